@@ -1,1 +1,1 @@
-"""Where commands run that shall change the project only: an operating system's jail around them."""
+"""The sandbox for commands: bubblewrap's command line, and what it mounts. Tools import it."""

@@ -1,13 +1,13 @@
 """Bubblewrap: the command line that puts a command into a sandbox.
 
-Two options that are usual are missing on purpose, because `run_tree` owns the processes:
+Two usual options are left out on purpose, because `run_tree` owns the processes:
 
 - `--die-with-parent` ends the command when the *thread* that started bubblewrap ends, and trio's threads end
-  when they have been idle; and it turns the SIGTERM that asks a command to tidy up into a SIGKILL, since
-  bubblewrap itself dies of it first. Instead the first process of the namespace, which is in the leader's
-  session and can't leave it, is found and killed with the rest of the tree, and with it goes the namespace.
-- `--new-session` would put the command out of reach of the signals to its group. It keeps a command from typing
-  into the terminal, but there is none: `run_tree` has made a session already.
+  when they have been idle. It also turns the SIGTERM that lets a command clean up into a SIGKILL, because
+  bubblewrap itself dies first. Instead the first process of the namespace, which cannot leave the leader's
+  session, is killed with the rest of the tree, and the namespace ends with it.
+- `--new-session` would put the command out of reach of signals to its group. It keeps a command from typing
+  into the terminal, but there is none: `run_tree` starts a session of its own.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 
 from engine.config.sandbox_config import Kind, Layout
 
-# Root can write to them without any right, and so change the kernel: where it sends a crashed program, say. A new
-# `/proc` has them writable.
+# Root can write to these without any capability, and so change the kernel, for example what handles a crash. They are
+# writable in a new `/proc`.
 _KERNEL: Final = tuple(f"/proc/{name}" for name in ("acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"))
 
 _OPTIONS: Final[dict[Kind, tuple[str, ...]]] = {
@@ -30,16 +30,16 @@ _OPTIONS: Final[dict[Kind, tuple[str, ...]]] = {
 
 
 def argv(program: str, layout: Layout, command: Sequence[str]) -> list[str]:
-    """Return what runs *command* in the sandbox; *program* is where bubblewrap is."""
-    # What lies in a folder comes after it, or the folder would be put over it.
+    """Return the command line that runs *command* in the sandbox; *program* is the path of bubblewrap."""
+    # A path comes after the folder that contains it, or the folder would be mounted over it.
     places = sorted(layout.places, key=lambda place: (place[0].rstrip("/").count("/"), place[0]))
     return [
         program,
         "--unshare-pid",
         "--unshare-ipc",
         *(() if layout.network else ("--unshare-net",)),
-        # Root would keep all its rights, and could mount what it likes. One is left: in a container, the project's files
-        # often belong to another user.
+        # Root would keep all capabilities and could mount anything. One stays: in a container, the project's files often
+        # belong to another user.
         *("--cap-drop", "ALL"),
         *(("--cap-add", "CAP_DAC_OVERRIDE") if layout.is_root else ()),
         *("--ro-bind", "/", "/"),
@@ -48,7 +48,7 @@ def argv(program: str, layout: Layout, command: Sequence[str]) -> list[str]:
         *(word for path in _KERNEL for word in ("--ro-bind-try", path, path)),
         *(word for path, kind in places for word in _mount_options(kind, path, layout.nothing)),
         *(word for path, target in layout.links for word in ("--symlink", target, path)),
-        # Not before: there may be folders to be put into them.
+        # Last: other folders may have been mounted inside them.
         *(word for path, kind in places if kind == "empty folder" for word in ("--remount-ro", path)),
         *("--chdir", layout.cwd),
         "--",

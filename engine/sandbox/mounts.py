@@ -1,12 +1,12 @@
-"""What a sandbox is on this machine: which of its paths are there, and what has to be hidden besides.
+"""Lay out a sandbox on this machine: which paths it contains, and which must be hidden.
 
-Temporary folders stay those that everybody uses, and are no private ones: a file that a command leaves in `/tmp`
-is there for the next command, and for the tools that read and write files, which run outside. What is hidden in
-them are the sockets: whoever listens there (the user's terminals, agents, desktop) runs outside, too, and
-would do there what he is told. So is `/run`, where most of them are, and wherever else somebody listens by now.
+Temporary folders are shared with the machine, not private: a file that a command leaves in `/tmp` is there
+for the next command and for the tools that read and edit files, which run outside. The sockets in
+them are hidden, because their servers (terminals, agents, the desktop) run outside too and would
+obey a command. So are `/run`, where most sockets are, and every other socket with a listener.
 
-A folder that is mounted can't be moved away by a command that runs in another sandbox at the same time, and a
-link put in its place. So all folders on the way from one that can be changed to the project are mounted, each.
+A mounted folder cannot be moved away and replaced by a link by a command in another sandbox at the
+same time. So every folder on the way from a writable one to the project is mounted separately.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from engine.core.errors import ToolError
 from engine.files.real_path import followed, is_within
 from engine.permission.project import find_project_root
 
-# Read-only in the project: they say what is run later, outside. The folders are made if they are missing, or a command
-# could make them.
+# Read-only in the project: they determine what runs later, outside. Missing folders are created, or a command could
+# create them.
 _SETTINGS: Final = ".engine"
 _GIT: Final = ".git"
 _HOOKS: Final = "hooks"
@@ -33,7 +33,7 @@ _GIT_FILES: Final = ("config", "config.worktree", "commondir")
 
 _TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - these are meant
 _RUN: Final = ("/run", "/var/run")
-# Of what is hidden there: the programs of NixOS and Guix; and with a network, how to find a host by its name.
+# Exceptions from hiding: the programs of NixOS and Guix; with a network, the files for host name lookup.
 _PROGRAMS_IN_RUN: Final = ("/run/current-system", "/run/booted-system", "/run/wrappers")
 _NAMES_IN_RUN: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
 _MAX_SEEN: Final = 10_000
@@ -67,7 +67,7 @@ def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
 
 
 def _folders_to_mount(project: str, writable: Sequence[str]) -> list[str]:
-    """Return the project, and the folders above it that could be changed."""
+    """Return the project, and the writable folders above it."""
     above = [
         parent for parent in map(str, Path(project).parents) if any(is_within(parent, folder) for folder in writable)
     ]
@@ -99,30 +99,30 @@ def _is_folder(path: str) -> bool:
     return False
 
 
-# ---- what says what is run later -------------------------------------------------------------------------------------
+# ---- settings that determine what runs later -------------------------------------------------------------------------------------
 
 
 def _protected_paths(folder: str) -> dict[str, Kind]:
-    """Return what can't be changed in a project, or below it. Raises `ToolError` for what can't be guarded."""
+    """Return the protected paths of a project. Raises `ToolError` for a path that can't be protected."""
     settings, git = Path(folder, _SETTINGS), Path(folder, _GIT)
     if settings.is_symlink():
-        raise ToolError(f"The command was not run: {settings} is a symbolic link, which no sandbox can guard.")
+        raise ToolError(f"The command was not run: {settings} is a symbolic link, which a sandbox can't protect.")
     guarded: dict[str, Kind] = {str(settings): "readable"} if os.path.lexists(settings) else {}
     if git.is_symlink() or not os.path.lexists(git):
         return guarded
-    if not git.is_dir():  # it says where the repository is
+    if not git.is_dir():  # a file that points to the repository
         return {**guarded, str(git): "readable"}
     _make(git / _HOOKS)
     _create_git_settings(git)
     inside = [git / name for name in (_HOOKS, *_GIT_FILES) if os.path.lexists(git / name)]
     if git / _GIT_FILES[0] not in inside or any(path.is_symlink() for path in inside):
         return {**guarded, str(git): "readable"}
-    # Itself as well, or it could be moved away and another one put in its place.
+    # The folder itself too, or it could be moved away and replaced.
     return {**guarded, str(git): "writable", **{str(path): "readable" for path in inside}}
 
 
 def _create_git_settings(git: Path) -> None:
-    """Make the files of a repository that may say where its settings are, or a command could. They say what holds anyhow."""
+    """Create the files that may point to other settings, or a command could. Their content changes nothing."""
     with suppress(OSError):
         if (git / "HEAD").is_file():
             with (git / "commondir").open("x", encoding="ascii") as file:
@@ -133,7 +133,7 @@ def _create_git_settings(git: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    # Where we may not make it, a command may not either.
+    # If we may not create it, a command may not either.
     with suppress(OSError):
         folder.mkdir()
 
@@ -142,7 +142,7 @@ def _make(folder: Path) -> None:
 
 
 def _run_folders(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, str], ...]]:
-    """Return what becomes of `/run`, and the links in it that are kept."""
+    """Return the places in `/run`, and the links in it that are kept."""
     folders = {followed(path) for path in (*_RUN, os.environ.get("XDG_RUNTIME_DIR", ""))} - {followed("")}
     places: dict[str, Kind] = {path: "empty folder" for path in folders if path != "/" and _is_folder(path)}
     links: list[tuple[str, str]] = []
@@ -155,7 +155,7 @@ def _run_folders(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, st
 
 
 def _temporary_sockets(folders: Sequence[str], project: str) -> Iterator[tuple[str, Kind]]:
-    """Yield sockets in temporary folders, and the folders in them that hold some; not those in the project."""
+    """Yield the sockets in temporary folders, and folders in them with sockets; not those in the project."""
     left = _MAX_SEEN
     for folder in dict.fromkeys(folders):
         for entry in _entries(folder, left):
@@ -169,10 +169,10 @@ def _temporary_sockets(folders: Sequence[str], project: str) -> Iterator[tuple[s
 
 
 def _listening_sockets() -> Iterator[str]:
-    """Yield the sockets at which somebody listens, wherever they lie: that a folder can't be changed keeps nobody from talking."""
+    """Yield the sockets that have a listener, wherever they are: a read-only mount does not prevent connecting."""
     with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
         for line in lines:
-            # Number, users, protocol, flags, type, state, inode, and where it lies, if it does.
+            # Number, users, protocol, flags, type, state, inode, and the path, if it has one.
             path = line.rstrip("\n").split(maxsplit=7)[7:]
             if path and path[0].startswith("/"):
                 real = followed(path[0])

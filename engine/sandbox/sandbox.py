@@ -1,4 +1,4 @@
-"""A sandbox in use: it is tried once, and a command runs in it or not at all."""
+"""Use a sandbox: it is tried once, and a command runs in it or not at all."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from engine.process.process import Finished, run_tree
 from engine.sandbox.bwrap import argv
 from engine.sandbox.mounts import sandbox_layout
 
-# Processes of bubblewrap's own that stay as long as any other does: the first one of the namespace.
+# Processes of bubblewrap itself that stay while any other one runs: the first one of the namespace.
 KEEPERS: Final = 1
 _PROGRAM: Final = "bwrap"
 _TRIAL_SECONDS: Final = 10.0
 _MAX_ERROR_CHARS: Final = 500
-_NOT_RUN: Final = "The command was not run: a sandbox was asked for, but"
+_NOT_RUN: Final = "The command was not run: a sandbox is required, but"
 _INSTALL: Final = (
     "bubblewrap is not installed here. The user can install it: apt-get install bubblewrap, dnf install bubblewrap, "
     "apk add bubblewrap, or pacman -S bubblewrap."
 )
-# Settings of the kernel under which only root may make namespaces, the value that says so, and what to do.
+# Kernel settings under which only root may create namespaces: the file, the value, and the remedy.
 _FORBIDDING: Final = (
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
     ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
@@ -45,10 +45,10 @@ _CONTAINERS: Final = ("/.dockerenv", "/run/.containerenv")
 
 @attrs.define(eq=False)
 class SandboxLauncher:
-    """Puts commands into a sandbox.
+    """Wraps commands so that they run in a sandbox.
 
     Attributes:
-        sandbox: what was asked for.
+        sandbox: its configuration.
     """
 
     sandbox: Sandbox
@@ -56,11 +56,11 @@ class SandboxLauncher:
     _writable: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"], init=False)
 
     async def argv(self, command: Sequence[str], *, cwd: str) -> list[str]:
-        """Return what runs *command* in the sandbox. Always a checkpoint; if cancelled, no process is left.
+        """Return the command line that runs *command* in the sandbox. Always a checkpoint; if cancelled, no process is left.
 
-        Raises `ToolError` if there can't be one, which says why.
+        Raises `ToolError`, which says why, if there can't be a sandbox.
         """
-        # Abandoned if cancelled: it only looks, or makes an empty folder.
+        # The thread is abandoned if cancelled: it only reads, or creates an empty folder.
         layout, program = await to_thread(self._prepare, cwd)
         if not self._works:
             await _try(argv(program, layout, ["bash", "-c", ":"]))
@@ -75,16 +75,16 @@ class SandboxLauncher:
         real = followed(program)
         writable = tuple(path for path, kind in layout.places if kind == "writable")
         if any(is_within(real, path) for path in writable):
-            raise ToolError(f"{_NOT_RUN} the bwrap that is found first, {program}, could be changed from within it.")
-        # A link that a command has made must not lead the next one's sandbox elsewhere.
+            raise ToolError(f"{_NOT_RUN} the first bwrap in PATH, {program}, is writable in the sandbox.")
+        # A link that one command made must not move the sandbox of the next one.
         before = self._writable.setdefault(cwd, writable)
         if not any(is_within(layout.cwd, path) for path in before):
-            raise ToolError(f"{_NOT_RUN} {cwd} leads elsewhere than it did at first.")
+            raise ToolError(f"{_NOT_RUN} {cwd} leads to another folder than at first.")
         return layout.without(set(writable) - set(before)), real
 
 
 async def _try(command: list[str]) -> None:
-    """Run a sandbox in which nothing is done. Always a checkpoint; raises `ToolError` if that fails."""
+    """Run a command that does nothing in a sandbox. Always a checkpoint; raises `ToolError` if that fails."""
     output = bytearray()
 
     def collect(chunk: bytes) -> None:
@@ -101,19 +101,19 @@ async def _try(command: list[str]) -> None:
 
 
 def _failure_reason(finished: Finished, output: str) -> str:
-    """Say why bubblewrap does not work here, and what helps."""
+    """Return why bubblewrap does not work here, and what helps."""
     if finished.timed_out:
         return f"{_NOT_RUN} bubblewrap did nothing for {_TRIAL_SECONDS:g} s."
     message = f"{_NOT_RUN} bubblewrap does not work here: {output or f'exit code {finished.exit_code}'}"
     if os.geteuid() != 0:
         for path, value, remedy in _FORBIDDING:
             if _content(path) == value:
-                return f"{message}\nThis system lets only root make namespaces. What helps: {remedy}."
+                return f"{message}\nThis system lets only root create namespaces. What helps: {remedy}."
     if any(os.path.exists(path) for path in _CONTAINERS):  # noqa: PTH110
         return (
-            f"{message}\nThis is a container, and it may not make namespaces. What helps is to start it with more rights "
+            f"{message}\nThis is a container, and it may not create namespaces. Start it with more privileges "
             "(docker run --privileged, or --cap-add SYS_ADMIN with --security-opt seccomp=unconfined, "
-            "apparmor=unconfined and systempaths=unconfined); or no sandbox of ours, if the container is jail enough."
+            "apparmor=unconfined and systempaths=unconfined); or use no sandbox, if the container is isolation enough."
         )
     return message
 

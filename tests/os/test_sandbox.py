@@ -454,7 +454,7 @@ async def refusal(place: Place, folder: Path) -> str:
 async def test_without_bubblewrap_nothing_is_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert (await refusal(place, place.project)).startswith(
-        "The command was not run: a sandbox was asked for, but bubblewrap is not installed here. The user can install it: "
+        "The command was not run: a sandbox is required, but bubblewrap is not installed here. The user can install it: "
         "apt-get install bubblewrap"
     )
 
@@ -465,7 +465,7 @@ async def test_a_bubblewrap_that_does_not_work(place: Place, monkeypatch: pytest
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         told = await refusal(place, place.project)
     assert told.startswith(
-        "The command was not run: a sandbox was asked for, but bubblewrap does not work here: "
+        "The command was not run: a sandbox is required, but bubblewrap does not work here: "
         "bwrap: No permissions to create a new namespace"
     )
 
@@ -473,7 +473,7 @@ async def test_a_bubblewrap_that_does_not_work(place: Place, monkeypatch: pytest
 async def test_a_bubblewrap_that_the_model_may_have_made(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     make_program(f"{place.project}/bwrap", "exit 0")
     monkeypatch.setenv("PATH", f"{place.project}:{os.environ['PATH']}")
-    assert (await refusal(place, place.project)).endswith("could be changed from within it.")
+    assert (await refusal(place, place.project)).endswith("is writable in the sandbox.")
 
 
 async def test_places_that_no_sandbox_can_guard(place: Place, tmp_path: Path) -> None:
@@ -481,20 +481,20 @@ async def test_places_that_no_sandbox_can_guard(place: Place, tmp_path: Path) ->
         "The command was not run: in a sandbox only a project can be changed, and / is none."
     )
     (place.project / ".engine").symlink_to("x")
-    assert (await refusal(place, place.project)).endswith(".engine is a symbolic link, which no sandbox can guard.")
+    assert (await refusal(place, place.project)).endswith(".engine is a symbolic link, which a sandbox can't protect.")
 
 
 async def test_a_project_that_leads_elsewhere_by_now(place: Place, tmp_path: Path) -> None:
     """A command has moved it, and put a link in its place, where the user has other things."""
-    jail, project = SandboxLauncher(Sandbox()), tmp_path / "deep/er"
+    launcher, project = SandboxLauncher(Sandbox()), tmp_path / "deep/er"
     project.mkdir(parents=True)
     with TemporaryDirectory(dir="/dev/shm") as elsewhere:
-        await jail.argv(["true"], cwd=str(project))
+        await launcher.argv(["true"], cwd=str(project))
         (tmp_path / "deep").rename(tmp_path / "moved")
         (tmp_path / "deep").mkdir()
         project.symlink_to(elsewhere)
-        with pytest.raises(ToolError, match=r"leads elsewhere than it did at first\.$"):
-            await jail.argv(["true"], cwd=str(project))
+        with pytest.raises(ToolError, match=r"leads to another folder than at first\.$"):
+            await launcher.argv(["true"], cwd=str(project))
 
 
 # ---- the tool --------------------------------------------------------------------------------------------------------
@@ -617,7 +617,5 @@ async def test_a_session_whose_sandbox_can_not_be_had_runs_nothing(
     monkeypatch.setenv("PATH", "/nowhere")
     async with opened(place, [ran("touch x"), ran("touch x", background=True), BYE]) as session:
         told, _ = await results(session)
-    assert [one[:73] for one in told] == [
-        "The command was not run: a sandbox was asked for, but bubblewrap is not i"
-    ] * 2
+    assert [one[:71] for one in told] == ["The command was not run: a sandbox is required, but bubblewrap is not i"] * 2
     assert not (place.project / "x").exists()

@@ -1,4 +1,4 @@
-"""`python -m engine.permission.paths`: tell where a path or a script leads. It is `path_access` that answers."""
+"""`python -m engine.permission.paths`: report where the paths of a call lead. `path_access` does the work."""
 
 import sys
 

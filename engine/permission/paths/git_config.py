@@ -1,8 +1,8 @@
-"""What `git` would run because the repository that it works in says so: `git status` runs what `core.fsmonitor` names.
+"""What `git` would run because a repository's settings say so: `git status` runs the command in `core.fsmonitor`.
 
-Git looks for its repository from the folder that it works in upwards. A folder with the
-right names in it is one, wherever it came from: somebody else's repository may hold one,
-with settings of its own. All of it asks the file system, and in doubt there is something.
+Git looks for its repository from the working folder upwards. Any folder with the right names in it
+is one: a cloned repository may contain another, with settings of its own. All of this reads the
+file system, and whatever is in doubt counts as a risk.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _MAX_BYTES: Final = 1_000_000
 _BLANKS: Final = " \t\r"
 _SECTION: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\](.*)')
 _ENTRY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?")
-# Harmless where git only reads; what sets them is judged by a longer list. (No alias is heeded but for commands that git
-# does not have by itself, or will not have for long.)
+# Harmless while git only reads; a command that changes them is judged by a longer list. (Git ignores an alias for a command
+# that it has itself; the two in the pattern are about to be removed from git.)
 _HARMLESS: Final = re.compile(
     r"core\.repositoryformatversion|alias\.(?!whatchanged|pack-redundant).*|gitflow\..*|gui\..*|submodule\..*\.(?:url|active|branch|ignore|update)"
     r"|remote\..*\.gh-resolved|diff\..*\.(?:x?funcname|binary|wordregex|cachetextconv)"
 )
 _LFS: Final = re.compile(r"filter\.lfs\.(?:clean|smudge|process)=git-lfs [\w% -]*")
-# The one hook that git runs when it only looks.
+# The only hook that git runs in commands that only read.
 _HOOK: Final = "post-index-change"
 
 
 def git_execution_risk(command: ScannedCommand, project: str) -> str:
-    """Return why a command of git's that only reads may run something else; empty: it does not. It blocks."""
+    """Return why a git command that only reads may run another program; empty if it does not. It blocks."""
     name = (command.argv[0] or "").rpartition("/")[2]
     if (
         command.remote
@@ -49,7 +49,7 @@ def git_execution_risk(command: ScannedCommand, project: str) -> str:
 
 
 def _git_location(command: ScannedCommand) -> tuple[str, str | None]:
-    """Return the folder that git works in, and the repository that it is told."""
+    """Return the folder that git works in, and the repository that its options name."""
     folder, git = command.cwd or "/", None
     words = iter(command.argv[1:])
     for word in words:
@@ -67,7 +67,7 @@ def _git_location(command: ScannedCommand) -> tuple[str, str | None]:
 
 
 def _repositories(folder: str, project: str) -> Iterator[str]:
-    """Yield what git may take for its repository: in the project all of them, as it passes by those that are broken."""
+    """Yield the possible repositories; in the project all of them, because git skips broken ones."""
     real = Path(followed(folder))
     has_repository = False
     for above in (real, *real.parents):
@@ -95,7 +95,7 @@ def _risks(git: str, project: str) -> Iterator[str]:
 
 
 def _git_folder(git: str) -> str:
-    """Return the folder that a `.git` is, or leads to. Raises `OSError`."""
+    """Return the folder that `.git` is, or points to. Raises `OSError`."""
     if stat.S_ISDIR(os.stat(git).st_mode):  # noqa: PTH116 - one look
         return followed(git)
     return followed(os.path.join(os.path.dirname(git), _read_text(git).removeprefix("gitdir:").strip()))  # noqa: PTH118, PTH120
@@ -106,14 +106,14 @@ def _common_folder(folder: str) -> str:
 
 
 def _read_text(path: str) -> str:
-    """Return what a file holds; nothing if there is none. Raises `OSError`."""
+    """Return the content of a file; empty if there is none. Raises `OSError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return ""
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is no file")
+            raise OSError(f"{path} is not a regular file")
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise OSError(f"{path} is too large")
@@ -124,13 +124,13 @@ def _settings_risks(path: str, text: str, folder: str, project: str) -> Iterator
     for key, value in _parse_settings(text):
         if key == "core.worktree":
             if not is_within(followed(os.path.join(folder, value)), project):  # noqa: PTH118
-                yield f"{path} sets core.worktree, by which git looks elsewhere"
+                yield f"{path} sets core.worktree, so git works elsewhere"
         elif not (_HARMLESS.fullmatch(key) or _LFS.fullmatch(f"{key}={value}")) and is_dangerous_key(key, value):
-            yield f"{path} sets {key}, by which git may run something"
+            yield f"{path} sets {key}, so git may run another program"
 
 
 def _parse_settings(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings in a file of git's. Raises `ValueError` for what is not plainly one."""
+    """Yield the settings in a file of git's. Raises `ValueError` for a line that is not clearly a setting."""
     section = ""
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip(_BLANKS)
@@ -140,11 +140,11 @@ def _parse_settings(text: str) -> Iterator[tuple[str, str]]:
             section = name if below is None else f"{name}.{below}"
             line = line.strip(_BLANKS)
         if raw.rstrip("\r").endswith("\\"):
-            raise ValueError(f"line {number} goes on")
+            raise ValueError(f"line {number} continues on the next one")
         if not line or line[0] in "#;":
             continue
         entry = _ENTRY.fullmatch(line)
         if entry is None or not section:
-            raise ValueError(f"line {number} is no setting")
+            raise ValueError(f"line {number} is not a setting")
         value = "true" if entry[2] is None else entry[2].strip(_BLANKS).replace('"', "")
         yield f"{section}.{entry[1]}".lower(), value

@@ -1,4 +1,4 @@
-"""Programs that go into folders and follow the links in them: where these lead, no path that they are given tells."""
+"""Programs that walk folders and follow the links in them: their arguments do not show where those links lead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.files.real_path import Unclear, is_within, real_path
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Scan, ScannedCommand
 
-# The letters and the words that make them do so.
+# By program: the letters and the long options that make it follow links.
 _OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "ag": ("f", ("--follow",)),
     "chgrp": ("L", ()),
@@ -36,17 +36,17 @@ MAX_SEEN: Final = 20_000
 
 
 def programs_following_links(scan: Scan) -> frozenset[str]:
-    """Return the programs of a script that follow links, by their names."""
+    """Return the names of the programs in a script that follow links."""
     return frozenset(
         (command.argv[0] or "").rpartition("/")[2] for command in scan.commands if command.argv and _follows(command)
     )
 
 
 def has_link_outside(path: str, project: str) -> bool:
-    """Tell whether a folder holds a link that leads out of the project, or too much to tell. It blocks."""
+    """Return whether a folder contains a link out of the project, or too many files to tell. It blocks."""
     real = real_path(path)
     if isinstance(real, Unclear) or not is_within(real.path, project):
-        return False  # it is judged itself
+        return False  # the folder itself is judged already
     seen = 0
     for folder, folders, files in os.walk(real.path):
         seen += len(folders) + len(files)
@@ -74,12 +74,12 @@ def _option_words(command: ScannedCommand) -> Iterator[str]:
     for place, word in enumerate(command.argv[1:]):
         if word is None or isinstance(word, WordPrefix):
             continue
-        # `tar chf x` is as good as `tar -chf x`.
+        # `tar chf x` means `tar -chf x`.
         yield f"-{word}" if place == 0 and command.argv[0] == "tar" and not word.startswith("-") else word
 
 
 def _is_link_option(word: str, letters: str, words: tuple[str, ...]) -> bool:
     if word.startswith("--"):
-        # They may be shortened.
+        # Long options may be abbreviated.
         return len(word) > len("--x") and any(one.startswith(word) for one in words)
     return word in words or (word.startswith("-") and any(letter in word for letter in letters))

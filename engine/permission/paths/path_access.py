@@ -1,13 +1,13 @@
-"""Where a path leads: into the project, or out of it. Every path is judged by its real path.
+"""Where a path leads: into the project or out of it. Every path is judged by its real path.
 
-`judge_path` is for a path that a tool is given, `analyse_paths` for those of a script. Both
-ask the file system. A script is judged before it runs: what it does to links first, and
-then follows, is `Unclear` where it can be seen to do so.
+`judge_path` is for a path in a tool's arguments, `analyse_paths` for those in a script. Both read
+the file system. A script is judged before it runs: where it changes links and then follows
+them, as far as that can be seen, the answer is `Unclear`.
 
     echo '{"tool": "read", "text": "a.txt", "cwd": "/p", "worktree": "/p", "home": "/h"}' | python -m engine.permission.paths
 
-says `{"paths": [{"path": "/p/a.txt", "inside": true}], "opaque": false, "reasons": []}`; with
-`--serve`, one such line for each line.
+prints `{"paths": [{"path": "/p/a.txt", "inside": true}], "opaque": false, "reasons": []}`; with
+`--serve`, one such line for each line of input.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from engine.permission.paths.path_mutations import Moves
 from engine.permission.paths.secret_search import find_secrets, folders_searched
 from engine.permission.paths.shell_glob import expand_glob
 
-# A tool's path may begin with `~`; in a script the shell has read that.
+# A tool's path may begin with `~`; in a script the shell has expanded it.
 Kind = Literal["file", "shell"]
 
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]*\$?")
-# Nothing is lost by writing there, and nothing is told by reading there.
+# Writing there destroys nothing, and reading there reveals nothing.
 _EMPTY_DEVICES: Final = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
-# What a command has open already, whatever that is; what it reads there was seen where it was opened, as in `cat <(ls)`.
+# A command's open files: they were judged where they were opened, as in `cat <(ls)`.
 _STREAMS: Final = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"})
 _OPENED: Final = re.compile(r"/dev/fd/[0-9]{1,4}")
-# A blank parts words, so what stands behind it may be one.
+# A space separates words, so what follows it may be read as an option.
 _OPTION_INSIDE: Final = re.compile(r"\s-")
 _MAX_FOLDERS: Final = 2_000
-# More than that nobody would read, of whom it is asked.
+# Nobody would read a longer list in a question.
 _MAX_SECRETS: Final = 20
 _PROGRAM_FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"}
@@ -61,11 +61,11 @@ class PathLocation:
 
 @attrs.frozen
 class PathAccess:
-    """What a script does with a real path.
+    """How a script uses a real path.
 
     Attributes:
-        judged: the path.
-        use: what the scanner has found of it; None: a command runs in that folder.
+        target: the path.
+        use: how the script uses it; None: a command runs in that folder.
     """
 
     target: PathLocation
@@ -78,8 +78,8 @@ class PathAnalysis:
 
     Attributes:
         paths: the real path of each file and folder that it touches, and of each folder that a command runs in.
-        opaque: why these may not be all, or not be right; empty: they are.
-        used: the same paths, each with what is done with it.
+        opaque: why these may be incomplete or wrong; empty if they are neither.
+        accesses: the same paths, each with its use.
     """
 
     paths: tuple[PathLocation, ...] = ()
@@ -91,23 +91,23 @@ def judge_path(text: str, *, cwd: str, project: str, home: str, kind: Kind) -> P
     """Return where a path leads. It blocks, and raises nothing.
 
     Args:
-        text: the path as it was given.
-        cwd: the folder that it is seen from, absolute.
-        project: the project's real path, as of `find_project_root`; empty: there is none, and all is outside.
+        text: the path as it was written.
+        cwd: the folder that a relative path starts from, absolute.
+        project: the project's real path, from `find_project_root`; empty if there is none, and then all is outside.
         home: the user's home folder.
-        kind: whether a tool is given it, or a script names it.
+        kind: whether it is an argument of a tool or part of a script.
     """
     if not text.strip() or not is_name(text):
-        return Unclear("it is no path that a file can have")
+        return Unclear("no file can have this path")
     path = _without_tilde(text, cwd, home) if kind == "file" else text
     if isinstance(path, Unclear):
         return path
-    real = real_path(os.path.join(cwd, path))  # noqa: PTH118 - Path would drop what the kernel heeds
+    real = real_path(os.path.join(cwd, path))  # noqa: PTH118 - Path would drop parts that matter to the kernel
     return real if isinstance(real, Unclear) else PathLocation(real.path, is_within(real.path, project))
 
 
 def _without_tilde(text: str, cwd: str, home: str) -> str | Unclear:
-    """Return a path with the home folder that its beginning may name. A name that no user has is a name."""
+    """Expand `~` and `~user` at the beginning of a path. `~name` stays if there is no such user but such a file."""
     if not text.startswith("~"):
         return text
     first, slash, rest = text.partition("/")
@@ -129,9 +129,9 @@ def analyse_paths(scan: Scan, *, cwd: str, project: str) -> PathAnalysis:
     """Return where the paths of a script lead. It blocks, and raises nothing.
 
     Args:
-        scan: what the scanner has found; its own doubts are passed on.
+        scan: the scanned script; its own reasons for being opaque are included.
         cwd: the folder that the script starts in, absolute.
-        project: the project's real path; empty: there is none, and all is outside.
+        project: the project's real path; empty if there is none, and then all is outside.
     """
     judge = _Judge(scan, cwd, project)
     answers = list(judge.answers())
@@ -147,7 +147,7 @@ def analyse_paths(scan: Scan, *, cwd: str, project: str) -> PathAnalysis:
 
 @attrs.define(eq=False)
 class _Judge:
-    """Judges the paths of a script, each by itself, and what the script does to some of them before it uses others."""
+    """Judges each path of a script, and how the script changes some paths before it uses others."""
 
     scan: Scan
     cwd: str
@@ -160,7 +160,7 @@ class _Judge:
         self.followers = programs_following_links(self.scan)
 
     def answers(self) -> Iterator[tuple[PathLocation | Unclear, PathUse | None]]:
-        """Yield what is to say of each path, and what is done with it; some more than once."""
+        """Yield each path with its location, or why it is unclear, and its use; some more than once."""
         for folder in dict.fromkeys(command.cwd for command in self.scan.commands if not command.remote):
             yield from zip(self._folder(folder), itertools.repeat(None), strict=False)
         for command in self.scan.commands:
@@ -173,7 +173,7 @@ class _Judge:
         for use in self.scan.paths:
             yield from zip(self._use(use), itertools.repeat(use), strict=False)
         if self.scan.trusts_names and (name := self._odd_name()):
-            yield Unclear(f"there is a file {name!r:.100}, which reads like an option"), None
+            yield Unclear(f"there is a file {name!r:.100}, which a program may read as an option"), None
 
     def _command_risks(self, command: ScannedCommand) -> Iterator[str]:
         """Yield why a command may touch more than the paths that it names."""
@@ -183,23 +183,23 @@ class _Judge:
         follows = name.rpartition("/")[2] in self.followers
         # Without a path it goes into the folder that it runs in.
         if follows and command.cwd and has_link_outside(command.cwd, self.project):
-            yield f"{name} follows links, and what lies in {command.cwd} leads out of the project"
+            yield f"{name} follows links, and {command.cwd} contains a link out of the project"
 
     def _search_results(self, command: ScannedCommand) -> Iterator[tuple[PathLocation | Unclear, PathUse | None]]:
-        """Yield the files that a search may show and that nobody has named, as far as they look like secrets."""
+        """Yield the files that look like secrets and that a search may show although nothing names them."""
         for folder in folders_searched(command, self.scan.paths):
             real = real_path(folder)
             if isinstance(real, Unclear) or not is_within(real.path, self.project):
-                continue  # it is judged itself
+                continue  # the folder itself is judged already
             for number, path in enumerate(find_secrets(folder, command)):
                 if path is None or number >= _MAX_SECRETS:
-                    yield Unclear(f"too many files lie in {folder} to tell what {command.argv[0]} shows"), None
+                    yield Unclear(f"{folder} contains too many files to tell what {command.argv[0]} shows"), None
                     return
                 use = PathUse(path=path, access="read", by=command.argv[0] or "")
                 yield from zip(self._judge(path), itertools.repeat(use), strict=False)
 
     def _odd_name(self) -> str:
-        """Return the name of a file that would be taken for an option where names become words; empty: none was found."""
+        """Return the name of a file that a program would read as an option where a glob expands; empty if there is none."""
         for folder in dict.fromkeys(command.cwd for command in self.scan.commands):
             with suppress(OSError), os.scandir(folder or self.cwd) as entries:
                 for entry in entries:
@@ -215,12 +215,12 @@ class _Judge:
 
     def _folder(self, folder: str | None) -> Iterator[PathLocation | Unclear]:
         if folder is None:
-            yield Unclear("nobody can tell in which folder a command runs")
+            yield Unclear("it is unknown in which folder a command runs")
             return
         yield from self._judge(folder)
-        # `cd` may have failed, and then what follows it runs elsewhere.
+        # `cd` may fail, and then the following commands run elsewhere.
         if folder != self.cwd and not os.path.isdir(folder) and not self.moves.makes_folder(folder):  # noqa: PTH112
-            yield Unclear(f"there is no folder {folder} to go to")
+            yield Unclear(f"there is no folder {folder} to change to")
 
     def _program(self, name: str, path: str) -> Iterator[PathLocation | Unclear]:
         if name.rpartition("/")[0] not in _PROGRAM_FOLDERS:
@@ -236,10 +236,10 @@ class _Judge:
         for path in paths:
             yield from self._judge(path)
             if use.by in self.followers and has_link_outside(path, self.project):
-                yield Unclear(f"{use.by} follows links, and what lies in {path} leads out of the project")
+                yield Unclear(f"{use.by} follows links, and {path} contains a link out of the project")
             real = real_path(path)
             if isinstance(real, Real) and real.missing and self.moves.may_make(real, use.by):
-                yield Unclear(f"what {path} is depends on what the script does before")
+                yield Unclear(f"what {path} is depends on earlier commands of the script")
 
     def _judge(self, path: str) -> Iterator[PathLocation | Unclear]:
         real = real_path(path)
@@ -255,7 +255,7 @@ def _is_harmless_device(use: PathUse) -> bool:
 
 
 def can_enter(folder: str) -> bool:
-    """Tell whether there is a folder that one can go to. It blocks."""
+    """Return whether *folder* is a folder that a command can change to. It blocks."""
     return os.path.isdir(folder) and os.access(folder, os.X_OK)  # noqa: PTH112
 
 
@@ -263,7 +263,7 @@ def can_enter(folder: str) -> bool:
 
 
 def _answer(line: bytes) -> str:
-    """Return the answer to one request, both JSON; to what makes no sense, that nobody can tell."""
+    """Return the answer to one request, both JSON; an invalid request gets an opaque answer."""
     try:
         request: object = json.loads(line)
         parsed = _Request.of(cast("dict[str, object]", request) if isinstance(request, dict) else {})
@@ -282,7 +282,7 @@ def _answer(line: bytes) -> str:
 
 @attrs.frozen
 class _Request:
-    """What is asked, and where."""
+    """One request."""
 
     tool: str
     text: str
@@ -292,10 +292,10 @@ class _Request:
 
     @classmethod
     def of(cls, fields: dict[str, object]) -> Self:
-        """Read a request. Raises `ValueError` for what is none."""
+        """Parse a request. Raises `ValueError` if it is invalid."""
         values = [fields.get(name) for name in ("tool", "text", "cwd", "worktree", "home")]
         if not all(isinstance(value, str) for value in values):
-            raise ValueError("it needs the texts tool, text, cwd, worktree and home")
+            raise ValueError("it needs the strings tool, text, cwd, worktree and home")
         return cls(*cast("list[str]", values))
 
     def analyse(self) -> PathAnalysis:

@@ -1,4 +1,4 @@
-"""What a script makes or moves before it uses it: a path that is not there yet may be a link by then."""
+"""What a script creates or moves before it uses it: a path that does not exist yet may be a link by then."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MAX_SEEN: Final = 5_000
 
 @attrs.define(eq=False)
 class Moves:
-    """What the commands of a script make of its paths, as far as that can change where others lead."""
+    """How the commands of a script change paths, as far as that can change where other paths lead."""
 
     scan: Scan
 
     def makes_folder(self, path: str) -> bool:
-        """Tell whether the script makes that folder, where nothing is yet."""
+        """Return whether the script creates that folder, which does not exist yet."""
         real = real_path(path)
         return isinstance(real, Real) and bool(real.missing) and any(is_within(made, real.path) for made in self._made)
 
     def may_make(self, real: Real, by: str) -> bool:
-        """Tell whether a path that is not there may be or pass a link when the program *by* uses it."""
+        """Return whether a missing path may be a link, or lead through one, when the program *by* uses it."""
         if by in _LINKERS | _MOVERS and real.missing == real.path:
-            return False  # it is what they make
+            return False  # it is what they create
         return self._links
 
     @cached_property
@@ -40,13 +40,13 @@ class Moves:
 
     @cached_property
     def _links(self) -> bool:
-        """Whether a command makes a link, or moves or copies one."""
+        """Whether a command creates, moves or copies a link."""
         names = {(command.argv[0] or "").rpartition("/")[2] for command in self.scan.commands}
         return bool(names & _LINKERS) or any(_holds_link(use.path) for use in self.scan.paths if use.by in _MOVERS)
 
 
 def _holds_link(path: str) -> bool:
-    """Tell whether *path* is a link, or a folder with one in it; or has too much in it to tell."""
+    """Return whether *path* is a link, or a folder that contains one or too many files to tell."""
     if os.path.islink(path.rstrip("/")):  # noqa: PTH114 - as written
         return True
     real = real_path(path)

@@ -1,4 +1,4 @@
-"""Programs that show what is in all files of a folder: among these may be such as hold secrets, which nobody has named."""
+"""Programs that show the content of all files in a folder, some of which may hold secrets that no argument names."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from engine.permission.rules.profiles import NO_SECRETS, SECRETS
 _ALWAYS: Final = frozenset({"rg", "ag", "ack"})
 _RECURSIVE_ON_REQUEST: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
 _RECURSIVE_OPTIONS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
-# With one of these `rg` and `ag` look at hidden files as well.
+# With one of these, `rg` and `ag` search hidden files too.
 _HIDDEN: Final = ("--hidden", "--unr", "--no-ignore", "--all-types", "--all-text")
 _MAX_SEEN: Final = 50_000
 
 
 def folders_searched(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iterator[str]:
-    """Yield the folders whose files a command shows. It blocks."""
+    """Yield the folders whose files a command may show. It blocks."""
     name = (command.argv[0] or "").rpartition("/")[2]
     if command.remote or command.cwd is None or not _searches(name, command):
         return

@@ -1,7 +1,7 @@
-"""Patterns as bash expands them, tried on the real file system, within bounds.
+"""Expand bash patterns on the real file system, within bounds.
 
-What is found may be more than bash finds, never less: of `[...]` all that is heeded is that
-it is one character, and `.*` finds `..` as it did before bash 5.2.
+The result may contain more than bash would find, never less: `[...]` counts as any one character,
+and `.*` matches `..` as it did before bash 5.2.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ _PART: Final = re.compile(
 
 
 def expand_glob(pattern: str) -> tuple[str, ...] | Unclear:
-    """Return the files that an absolute pattern fits; where there are none, the pattern itself. It blocks."""
+    """Return the files that match an absolute pattern; if there are none, the pattern itself. It blocks."""
     if len(pattern) > _MAX_CHARS:
-        return Unclear("the pattern is too long to be tried")
+        return Unclear("the pattern is too long to expand")
     search = _Search()
     paths = [""]
     for name in pattern.split("/")[1:]:
         paths = search.below(paths, name)
         if search.is_too_much or len(paths) > MAX_MATCHES:
-            return Unclear("the pattern fits too many files to look at each of them")
+            return Unclear("the pattern matches too many files to check each of them")
     existing = tuple(path for path in paths if os.path.lexists(path or "/"))
     return tuple(path or "/" for path in existing) or (_literal(pattern),)
 
 
 @attrs.define(eq=False)
 class _Search:
-    """A search by a pattern, one part of it after the other."""
+    """A search by the parts of a pattern, one after the other."""
 
     seen: int = 0
 
     @property
     def is_too_much(self) -> bool:
-        """Whether so many names were looked at that the rest would take too long."""
+        """Whether so many names were read that the rest would take too long."""
         return self.seen > MAX_SEEN
 
     def below(self, folders: list[str], name: str) -> list[str]:
-        """Return what one part of a pattern fits in folders."""
+        """Return what one part of a pattern matches in *folders*."""
         if not _is_magic(name):
             return [f"{folder}/{_literal(name)}" for folder in folders]
         parts = list(_PART.finditer(name))
@@ -73,7 +73,7 @@ class _Search:
                     names.append(entry.name)
                     if len(names) + self.seen > MAX_SEEN:
                         break
-        except OSError:  # no folder, or one that may not be read: nothing is found in it
+        except OSError:  # not a folder, or not readable: nothing matches
             return []
         self.seen += len(names)
         return names
@@ -84,9 +84,9 @@ def _is_magic(name: str) -> bool:
 
 
 def _fits(parts: Sequence[re.Match[str]], name: str) -> bool:
-    """Tell whether a name fits: all places at which it may go on are kept at once, as bits, so that no name takes long.
+    """Return whether a name matches. All possible positions are tracked at once, as bits, so no name takes long.
 
-    (A regular expression with seven stars took minutes for some names, and a repository may bring such a name.)
+    (A regular expression with seven stars took minutes for some names, and a repository may contain such a name.)
     """
     whole = (2 << len(name)) - 1
     at = 1
@@ -96,7 +96,7 @@ def _fits(parts: Sequence[re.Match[str]], name: str) -> bool:
                 at = whole & -(at & -at)
             case "any":
                 at = whole & at << 1
-            case "set":  # or no set at all, if bash reads it otherwise
+            case "set":  # or a literal, if bash reads it differently
                 at = whole & (at << 1 | _behind(at, part["set"], name))
             case _:
                 at = _behind(at, part["quoted"] or part["plain"], name)
@@ -106,7 +106,7 @@ def _fits(parts: Sequence[re.Match[str]], name: str) -> bool:
 
 
 def _behind(at: int, text: str, name: str) -> int:
-    """Return the places behind *text*, wherever it stands at one of the places *at*."""
+    """Return the positions after *text*, wherever it occurs at one of the positions *at*."""
     positions, start = 0, name.find(text)
     while start >= 0:
         positions |= 1 << start

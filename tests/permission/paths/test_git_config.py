@@ -68,7 +68,7 @@ def test_a_repository_that_came_with_the_files(tmp_path: Path, command: str) -> 
     repository(tmp_path / "sub" / "deep", _EVIL)
     repository(tmp_path / "sub" / "deep" / "broken", _PLAIN)
     (where,) = doubts(tmp_path, command)
-    assert where == f"{tmp_path.resolve()}/sub/deep/config sets core.fsmonitor, by which git may run something"
+    assert where == f"{tmp_path.resolve()}/sub/deep/config sets core.fsmonitor, so git may run another program"
     assert doubts(tmp_path, "git -C sub status") == ()
 
 
