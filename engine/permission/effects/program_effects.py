@@ -1,4 +1,4 @@
-"""What a program does with its words: the values that pass between the scanner and the knowledge of programs."""
+"""What a program does with its arguments: the values between the shell scanner and the program tables."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from engine.permission.effects.scan_result import Access, Argument
 
 @attrs.frozen
 class UnknownInput:
-    """Comes from a pipe, a file, a socket: nobody knows it before it is read.
+    """Input from a pipe, a file or a socket, unknown before it is read.
 
     Attributes:
-        names: but it is known to be a list of files that are there, as `find` and `git ls-files` print it:
-            none of them is taken for an option. Fed by the `prints_names` of what writes to the pipe.
+        lists_files: it is certainly a list of existing files, as `find` and `git ls-files` print it, and no name in it
+            is taken for an option. Set where the writer of the pipe has `prints_names`.
     """
 
     lists_files: bool = False
 
 
 class WordPrefix(str):
-    """A word (one, not several) of which only the beginning is known, as of `src/*.js` or `./$name`.
+    """A single word of which only the prefix is known, as of `src/*.js` or `./$name`.
 
-    It is a string, so that it passes wherever words do; whoever wants to know what it says
-    asks `isinstance(word, Begun)` first, and takes it for None unless the beginning is enough.
+    It is a string, so that it can stand wherever arguments do. A caller that needs the whole word checks
+    `isinstance(word, WordPrefix)` first and treats it as None.
     """
 
     __slots__ = ()
 
 
-# What a program reads from standard input: a text that is known, something unknown, or nothing.
+# What a program reads from standard input: a certain text, something unknown, or nothing.
 Stdin = str | UnknownInput | None
 
 
 @attrs.frozen(kw_only=True)
 class ProgramInvocation:
-    """A program about to be started, as far as it is known.
+    """A program about to be started.
 
     Attributes:
-        argv: its words; the first is known.
+        argv: its name and arguments; the name is certain.
         cwd: the folder it starts in, absolute; None: unknown.
         home: the user's home folder.
         stdin: what it reads from standard input.
@@ -55,7 +55,7 @@ class StartedCommand:
     """A command that a program starts by itself, without a shell: `sudo X`, `xargs X`, `find -exec X`.
 
     Attributes:
-        argv: its words; None where it is not known, as for what `xargs` adds.
+        argv: its name and arguments; None where one is unknown, as for what `xargs` adds.
         cwd: where it runs, absolute; None: unknown. By default where its parent runs.
         remote: on another machine or in a container.
         stdin: what it reads from standard input.
@@ -69,11 +69,11 @@ class StartedCommand:
 
 @attrs.frozen(kw_only=True)
 class ShellText:
-    """A text that a program gives to a shell: `sh -c TEXT`, `ssh host TEXT`, `watch TEXT`.
+    """A script that a program passes to a shell: `sh -c TEXT`, `ssh host TEXT`, `watch TEXT`.
 
     Attributes:
         text: the script.
-        shell: which shell reads it: only a POSIX one or bash can be scanned.
+        shell: the shell that runs it; only POSIX shells and bash can be scanned.
         arguments: `$0`, `$1` and so on; empty: none.
         cwd: where it runs, absolute; None: unknown.
         remote: on another machine or in a container.
@@ -88,11 +88,11 @@ class ShellText:
 
 @attrs.frozen(kw_only=True)
 class FileAccess:
-    """A file or folder that a program is told to read or write.
+    """A file or folder that a program reads or writes because its arguments say so.
 
     Attributes:
-        path: the word as given, relative to the program's folder; None: unknown.
-        access: what is done with it.
+        path: as in the arguments, relative to the program's folder; None: unknown.
+        access: whether it is read or written.
     """
 
     path: Argument
@@ -101,16 +101,16 @@ class FileAccess:
 
 @attrs.frozen(kw_only=True)
 class ProgramEffects:
-    """What a program does besides being run.
+    """What a program does with certain arguments.
 
     Attributes:
-        starts: the commands it starts, and the texts it has a shell read.
-        touches: the files its words name.
-        opaque: why this may not be all; empty: it is all.
-        reads_only: it changes nothing with these words.
-        runs: the files whose text it runs, as `sh FILE` and `python FILE` do: whether something in the same
-            script may have written them is for the scanner to look at; None: unknown.
-        prints_names: all that it prints is names of files (see `Unknown`).
+        starts: the commands it starts, and the scripts it passes to a shell.
+        touches: the files it reads and writes.
+        opaque: why this may be incomplete; empty: it is complete.
+        reads_only: it changes nothing with these arguments.
+        runs: the files it executes, as `sh FILE` and `python FILE` do; None: unknown. The scanner checks whether the
+            same script may have written them.
+        prints_names: it prints nothing but names of files (see `UnknownInput`).
     """
 
     starts: tuple[StartedCommand | ShellText, ...] = ()

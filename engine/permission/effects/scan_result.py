@@ -1,4 +1,4 @@
-"""What a scan of a shell script tells: the commands it may run, the files they touch, or why nobody can tell."""
+"""The result of scanning a shell script: the commands it may run, the files it may use, and why that may be incomplete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 
-# A word of a command as the program gets it; None: nobody knows before it runs.
+# An argument as the program receives it; None: unknown before run time.
 Argument = str | None
 Access = Literal["read", "write"]
 
@@ -16,11 +16,11 @@ class ScannedCommand:
     """A simple command that a script may run.
 
     Attributes:
-        argv: its words after expansion and removal of quotes; the first one is always known.
+        argv: its words after expansion and quote removal; the first one is always certain.
         cwd: the folder it runs in, absolute and as written (`..` and links are not resolved); None: unknown.
         through: the programs that start it, the outermost first: `("sudo", "env")`.
-        remote: it runs on another machine, or in a container: its paths are not ours.
-        reads_only: it changes nothing, whatever it is given here.
+        remote: it runs on another machine or in a container, so its paths are not local ones.
+        reads_only: it changes nothing with these arguments.
     """
 
     argv: tuple[Argument, ...]
@@ -32,14 +32,14 @@ class ScannedCommand:
 
 @attrs.frozen(kw_only=True)
 class PathUse:
-    """A file or folder that a script touches.
+    """A file or folder that a script reads or writes.
 
     Attributes:
         path: absolute and as written: neither `..` nor links are resolved.
-        access: what is done with it.
+        access: whether it is read or written.
         by: "redirection", or the program's name.
-        is_pattern: *path* is a pattern as bash expands it: all files that it fits are touched. What is meant
-            literally, of `*`, `?`, `[` and the backslash, stands behind a backslash; no braces, no `~`.
+        is_pattern: *path* is a pattern as bash expands it, and stands for all files that match. A literal `*`, `?`,
+            `[` or backslash is escaped by a backslash; there are no braces and no `~`.
     """
 
     path: str
@@ -50,14 +50,14 @@ class PathUse:
 
 @attrs.frozen(kw_only=True)
 class Scan:
-    """What is known of a script before it runs.
+    """What a script may do, found out before it runs.
 
     Attributes:
         commands: each simple command at any depth, in the order of the text.
-        paths: each file that it is known to touch.
-        opaque: why the two lists may not be all there is, a reason each; empty: they are all.
-        trusts_names: names of files become words of a command, so the lists are all there is only if none of them
-            reads like an option.
+        paths: each file that it reads or writes.
+        opaque: the reasons why the two lists may be incomplete; empty: they are complete.
+        trusts_names: names of files become arguments of a command, so the lists are complete only if no name looks
+            like an option.
     """
 
     commands: tuple[ScannedCommand, ...] = ()

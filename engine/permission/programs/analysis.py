@@ -1,4 +1,4 @@
-"""What becomes known of a program while its words are read, and the reading by a row of the tables."""
+"""The analysis of a program's arguments by its row in the tables, collecting the program's effects."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from engine.permission.programs.tables.option_spec import ArgumentParser, Argume
 from engine.permission.programs.tables.program_spec import CustomReader, Program
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]*)=(?P<value>.*)", re.DOTALL)
-# What is on another machine, as `rsync` and `scp` write it.
+# A path on another machine, as `rsync` and `scp` write it.
 _ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
-# The name of a file that was found, and is therefore no option; the folder it was found in is touched by what found it.
-# (No name holds this sign, so that it is told from others.)
+# The name of a file that another program, as `find`, has listed: it is no option, and its folder is recorded already.
+# (No file name contains this character.)
 FILE_NAME: Final = WordPrefix("./\0")
-# Programs that write no text of their own.
+# Programs that write no content.
 _REMOVING: Final = frozenset({"rm", "rmdir", "unlink", "trash", "chmod", "chown", "mkdir", "touch", "truncate"})
-# A command whose words are parted by blanks, without anything that a program, or a shell, might read otherwise.
+# A command without shell syntax: only words separated by blanks.
 _PLAIN_WORDS: Final = re.compile(r"[\w ./:=,@%+~-]*", re.ASCII)
 
 
 def exact_text(word: Argument) -> str | None:
-    """Return a word if all of it is known."""
+    """Return a word if all of it is certain."""
     return None if word is None or isinstance(word, WordPrefix) else word
 
 
@@ -49,12 +49,12 @@ def split_assignment(text: str) -> tuple[str, str] | None:
 
 @attrs.define(eq=False)
 class ProgramAnalysis:
-    """What is found out about a program that is about to be started.
+    """The effects of a program while they are collected.
 
     Attributes:
-        given: how it is started.
-        name: the name that it is known by, with its sub-commands.
-        words: its words behind the name, or those of its sub-command.
+        invocation: how it is started.
+        name: its name in the tables, with its sub-commands.
+        words: its arguments, or those of its sub-command.
     """
 
     invocation: ProgramInvocation
@@ -77,7 +77,7 @@ class ProgramAnalysis:
     # ---- what is found out ----
 
     def effects(self) -> ProgramEffects:
-        """Return what was found out."""
+        """Return the effects."""
         reads_only = self.reads_only and not (self.changes or self.reason or self.starts or self.runs)
         writes = any(touched.access == "write" for touched in self.touches)
         return ProgramEffects(
@@ -90,12 +90,12 @@ class ProgramAnalysis:
         )
 
     def mark_opaque(self, why: str) -> None:
-        """Remember why nobody can tell what it does; the first reason stays."""
+        """Record why its effects are uncertain; the first reason counts."""
         below = self.name.partition(" ")[2]
         self.reason = self.reason or (f"{below}: {why}" if below else why)
 
     def touch(self, path: Argument, access: Access) -> None:
-        """Remember a file."""
+        """Add a file that is read or written."""
         if self.remote or path == FILE_NAME:
             return
         whole = self.resolve(path)
@@ -104,14 +104,14 @@ class ProgramAnalysis:
             self.mark_opaque("writes into git's own folder, where its hooks and settings are")
 
     def resolve(self, path: Argument) -> Argument:
-        """Return a path of its, as seen from where it was started."""
+        """Return a path relative to the folder in which the program was started."""
         path = exact_text(path)
         if path is None or path.startswith("/") or self.folder == "":
             return path
         return None if self.folder is None else f"{self.folder.rstrip('/') or '/'}/{path}"
 
     def change_folder(self, folder: Argument) -> None:
-        """Work in another folder from now on."""
+        """Continue in another folder."""
         self.touch(folder, "read")
         folder = exact_text(folder)
         self.folder = self.resolve(folder)
@@ -123,12 +123,12 @@ class ProgramAnalysis:
             self.cwd = f"{(self.cwd or '').rstrip('/')}/{folder}"
 
     def set_variable(self, setting: Argument) -> None:
-        """Set a variable for what is started."""
+        """Set an environment variable for the commands it starts."""
         text = exact_text(setting)
         parts = split_assignment(text) if text is not None else None
         if parts is None:
             if text:
-                return  # Only named: passed on, or removed.
+                return  # A name without a value: the variable is passed on, or removed.
             self.mark_opaque("sets an unknown variable")
         elif is_dangerous_setting(*parts):
             self.mark_opaque(f"sets {parts[0]}, which may make programs run other code")
@@ -147,7 +147,7 @@ class ProgramAnalysis:
         return None if self.remote else self.cwd
 
     def run_text(self, text: Argument, shell: str = "sh", arguments: Sequence[Argument] = ()) -> None:
-        """Have a shell read a text."""
+        """Pass a script to a shell."""
         text = exact_text(text)
         if text is None:
             self.mark_opaque("a shell reads an unknown script")
@@ -158,7 +158,7 @@ class ProgramAnalysis:
         )
 
     def run_input(self, shell: str = "sh", arguments: Sequence[Argument] = ()) -> None:
-        """Have a shell read what comes in."""
+        """Pass standard input to a shell as a script."""
         stdin = self.invocation.stdin
         if isinstance(stdin, UnknownInput):
             self.mark_opaque("reads commands from standard input")
@@ -166,7 +166,7 @@ class ProgramAnalysis:
             self.run_text(stdin, shell, arguments)
 
     def run_joined(self, words: Sequence[Argument], shell: str = "sh") -> None:
-        """Have a shell read words joined by blanks."""
+        """Pass words to a shell as a script, joined by blanks."""
         texts = [exact_text(word) for word in words]
         whole = [text for text in texts if text is not None]
         if not texts:
@@ -174,7 +174,7 @@ class ProgramAnalysis:
         self.run_text(" ".join(whole) if len(whole) == len(texts) else None, shell)
 
     def run_words(self, value: Argument) -> None:
-        """Start a command whose words are parted by blanks."""
+        """Start a command whose words are separated by blanks."""
         text = exact_text(value)
         if text is None or not _PLAIN_WORDS.fullmatch(text):
             self.mark_opaque("starts a command with shell syntax in it")
@@ -182,7 +182,7 @@ class ProgramAnalysis:
             self.start(text.split())
 
     def split_words(self, value: Argument) -> list[Argument] | None:
-        """Return the words that a text is split into; None where that is not certain."""
+        """Split a text into words as a shell does; None: the result is uncertain."""
         text = exact_text(value)
         if text is None or any(sign in text for sign in "\\$#`"):
             self.mark_opaque("splits an unknown text into words")
@@ -198,7 +198,7 @@ class ProgramAnalysis:
     def analyze(
         self, program: Program, readers: Mapping[CustomReader, Callable[[ProgramAnalysis, Program], None]]
     ) -> None:
-        """Read the words by a row of the tables."""
+        """Analyze the arguments by a row of the tables."""
         while True:
             if program.opaque:
                 self.mark_opaque(program.opaque)
@@ -218,14 +218,14 @@ class ProgramAnalysis:
         self.apply_operands(program, self.pad_operands(program, arguments))
 
     def pad_operands(self, program: Program, arguments: Arguments) -> Sequence[Argument]:
-        """Return the operands, with an empty one in the place of one that is given as an option."""
+        """Return the operands, with an empty one in the place of an operand that an option replaces."""
         names = {used.name for used in arguments.used}
         before = [""] if names & set(program.without_first.split()) else []
         behind = [""] if names & set(program.without_last.split()) else []
         return [*before, *arguments.operands, *behind]
 
     def select_subcommand(self, program: Program, arguments: Arguments) -> Program | None:
-        """Return the row of the sub-command that the operands begin with, and go on with its words."""
+        """Return the row of the sub-command that the operands begin with, and continue with its arguments."""
         if not arguments.operands:
             self.reads_only = self.reads_only or program.reading == "free"
             return None
@@ -241,16 +241,16 @@ class ProgramAnalysis:
         return below
 
     def parse_arguments(self, program: Program, *, permutes: bool | None = None) -> Arguments:
-        """Part the words into options and operands."""
+        """Split the arguments into options and operands."""
         return self.parse_words(program, self.words, permutes=permutes)
 
     def parse_words(self, program: Program, words: Sequence[Argument], *, permutes: bool | None = None) -> Arguments:
-        """Part words into options and operands."""
+        """Split words into options and operands."""
         moves = program.permutes if permutes is None else permutes
         return ArgumentParser(program.table, permutes=moves, single=program.dashes == "single").parse(words)
 
     def apply_options(self, program: Program, arguments: Arguments) -> None:
-        """Remember what the options do."""
+        """Add the effects of the options."""
         if arguments.unknown and program.strict:
             self.mark_opaque(f"its option {arguments.unknown} is unknown")
         if arguments.is_uncertain and (program.is_guarded or program.strict):
@@ -273,13 +273,13 @@ class ProgramAnalysis:
         return "reads" not in roles and not arguments.unknown and names <= set(program.filters.split())
 
     def apply_option(self, used: UsedOption, program: Program) -> None:
-        """Remember what an option does."""
+        """Add the effect of an option."""
         if used.option.takes == "attached" and used.value == "" and used.option.role not in {"changes", "code"}:
             return
         self.apply_role(used.option.role, used.value, program, f"its option {used.name}")
 
     def apply_role(self, role: Role, value: Argument, program: Program, what: str) -> None:
-        """Remember what a value, or an operand, does."""
+        """Add the effect of an option's value or of an operand."""
         if role in {"reads", "writes", "edits"}:
             self._touch_as(role, value, program)
             return
@@ -309,7 +309,7 @@ class ProgramAnalysis:
             self.changes = self.changes or role != "reads"
             return
         if text is not None and (text[:1] == "|" or (role != "reads" and text[:1] == "!")):
-            # Some programs start what stands behind these.
+            # Some programs run the text behind these signs as a command.
             self.mark_opaque(f"it may take {text} for a command")
         if role != "writes":
             self.touch(value, "read")
@@ -317,7 +317,7 @@ class ProgramAnalysis:
             self.touch(value, "write")
 
     def run_file(self, path: Argument) -> None:
-        """Run the text of a file."""
+        """Execute a file."""
         text = exact_text(path)
         if text is None or text.startswith(("/dev/", "/proc/", "data:")) or "://" in text:
             self.mark_opaque("runs an unknown program file")
@@ -326,7 +326,7 @@ class ProgramAnalysis:
         self.touch(text, "read")
 
     def apply_operands(self, program: Program, operands: Sequence[Argument]) -> None:
-        """Remember what the operands do, and start what stands behind them."""
+        """Add the effects of the operands, and start the command behind them."""
         self.runs += [self.resolve(name) for name in program.runs.split()]
         roles = program.operands.split()
         if program.tail:
@@ -339,7 +339,7 @@ class ProgramAnalysis:
             self.apply_role(role, operand, program, "its operand")
 
     def start_tail(self, program: Program, words: Sequence[Argument]) -> None:
-        """Start what stands behind the operands."""
+        """Start the command behind the operands."""
         self.remote = self.remote or program.remote
         if program.displaced:
             self.cwd = None
@@ -361,7 +361,7 @@ class ProgramAnalysis:
         self.start(["sh"])
 
 
-# Given no command, they start the shell of the user, or one as at a login, which reads its files first.
+# Without a command they start the user's shell, or a login shell, which executes its start-up files.
 _START_SHELLS: Final = frozenset(
     [
         "setarch",
@@ -395,7 +395,7 @@ _CHANGING: Final[frozenset[Role]] = frozenset({"writes", "edits", "changes"})
 
 
 def _reads_only(program: Program, arguments: Arguments) -> bool:
-    """Tell whether a program only reads with these options, as its row says."""
+    """Return whether a program only reads with these options, as its row says."""
     if program.reading == "asked":
         return any(used.option.role == "reading" for used in arguments.used)
     return program.reading == "free" or (program.reading == "known" and not arguments.unknown)

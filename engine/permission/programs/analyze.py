@@ -1,14 +1,13 @@
-"""What a program does with its words: which commands it starts, which files it touches, and whether that is all.
+"""What a program does with its arguments: which commands it starts, which files it uses, and whether that is all.
 
-The knowledge is in tables (`program_table_*`), one row a program; this reads words by a row. What
-a row can't say stands in modules of its own (`program_sed`, `program_awk`, …). A program
-that nobody knows is an ordinary command: it is named to whoever is asked, and that is all there
-is to say. Where a known one may run what its words don't plainly say, the meaning is opaque.
+The tables (`tables`) have one row for each program; a program that a row can't describe has a reader of its own (`sed`,
+`awk`, …). A program that is in no table is an ordinary command. One that may run something which its arguments don't
+plainly say is opaque.
 
-Three rules hold everywhere. A word that isn't known may be an option: it makes a program opaque that
-has options which execute, unless it can't stand where options do. An option of a wrapper that
-the table doesn't have makes it opaque. And danger is known by a program's base name (`./xargs` is taken for
-xargs), harmlessness only by a bare one, or in a folder of the system's.
+Three rules hold everywhere. An uncertain word may be an option: it makes a program opaque that has options which
+execute something, unless it comes where no option can be. An unknown option of a wrapper makes it opaque. And a
+program counts as dangerous by its base name (`./xargs` counts as xargs), as harmless only by a bare name or in a
+system folder.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["DEFAULT_REGISTRY", "ProgramRegistry", "analyze_program"]
 
 
 def analyze_program(invocation: ProgramInvocation, registry: ProgramRegistry = DEFAULT_REGISTRY) -> ProgramEffects:
-    """Return what a program does with its words. Never raises."""
+    """Return what a program does with its arguments. Never raises."""
     if not invocation.argv or not isinstance(invocation.argv[0], str):
         return ProgramEffects(opaque="the program to start is not known")
     place = invocation.argv[0]

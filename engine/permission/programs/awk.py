@@ -1,4 +1,4 @@
-"""What `awk` does: its program is read far enough to tell whether it starts, or writes, anything."""
+"""What `awk` does: its program is parsed far enough to see whether it starts commands or writes files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.permission.programs.analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.tables.program_spec import Program
 
 _SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
-# Whatever the rest is read as, these make it impossible to tell.
+# Each of these makes a program opaque, wherever it occurs.
 _NEVER: Final = re.compile(r"(?<![A-Za-z_])system(?![A-Za-z0-9_])|@")
 _TOKEN: Final = re.compile(
     r"""
@@ -28,7 +28,7 @@ _TOKEN: Final = re.compile(
 )
 _PATTERN: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:[^\]\\\n/\[]|\\[^\]/])*\])+/", re.DOTALL)
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL | re.ASCII)
-# Behind these a slash begins a pattern, whatever else is going on.
+# Behind these a slash always begins a pattern.
 _BEFORE_PATTERN: Final = frozenset(
     {"", "(", ",", "~", "!~", "!", "&&", "||", "{", "}", ";", "\n", "=", "==", "!=", "?", ":"}
 )
@@ -36,11 +36,11 @@ _STANDARD: Final = frozenset({"/dev/stdout", "/dev/stderr", "-"})
 
 
 class UnsupportedProgram(Exception):
-    """The program executes something, or can't be told not to."""
+    """The program executes something, or may do so."""
 
 
 def analyze_awk(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `awk`."""
+    """Analyze the arguments of `awk`."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     names = {used.name for used in arguments.used}
@@ -78,7 +78,7 @@ def written_files(program: str) -> list[str]:
     """Return the files that a program writes.
 
     Raises:
-        _NotUnderstood: it starts something, or reads another file, or nobody can tell.
+        UnsupportedProgram: it may start a command, or read another file.
     """
     if not _SUSPICIOUS.search(program):
         return []
@@ -124,7 +124,7 @@ _WORDS: Final = frozenset({"print", "printf", "return", "case", "in", "else", "d
 
 @attrs.define(eq=False)
 class _OutputFinder:
-    """Looks for where a program prints to."""
+    """Finds the files that a program prints to."""
 
     tokens: list[str]
 
@@ -151,7 +151,7 @@ class _OutputFinder:
                 yield from self._target(at + 1)
 
     def _target(self, at: int) -> Iterator[str]:
-        """Yield the file behind a redirection: a text, and nothing behind it."""
+        """Yield the file of a redirection: a plain string, and nothing behind it."""
         here = self.tokens[at : at + 2]
         text = here[0] if here else ""
         plain = text[:1] == '"' and "\\" not in text and len(text) > 2

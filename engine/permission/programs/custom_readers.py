@@ -1,4 +1,4 @@
-"""The programs whose words a row of the tables can't explain: one function each, by the row's `manner`."""
+"""The programs that a row of the tables can't describe: a function for each, by the row's `reader`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MAX_INPUT: Final = 4_000
 
 
 def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of a shell: a text, a file, or what comes in."""
+    """Analyze the arguments of a shell: it runs a text, a file, or standard input."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     operands = list(arguments.operands)
@@ -78,7 +78,7 @@ def _check_shell_options(analysis: ProgramAnalysis, used: Sequence[UsedOption]) 
         analysis.mark_opaque("sets an unknown option, or has more options behind it")
 
 
-# The names that `-o` may be given.
+# The harmless options of `-o`.
 _SET: Final = frozenset(
     [
         "errexit",
@@ -103,7 +103,7 @@ _SET: Final = frozenset(
 
 
 def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of an interpreter: inline code, a file, or what comes in."""
+    """Analyze the arguments of an interpreter: it runs inline code, a file, or standard input."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     roles = {used.option.role for used in arguments.used}
@@ -127,11 +127,11 @@ def _add_module(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
     if module is None or module in _CODE_MODULES:
         analysis.mark_opaque("its module may run inline code")
     if own := (module or "").partition(".")[0]:
-        # Python looks for it in the folder where it starts, too.
+        # Python also searches the folder in which it starts.
         analysis.runs.append(analysis.resolve(f"{own}.py"))
 
 
-# Modules of Python that run what their words, or standard input, say.
+# Python modules that run code from their arguments or from standard input.
 _CODE_MODULES: Final = frozenset(
     {"timeit", "code", "asyncio", "IPython", "ptpython", "bpython", "pdb", "runpy", "idlelib"}
 )
@@ -148,7 +148,7 @@ def _check_php(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
 
 
 def analyze_env(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `env`, `sudo` and their like: options, settings, a command."""
+    """Analyze the arguments of `env`, `sudo` and their like: options, settings, a command."""
     words: Sequence[Argument] = analysis.words
     is_shell = False
     while True:
@@ -192,7 +192,7 @@ def _set_all(analysis: ProgramAnalysis, words: Sequence[Argument]) -> Sequence[A
 
 
 def analyze_xargs(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `xargs`: a command, to which it adds what it reads."""
+    """Analyze the arguments of `xargs`: a command, to which it adds what it reads."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     own = analysis.invocation.stdin
@@ -226,7 +226,7 @@ def _with_place(word: Argument, sign: str, whole: Argument) -> Argument:
 
 
 def _added(sources: Sequence[str | UnknownInput | None], used: Sequence[UsedOption]) -> list[Argument]:
-    """Return the words that xargs reads, as far as they are known."""
+    """Return the words that xargs adds, as far as they are certain."""
     [source] = sources
     if source is None:
         return []
@@ -238,7 +238,7 @@ def _added(sources: Sequence[str | UnknownInput | None], used: Sequence[UsedOpti
 
 
 def analyze_ssh(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `ssh`: options on both sides of a host, then a text for a shell there."""
+    """Analyze the arguments of `ssh`: options on both sides of a host, then a text for a shell there."""
     words = analysis.words
     host: Argument = ""
     has_host = False

@@ -1,4 +1,4 @@
-"""`date`: it tells the time, and sets it where it is given one."""
+"""What `date` does: it prints the time, or sets it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from engine.permission.programs.tables.program_spec import Program
 
 
 def analyze_date(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `date`: an operand that is no format is the time to set."""
+    """Analyze the arguments of `date`: an operand that is no format is a new time."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     if any(word is None or not word.startswith("+") for word in arguments.operands):

@@ -1,4 +1,4 @@
-"""Which environment variables make programs run other code than their words say."""
+"""Environment variables that make programs run other code."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from engine.permission.programs.tables.names import words_of
 
-# Where programs and their parts are searched for, what the shell and the loader run or do before anything else,
-# and programs that other programs start when they see fit.
+# Search paths of programs and their parts, code that the shell and the loader run at start-up, and programs that
+# other programs start.
 _NAMES: Final = words_of(
     """
     PATH IFS ENV PS0 PS1 PS2 PS3 PS4 SHELL SHELLOPTS BASHOPTS PROMPT_COMMAND CDPATH FPATH HOME ZDOTDIR INPUTRC
@@ -70,7 +70,7 @@ _BEGINNINGS: Final = (
     "GLIBC_",
 )
 _ENDINGS: Final = ("PAGER", "EDITOR", "BROWSER", "ASKPASS", "_PRELOAD", "_LIBRARY_PATH", "_WRAPPER", "_LAUNCHER")
-# Of these only a number, or one of a few words is ever read.
+# These hold nothing but a number or one of a few words.
 _HARMLESS: Final = words_of(
     """
     GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
@@ -98,7 +98,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def is_dangerous_variable(name: str) -> bool:
-    """Tell whether a program that gets this variable may run something else than its words say.
+    """Return whether a program with this variable may run other code.
 
     What only a project's own programs read (`CI`, `NODE_ENV`, `DEBUG`, `API_URL`) is harmless. So are those that
     name a compiler (`CC`); `is_dangerous_setting`, which looks at the value, takes only a compiler for one.
@@ -111,7 +111,7 @@ def is_dangerous_variable(name: str) -> bool:
     return upper in _NAMES or upper.startswith(_BEGINNINGS) or upper.endswith(_ENDINGS)
 
 
-# Values of dangerous variables that are harmless all the same; each has to match as a whole.
+# Harmless values of dangerous variables; the whole value has to match.
 _COMPILER: Final = (
     r"(?:ccache |sccache )?(?:[\w.]+-)*(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|cpp|ld|lld|gold|ar|as|nm|ranlib|strip|objcopy"
     r"|gfortran|nvcc|flex|lex|bison|yacc|install|tcc|icc|icx|musl-gcc)(?:-?\d+(?:\.\d+)*)?"
@@ -153,7 +153,7 @@ _PATTERNS: Final = {name: re.compile(text) for name, text in _VALUES.items()}
 
 
 def is_dangerous_setting(name: str, value: str | None) -> bool:
-    """Tell whether a program that gets this variable with this value (None: unknown) may run something else."""
+    """Return whether a program with this variable and value (None: unknown) may run other code."""
     pattern = _PATTERNS.get(name)
     if pattern is None:
         return is_dangerous_variable(name)

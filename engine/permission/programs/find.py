@@ -31,7 +31,7 @@ _WRITING: Final = frozenset({"-fprint", "-fprint0", "-fls"})
 
 
 def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
-    """Read the words of `find`."""
+    """Analyze the arguments of `find`."""
     words = analysis.words
     at = _roots(analysis, words)
     analysis.reads_only = True
@@ -39,14 +39,14 @@ def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
     while at < len(words):
         text = exact_text(words[at])
         if text is None:
-            # A part of the expression that nobody knows may start something, of which the words may follow.
+            # An unknown part of the expression may start a command, and the next words may belong to that.
             analysis.mark_opaque("a word of its expression is unknown")
             return
         at = _read_part(analysis, words, at, text)
 
 
 def _roots(analysis: ProgramAnalysis, words: Sequence[Argument]) -> int:
-    """Return where the expression begins, and remember the folders before it."""
+    """Add the folders before the expression; return where that begins."""
     at = 0
     while at < len(words):
         word = words[at]
@@ -67,7 +67,7 @@ _LEADING: Final = frozenset({"-H", "-L", "-P", "-E", "-X", "-s", "-x", "-d", "-O
 
 
 def _read_part(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, text: str) -> int:
-    """Read one part of the expression; return where the next one begins."""
+    """Parse one part of the expression; return where the next one begins."""
     value = words[at + 1] if at + 1 < len(words) else ""
     if text in _STARTING:
         return _read_command(analysis, words, at + 1, in_place=text.endswith("dir"))
@@ -91,7 +91,7 @@ def _read_part(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, te
 
 
 def _touch_roots(analysis: ProgramAnalysis) -> None:
-    """Remember that what was read is written as well."""
+    """Add a write to each folder that is read."""
     if not analysis.changes:
         for touched in [touched for touched in analysis.touches if touched.access == "read"]:
             analysis.touches.append(FileAccess(path=touched.path, access="write"))
@@ -121,7 +121,7 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
 
 
 def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `fd`: behind `-x` and `-X` is a command."""
+    """Analyze the arguments of `fd`: behind `-x` and `-X` is a command."""
     words = list(analysis.words)
     start = next((at for at, word in enumerate(words) if _starts_command(word)), None)
     arguments = analysis.parse_words(program, words if start is None else words[:start])

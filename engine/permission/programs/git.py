@@ -12,7 +12,7 @@ from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
 
-# Settings that execute nothing, as patterns over the whole name in small letters; a middle part may be anything.
+# Settings that execute nothing: patterns for the whole name in lower case; its middle part may be any text.
 _HARMLESS: Final = re.compile(
     r"""
       user\.(?:name|email|signingkey|useconfigonly) | (?:author|committer)\.(?:name|email)
@@ -43,7 +43,7 @@ _HARMLESS: Final = re.compile(
     """,
     re.VERBOSE,
 )
-# Others that are harmless with these values.
+# Settings that are harmless with these values.
 _EDITORS: Final = (
     r"(?:true|:|cat|vim?|nvim|nano|emacs|emacsclient|ed|pico|micro|hx|(?:code|codium|cursor|subl|atom|zed)(?: --?(?:wait|w|n))*"
     r"|vim? -f|emacs -nw|emacsclient -t)"
@@ -78,7 +78,7 @@ _FLAGS_REMOVING: Final = frozenset({"--unset", "--unset-all", "--remove-section"
 
 
 def is_dangerous_key(key: str, value: str | None) -> bool:
-    """Tell whether a setting of git (its value None: unknown) may make git run something."""
+    """Return whether a setting of git (a value of None is unknown) may make git run a command."""
     low = key.lower()
     if low.startswith("gc.recent") or (value is not None and "::" in value):
         return True
@@ -90,7 +90,7 @@ def is_dangerous_key(key: str, value: str | None) -> bool:
 
 
 def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `git`."""
+    """Analyze the arguments of `git`."""
     arguments = analysis.parse_arguments(program, permutes=False)
     analysis.apply_options(program, arguments)
     analysis.reads_only = bool(arguments.used) and not arguments.operands
@@ -109,14 +109,14 @@ def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_dashed(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of a program such as `git-grep`."""
+    """Analyze the arguments of a program such as `git-grep`."""
     name = (exact_text(analysis.invocation.argv[0]) or "").rpartition("/")[2].removeprefix("git-").removesuffix(".exe")
     analysis.name = "git"
     analyze_command(analysis, program, name, analysis.words)
 
 
 def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, words: Sequence[Argument]) -> None:
-    """Read the words of a command of git."""
+    """Analyze the arguments of a command of git."""
     below = program.commands.get(name)
     analysis.words = words
     analysis.reads_only = False
@@ -149,7 +149,7 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
 
 
 def _select_inner(analysis: ProgramAnalysis, program: Program) -> Program | None:
-    """Return the row of the innermost command, as of `git stash show`; None: it is not known which."""
+    """Return the row of the innermost command, as of `git stash show`; None: it is unknown."""
     while program.commands:
         outer = analysis.parse_arguments(program, permutes=False)
         inner = exact_text(outer.operands[0]) if outer.operands else ""
@@ -166,19 +166,19 @@ def _select_inner(analysis: ProgramAnalysis, program: Program) -> Program | None
 
 
 def _signs(text: str) -> bool:
-    """Tell whether a word makes git ask gpg, which writes files of its own."""
+    """Return whether a word makes git ask gpg, which writes files of its own."""
     return "%G" in text or "signature" in text
 
 
 def _set(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
-    """Look at the settings that options make."""
+    """Check the settings in the options."""
     for option in used:
         if option.name not in {"-c", "--config"} or option.option.takes != "value":
             continue
         text = option.value
         parts = split_assignment(text) if text is not None else None
         if parts is None:
-            # Without a value it is a switch.
+            # A setting without a value is true.
             if exact_text(text) is None or is_dangerous_key(text or "", "true"):
                 analysis.mark_opaque("makes an unknown setting")
         elif is_dangerous_key(parts[0], None if exact_text(text) is None else parts[1]):
@@ -199,7 +199,7 @@ def _check_strategy(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> No
 
 
 def _configure(analysis: ProgramAnalysis, used: Sequence[UsedOption], operands: Sequence[Argument]) -> None:
-    """Look at what `git config` does."""
+    """Analyze the arguments of `git config`."""
     names = {option.name for option in used}
     verb = exact_text(operands[0]) if operands else None
     verb = verb if verb in _VERBS else None

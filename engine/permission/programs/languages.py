@@ -1,4 +1,4 @@
-"""Programs with a small language of their own in their words or in what they read: makers, databases, editors."""
+"""Programs with a small language in their arguments or their input: build tools, databases, editors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine.permission.programs.tables.program_spec import Program
 from engine.permission.programs.wrappers import uses
 
 _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
-# What neither make nor the shell that it gives its recipes to reads as anything but itself.
+# A value that is literal to make and to the shell that runs its recipes.
 _PLAIN_VALUE: Final = re.compile(r"[\w ./:=,@%+~\"'*-]*", re.ASCII)
 
 
 def analyze_make(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `make`: goals, settings, and where its rules are."""
+    """Analyze the arguments of `make`: targets, variables, and the files of its rules."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     files = [used.value for used in arguments.used if used.name in {"-f", "--file", "--makefile"}]
@@ -48,7 +48,7 @@ def _check_make_variable(analysis: ProgramAnalysis, left: str, value: str) -> No
 
 
 def analyze_compiler(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of a compiler, some of whose options have their value written to them."""
+    """Analyze the arguments of a compiler, some of whose options have their value attached."""
     for word in analysis.words:
         text = exact_text(word) or ""
         if text.startswith(("-B", "@")) or (text.startswith("-Wl,") and "plugin" in text):
@@ -64,7 +64,7 @@ _NPM_KEYS: Final = words_of(
 
 
 def analyze_npm_config(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `npm config`: some settings are programs."""
+    """Analyze the arguments of `npm config`: some settings are programs."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     words = [exact_text(word) for word in arguments.operands]
@@ -91,7 +91,7 @@ _CMAKE_COMPILER: Final = re.compile(r"CMAKE_(\w+)_COMPILER")
 
 
 def analyze_cmake(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `cmake`: it makes build rules, or it is a box of tools (`-E`)."""
+    """Analyze the arguments of `cmake`: it generates build rules, or runs one of its tools (`-E`)."""
     words = analysis.words
     if words and exact_text(words[0]) == "-E":
         _use_tool(analysis, words[1:])
@@ -146,7 +146,7 @@ def _use_tool(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
 
 
 def analyze_dd(analysis: ProgramAnalysis, _: Program) -> None:
-    """Read the words of `dd`."""
+    """Analyze the arguments of `dd`."""
     for word in analysis.words:
         text = exact_text(word)
         name, sign, value = (text or "").partition("=")
@@ -178,7 +178,7 @@ _MYSQL_SQL: Final = re.compile(
 
 
 def analyze_sqlite(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `sqlite3`: SQL, and commands that begin with a dot."""
+    """Analyze the arguments of `sqlite3`: SQL, and commands that begin with a dot."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     operands = arguments.operands
@@ -209,7 +209,7 @@ def _from_stdin(analysis: ProgramAnalysis) -> list[Argument]:
 
 
 def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `psql` and `mysql`: SQL, and commands of the client."""
+    """Analyze the arguments of `psql` and `mysql`: SQL, and commands of the client."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     texts = [
@@ -232,7 +232,7 @@ def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_editor(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of an editor; what comes in is typed into it."""
+    """Analyze the arguments of an editor; standard input is typed into it."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     if analysis.invocation.stdin is not None:
@@ -241,7 +241,7 @@ def analyze_editor(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_debugger(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of a debugger: it starts a program, when it is told to."""
+    """Analyze the arguments of a debugger: it starts a program."""
     arguments = analysis.parse_arguments(program, permutes=False)
     analysis.apply_options(program, arguments)
     if analysis.invocation.stdin is not None:
@@ -250,7 +250,7 @@ def analyze_debugger(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_crontab(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `crontab`: it installs commands."""
+    """Analyze the arguments of `crontab`: it installs commands."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     if arguments.operands or (analysis.invocation.stdin is not None and not arguments.used):
@@ -261,7 +261,7 @@ _BANG: Final = re.compile(r"!(?![<>=])")
 
 
 def analyze_dc(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `dc`: an exclamation mark executes the rest of the line."""
+    """Analyze the arguments of `dc`: an exclamation mark executes the rest of the line."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     texts = [used.value for used in arguments.used if used.name in {"-e", "--expression"}]
@@ -275,7 +275,7 @@ def analyze_dc(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_java(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `java`: a class, an archive, or a file."""
+    """Analyze the arguments of `java`: a class, an archive, or a file."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     operands = arguments.operands
@@ -309,7 +309,7 @@ _SSH_SETTING: Final = re.compile(r"\s*(\w+)\s*[=\s]\s*(.*)", re.DOTALL)
 
 
 def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) -> None:
-    """Look at the values of `ssh -o`: some are commands that run here."""
+    """Check the values of `ssh -o`: some are commands that run on this machine."""
     for value in values:
         text = exact_text(value)
         match = _SSH_SETTING.fullmatch(text) if text is not None else None
@@ -330,7 +330,7 @@ def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
 
 
 def analyze_scp(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `scp` and `sftp`."""
+    """Analyze the arguments of `scp` and `sftp`."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     check_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])

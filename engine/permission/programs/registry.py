@@ -1,4 +1,4 @@
-"""What is known of programs, as one value: the tables, and what a user's configuration adds to them."""
+"""The registry of programs: the built-in tables, and what a user's configuration adds to them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _MAX_DEPTH: Final = 4
 
 @attrs.frozen(eq=False)
 class ProgramRegistry:
-    """What is known of programs, by their names.
+    """The programs by their names.
 
     Attributes:
-        programs: what they do with their words.
-        arity: how many words of a command say what it does (see `program_arity`).
+        programs: what they do with their arguments.
+        arity: how many words of a command say what it does (see `subcommand_depth`).
     """
 
     programs: Mapping[str, Program] = attrs.field(repr=False)
     arity: Mapping[tuple[str, ...], int] = attrs.field(repr=False)
 
     def find(self, name: str) -> tuple[str, Program] | None:
-        """Return what is known of a program by its base name, and which name it is known by."""
+        """Return a program by its base name, with the name it has in the registry."""
         for candidate in names_for(name):
             if candidate in self.programs:
                 return candidate, self.programs[candidate]
@@ -50,10 +50,10 @@ DEFAULT_REGISTRY: Final = ProgramRegistry(PROGRAMS, ARITY)
 
 
 def extend_registry(tables: Mapping[str, object]) -> ProgramRegistry:
-    """Return what is known, with what a user's configuration says of programs.
+    """Return the default registry, extended by the programs in a user's configuration.
 
-    It is written as tables by the programs' names, with the names of `Program` and two more: `like`, another program
-    that it is read like, where nothing else is said, and `arity`, how many words of it to offer for "always":
+    There is a table for each program. Its keys are those of `Program` and two more: `like`, another program with the
+    defaults for all other keys, and `arity`, how many words of it to offer for "always":
 
         [programs.deploy]
         options = "-q -c|--config=reads --exec=shell"
@@ -66,7 +66,7 @@ def extend_registry(tables: Mapping[str, object]) -> ProgramRegistry:
         reading = "free"
 
     Raises:
-        ConfigError: something in it has no meaning, or contradicts the rest.
+        ConfigError: a key or a value is invalid, or contradicts another.
     """
     programs = dict(DEFAULT_REGISTRY.programs)
     arity = dict(DEFAULT_REGISTRY.arity)
@@ -85,7 +85,7 @@ _DASHES: Final[Mapping[str, Dashes]] = {dashes: dashes for dashes in get_args(Da
 _READINGS: Final[Mapping[str, Reading]] = {reading: reading for reading in get_args(Reading)}
 _TAILS: Final[Mapping[str, Tail]] = {tail: tail for tail in get_args(Tail)}
 _READERS: Final[Mapping[str, CustomReader]] = {reader: reader for reader in get_args(CustomReader)}
-# In a configuration the reader is called `manner`.
+# In the configuration `reader` is called `manner`.
 _ENTRIES: Final = frozenset(
     {field.name for field in attrs.fields(Program) if field.init} - {"reader"} | {"manner", "like", "arity"}
 )
@@ -136,7 +136,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 @attrs.frozen
 class _Entries:
-    """The entries of a table, read by the kind that each has to be of. Raises `ConfigError` where one is not."""
+    """The values of a table, checked by their types. Raises `ConfigError` for a wrong one."""
 
     where: str
     values: Mapping[str, object]
@@ -185,7 +185,7 @@ class _Entries:
 
 
 def find_contradictions(registry: ProgramRegistry) -> list[str]:
-    """Return what can't be meant as it is written, a complaint each."""
+    """Return the contradictions in a registry, a message each."""
     problems = [problem for name in registry.programs for problem in find_program_contradictions(registry, name)]
     for path, count in registry.arity.items():
         whole = " ".join(path)
@@ -202,7 +202,7 @@ _BUILTINS: Final = frozenset({"cd", "echo", "pwd"})
 
 
 def find_program_contradictions(registry: ProgramRegistry, name: str) -> Iterator[str]:
-    """Yield what can't be meant of one program."""
+    """Yield the contradictions in the row of one program."""
     yield from _check_program(f"programs.{name}", registry.programs[name], registry)
 
 
@@ -228,7 +228,7 @@ def _check_program(where: str, program: Program, registry: ProgramRegistry) -> I
 
 
 def _check_tail(where: str, program: Program) -> Iterator[str]:
-    """Yield what contradicts the tail, the command that a program starts with its last words."""
+    """Yield the contradictions about the tail, the command that a program starts with its last words."""
     if not program.tail:
         if program.started:
             yield f"{where}: it starts {program.started} with its tail, but has none"
@@ -245,7 +245,7 @@ _FLAG_ROLES: Final = frozenset({"plain", "changes", "reading", "code"})
 
 
 def _find_shadowed(where: str, table: Mapping[str, Option]) -> Iterator[str]:
-    """Yield options that say less than another spelling of theirs executes."""
+    """Yield options of which only one spelling executes something."""
     for spelling, option in table.items():
         if not spelling.startswith("--") and spelling.startswith("-") and len(spelling) > 2:
             other = table.get(f"-{spelling}")

@@ -1,6 +1,6 @@
-"""What `sed` does: a strict reader of its language.
+"""What `sed` does: a strict parser of its language.
 
-GNU's sed is followed, and wherever others would read a script otherwise, it counts as not understood.
+It is the language of GNU sed; a script that other versions read otherwise is not supported.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _STANDARD: Final = frozenset({"/dev/stdout", "/dev/stderr", "/dev/stdin", "-"})
 
 
 class UnsupportedScript(Exception):
-    """The script is wrong, or executes something."""
+    """The script is invalid, not supported, or executes something."""
 
 
 def analyze_sed(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `sed`."""
+    """Analyze the arguments of `sed`."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     names = {used.name for used in arguments.used}
     texts = [used.value for used in arguments.used if used.name in _EXPRESSIONS]
     operands = list(arguments.operands)
     if not texts and not names & {"-f", "--file", "--help", "--version"}:
-        # Where `-i` takes a word (BSD), an empty one stands before the script.
+        # Where `-i` takes a value (BSD), there may be an empty word before the script.
         while len(operands) > 1 and exact_text(operands[0]) == "":
             del operands[0]
         texts = operands[:1]
@@ -57,7 +57,7 @@ def analyze_sed(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def _add_script(analysis: ProgramAnalysis, texts: Sequence[Argument]) -> bool:
-    """Add the files that a script in these texts reads and writes; return whether the script is known."""
+    """Add the files that a script in these texts reads and writes; return whether the texts are certain."""
     exact = [text for text in map(exact_text, texts) if text is not None]
     if len(exact) != len(texts):
         analysis.mark_opaque("its script is unknown")
@@ -79,7 +79,7 @@ _EXPRESSIONS: Final = frozenset({"-e", "--expression", *("--expression"[:length]
 
 @attrs.define(eq=False)
 class _Script:
-    """A script of sed, and how far it is read."""
+    """A sed script, and the current position in it."""
 
     text: str
     at: int = 0
@@ -88,10 +88,10 @@ class _Script:
     written_files: list[str] = attrs.field(factory=list[str])
 
     def read(self) -> _Script:
-        """Read all of it.
+        """Parse the whole script.
 
         Raises:
-            _NotUnderstood: it is not harmless, or not understood.
+            UnsupportedScript: it is not supported, or executes something.
         """
         while True:
             self._skip(_BETWEEN)
@@ -187,7 +187,7 @@ class _Script:
         self._end()
 
     def _read_text(self) -> None:
-        """Read the text of `a`, `i` or `c`, to the end of its line, which a backslash moves."""
+        """Parse the text of `a`, `i` or `c`, to the end of its line."""
         self._skip(_BLANK)
         if self.text.startswith("\\\n", self.at):
             self.at += 2
@@ -204,7 +204,7 @@ class _Script:
         self._skip(_REST)
         name = self.text[start : self.at]
         if not name or name != name.rstrip() or any(sign in name for sign in ";}"):
-            # Whether these end the name differs from one sed to the other.
+            # Whether these end the name depends on the version of sed.
             raise UnsupportedScript("its script has an unusual file name")
         return [] if name in _STANDARD else [name]
 
@@ -216,16 +216,16 @@ class _Script:
         return delimiter
 
     def _part(self, delimiter: str, *, is_pattern: bool) -> None:
-        """Read up to the next delimiter."""
+        """Skip to the next delimiter."""
         is_bracket = False
         while self.at < len(self.text):
             sign = self.text[self.at]
             self.at += 1
             if sign == delimiter and not is_bracket:
-                # (A sed for which brackets don't quote the delimiter finds the pattern wrong, and refuses.)
+                # (A sed in which brackets don't quote the delimiter rejects the pattern as invalid.)
                 return
             if sign == "\\":
-                # In brackets it is a backslash for some, and takes what follows with it for others.
+                # In brackets it is literal to some versions, and escapes the next character in others.
                 if is_bracket and self._peek() == "]":
                     raise UnsupportedScript("its script has an ambiguous bracket")
                 self.at += 1

@@ -1,7 +1,7 @@
 """How many words of a command say what it does: `git push`, `npm run build`, `docker compose up`.
 
-A number counts words without options. The longest entry that a command begins with decides. Programs that
-only read need no entry: they have one word. A program that is in no table has none: nobody knows which of its
+A number counts words without options. The longest entry that a command begins with counts. Programs that
+only read need no entry: they have one word. A program that is in no table has none: it is unknown which of its
 words matter.
 """
 
@@ -37,8 +37,8 @@ _THREE: Final = """
     dotnet.ef dotnet.tool composer.run rustup.target rustup.component rustup.toolchain
 """
 _FOUR: Final = "yarn.workspace"
-# What would allow too much, whatever it is asked for: it destroys, ends programs, makes links, changes rights or
-# settings, or starts what it is given.
+# A rule for one of these would always allow too much: it destroys files, ends programs, makes links, changes
+# permissions or settings, or starts other programs.
 NEVER: Final = frozenset(
     """
     rm dd shred kill killall pkill ln chmod chown env export source unset sudo doas xargs find fd eval exec command

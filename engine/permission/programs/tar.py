@@ -1,4 +1,4 @@
-"""What `tar` does: its letters may stand without a dash, and what a file is to it depends on its mode."""
+"""What `tar` does: its options may come without a dash, and its mode decides whether it reads or writes a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HARMLESS_ACTIONS: Final = ("dot", ".", "echo", "sleep=", "ttyout", "totals", "w
 
 
 def analyze_tar(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `tar`."""
+    """Analyze the arguments of `tar`."""
     arguments = analysis.parse_words(program, _with_dashes(program, analysis.words))
     names = [used.name for used in arguments.used]
     mode = next((_MODES[name] for name in reversed(names) if name in _MODES), "")
@@ -40,7 +40,7 @@ def analyze_tar(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def _touch_members(analysis: ProgramAnalysis, operands: Sequence[Argument], mode: str, names: Sequence[str]) -> None:
-    """Remember which files are packed, or where they are unpacked."""
+    """Add the files that are packed, or the folder they are unpacked in."""
     if mode == "x" and not {"-O", "--to-stdout", "--to-command"} & set(names):
         analysis.touch(".", "write")
     if mode in {"c", "r", "d"}:
@@ -87,7 +87,7 @@ def _act(analysis: ProgramAnalysis, value: Argument) -> None:
 
 
 def _read_list(analysis: ProgramAnalysis, value: Argument, *, verbatim: bool) -> None:
-    """Read names of files from a file; a line of that may be an option."""
+    """Check a list of files, in which a line may be an option."""
     text = exact_text(value)
     if text not in {None, "-"}:
         analysis.touch(value, "read")

@@ -1,4 +1,4 @@
-"""How `tmux` and `bwrap` read their words: commands of their own, and options with up to three values."""
+"""The arguments of `tmux`, with its own commands, and of `bwrap`, whose options take up to three values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TAKES: Final = {
 
 
 def analyze_bwrap(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `bwrap`, whose options take up to three values."""
+    """Analyze the arguments of `bwrap`, whose options take up to three values."""
     words = analysis.words
     at = 0
     while at < len(words):
@@ -88,7 +88,7 @@ _TMUX_OPTIONS: Final = Program(
 
 
 def analyze_tmux(analysis: ProgramAnalysis, _: Program) -> None:
-    """Read the words of `tmux`: few of its commands are harmless."""
+    """Analyze the arguments of `tmux`: few of its commands are harmless."""
     words = list(analysis.words)
     while words and exact_text(words[0]) in {"-L", "-S"}:
         words = words[2:]

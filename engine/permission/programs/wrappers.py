@@ -1,4 +1,4 @@
-"""How programs that start others read their words, where a row of the tables can't say it."""
+"""Programs that start others, where a row of the tables can't describe their arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.permission.programs.tables.program_spec import Program
 
 
 def analyze_watch(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `watch`: a text for a shell, or a command."""
+    """Analyze the arguments of `watch`: a text for a shell, or a command."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     if any(used.name in {"-x", "--exec"} for used in arguments.used):
@@ -21,7 +21,7 @@ def analyze_watch(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_script(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `script`: it records a shell, or a command."""
+    """Analyze the arguments of `script`: it records a shell, or a command."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     operands = arguments.operands
@@ -36,7 +36,7 @@ def analyze_script(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_su(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `su` and `runuser`: a user, and what his shell gets."""
+    """Analyze the arguments of `su` and `runuser`: a user, and the arguments of the user's shell."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     names = {used.name for used in arguments.used}
@@ -53,7 +53,7 @@ def analyze_su(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_exec_in(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read words such as those of `kubectl exec`: the command stands behind `--`, or behind the first operand."""
+    """Analyze arguments as those of `kubectl exec`: the command is behind `--`, or behind the first operand."""
     words = analysis.words
     border = next((at for at, word in enumerate(words) if exact_text(word) == "--"), None)
     arguments = analysis.parse_words(program, words if border is None else words[:border])
@@ -63,10 +63,10 @@ def analyze_exec_in(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `npx` and its like: they run a package, or what else is called so beside a package.
+    """Analyze the arguments of `npx` and its like: they run the program of a package, or another one.
 
-    A package's own program is not a command of this machine: that it runs is said by the command itself. With
-    a package named as an option, anything that is on the PATH may be started.
+    A package's own program is not a command of this machine, and the command itself names it. With a package named by
+    an option, any program on the PATH may be started.
     """
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
@@ -79,7 +79,7 @@ def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `uv run`: a command, a script of Python, or a module."""
+    """Analyze the arguments of `uv run`: a command, a Python script, or a module."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     names = {used.name for used in arguments.used}
@@ -103,7 +103,7 @@ def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_dotenv(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `dotenv`: it sets variables and starts a command."""
+    """Analyze the arguments of `dotenv`: it sets variables and starts a command."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     operands = list(arguments.operands)
@@ -117,7 +117,7 @@ def analyze_dotenv(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_nix(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `nix` and `nix-shell`."""
+    """Analyze the arguments of `nix` and `nix-shell`."""
     words = analysis.words
     if analysis.name != "nix":
         arguments = analysis.parse_arguments(program)
@@ -135,7 +135,7 @@ def analyze_nix(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_just(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `just`."""
+    """Analyze the arguments of `just`."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     if any(used.name in {"-c", "--command"} for used in arguments.used):
@@ -144,7 +144,7 @@ def analyze_just(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_stdin_shell(analysis: ProgramAnalysis, program: Program) -> None:
-    """Read the words of `at` and its like: commands come in."""
+    """Analyze the arguments of `at` and the like: they read commands from standard input."""
     arguments = analysis.parse_arguments(program)
     analysis.apply_options(program, arguments)
     if any(used.option.role in {"reading", "changes"} for used in arguments.used):
@@ -153,7 +153,7 @@ def analyze_stdin_shell(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def uses(used: Sequence[UsedOption], *names: str) -> bool:
-    """Tell whether one of these options is there."""
+    """Return whether one of these options is used."""
     return any(option.name in names for option in used)
 
 

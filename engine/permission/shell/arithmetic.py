@@ -1,8 +1,8 @@
-"""Arithmetic in the shell: whether an expression is nothing but numbers, and certainly right.
+"""Arithmetic in the shell: whether an expression contains nothing but numbers, and is certainly valid.
 
-The value of a variable in it is read as an expression again, which may have substitutions in the
-subscripts of arrays: `x='a[$(rm y)]'; ((x))` runs rm. So each has to be known to be a number. And an
-expression that is wrong makes bash leave out the rest of a line, so that variables keep their old values.
+Bash evaluates the value of a variable as an expression again, and an array subscript in that may contain a
+substitution: `x='a[$(rm y)]'; ((x))` runs rm. So every variable has to be a number for certain. And an invalid
+expression makes bash skip the rest of a line, so that variables keep their old values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NONE: Final[Token] = ("", "")
 
 
 def assigned_numbers(text: str, state: ShellState) -> list[str] | None:
-    """Return the variables that an expression makes numbers; None: it may be more than numbers, or wrong."""
+    """Return the variables that an expression sets to numbers; None: it may evaluate something else, or be invalid."""
     tokens = _tokens(text)
     if tokens is None or not _is_well_formed(tokens):
         return None
@@ -67,7 +67,7 @@ def _tokens(text: str) -> list[Token] | None:
 
 
 def _is_well_formed(tokens: Sequence[Token]) -> bool:
-    """Tell whether an expression is certainly well formed, and divides by nothing that may be 0."""
+    """Return whether an expression is certainly well formed, and never divides by 0."""
     after_operand = False
     opened = choices = 0
     for (before, _), (kind, value), following in zip([_NONE, *tokens], tokens, [*tokens[1:], _NONE], strict=False):
@@ -87,11 +87,11 @@ def _is_well_formed(tokens: Sequence[Token]) -> bool:
 
 
 def _is_allowed(kind: str, value: str, before: str, following: Token, *, after_operand: bool) -> bool:
-    """Tell whether a token may stand where it does."""
+    """Return whether a token may stand where it does."""
     if kind in ("number", "name", "open", "unary"):
         return not after_operand
     if kind == "divide":
-        # By what is assigned, too: `/=`.
+        # This holds for `/=`, too.
         return after_operand and following[0] == "number" and bool(following[1].strip("0xX"))
     if kind == "change":
         return before == "name"
@@ -99,7 +99,7 @@ def _is_allowed(kind: str, value: str, before: str, following: Token, *, after_o
 
 
 def is_safe_subscript(subscript: str | None, name: str, state: ShellState) -> bool:
-    """Tell whether reading or writing `name[subscript]` evaluates nothing unknown."""
+    """Return whether reading or writing `name[subscript]` evaluates no unknown text."""
     if subscript is None or subscript in ("@", "*") or name in state.associative_arrays:
         return True
     if subscript.isascii() and subscript.isdecimal():

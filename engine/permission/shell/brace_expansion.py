@@ -14,7 +14,7 @@ _ZERO_PADDED: Final = re.compile(r"-?0\d", re.ASCII)
 
 
 def expand_braces(parts: Sequence[Part]) -> list[list[Part]] | None:
-    """Return the words that a word becomes; None: too many, or not understood."""
+    """Return the words that a word expands to; None: too many, or not supported."""
     pieces = _split_at_commas(parts)
     opened = sum(_is_sign(piece, "{") for piece in pieces)
     if opened != sum(_is_sign(piece, "}") for piece in pieces) or opened > 4:
@@ -24,7 +24,7 @@ def expand_braces(parts: Sequence[Part]) -> list[list[Part]] | None:
 
 
 def _split_at_commas(parts: Sequence[Part]) -> list[Part]:
-    """Part a word so that each comma and brace stands alone."""
+    """Split a word so that each comma and brace is a part of its own."""
     pieces: list[Part] = []
     for part in parts:
         if isinstance(part, Text) and not part.quoted and "," in part.text:

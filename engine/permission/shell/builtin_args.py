@@ -1,4 +1,4 @@
-"""A builtin that is called: its words, its options, and the variables that it sets."""
+"""Helpers for builtins: their options, and the variables that they set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def record_command(shell: SimulatedShell, call: CommandCall, *, reads_only: bool = True) -> None:
-    """List a builtin among the commands."""
+    """Add a builtin to the commands of the scan."""
     argv = tuple(shown_argument(field) for field in call.fields)
     programs = shell.programs
     for folder in call.state.folders or (None,):
@@ -28,7 +28,7 @@ def record_command(shell: SimulatedShell, call: CommandCall, *, reads_only: bool
 
 
 def without_options(call: CommandCall, plain: str, valued: str) -> list[Field] | None:
-    """Return the operands after the options of a builtin; None: an option is not known."""
+    """Return the operands after the options of a builtin; None: an option is unknown."""
     remaining = call.arguments
     while remaining:
         word = remaining[0]
@@ -48,7 +48,7 @@ def without_options(call: CommandCall, plain: str, valued: str) -> list[Field] |
 
 
 def _takes_next_word(letters: str, plain: str, valued: str) -> bool | None:
-    """Tell whether the next word is the value of the last of these options; None: one of them is unknown."""
+    """Return whether the next word is the value of the last of these options; None: one of them is unknown."""
     for index, letter in enumerate(letters, start=1):
         if letter in valued:
             return index == len(letters)
@@ -58,7 +58,7 @@ def _takes_next_word(letters: str, plain: str, valued: str) -> bool | None:
 
 
 def set_unknown(shell: SimulatedShell, call: CommandCall, names: Sequence[Field]) -> None:
-    """Let a builtin set variables to what is not known."""
+    """Set variables to an unknown value."""
     for field in names:
         name = field.exact_text
         if name is None or not _NAME.fullmatch(name):

@@ -1,4 +1,4 @@
-"""The builtins of the shell: what they do to what is known, and which of them nobody can follow."""
+"""The shell builtins: how each changes the state of the simulated shell, and which make the scan opaque."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _printf(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def _format_printf(words: Sequence[str | None], count: int) -> Stdin:
-    """Return what printf prints, if that is simple."""
+    """Return what printf prints, for simple formats."""
     texts = [word for word in words if word is not None]
     if not texts or len(texts) != count or "\\" in "".join(texts[1:]):
         return UnknownInput()
@@ -117,7 +117,7 @@ def _test(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def _check_options(*dangerous: str) -> Callable[[SimulatedShell, CommandCall], Outcome]:
-    """Return what looks at a builtin that only some options make dangerous."""
+    """Return a handler for a builtin that only these options make dangerous."""
 
     def check(shell: SimulatedShell, call: CommandCall) -> Outcome:
         for field in call.arguments:
@@ -158,7 +158,7 @@ def _exit_builtin(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def _has_certain_count(call: CommandCall) -> bool:
-    """Tell whether `exit`, `return`, `break` or `continue` certainly succeeds: its number is one that it accepts."""
+    """Return whether `exit`, `return`, `break` or `continue` certainly succeeds: its number is one that it accepts."""
     if len(call.fields) > 2 or call.command.redirects:
         return False
     count = (call.fields[1].exact_text or "") if len(call.fields) > 1 else "1"
@@ -191,7 +191,7 @@ def _run_inner(shell: SimulatedShell, call: CommandCall, count: int) -> Outcome:
         shell.findings.mark_opaque("a command with an unknown name")
         return call.outcome
     if inner.name in ("declare", "typeset", "local", "export", "readonly"):
-        # Its words were read as plain ones.
+        # Behind `command` and `builtin` its arguments are plain words, not assignments.
         words = [
             Word((Text(field.exact_text, quoted=True),), 0, 0, field.exact_text)
             for field in inner.fields

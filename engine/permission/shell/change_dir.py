@@ -1,4 +1,4 @@
-"""`cd`, `pushd` and `popd`: where the shell is afterwards. Only who can look at the folders knows that it does not fail."""
+"""`cd`, `pushd` and `popd`: the folder of the shell afterwards. They may fail unless `is_folder` says that the folder exists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.permission.shell.state import Folders, ShellState, join_folders
 
 
 def change_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `cd`: after success it is there, after a failure it is here."""
+    """Simulate `cd`: on success the shell is in the new folder, on failure in the old one."""
     operands = [field for field in call.arguments if field.exact_text not in ("-L", "-e", "--")]
     if not operands:
         return _move_to(shell, call, (shell.home,) if not call.arguments and shell.home is not None else None)
@@ -25,7 +25,7 @@ def change_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def push_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `pushd`."""
+    """Simulate `pushd`."""
     state = call.state
     target = call.arguments[0].exact_text if len(call.arguments) == 1 else None
     if target is None or target[:1] in ("-", "+"):
@@ -42,7 +42,7 @@ def push_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def pop_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `popd`."""
+    """Simulate `popd`."""
     stack = call.state.folder_stack
     if call.arguments or not stack:
         call.state.folder_stack = None
@@ -54,7 +54,7 @@ def pop_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def _resolve_target(folders: Folders, target: str) -> Folders:
-    """Return where `cd target` leads; it goes back by the name of a folder, not by its real place."""
+    """Return where `cd target` leads; `..` removes a name from the path, and does not resolve links."""
     if target.startswith("/"):
         return (_normalize(target),)
     if folders is None:

@@ -19,8 +19,8 @@ _NAMED: Final = frozenset({"-v", "-R"})
 
 
 def check_condition(expander: Expander, condition: Conditional, state: ShellState) -> None:
-    """Look at what stands in double brackets."""
-    # What stands after && and || may not be expanded at all.
+    """Check `[[ … ]]` for operands that bash would evaluate."""
+    # Bash may not expand the operands after && and || at all.
     before = state.copy()
     values = [item if isinstance(item, str) else expander.value(item, state) for item in condition.items]
     state.merge(before)
@@ -40,7 +40,7 @@ def _is_identifier(value: Value | None) -> bool:
 
 
 def is_safe_test(fields: Sequence[Field]) -> bool:
-    """Tell whether `test` can be given these words without evaluating what is in them."""
+    """Return whether `test` evaluates nothing in these words."""
     if any(field.is_many and field.pattern is None for field in fields):
         return False
     if all(field.exact_text is not None for field in fields):
@@ -56,7 +56,7 @@ def _names_are_plain(fields: Sequence[Field]) -> bool:
 
 
 def _is_plain_expression(fields: Sequence[Field]) -> bool:
-    """Follow `a = b`, `-f x` and the like, joined by `-a` and `-o`, where each operator is known."""
+    """Simulate `a = b`, `-f x` and the like, joined by `-a` and `-o`, where each operator is certain."""
     at = 0
     count = len(fields)
     if count == 1:

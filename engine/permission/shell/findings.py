@@ -1,4 +1,4 @@
-"""What a scan has found so far."""
+"""The result of a scan while it is collected."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import attrs
 from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand
 
 _MAGIC: Final = frozenset("*?[")
-# Programs that change a file, or a folder, but put nothing in it.
+# Programs that change a file or a folder without writing content to it.
 _KEEPING: Final = frozenset(["chmod", "chown", "chgrp", "mkdir", "rm", "rmdir", "touch"])
 _MAKING: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "go", "rustc", "javac", "ld"])
-# Steps of the scan: commands that were looked at, in loops and functions more than once.
+# A step is a command that is simulated; in loops and functions there are several for one command.
 MAX_STEPS: Final = 4_000
 _MAX_REASONS: Final = 8
 
 
 @attrs.define(eq=False)
 class Findings:
-    """Commands, files and doubts, each once, in the order in which they were found."""
+    """Commands, files and reasons for opacity, each once and in the order of their discovery."""
 
     home: str
     is_folder: Callable[[str], bool] | None = None
@@ -34,7 +34,7 @@ class Findings:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the scan has taken so many steps that it is given up."""
+        """Whether the scan has taken too many steps, and stops."""
         return self.steps > MAX_STEPS
 
     def take_step(self) -> bool:
@@ -45,7 +45,7 @@ class Findings:
         return not self.is_exhausted
 
     def mark_opaque(self, reason: str) -> None:
-        """Say why the lists may not be all there is."""
+        """Add a reason why the lists may be incomplete."""
         if len(self._reasons) < _MAX_REASONS:
             self._reasons[reason] = None
 
@@ -58,11 +58,11 @@ class Findings:
         self._paths[use] = None
 
     def add_executed_file(self, file: str) -> None:
-        """Remember a file whose text is run."""
+        """Add a file that is executed."""
         self._executed_files[file] = None
 
     def is_certain_folder(self, folder: str) -> bool:
-        """Tell whether the shell can go to a folder for certain: nothing was done yet that could have changed that."""
+        """Return whether the shell can certainly enter a folder: it exists, and no earlier command can have removed it."""
         return (
             self.is_folder is not None
             and not self._reasons
@@ -72,7 +72,7 @@ class Findings:
         )
 
     def result(self) -> Scan:
-        """Return all that was found."""
+        """Return the result of the scan."""
         self._check_executed_files()
         if self.trusts_names and any(_reads_like_option(use.path) for use in self._paths if use.access == "write"):
             self.mark_opaque("it creates a file whose name looks like an option")
@@ -84,12 +84,12 @@ class Findings:
         )
 
     def _check_executed_files(self) -> None:
-        """Doubt when a file is run that this very script may have written: no order holds in loops and pipelines."""
+        """Mark the scan as opaque if a file is executed that the same script may have written, before or after."""
         if not self._executed_files:
             return
         written = [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
         is_vague = any(use.is_pattern for use in written)
-        # What a compiler makes of the project's own files is as certain as these are.
+        # The output of a compiler is as trustworthy as the project's own files that it compiles.
         is_built = all(use.by in _MAKING for use in written)
         names = set[str]() if is_built else {posixpath.basename(use.path) for use in written}
         for file in self._executed_files:

@@ -1,8 +1,8 @@
-"""Following a script: every command that it may run, with what is known where it runs.
+"""The interpreter: it simulates a script, and so reaches every command that the script may run.
 
-Each command gives two states: what holds after it succeeded, and after it failed. So `cd x && …`
-is in x, and after `cd x; …` it is x or where we were. Loops are gone through until nothing new is
-learned, functions where they are called and, if they never are, with nothing known.
+Each command has two resulting states: one for success, one for failure. So `cd x && …` continues in x, and
+`cd x; …` in x or in the old folder. Loops are repeated until the state no longer changes. Functions are simulated
+where they are called; one that is never called is simulated in an unknown state.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Interpreter(Loops):
         self.expander = Expander(self.findings, self.home, self._substitute, self._process)
 
     def interpret(self, script: Script, state: ShellState) -> None:
-        """Follow a script from its beginning to its end."""
+        """Simulate a script from its beginning to its end."""
         self.start = state.folders
         self.script(script, state)
         for action in self.deferred:
@@ -68,7 +68,7 @@ class Interpreter(Loops):
                 self.interpret_any_time(function.body, state, function)
 
     def interpret_any_time(self, command: Command, state: ShellState, function: Function | None = None) -> Outcome:
-        """Follow a command, or the body of a function, that may run at any time: only the functions are known there."""
+        """Simulate a command, or the body of a function, that may run at any time: nothing but the functions is certain there."""
         state = state.copy()
         state.forget_all()
         if not self.changes_folder:
@@ -79,14 +79,14 @@ class Interpreter(Loops):
         return outcome
 
     def script(self, items: Script, state: ShellState) -> Outcome:
-        """Follow a list of commands."""
+        """Simulate a list of commands."""
         outcome: Outcome = (state, state)
         is_reached = True
         last = state
         for item in items:
             here = join_states(*outcome)
             if here is None:
-                # What cannot be reached is listed all the same.
+                # Commands that cannot be reached are listed all the same.
                 is_reached, here = False, last.copy()
             last = here
             outcome = self._and_or(item, here)
@@ -127,7 +127,7 @@ class Interpreter(Loops):
         return (state, state)
 
     def command(self, command: Command, state: ShellState) -> Outcome:
-        """Follow a command."""
+        """Simulate a command."""
         if not self.findings.take_step():
             return (state, state)
         if isinstance(command, Simple):
@@ -163,7 +163,7 @@ class Interpreter(Loops):
         return (state, state)
 
     def _simulate_other(self, command: ArithmeticCommand | Conditional | Function, state: ShellState) -> None:
-        """Follow what runs nothing by itself."""
+        """Simulate a command that starts no program."""
         if isinstance(command, ArithmeticCommand):
             self.expander.arithmetic(command.expression, state)
         elif isinstance(command, Conditional):
@@ -214,7 +214,7 @@ class Interpreter(Loops):
         ends: list[ShellState | None] = []
         for patterns, body in command.branches:
             for pattern in patterns:
-                # Patterns are expanded one after the other, until one fits.
+                # Bash expands the patterns one after the other, until one matches.
                 before = state.copy()
                 self.expander.value(pattern, state)
                 state.merge(before)
@@ -222,7 +222,7 @@ class Interpreter(Loops):
         return both([state, *ends])
 
     def call_function(self, function: Function, fields: Sequence[Field], state: ShellState) -> Outcome:
-        """Follow a function that is called."""
+        """Simulate a function that is called."""
         self._called_functions.append(function)
         if len(self.frames) > _MAX_CALLS or any(frame.function is function for frame in self.frames):
             self.findings.mark_opaque(f"the function {function.name} calls itself, or too many others")
@@ -237,7 +237,7 @@ class Interpreter(Loops):
             return (None, None)
         end.positional = positional
         for name, value in frame.saved.items():
-            # It may not have been made local on the way that was taken.
+            # On some paths through the function it may not have become local.
             if value is None or end.variables.get(name) != value:
                 end.variables.pop(name, None)
         return (end, end)

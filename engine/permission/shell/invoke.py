@@ -1,4 +1,4 @@
-"""Programs that a script starts: what they start themselves, and which files they touch."""
+"""Programs that a script starts: which commands they start in turn, and which files they use."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from engine.permission.shell.findings import Findings
 from engine.permission.shell.state import PIPE, Field, Folders, ValueKind, escape_pattern
 
 _MAX_DEPTH: Final = 12
-# A part of a path that has to be looked for in its folder.
+# A part of a path for which bash has to list a folder.
 _PATTERN: Final = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
 _GLOB_CHARACTERS: Final = frozenset("*?[")
-# Links that lead elsewhere in each process: they cannot be followed from ours.
+# Links with a different target in each process: ours can't resolve them.
 _ELSEWHERE: Final = re.compile(r"/proc/+(?:self|thread-self|\d+)/.*?(?:cwd|root|fd|exe|map_files)|/dev/+fd/+(?!\d+\Z)")
 _IS_OPEN: Final = re.compile(r"/dev/(?:fd/[\d*]+|std(?:in|out|err)|null|zero|full)")
 _IS_PRIVATE: Final = re.compile(
     r"/proc/(?:self|thread-self|\d+|.*[*?\[].*|\.\.?)(?:/|\Z)|/dev/(?:fd|std(?:in|out|err))(?:/|\Z)|/\.+/.*/?proc|/proc\Z"
 )
-# Programs that print whole numbers and nothing else, when their first words are these; of `wc` when it reads no file.
+# Commands that print an integer and nothing else.
 _COUNTERS: Final = frozenset(
     {("nproc",), ("date", "+%s"), ("id", "-u"), ("id", "-g"), ("date", "+%Y"), ("date", "+%s%N")}
 )
@@ -43,11 +43,11 @@ class ProgramRun:
     """A program that is run.
 
     Attributes:
-        fields: its words; the first is known.
-        folder: where; None: unknown.
-        stdin: what it reads.
-        through: the programs that start it.
-        remote: on another machine.
+        fields: its name and arguments; the name is certain.
+        folder: the folder it runs in; None: unknown.
+        stdin: what it reads from standard input.
+        through: the programs that start it, the outermost first.
+        remote: it runs on another machine.
     """
 
     fields: tuple[Field, ...]
@@ -59,12 +59,12 @@ class ProgramRun:
 
 @attrs.define(eq=False)
 class ProgramScanner:
-    """Looks at programs, by what is known of them.
+    """Scans the programs that a script runs.
 
     Attributes:
-        read_text: scans the text that a program gives to a shell.
-        meaning_of: what a program does with its words.
-        through: the programs around the whole script, where it is a text of theirs.
+        analyze_program: returns what a program does with its arguments.
+        scan_text: scans a script that a program passes to a shell.
+        through: the programs that run the whole script, if one has passed it to a shell.
         remote: the whole script runs on another machine.
     """
 
@@ -79,7 +79,7 @@ class ProgramScanner:
     )
 
     def scan(self, run: ProgramRun) -> Stdin | ValueKind:
-        """Look at a program; return what it prints, as far as it is known."""
+        """Scan a program; return what it prints, as far as that is certain."""
         if run in self._seen:
             return self._seen[run]
         if not self.findings.take_step():
@@ -91,7 +91,7 @@ class ProgramScanner:
         return self._scan(attrs.evolve(run, through=self.through + run.through, remote=self.remote or run.remote))
 
     def _scan(self, run: ProgramRun) -> Stdin | ValueKind:
-        """Add what a program does; return what it prints."""
+        """Add a program's effects to the findings; return what it prints."""
         effects = self._effects(run)
         self._add_effects(run, effects)
         if len(run.through) >= _MAX_DEPTH:
@@ -106,7 +106,7 @@ class ProgramScanner:
         return UnknownInput(lists_files=effects.prints_names)
 
     def _add_effects(self, run: ProgramRun, effects: ProgramEffects) -> None:
-        """Add the command, the files it accesses and executes, and the reasons for doubt."""
+        """Add the command, the files that it uses and executes, and the reason for opacity."""
         name = run.fields[0].text or ""
         self.findings.add_command(
             ScannedCommand(
@@ -149,7 +149,7 @@ class ProgramScanner:
     # ---- what the words may mean -------------------------------------------------------------------------------------
 
     def _effects(self, run: ProgramRun) -> ProgramEffects:
-        """Return what a program means with its words, whatever those of them become that aren't known."""
+        """Return the effects of a program, the worst ones where some of its words are uncertain."""
         effects = self._query_effects(run, [_argument_of(field) for field in run.fields])
         if all(field.pattern is None and not field.is_many for field in run.fields):
             return effects
@@ -179,7 +179,7 @@ class ProgramScanner:
         self.add_file(pattern or path, access, name, folders, is_pattern=pattern is not None)
 
     def search(self, fields: Iterable[Field], folders: Folders) -> None:
-        """Add the folders that bash looks into to find what patterns fit, whatever is done with the names."""
+        """Add the folders that bash lists to expand patterns."""
         for field in fields:
             names = [] if field.pattern is None else field.pattern.split("/")
             for place, name in enumerate(names):
@@ -219,27 +219,27 @@ def _pattern_for(path: str, fields: Sequence[Field]) -> str | None:
 
 
 def shown_argument(field: Field) -> Argument:
-    """Return a word as the list of commands has it."""
-    # Which number a process substitution gets is not known.
+    """Return a word as it appears in the result of the scan."""
+    # The number in the name of a process substitution is unknown.
     return None if field.text is not None and PIPE in field.text else field.text
 
 
 def _argument_of(field: Field) -> Argument:
-    """Return a word as a program may be asked about it; a pattern stands for itself."""
+    """Return a word as an argument; a pattern stands for itself."""
     if field.text is not None:
         return field.text
     return WordPrefix(field.prefix) if field.prefix and not field.is_many else None
 
 
 def _prefix_of(field: Field) -> Argument:
-    """Return a word with nothing said of what its pattern fits."""
+    """Return a word as an argument; of a pattern only the prefix."""
     if field.exact_text is not None:
         return field.exact_text
     return WordPrefix(field.prefix) if field.prefix else None
 
 
 def _field_of(word: Argument, patterns: Mapping[str | None, Field]) -> Field:
-    """Return what is known of a word that was perhaps among those of the program that starts it."""
+    """Return the field of an argument that one program passes on to another."""
     if word is None:
         return Field(None, is_many=True)
     if isinstance(word, WordPrefix):
@@ -248,7 +248,7 @@ def _field_of(word: Argument, patterns: Mapping[str | None, Field]) -> Field:
 
 
 def _worst_of(effects: ProgramEffects, other: ProgramEffects) -> ProgramEffects:
-    """Return the first effects with what is worse in the other ones."""
+    """Combine two possible effects of a program: opaque if one is, read-only if both are."""
     opaque = effects.opaque or other.opaque
     if _started_names(other) != _started_names(effects):
         opaque = "what it starts depends on unknown words"

@@ -1,4 +1,4 @@
-"""Following loops: until nothing new is learned, or word by word where the words are known."""
+"""Simulating loops: until the state no longer changes, or once for each word where the words are certain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.permission.shell.special_variables import is_dangerous
 from engine.permission.shell.state import Field, PatternMatch, ShellState, Value, ValueKind, is_number, join_states
 
 _MAX_ROUNDS: Final = 6
-# A loop over so many words is followed word by word, while not too many steps are taken.
+# A loop over at most so many words is unrolled, unless the scan has taken too many steps already.
 _MAX_UNROLLED: Final = 24
 _STEPS_FOR_UNROLLING: Final = 2_000
 
@@ -38,11 +38,11 @@ class Loops(SimpleCommands):
         """Simulate a list of commands."""
 
     def while_(self, command: While, state: ShellState) -> Outcome:
-        """Follow `while` and `until`."""
+        """Simulate `while` and `until`."""
         return self._loop(command, command.body, state, None)
 
     def for_(self, command: For, state: ShellState) -> Outcome:
-        """Follow `for` and `select`."""
+        """Simulate `for` and `select`."""
         if is_dangerous(command.name, None) or command.name in state.readonly:
             self.findings.mark_opaque(f"it sets {command.name}")
         values = self._values(command, state)
@@ -62,12 +62,12 @@ class Loops(SimpleCommands):
         return both([here, *ends])
 
     def _can_unroll(self, command: For, values: Sequence[Value]) -> bool:
-        """Tell whether to go through a loop once for each of its values."""
+        """Return whether to go through a loop once for each of its values."""
         is_short = 0 < len(values) <= _MAX_UNROLLED and self.findings.steps < _STEPS_FOR_UNROLLING
         return is_short and not command.is_select and ValueKind.UNKNOWN not in values
 
     def _round(self, command: For, value: Value, state: ShellState, ends: list[ShellState | None]) -> ShellState | None:
-        """Go through a loop once; add to *ends* where it may be left."""
+        """Simulate one round of a loop; add the states at its `break` and `continue` to *ends*."""
         jumps: list[ShellState] = []
         self.frames[-1].jumps.append(jumps)
         state = state.copy()
@@ -78,7 +78,7 @@ class Loops(SimpleCommands):
         return both([*outcome, *jumps])[0]
 
     def _values(self, command: For, state: ShellState) -> list[Value]:
-        """Return what the variable of a loop goes through; Kind.UNKNOWN among them: nobody knows."""
+        """Return the values of a loop's variable; ValueKind.UNKNOWN for an unknown one."""
         if command.words is None:
             fields = state.positional if state.positional is not None else (Field(None, is_many=True),)
         else:
@@ -96,7 +96,7 @@ class Loops(SimpleCommands):
         return values
 
     def counting(self, command: ArithmeticFor, state: ShellState) -> Outcome:
-        """Follow `for ((a; b; c))`: a once, b before each turn, c after it."""
+        """Simulate `for ((a; b; c))`: a once, b before each turn, c after it."""
         first, *others = expressions(command.expression, ";")
         self.expander.arithmetic(first, state)
         again = [ArithmeticCommand(tuple(expression)) for expression in others]
@@ -104,7 +104,7 @@ class Loops(SimpleCommands):
         return self._loop(None, [*body[:1], *command.body, *body[1:]], state, None)
 
     def _loop(self, command: While | None, body: Script, state: ShellState, value: tuple[str, Value] | None) -> Outcome:
-        """Go through a loop until nothing new is learned."""
+        """Simulate a loop until the state no longer changes."""
         entry = state
         for _ in range(_MAX_ROUNDS):
             again, end = self._turn(command, body, entry.copy(), value)
@@ -120,7 +120,7 @@ class Loops(SimpleCommands):
     def _turn(
         self, command: While | None, body: Script, state: ShellState, value: tuple[str, Value] | None
     ) -> tuple[ShellState | None, ShellState | None]:
-        """Go once through a loop; return what holds before the next turn, and after the loop."""
+        """Simulate a loop once; return the state before the next round, and the one after the loop."""
         jumps: list[ShellState] = []
         self.frames[-1].jumps.append(jumps)
         good: ShellState | None = state
@@ -134,13 +134,13 @@ class Loops(SimpleCommands):
         outcome = self.script(body, inner)
         self.frames[-1].jumps.pop()
         again = both([*outcome, *jumps])[0]
-        # A `for` may end after its last turn, with what that left.
+        # A `for` may end after any round.
         end = join_states(bad, again) if command is None else both([bad, *jumps])[0]
         return again, end
 
 
 def both(ends: Sequence[ShellState | None]) -> Outcome:
-    """Return an outcome that may be any of these, whether it succeeds or not."""
+    """Return the outcome of a command that may end in any of these states, whether it succeeds or fails."""
     result: ShellState | None = None
     for end in ends:
         result = join_states(result, end)

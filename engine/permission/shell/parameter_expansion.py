@@ -1,4 +1,4 @@
-"""What `$name`, `${name…}` and arithmetic become, as far as that is known."""
+"""Expansion of `$name`, `${name…}` and arithmetic, as far as the result is certain."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _ANY_FIELDS: Final = (Field(None, is_many=True),)
 
 @attrs.define(eq=False)
 class Parameters(ABC):
-    """Expands parameters, and has the substitutions in them looked at.
+    """Expands parameters, and simulates the substitutions in them.
 
     Attributes:
-        findings: where doubts go.
-        home: the user's home folder; None: another user runs this, or another machine.
-        substitute: looks at the commands of a substitution, and returns what they print.
-        process: looks at those of a process substitution.
+        findings: collects the reasons for opacity.
+        home: the user's home folder; None: another user or another machine runs this.
+        substitute: simulates the commands of a substitution, and returns what they print.
+        process: simulates those of a process substitution.
     """
 
     findings: Findings
@@ -47,19 +47,19 @@ class Parameters(ABC):
 
     @abstractmethod
     def value(self, word: Word, state: ShellState) -> Value:
-        """Return what a word becomes where it stays one."""
+        """Expand a word where it stays one word."""
 
     @abstractmethod
     def part(self, part: Part, state: ShellState) -> Value:
-        """Return what a part of a word becomes."""
+        """Expand a part of a word."""
 
     def check_subscript(self, subscript: str | None, name: str, state: ShellState) -> None:
-        """Doubt a subscript that may evaluate something."""
+        """Mark the scan as opaque if bash may evaluate a subscript."""
         if not is_safe_subscript(subscript, name, state):
             self.findings.mark_opaque("an array subscript that may not be a number")
 
     def parameter(self, part: Parameter, state: ShellState) -> Value:
-        """Return what a parameter becomes."""
+        """Expand a parameter."""
         operator = part.operator
         self.check_subscript(part.subscript, part.name, state)
         if not operator:
@@ -81,7 +81,7 @@ class Parameters(ABC):
         return self._with_operand(part, state)
 
     def _slice(self, part: Parameter, state: ShellState) -> None:
-        """Look at the expressions of `${x:a:b}`; a length below 0 may be an error."""
+        """Check the expressions of `${x:a:b}`; a negative length may be an error."""
         slices = expressions(part.operand, ":")
         for expression in slices:
             self.arithmetic(expression, state)
@@ -96,12 +96,12 @@ class Parameters(ABC):
         own = self._variable(Parameter(part.name, part.quoted, subscript=part.subscript), state)
         if operator in _DEFAULTS:
             return self._with_default(part, own, other, state)
-        # In quotes, or where the pattern comes from elsewhere, it may mean something else than it says.
+        # A pattern that is quoted otherwise, or expanded, may match differently.
         is_plain = all(isinstance(piece, Text) and piece.quoted == part.quoted for piece in part.operand)
         return trim_value(own, operator, other) if is_plain and isinstance(other, str) else ValueKind.UNKNOWN
 
     def _with_default(self, part: Parameter, own: Value, other: Value, state: ShellState) -> Value:
-        """Return what `${x:-word}` and its like become, from the variable's own value and the other word."""
+        """Expand `${x:-word}` and the like, from the variable's own value and the other word."""
         operator = part.operator
         if operator in ("=", ":="):
             if is_dangerous(part.name, None):
@@ -116,7 +116,7 @@ class Parameters(ABC):
         return own if operator == ":?" and own else ValueKind.UNKNOWN
 
     def _operand(self, operand: Sequence[Part], state: ShellState) -> Value:
-        """Expand what stands after an operator, which may or may not happen: that depends on the variable."""
+        """Expand the word after an operator; whether bash does depends on the variable."""
         word = Word(tuple(operand), 0, 0)
         if all(isinstance(piece, Text) for piece in operand):
             return self.value(word, state)
@@ -155,7 +155,7 @@ class Parameters(ABC):
         return field.text if field.text is not None else ValueKind.UNKNOWN
 
     def arithmetic(self, expression: Sequence[Part], state: ShellState) -> None:
-        """Look at an arithmetic expression, and remember which variables it makes numbers."""
+        """Check an arithmetic expression, and set the variables that it assigns to numbers."""
         text = ""
         for part in expression:
             if isinstance(part, Text):
@@ -174,14 +174,14 @@ class Parameters(ABC):
 
 
 def _all_positional(part: Parameter, state: ShellState) -> Value:
-    """Return what `$@` and `$*` become."""
+    """Expand `$@` and `$*`."""
     if state.positional is None:
         return _ANY_FIELDS if part.name == "@" else ValueKind.UNKNOWN
     return state.positional if part.name == "@" or not part.quoted else ValueKind.UNKNOWN
 
 
 def _element(fields: tuple[Field, ...], subscript: str | None) -> Value:
-    """Return what an array with a subscript becomes; without one it is the first element."""
+    """Expand an array with a subscript; without one it is the first element."""
     if subscript == "@":
         return fields
     subscript = subscript or "0"
@@ -198,7 +198,7 @@ def _is_list(part: Parameter) -> bool:
 
 
 def expressions(operand: Sequence[Part], border: str) -> list[list[Part]]:
-    """Part `a:b` or `a;b;c` into its expressions."""
+    """Split `a:b` or `a;b;c` into its expressions."""
     groups: list[list[Part]] = [[]]
     for part in operand:
         if not isinstance(part, Text):

@@ -1,8 +1,8 @@
-"""What a shell script may run and touch, or why nobody can tell.
+"""The scanner: which commands a shell script may run and which files it may use, without running it.
 
-Two witnesses read the script: a parser of our own, and tree-sitter's grammar, which sometimes takes one
-command for an argument of another and reports no error. Where they disagree, where either refuses, and
-wherever bash would decide only while it runs, the scan is opaque, and says why.
+Two parsers read the script: our own, and tree-sitter's, which sometimes takes one command for an argument of another
+and reports no error. Where they disagree, where either refuses the script, and where bash decides only at run time,
+the scan is opaque and gives the reason.
 
 As a program (`python -m engine.permission.shell_scan`) it reads a script from standard input and prints
 `{"commands": …, "writes": …, "opaque": …}`; with `--serve` it answers each line with a line.
@@ -32,16 +32,16 @@ from engine.permission.shell.treesitter_check import find_disagreement
 
 MAX_CHARS: Final = 10_000
 _MAX_TEXTS: Final = 8
-# Control characters but tab and newline, what turns the direction of writing, what looks like nothing, half characters.
+# Control characters except tab and newline, bidirectional controls, invisible characters, lone surrogates.
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e007f]"
 )
-# Blanks that are none for bash but look like one.
+# Characters that look like a space but are none to bash.
 _ODD_BLANK: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\u3164\u115f\u1160\uffa0]")
-# Builtins that may stand in a trap.
+# Builtins that are harmless in a trap.
 _TRAP_BUILTINS: Final = frozenset(["echo", "printf", "kill", "exit", "true", ":", "[", "test", "wait", "pwd"])
-# What runs a text for another user, with another home folder.
+# Programs that run a script as another user, with another home folder.
 _OTHER_USERS: Final = frozenset(
     [
         "sudo",
@@ -72,14 +72,14 @@ def scan(
     registry: ProgramRegistry = DEFAULT_REGISTRY,
     is_folder: Callable[[str], bool] | None = None,
 ) -> Scan:
-    """Return what a script for bash may run and touch. Never raises.
+    """Scan a script for bash. Never raises.
 
     Args:
-        script: what `bash -c` would be given.
+        script: the text, as for `bash -c`.
         cwd: the folder it starts in, absolute.
         home: the user's home folder, absolute.
-        registry: what programs do with their words.
-        is_folder: tells whether there is a folder, absolute, that one can go to; without it, every `cd` may fail.
+        registry: what programs do with their arguments.
+        is_folder: returns whether an absolute path is a folder that can be entered; without it, every `cd` may fail.
     """
     findings = Findings(home, is_folder)
     scanner = _Scanner(findings, home, registry)
@@ -96,7 +96,7 @@ def scan(
 
 
 def reads_only(scanned: Scan) -> bool:
-    """Tell whether all that a script does is read, as far as can be told from its text."""
+    """Return whether a script certainly changes nothing."""
     return (
         not scanned.opaque
         and all(command.reads_only for command in scanned.commands)
@@ -106,7 +106,7 @@ def reads_only(scanned: Scan) -> bool:
 
 @attrs.define(eq=False)
 class _Scanner:
-    """Scans a script, and the scripts in it."""
+    """Scans a script, and the scripts inside it."""
 
     findings: Findings
     home: str
@@ -117,7 +117,7 @@ class _Scanner:
         return analyze_program(invocation, self.registry)
 
     def read(self, script: str, state: ShellState, programs: ProgramScanner, *, is_posix: bool) -> None:
-        """Scan a script; what is wrong with it becomes a doubt."""
+        """Scan a script; a problem with it makes the scan opaque."""
         problem = _find_unreadable(script)
         if problem:
             self.findings.mark_opaque(problem)
@@ -135,7 +135,7 @@ class _Scanner:
             self.findings.mark_opaque(problem)
 
     def scan_text(self, text: ShellText, run: ProgramRun) -> None:
-        """Scan a text that a program gives to a shell."""
+        """Scan a script that a program passes to a shell."""
         shell = text.shell.rpartition("/")[2]
         if shell not in _BASH | _POSIX:
             self.findings.mark_opaque(f"a script for the shell {shell[:40]}")
@@ -156,7 +156,7 @@ class _Scanner:
             self.depth -= 1
 
     def scan_trap(self, interpreter: Interpreter, text: str, state: ShellState, is_last: bool) -> None:  # noqa: FBT001  # it is passed as a callback
-        """Scan what is run when the script ends, or gets a signal."""
+        """Scan the text of a trap, which runs when the script ends or receives a signal."""
         problem = _find_unreadable(text)
         try:
             commands, parser = parse_script(text)
@@ -175,7 +175,7 @@ class _Scanner:
 
 
 def _only_runs(pipeline: Pipeline, functions: set[str]) -> bool:
-    """Tell whether commands run programs and change nothing in the shell itself."""
+    """Return whether commands run programs and change nothing in the shell itself."""
     for command in pipeline.commands:
         if not isinstance(command, Simple) or command.assignments or not command.words:
             return False
@@ -212,7 +212,7 @@ def _answer(script: str, cwd: str, home: str) -> str:
 
 
 def _answer_request(line: str, cwd: str, home: str) -> str:
-    """Answer a line of `--serve`."""
+    """Answer a request of `--serve`."""
     try:
         request = cast("object", json.loads(line))
     except (ValueError, RecursionError):
@@ -230,7 +230,7 @@ def _print_line(answer: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Scan standard input and print what was found."""
+    """Scan standard input and print the result."""
     import argparse
 
     parser = argparse.ArgumentParser(prog="python -m engine.permission.shell_scan", description="Scan a shell script.")

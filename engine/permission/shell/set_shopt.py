@@ -1,4 +1,4 @@
-"""`set` and `shopt`: the options of the shell that change nothing for us, and all the others."""
+"""`set` and `shopt`: all options make the scan opaque but those that don't change how a script is parsed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.permission.shell.simulated_shell import CommandCall, SimulatedShell
 
-# Not `a`: it hands functions on to other shells, where they may stand for builtins.
+# Not `a`: it exports functions to other shells, where they may replace builtins.
 _LETTERS: Final = frozenset("bCeEfhmnTuvx")
 _NAMES: Final = frozenset(
     [
@@ -47,7 +47,7 @@ _SHOPT: Final = frozenset(
 
 
 def set_options(shell: SimulatedShell, call: CommandCall) -> None:
-    """Follow `set`, which sets the positional parameters, too."""
+    """Simulate `set`, which sets the positional parameters, too."""
     remaining = list(call.arguments)
     while remaining:
         word = remaining[0]
@@ -73,7 +73,7 @@ def set_options(shell: SimulatedShell, call: CommandCall) -> None:
 
 
 def shopt(shell: SimulatedShell, call: CommandCall) -> None:
-    """Follow `shopt`."""
+    """Simulate `shopt`."""
     for field in call.arguments:
         text = field.exact_text
         if text is None or (text not in _SHOPT and text not in ("-s", "-u", "-q", "-p", "-sq", "-qs")):

@@ -1,4 +1,4 @@
-"""Simple commands: their words, assignments and redirections, and who is to run them."""
+"""Simulating simple commands: their words, assignments and redirections, and then a function, a builtin or a program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DUPLICATED: Final = re.compile(r"\d+-?|-")
 _PLAIN: Final = re.compile(r"[\w./+:=@%,\-]+", re.ASCII)
 _HARMLESS: Final = re.compile(r"/dev/(?:null|zero|full|stdin|stdout|stderr|fd/\d+)")
 _NETWORK: Final = ("/dev/tcp/", "/dev/udp/")
-# Variables that a builtin reads and that mean nothing to anybody else while it runs.
+# Variables that only the builtin `read` uses while it runs.
 _OF_READ: Final = frozenset({"IFS"})
 
 
@@ -31,7 +31,7 @@ class SimpleCommands(SimulatedShell):
     """Simulates simple commands."""
 
     def simple(self, command: Simple, state: ShellState) -> Outcome:
-        """Look at a simple command."""
+        """Simulate a simple command."""
         if not command.redirects:
             return self._simple(command, state)
         # A redirection that fails keeps a command from being run.
@@ -85,21 +85,21 @@ class SimpleCommands(SimulatedShell):
             self.output = UnknownInput()
             outcome = (good, bad)
         for variable in settings:
-            # Before some builtins, and before functions in other shells, it stays.
+            # In front of some builtins, and of functions in other shells, an assignment persists.
             for end in outcome:
                 if end is not None and (variable in end.variables or end.functions):
                     end.assign(variable, ValueKind.UNKNOWN)
         return outcome
 
     def run_builtin_or_program(self, call: CommandCall) -> Outcome:
-        """Look at a builtin or a program."""
+        """Simulate a builtin or a program."""
         builtin = BUILTINS.get(call.name)
         if builtin is not None:
             return builtin(self, call)
         return self.run_program(call)
 
     def run_program(self, call: CommandCall) -> Outcome:
-        """Look at a program."""
+        """Scan a program."""
         for folder in call.state.folders or (None,):
             run = ProgramRun(tuple(call.fields), folder, call.stdin)
             self.output = self.programs.scan(run)
@@ -148,7 +148,7 @@ class SimpleCommands(SimulatedShell):
     # ---- redirections ------------------------------------------------------------------------------------------------
 
     def redirect(self, redirects: Sequence[Redirect], state: ShellState) -> Stdin:
-        """Look at redirections; return what the command reads."""
+        """Simulate redirections; return the standard input of the command."""
         stdin = state.stdin
         for redirect in redirects:
             if redirect.fd.startswith("{"):
@@ -178,7 +178,7 @@ class SimpleCommands(SimulatedShell):
         if redirect.operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
             return UnknownInput()
         if redirect.operator == "<&" or (redirect.operator == ">&" and not _PLAIN.fullmatch(name)):
-            # What `>&` is given, bash expands twice: `>&'$(rm x)'` runs rm.
+            # Bash expands the word after `>&` twice: `>&'$(rm x)'` runs rm.
             self.findings.mark_opaque("an unsupported redirection")
             return UnknownInput()
         if _HARMLESS.fullmatch(name):

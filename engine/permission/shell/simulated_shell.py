@@ -14,13 +14,13 @@ from engine.permission.shell.parser.nodes import Assignment, Function, Simple
 from engine.permission.shell.state import Field, ShellState, Value, ValueKind
 from engine.permission.shell.word_expansion import Expander
 
-# What holds after success, and after failure; None: that does not happen.
+# The states after success and after failure; None: that does not happen.
 Outcome = tuple[ShellState | None, ShellState | None]
 
 
 @attrs.define(eq=False)
 class Frame:
-    """A function that is being followed, or the script itself (without a name)."""
+    """A function that is being simulated, or the script itself (without a function)."""
 
     function: Function | None
     returns: list[ShellState] = attrs.field(factory=list[ShellState])
@@ -30,14 +30,14 @@ class Frame:
 
 @attrs.frozen(eq=False)
 class CommandCall:
-    """A builtin, or a program, with its words.
+    """A call of a builtin or a program.
 
     Attributes:
-        name: the first of the words.
-        fields: all of them.
-        state: what is known where it runs; it changes that.
-        stdin: what it reads.
-        command: the command as it is written.
+        name: the first word.
+        fields: all words.
+        state: the state of the shell, which the command changes.
+        stdin: its standard input.
+        command: the command in the syntax tree.
     """
 
     name: str
@@ -48,7 +48,7 @@ class CommandCall:
 
     @property
     def arguments(self) -> list[Field]:
-        """The words after the first."""
+        """The words after the name."""
         return self.fields[1:]
 
     @property
@@ -57,7 +57,7 @@ class CommandCall:
         return (self.state, self.state)
 
     def drop_words(self, count: int) -> CommandCall:
-        """Return the command in the words after the first *count*."""
+        """Return the command that the words behind the first *count* make."""
         fields = self.fields[count:]
         return attrs.evolve(self, name=fields[0].exact_text or "", fields=fields)
 
@@ -67,7 +67,7 @@ class SimulatedShell(ABC):
     """The shell that runs the script.
 
     Attributes:
-        findings: collects the commands, the files and the reasons for doubt.
+        findings: collects the commands, the files and the reasons for opacity.
         home: the home folder of the user who runs the script; None: unknown.
         programs: scans the programs that the script starts.
         expander: expands words.

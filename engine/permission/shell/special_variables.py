@@ -1,4 +1,4 @@
-"""Variables of the shell itself, and which ones make it, or the programs it runs, do something else."""
+"""The shell's own variables, and which variables change what the shell, or a program, does."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 from engine.permission.programs.environment import is_dangerous_setting
 from engine.permission.shell.state import ValueKind
 
-# Locales in which every character means what it looks like.
+# Locales with ordinary character sets.
 _LOCALE: Final = re.compile(r"(?:C|POSIX|[a-z]{2}_[A-Z]{2}|C)?(?:\.(?:UTF|utf)-?8)?|[a-z]{2}_[A-Z]{2}")
 
-# Variables that say something else than what was assigned to them.
+# Variables whose value is not the one that was assigned.
 SPECIAL_VARIABLES: Final[Mapping[str, ValueKind]] = {
     **dict.fromkeys(
         ["RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS", "UID", "EUID", "PPID", "OPTIND"],
@@ -45,9 +45,9 @@ _SHELL_VARIABLES: Final = frozenset(
 
 
 def is_dangerous(name: str, value: str | None) -> bool:
-    """Tell whether setting a variable may change what later commands do; a value of None is unknown."""
+    """Return whether setting a variable may change what later commands do; a value of None is unknown."""
     if name not in _SHELL_VARIABLES and SPECIAL_VARIABLES.get(name) is ValueKind.NUMBER:
-        # The shell evaluates what is assigned to it.
+        # The shell evaluates the assigned value.
         return value is None or not value.isdecimal()
     if name in ("LANG", "LC_ALL", "LC_CTYPE"):
         return value is None or not _LOCALE.fullmatch(value)

@@ -1,4 +1,4 @@
-"""What is known at a place in a script: the folder, the values of variables, the functions."""
+"""The state of the simulated shell: the folder, the variables, the functions, as far as they are certain."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import attrs
 from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.parser.nodes import Function
 
-# More folders than these, and we say that we don't know.
+# With more possible folders the folder is unknown.
 _MAX_FOLDERS: Final = 4
-# What a process substitution becomes.
+# The name that a process substitution expands to.
 PIPE: Final = "/dev/fd/63"
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _RESERVED_IN_PATTERNS: Final = re.compile(r"([*?\[\\])")
 
 
 class ValueKind(Enum):
-    """What is known of a value that is not known itself."""
+    """A value that is not certain."""
 
     UNKNOWN = "unknown"
     NUMBER = "a whole number"
@@ -29,11 +29,11 @@ class ValueKind(Enum):
 
 @attrs.frozen
 class PatternMatch:
-    """The name of some file that a pattern fits, or the pattern itself where there is none.
+    """The name of a file that matches a pattern, or the pattern itself where no file does.
 
     Attributes:
-        pattern: as it is written in a `PathUse`.
-        text: as it stands in the script.
+        pattern: as in a `PathUse`.
+        text: as in the script.
     """
 
     pattern: str
@@ -42,13 +42,13 @@ class PatternMatch:
 
 @attrs.frozen
 class Field:
-    """A word as a command gets it.
+    """A word as a command receives it.
 
     Attributes:
-        text: what it says, or the pattern as it is written; None: unknown.
-        begun: how it begins, where the rest is unknown.
-        pattern: what its file fits, if that is known of it.
-        is_many: it may be none, or several.
+        text: the word, or the pattern as in the script; None: unknown.
+        prefix: the certain beginning of the word, where the rest is unknown.
+        pattern: the pattern that it matches, if that is certain.
+        is_many: it may be no word, or several.
     """
 
     text: str | None
@@ -58,12 +58,12 @@ class Field:
 
     @property
     def exact_text(self) -> str | None:
-        """The word itself, if it is wholly known."""
+        """The word itself, if all of it is certain."""
         return None if self.pattern is not None else self.text
 
     @property
     def may_be_option(self) -> bool:
-        """Whether it may begin with a dash without our knowing all of it."""
+        """Whether it is uncertain and may begin with a dash."""
         return self.exact_text is None and (self.is_many or not self.prefix or self.prefix.startswith("-"))
 
 
@@ -75,20 +75,20 @@ Folders = tuple[str, ...] | None
 
 @attrs.define
 class ShellState:
-    """What is known at one place.
+    """The state of the shell at one point of the script.
 
     Attributes:
-        variables: values of variables; of one that is not here nothing is known.
-        pinned: variables whose value we don't follow, because an assignment may do something else than assign.
-        fixed: variables that cannot be assigned to any more.
-        maps: associative arrays.
+        variables: the values of variables; one that is missing is unknown.
+        untracked: variables that always count as unknown, because an assignment changes its value (`declare -l`).
+        readonly: readonly variables.
+        associative_arrays: the associative arrays.
         arrays: variables that may be arrays; None: any may be one.
-        functions: the definitions that a name may have; None among them: it may be no function.
-        folders: where it may be.
-        stack: the folders that `popd` goes back to; None: unknown.
-        previous: where `cd -` goes back to.
+        functions: the possible definitions of each name; None among them: it may be no function.
+        folders: the possible working directories.
+        folder_stack: the folders that `popd` returns to; None: unknown.
+        previous_folders: the folders that `cd -` may return to.
         positional: `$1` and so on; None: unknown.
-        stdin: what a command that is started here reads.
+        stdin: the standard input of a command that is started now.
     """
 
     variables: dict[str, Value]
@@ -104,7 +104,7 @@ class ShellState:
     stdin: Stdin = None
 
     def copy(self) -> ShellState:
-        """Return one that may go its own way."""
+        """Return an independent copy."""
         return ShellState(
             self.variables.copy(),
             self.folders,
@@ -120,20 +120,20 @@ class ShellState:
         )
 
     def assign(self, name: str, value: Value) -> None:
-        """Remember a variable's value."""
+        """Set a variable."""
         self.variables[name] = ValueKind.UNKNOWN if name in self.untracked else value
 
     def may_be_array(self, name: str) -> bool:
-        """Tell whether a variable may be an array."""
+        """Return whether a variable may be an array."""
         return self.arrays is None or name in self.arrays
 
     def add_array(self, name: str) -> None:
-        """Remember that a variable may be an array from now on."""
+        """Record that a variable may be an array."""
         if self.arrays is not None:
             self.arrays |= {name}
 
     def merge(self, other: ShellState) -> None:
-        """Know no more than what is known here and in another state."""
+        """Keep only what is certain in both this state and another one."""
         both = join_states(self, other)
         if both is not None and both is not self:
             self.variables, self.folders, self.positional = both.variables, both.folders, both.positional
@@ -150,7 +150,7 @@ class ShellState:
             )
 
     def forget_all(self) -> None:
-        """Keep what may never change: nothing but the functions."""
+        """Forget everything but the functions."""
         self.variables = {}
         self.arrays = None
         self.folders = None
@@ -161,17 +161,17 @@ class ShellState:
 
 
 def is_number(value: Value) -> bool:
-    """Tell whether a value is certainly a whole number."""
+    """Return whether a value is certainly a whole number."""
     return value is ValueKind.NUMBER or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
 
 
 def escape_pattern(text: str) -> str:
-    """Return a text as it is written in a pattern."""
+    """Escape a text for use in a pattern."""
     return _RESERVED_IN_PATTERNS.sub(r"\\\1", text)
 
 
 def join_states(one: ShellState | None, other: ShellState | None) -> ShellState | None:
-    """Return what is known where one of two states holds; None: that place is not reached."""
+    """Return what is certain if the shell is in one of two states; None: that state is not reached."""
     if one is None or other is None or one is other:
         return one if other is None else other
     result = one.copy()
@@ -194,7 +194,7 @@ def join_states(one: ShellState | None, other: ShellState | None) -> ShellState 
 
 
 def join_folders(one: Folders, other: Folders) -> Folders:
-    """Return the folders of both."""
+    """Return the possible folders of two states."""
     if one is None or other is None:
         return None
     folders = tuple(dict.fromkeys(one + other))

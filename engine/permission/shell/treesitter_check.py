@@ -1,7 +1,7 @@
-"""The second witness: tree-sitter's grammar of bash.
+"""The comparison with tree-sitter's grammar of bash.
 
-It has to see no command that our parser did not see. The other way round it may miss some: there
-are everyday shapes in which it takes a command for an argument of the one before.
+It must not find a command that our parser did not find. The other way round it may miss some: in everyday scripts it
+takes some commands for arguments of the one before.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def _tools() -> tuple[tree_sitter.Parser, tree_sitter.Query]:
 
 
 def find_disagreement(script: str, ours: DollarReader) -> str:
-    """Return what the grammar sees otherwise; empty: nothing that matters."""
+    """Return how the two parsers disagree about the commands of a script; empty: they agree."""
     difference = _compare(script, ours)
     if difference and (ours.masked or ours.filled):
-        # Not all of bash is in the grammar. What our parser has read for itself is kept from it.
+        # The grammar does not support all of bash: hide those parts from it that our parser has parsed by itself.
         difference = _compare(_masked(script, ours), ours)
     for text, reader in ours.inner if not difference else ():
         if reader.starts:
@@ -61,7 +61,7 @@ def _compare(script: str, ours: DollarReader) -> str:
 
 
 def _masked(script: str, ours: DollarReader) -> str:
-    """Return the script without what the grammar may not understand, all else in its place."""
+    """Return the script with blanks for what the grammar may not support, so that positions stay the same."""
     characters = list(script)
     for start, end in ours.masked:
         for at in range(start, end):
@@ -73,7 +73,7 @@ def _masked(script: str, ours: DollarReader) -> str:
 
 
 def _offsets(script: str) -> list[int]:
-    """Return where each character begins in bytes, and where the last ends."""
+    """Return the byte offset of each character, and of the end."""
     offsets = [0]
     for character in script:
         offsets.append(offsets[-1] + len(character.encode()))

@@ -1,4 +1,4 @@
-"""`${x%.txt}` and `${x##*/}`: values without their beginning or end, where that is plain."""
+"""`${x%.txt}` and `${x##*/}`: removing a prefix or suffix from a value, for simple patterns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAGIC: Final = re.compile(r"[*?\[\\]")
 
 
 def trim_value(value: Value, operator: str, pattern: str) -> Value:
-    """Return a value without what a pattern fits at its beginning (`#`) or end (`%`)."""
+    """Return a value without the prefix (`#`) or the suffix (`%`) that a pattern matches."""
     if isinstance(value, PatternMatch):
         shorter = _trim_text(value.pattern, operator, pattern, is_pattern=True)
         return ValueKind.UNKNOWN if shorter is None else PatternMatch(shorter, shorter)

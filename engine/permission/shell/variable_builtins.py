@@ -18,7 +18,7 @@ _SETTING: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL | re.ASCII)
 
 
 def read(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `read`."""
+    """Simulate `read`."""
     record_command(shell, call)
     options = [field.exact_text or "" for field in call.arguments]
     operands = without_options(call, "ers", "dinNptu")
@@ -36,7 +36,7 @@ def read(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def mapfile(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `mapfile`, also known as `readarray`."""
+    """Simulate `mapfile`, also known as `readarray`."""
     record_command(shell, call)
     operands = without_options(call, "t", "dnsu")
     if operands is None:
@@ -49,7 +49,7 @@ def mapfile(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def getopts(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `getopts`."""
+    """Simulate `getopts`."""
     record_command(shell, call)
     if any(field.is_many for field in call.fields[:3]) or len(call.fields) < 3:
         shell.findings.mark_opaque("getopts with unknown words")
@@ -59,7 +59,7 @@ def getopts(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def unset(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `unset`."""
+    """Simulate `unset`."""
     record_command(shell, call)
     operands = without_options(call, "vfn", "")
     if operands is None:
@@ -76,7 +76,7 @@ def unset(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def let(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `let`."""
+    """Simulate `let`."""
     record_command(shell, call)
     for field in call.arguments:
         if field.exact_text is None:
@@ -87,7 +87,7 @@ def let(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def shift(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `shift`."""
+    """Simulate `shift`."""
     record_command(shell, call)
     count = call.fields[1].exact_text if len(call.fields) > 1 else "1"
     positional = call.state.positional
@@ -99,7 +99,7 @@ def shift(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def declare(shell: SimulatedShell, call: CommandCall) -> Outcome:
-    """Follow `declare`, `local`, `export` and `readonly`."""
+    """Simulate `declare`, `local`, `export` and `readonly`."""
     flags = ""
     words = call.fields[:1]
     for item in call.command.words[1:]:
@@ -120,7 +120,7 @@ def declare(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def _assignment_field(shell: SimulatedShell, assignment: Assignment, state: ShellState) -> Field:
-    """Return the word that an assignment was read from, as it is told."""
+    """Return the word of an assignment, for the list of commands."""
     prefix = f"{assignment.name}="
     if assignment.elements is not None or assignment.subscript is not None or assignment.appends:
         return Field(None, assignment.name)
@@ -129,7 +129,7 @@ def _assignment_field(shell: SimulatedShell, assignment: Assignment, state: Shel
 
 
 def _declare_field(shell: SimulatedShell, call: CommandCall, field: Field, flags: str) -> str:
-    """Check a word of `declare` that is no plain assignment; return the flags in it."""
+    """Simulate a word of `declare` that is no plain assignment; return the flags in it."""
     text = field.exact_text if field.exact_text is not None else field.prefix
     if field.is_many or not text:
         shell.findings.mark_opaque(f"{call.name} with unknown words")
@@ -167,7 +167,7 @@ def _declare_name(shell: SimulatedShell, call: CommandCall, field: Field, flags:
 
 
 def _check_array_text(shell: SimulatedShell, call: CommandCall, name: str, flags: str, value: Value) -> None:
-    """Doubt a text that `declare` reads as the elements of an array, with the substitutions in it."""
+    """Mark the scan as opaque if `declare` may parse a text as array elements, and run the substitutions in it."""
     if value is ValueKind.NUMBER or (isinstance(value, str) and not value.startswith("(")):
         return
     is_new = _declares_local(shell, call, flags) and name not in shell.frames[-1].saved
@@ -195,6 +195,6 @@ def _mark_declared(shell: SimulatedShell, call: CommandCall, name: str, flags: s
 
 
 def _declares_local(shell: SimulatedShell, call: CommandCall, flags: str) -> bool:
-    """Tell whether a declaration makes a variable of the function that is running."""
+    """Return whether a declaration makes a local variable."""
     is_local = call.name in ("local", "declare", "typeset") and "g" not in flags
     return is_local and shell.frames[-1].function is not None

@@ -1,4 +1,4 @@
-"""What words become: the expansions of bash, as far as what they give is known."""
+"""Expanding words as bash does, as far as the result is certain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.permission.shell.parser.nodes import (
 )
 from engine.permission.shell.state import PIPE, Field, PatternMatch, ShellState, Value, ValueKind, escape_pattern
 
-# Where a process substitution is found, and what else is open.
+# The folder of open files, with process substitutions among them.
 OPEN_FILES: Final = "/dev/fd/"
 _TILDE: Final = re.compile(r"~([^/:]*)(?=/|:|\Z)")
 _ASSIGNMENT_LIKE: Final = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.DOTALL | re.ASCII)
@@ -32,7 +32,7 @@ _MAX_TEXT: Final = 100_000
 
 @attrs.define
 class _FieldBuilder:
-    """A field that is being put together."""
+    """A field while its parts are added."""
 
     text: str = ""
     prefix: str = ""
@@ -75,7 +75,7 @@ class Expander(Parameters):
     """Expands words."""
 
     def fields(self, words: Sequence[Word], state: ShellState) -> list[Field]:
-        """Return what words become as the arguments of a command."""
+        """Expand words to the arguments of a command."""
         fields: list[Field] = []
         for word in words:
             if word.plain is not None:
@@ -93,7 +93,7 @@ class Expander(Parameters):
         return fields
 
     def list_of(self, words: Sequence[Word], state: ShellState) -> list[Field] | ValueKind:
-        """Return what words become; of numbers that a single substitution prints, only that they are some."""
+        """Expand the words of a loop; ValueKind.NUMBER for a single substitution that prints numbers."""
         if len(words) != 1 or len(words[0].parts) != 1 or not isinstance(words[0].parts[0], Substitution):
             return self.fields(words, state)
         value = self.part(words[0].parts[0], state)
@@ -104,7 +104,7 @@ class Expander(Parameters):
         return [*fields, builder.field()] if builder.exists or not builder.is_exact else fields
 
     def value(self, word: Word, state: ShellState) -> Value:
-        """Return what a word becomes where it stays one: in assignments, after `case`, in here-documents."""
+        """Expand a word where it stays one word: in assignments, after `case`, in here-documents."""
         if word.plain is not None:
             return word.plain
         if len(word.parts) == 1 and not isinstance(word.parts[0], Text):
@@ -123,7 +123,7 @@ class Expander(Parameters):
     def _fields(self, parts: Sequence[Part], state: ShellState) -> list[Field]:
         fields: list[Field] = []
         builder = _FieldBuilder()
-        # A bracket that is not closed means itself.
+        # An unclosed bracket is literal.
         closes = any(not isinstance(part, Text) or (part.text == "]" and not part.quoted) for part in parts)
         for part in self._expand_tildes(parts, is_assigned=False):
             if isinstance(part, Text):
@@ -144,7 +144,7 @@ class Expander(Parameters):
         fields: list[Field],
         builder: _FieldBuilder,
     ) -> _FieldBuilder:
-        """Add what an expansion becomes; return the builder of the field that goes on behind it."""
+        """Add the result of an expansion; return the builder of the field that continues after it."""
         if isinstance(part, Process):
             self.process(part.body, state)
             builder.literal(PIPE)
@@ -166,7 +166,7 @@ class Expander(Parameters):
             builder.unknown(is_many=False)
 
     def _split(self, value: Value, fields: list[Field], builder: _FieldBuilder) -> _FieldBuilder:
-        """Add a value that stands without quotes: it is split at blanks, and may be a pattern."""
+        """Add an unquoted value: it is split at blanks, and may be a pattern."""
         if not isinstance(value, str):
             builder.unknown(is_many=value is not ValueKind.NUMBER)
             return builder
@@ -207,7 +207,7 @@ class Expander(Parameters):
         if not any(map(_is_tilde, parts)):
             return parts
         expanded: list[Part] = []
-        # The unquoted text before a part; what is quoted, or expanded, is a NUL in it.
+        # The unquoted text before a part, with a NUL for each quoted or expanded part.
         before = ""
         for index, part in enumerate(parts):
             if not _is_tilde(part):
@@ -223,12 +223,12 @@ class Expander(Parameters):
         return expanded
 
     def _home_at(self, following: Sequence[Part]) -> Part:
-        """Return what a tilde becomes before another part: the home folder, or something unknown (`~user`, `~+`)."""
+        """Expand a tilde before another part: the home folder, or something unknown (`~user`, `~+`)."""
         is_own = not following or (isinstance(text := following[0], Text) and not text.quoted and text.text[0] in "/:")
         return Text(self.home, quoted=True) if is_own and self.home is not None else Parameter("0", quoted=True)
 
     def _look(self, parts: Sequence[Part], state: ShellState) -> None:
-        """Look at the substitutions of parts whose value does not matter."""
+        """Simulate the substitutions in parts whose value does not matter."""
         for part in parts:
             if isinstance(part, Process):
                 self.process(part.body, state)
@@ -236,7 +236,7 @@ class Expander(Parameters):
                 self.part(part, state)
 
     def part(self, part: Part, state: ShellState) -> Value:
-        """Return what a part of a word becomes."""
+        """Expand a part of a word."""
         match part:
             case Substitution():
                 return self.substitute(part.body, state)

@@ -1,1 +1,1 @@
-"""Tables."""
+"""The tables of programs, their notation, and the names that programs are looked up by."""

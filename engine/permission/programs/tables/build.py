@@ -1,4 +1,4 @@
-"""Makers, compilers, test runners and checkers."""
+"""Build tools, compilers, test runners and linters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.permission.programs.tables.program_spec import Program, rows
 
 _PLAIN: Final = Program()
 _reading: Final = partial(Program, reading="free")
-# Starts a command of the PATH, among its own folders.
+# It starts a command from the PATH or from its own folders.
 _exec: Final = partial(Program, permutes=False, tail="command")
 
 _CARGO: Final = Program(
@@ -19,7 +19,7 @@ _CARGO: Final = Program(
     commands={
         **rows(
             """tree metadata search pkgid version locate-project verify-project info read-manifest help""",
-            # A project's `.cargo/config.toml` and `rust-toolchain.toml` say which compiler is run, even to look.
+            # A project's `.cargo/config.toml` and `rust-toolchain.toml` select the compiler, even for a command that only reads.
             Program(options="--config=code"),
         ),
         **rows(

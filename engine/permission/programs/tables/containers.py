@@ -1,4 +1,4 @@
-"""Containers, clusters, clouds and the system: what they start is elsewhere, or as somebody else."""
+"""Containers, clusters, clouds and the system: they start commands on other machines or as another user."""
 
 from __future__ import annotations
 

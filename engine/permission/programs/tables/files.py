@@ -1,4 +1,4 @@
-"""Programs that read and write files, and those that tell something of the system."""
+"""Programs that read and write files, and those that print information about the system."""
 
 from __future__ import annotations
 

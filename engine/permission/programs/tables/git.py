@@ -11,7 +11,7 @@ from engine.permission.programs.tables.program_spec import Program, rows
 _reading: Final = partial(Program, reading="free")
 _PLAIN: Final = Program()
 
-# Options that take a value, so that this is not taken for an option or for a command.
+# Options with a value, so that the value is not taken for an option or a command.
 _SHOWN: Final = """
     --output=writes -O=reads -S= -G= -L= -n= --max-count= --skip= --since= --after= --until= --before= --author=
     --committer= --grep= --format= --pretty? --date= --diff-filter= --word-diff? --color? --stat? -U= --unified=
@@ -90,10 +90,10 @@ _BY_KIND: Final[Mapping[str, Program]] = {
         """annotate blame check-attr check-ignore check-mailmap check-ref-format cherry count-objects for-each-ref
 get-tar-commit-id ls-tree merge-base name-rev patch-id rev-list show-branch show-index show-ref status
 stripspace var verify-commit verify-tag verify-pack version whatchanged help""",
-        # Several of these take the options of `diff`: they are not told apart by their names.
+        # Several of these have the options of `diff`.
         _reading(options="--output=writes --ext-diff!changes --show-signature!changes"),
     ),
-    # Nothing that these print begins with a dash, but for what they are told to print.
+    # Nothing that these print begins with a dash, except for texts from their own arguments.
     **rows("rev-parse ls-files describe merge-base", _reading(prints_names=True)),
     **rows("diff diff-files diff-index diff-tree", _reading(options=_SHOWN, names_with="--name-only")),
     **rows(

@@ -41,7 +41,7 @@ INTERPRETERS: Final[Mapping[str, Program]] = {
     "python": _PYTHON,
     "node": _NODE,
     "perl": _interpreter(
-        # Digits belong to -0, -l and -C, behind which more letters may stand.
+        # Digits belong to -0, -l and -C, and more letters may follow.
         options="""-e=code -E=code -M=code -m=code -I= -d?code -v!reading -V? -0123456789 -cnpalswWtTuUXfxCS -i? -F?
             --version!reading"""
     ),

@@ -1,4 +1,4 @@
-"""By which names a program may be known."""
+"""The names under which a program is looked up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-# Where only the system's administrator puts programs.
+# Folders in which only the system's administrator installs programs.
 _SYSTEM: Final = frozenset(
     {
         "/bin",
@@ -29,7 +29,7 @@ def base_name(path: str) -> str:
 
 
 def is_trusted_place(path: str) -> bool:
-    """Tell whether what is called so is what the name says: it is searched for in PATH, or is the system's own."""
+    """Return whether a program is the one that its name suggests: it is found by PATH, or in a system folder."""
     folder, slash, _ = path.rpartition("/")
     return not slash or folder in _SYSTEM
 
@@ -50,5 +50,5 @@ def names_for(name: str) -> Iterator[str]:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a table that is written as a text."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())

@@ -1,4 +1,4 @@
-"""Programs that talk to others, and those that keep data: transfers, mail, databases, keys."""
+"""Programs that use a network, and those that store data: transfers, mail, databases, keys."""
 
 from __future__ import annotations
 

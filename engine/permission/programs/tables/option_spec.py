@@ -1,16 +1,15 @@
-"""How programs write their options, and what each of these does: the notation of the tables, and its reader.
+"""The notation of the tables for options and what they do, and the parser of arguments.
 
-A table names options in a notation of its own, separated by blanks:
+A table lists options in a notation of its own, separated by blanks:
 
     -abc            three options of one letter, without a value
     -v|--verbose    two spellings of one option
-    -o|--output=writes      it takes a value, which has a role; `=` alone: the value does nothing
-    --color?        it may have a value, which is written to it: `--color=auto`, `-i.bak`
+    -o|--output=writes      it takes a value, which has a role; `=` alone: the value has no effect
+    --color?        it may have an attached value: `--color=auto`, `-i.bak`
     --rawfile&reads     it takes two values; the second has the role
     --delete!changes        it takes no value, and has a role itself
 
-Single-dash options of several letters (`-name`, of programs that have those) are written as
-they are, in programs whose `dashes` is "single".
+Single-dash options of several letters (`-name`) are written as they are, for programs whose `dashes` is "single".
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ import attrs
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument
 
-# What a value, or an operand, is to the program:
+# What a program does with a value or an operand:
 #   plain     nothing that matters
 #   reads, writes, edits    a path that is read, written, or read and then written
-#   folder    where it works from now on, and what it starts
-#   shell     a text for a shell
-#   command   a command, its words parted by blanks, without a shell
+#   folder    the working directory from here on, also of what it starts
+#   shell     a script for a shell
+#   command   a command, its words separated by blanks, without a shell
 #   program   the name of a program
-#   runs      a file whose text it runs
-#   code      program text, or anything else that makes it impossible to tell what it does
+#   runs      a file that it executes
+#   code      program text, or anything else that makes it opaque
 #   sets      NAME=VALUE, for the environment
-#   split     words to be put in its place, as `env -S` does
-#   changes   harmless, but no longer just reading
-#   reading   what makes reading of a program that otherwise may change something
-#   stops     its value does nothing, and all words behind it are operands, as of `python -m NAME`
+#   split     a text that is replaced by the words in it, as with `env -S`
+#   changes   harmless, but the program no longer only reads
+#   reading   with this option a program only reads that otherwise may change something
+#   stops     its value has no effect, and all words behind it are operands, as with `python -m NAME`
 Role = Literal[
     "plain",
     "reads",
@@ -56,7 +55,7 @@ Role = Literal[
     "stops",
 ]
 _BY_NAME: Final[Mapping[str, Role]] = {role: role for role in get_args(Role)}
-# Of these an unknown word must not be one.
+# The roles that execute something: an uncertain word must not be an option with one of them.
 EXECUTING: Final[frozenset[Role]] = frozenset({"shell", "command", "program", "runs", "code", "sets", "split"})
 
 Takes = Literal["nothing", "value", "attached", "pair"]
@@ -66,17 +65,17 @@ _SIGNS: Final[Mapping[str, Takes]] = {"=": "value", "?": "attached", "!": "nothi
 
 @attrs.frozen
 class Option:
-    """An option: whether it takes a value, and what that, or the option itself, does."""
+    """An option: whether it takes a value, and what the value, or the option itself, does."""
 
     takes: Takes = "nothing"
     role: Role = "plain"
 
 
 def parse_options(notation: str, *, single: bool = False) -> dict[str, Option]:
-    """Return the options of a notation by their spellings.
+    """Parse a notation; return the options by their spellings.
 
     Raises:
-        ValueError: it is written wrongly.
+        ValueError: the notation is invalid.
     """
     options: dict[str, Option] = {}
     for entry in notation.split():
@@ -92,7 +91,7 @@ def parse_options(notation: str, *, single: bool = False) -> dict[str, Option]:
 
 
 def role_of(text: str) -> Role:
-    """Return the role of that name. Raises `ValueError` if there is none."""
+    """Return the role with a name. Raises `ValueError` if there is none."""
     if text not in _BY_NAME:
         raise ValueError(f"{text!r} is not a role")
     return _BY_NAME[text]
@@ -110,7 +109,7 @@ def _spellings(names: str, *, single: bool) -> Iterator[str]:
 
 @attrs.frozen
 class UsedOption:
-    """An option as it was used: its spelling, what it is, and its value (None where that is not known)."""
+    """An option in the arguments: its spelling, what it is, and its value (None where that is unknown)."""
 
     name: str
     option: Option
@@ -119,13 +118,13 @@ class UsedOption:
 
 @attrs.frozen(kw_only=True)
 class Arguments:
-    """The words behind a program's name, understood.
+    """The arguments of a program, split into options and operands.
 
     Attributes:
         used: its options.
         operands: its other words.
-        is_uncertain: among those that were taken for operands is an unknown one that may be an option.
-        unknown: an option that the table doesn't have.
+        is_uncertain: one of the operands is an uncertain word that may be an option.
+        unknown: an option that is not in the table.
     """
 
     used: Sequence[UsedOption]
@@ -134,18 +133,18 @@ class Arguments:
     unknown: str
 
     def without(self, role: Role) -> Arguments:
-        """Return all of it but the options of a role."""
+        """Return the arguments without the options of a role."""
         return attrs.evolve(self, used=[used for used in self.used if used.option.role != role])
 
 
 @attrs.define(eq=False)
 class ArgumentParser:
-    """Reads words as options and operands, one after the other.
+    """Splits words into options and operands, one after the other.
 
     Attributes:
-        options: those there are.
-        permutes: options may stand behind operands.
-        single: one dash begins names of several letters, and there are no clusters.
+        options: the options in the table.
+        permutes: options may follow operands.
+        single: a single dash begins names of several letters, and there are no clusters.
     """
 
     options: Mapping[str, Option]
@@ -159,7 +158,7 @@ class ArgumentParser:
     _at: int = attrs.field(default=0, init=False)
 
     def parse(self, words: Sequence[Argument]) -> Arguments:
-        """Return what the words are."""
+        """Split words into options and operands."""
         self._words = words
         while self._at < len(words):
             if not self._parse_word():
@@ -168,7 +167,7 @@ class ArgumentParser:
         return Arguments(used=self.used, operands=self.operands, is_uncertain=self.is_uncertain, unknown=self.unknown)
 
     def _parse_word(self) -> bool:
-        """Read the next word; return whether there may be options behind it."""
+        """Parse the next word; return whether options may follow."""
         word = self._next()
         if word == "--" and not isinstance(word, WordPrefix):
             self._end_options()
@@ -183,13 +182,13 @@ class ArgumentParser:
         return self.permutes
 
     def _end_options(self) -> None:
-        """Read `--`, which may as well be the value of the unknown option before it."""
+        """Handle `--`, which may also be the value of the unknown option before it."""
         rest = self._words[self._at :]
         if self.unknown and any(map(self._executes, rest)):
             self.is_uncertain = True
 
     def _executes(self, word: Argument) -> bool:
-        """Tell whether a word may be an option that executes something."""
+        """Return whether a word may be an option that executes something."""
         if _may_be_option(word):
             return True
         if word is None or word[:1] != "-":
@@ -204,7 +203,7 @@ class ArgumentParser:
         )
 
     def _take(self, word: str) -> bool:
-        """Read an option; return whether it is one."""
+        """Parse an option; return whether it is one."""
         if word[0] == "+":
             return self._take_plus(word)
         if word.startswith("--") or self.single:
@@ -213,7 +212,7 @@ class ArgumentParser:
         return True
 
     def _take_prefix(self, word: WordPrefix) -> bool:
-        """Read a word of which only the beginning is known, if what isn't is the value of an option."""
+        """Parse a word of which only the prefix is known, if the rest is the value of an option."""
         text = str(word)
         name, sign, _ = text.partition("=")
         if text.startswith("--") or self.single:
@@ -233,7 +232,7 @@ class ArgumentParser:
         return False
 
     def _take_plus(self, word: str) -> bool:
-        """Read a word with a plus, which may be an option, or one with a value, or an operand."""
+        """Parse a word with a plus, which may be an option, one with a value, or an operand."""
         if word in self.options:
             option = self.options[word]
             self.used.append(UsedOption(word, option, self._next() if option.takes == "value" else ""))
@@ -266,7 +265,7 @@ class ArgumentParser:
         return True
 
     def _in_full(self, name: str) -> str | None:
-        """Return the option that a name shortens; of several the worst."""
+        """Return the option that a name abbreviates; of several the most dangerous one."""
         if self.single:
             return name[1:] if name.startswith("--") and name[1:] in self.options else None
         if len(name) < 3:
@@ -292,7 +291,7 @@ class ArgumentParser:
             return
 
     def _value(self, option: Option) -> Argument:
-        """Return what follows an option as its value."""
+        """Return the value that follows an option."""
         if option.takes == "pair":
             self._next()
         return self._next() if option.takes in {"value", "pair"} else ""

@@ -12,10 +12,10 @@ from engine.permission.programs.tables.program_spec import Program, rows
 
 _PLAIN: Final = Program()
 _reading: Final = partial(Program, reading="free")
-# Starts a command of the PATH, among its own folders.
+# It starts a command from the PATH or from its own folders.
 _exec: Final = partial(Program, permutes=False, tail="command")
 
-# What asks a registry is not among them: a project's `.npmrc` says which one, and what it is told, keys among it.
+# Commands that query a registry are not among them: a project's `.npmrc` selects it, and which keys it receives.
 _NPM_READING: Final = "ls list ll la why explain root prefix bin"
 _NPM: Final = Program(
     permutes=False,
@@ -54,7 +54,7 @@ _YARN: Final = Program(
     permutes=False,
     options="--cwd=folder -s --silent --verbose --script-shell=code --use-yarnrc=code",
     commands={
-        # A project's `.yarnrc` names the program that is run instead.
+        # A project's `.yarnrc` names the program that runs instead.
         **rows("list info why outdated versions", _PLAIN),
         "exec": _exec(options="-s -q --silent"),
         "dlx": Program(permutes=False, options="-p= --package= -q --quiet", reader="npx"),
@@ -128,7 +128,7 @@ _UV: Final = Program(
                 **rows("install uninstall upgrade update-shell dir", _PLAIN),
             },
         ),
-        # The interpreter of a project's `.venv` is run, even to look.
+        # It runs the interpreter of a project's `.venv`, even for a command that only reads.
         "pip": attrs.evolve(
             _PIP, commands={**_PIP.commands, **rows("list show freeze check index debug inspect help", _PLAIN)}
         ),
@@ -138,7 +138,7 @@ _UV: Final = Program(
         ),
     },
 )
-# A shell, which reads commands where there is no terminal.
+# A shell, which reads commands from standard input without a terminal.
 _SHELL: Final = Program(reader="shell_from_stdin")
 _POETRY: Final = Program(
     permutes=False,

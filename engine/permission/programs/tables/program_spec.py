@@ -1,4 +1,4 @@
-"""What is known of a program, as a value: a row of the tables."""
+"""A row of the tables: what a program does with its arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 from engine.permission.programs.tables.option_spec import EXECUTING, Option, Role, parse_options, role_of
 
-# How a program reads its words where the table's notation is not enough: see `programs`.
+# The code that reads a program's arguments where the notation is not enough: see `custom_readers`.
 CustomReader = Literal[
     "",
     "awk",
@@ -52,13 +52,13 @@ CustomReader = Literal[
     "watch",
     "xargs",
 ]
-# Whether one dash begins an option of several letters.
+# Whether a single dash begins an option of several letters.
 Dashes = Literal["double", "single"]
-# What the words behind the operands are: nothing special, a command to start, a text for a shell,
+# The words behind the operands: nothing special, a command to start, a script for a shell,
 # `-c TEXT` or else a command, `TEXT` or `-c TEXT`.
 Tail = Literal["", "command", "shell", "either", "text"]
-# With which words a program only reads: never; with any, but for options and operands that do more; only
-# with options that the table has.
+# When a program only reads: never; always, except for options and operands that do more; only with options in the
+# table; only with an option of the role "reading".
 Reading = Literal["never", "free", "known", "asked"]
 
 
@@ -74,27 +74,27 @@ class Program:
     """A program, or a command of one.
 
     Attributes:
-        options: in the notation of `program_options`.
-        operands: the roles of its operands, parted by blanks; one with a `*` stands for any number, one with a
-            `?` may be missing; those left over are plain.
-        without_first: options beside which the first operand is missing, as the pattern beside `grep -e`.
-        without_last: options beside which the last one is, as the folder beside `cp -t`.
-        strict: an option that the table doesn't have makes it opaque.
-        permutes: options may stand behind operands.
-        dashes: "single" where one dash begins an option of several letters.
+        options: in the notation of `option_spec`.
+        operands: the roles of its operands, separated by blanks; one with a `*` stands for any number, one with a
+            `?` is optional; the remaining operands are plain.
+        without_first: options that replace the first operand, as `grep -e` does the pattern.
+        without_last: options that replace the last operand, as `cp -t` does the folder.
+        strict: an unknown option makes it opaque.
+        permutes: options may follow operands.
+        dashes: "single" where a single dash begins an option of several letters.
         tail: what the words behind the operands are.
-        shell: the shell that reads a text of its.
+        shell: the shell that runs its scripts.
         remote: what it starts runs on another machine or in a container.
         reading: whether it only reads.
         commands: its sub-commands.
-        reader: which code reads its words, where this table can't say it all.
-        prints_names: whether nothing that it prints can be taken for an option: names of files, and the like.
-        names_with: options with which this is so.
-        filters: with these options and no others it prints some of the lines that it reads; "-": with none.
-        opaque: why nobody can tell what it does, whatever its words are.
-        displaced: what it starts works in an unknown folder.
+        reader: the code that reads its arguments, where this table can't describe them.
+        prints_names: nothing that it prints can be taken for an option: names of files, and the like.
+        names_with: options that set `prints_names`.
+        filters: with no other options it prints some of the lines that it reads; "-": with none at all.
+        opaque: why its effects are always uncertain.
+        displaced: what it starts runs in an unknown folder.
         hosts: its operands may be on other machines, as in `host:file`.
-        runs: the files that it takes its work from, of those that are there.
+        runs: the files, where they exist, that it takes its instructions from.
         started: the program that it starts with the words of its tail.
     """
 
@@ -140,7 +140,7 @@ class Program:
                 raise ValueError(f"the option {name} is not among the options")
 
     def roles_of(self, count: int) -> list[Role]:
-        """Return the roles of that many operands."""
+        """Return the roles of a number of operands."""
         return list(_assign_roles(self.operands.split(), count))
 
 
@@ -164,5 +164,5 @@ def _assign_roles(roles: list[str], count: int) -> list[Role]:
 
 
 def rows(names: str, program: Program) -> dict[str, Program]:
-    """Return the same row for each of the names, which are parted by blanks."""
+    """Return the same row for each of the names, which are separated by blanks."""
     return dict.fromkeys(names.split(), program)

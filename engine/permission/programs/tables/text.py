@@ -1,4 +1,4 @@
-"""Programs with a language of their own in their words: sed, awk, tar, find."""
+"""Programs with a language of their own in their arguments: sed, awk, tar, find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that start a command which they are given."""
+"""Programs that start the command in their arguments."""
 
 from __future__ import annotations
 

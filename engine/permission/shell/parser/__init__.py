@@ -1,1 +1,1 @@
-"""Parser."""
+"""The parser of bash's grammar; it imports nothing but itself."""

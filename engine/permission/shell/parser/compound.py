@@ -1,4 +1,4 @@
-"""Reading compound commands: groups, branches, loops, conditions, functions."""
+"""Parsing compound commands: groups, branches, loops, conditions, functions."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _BORDERS: Final = frozenset(" \t\n;&|()<>")
 
 @attrs.define(eq=False)
 class CompoundReader(SimpleReader):
-    """Reads compound commands."""
+    """Parses compound commands."""
 
     @abstractmethod
     def _list(self, ends: frozenset[str]) -> Script:
-        """Read commands up to one of the ends, which is left."""
+        """Parse commands up to one of the ends, which is not consumed."""
 
     @abstractmethod
     def _command(self) -> Command:
-        """Read a command."""
+        """Parse a command."""
 
     def _body(self, *ends: str) -> Script:
-        """Read commands up to one of the reserved words, which is left; at least one."""
+        """Parse at least one command, up to one of the reserved words, which is not consumed."""
         items = self._list(frozenset(ends))
         if not items:
             raise self.unsupported(f"nothing comes before {ends[0]!r}")
@@ -233,7 +233,7 @@ class CompoundReader(SimpleReader):
             command.items.append(word)
 
     def _regex(self) -> Word:
-        """Read the right side of `=~`: a word in which parentheses and bars mean themselves."""
+        """Parse the right side of `=~`: a word in which parentheses and bars are literal."""
         start = self.at
         parts: list[Part] = []
         while (sign := self.source[self.at : self.at + 1]) not in ("", " ", "\t", "\n"):

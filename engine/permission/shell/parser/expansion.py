@@ -1,6 +1,6 @@
-"""Reading what begins with a dollar in a shell script, and backticks.
+"""Parsing expansions in a shell script: all that begins with a dollar, and backticks.
 
-It is strict: whatever is not plainly understood is refused, for instance quotes in quoted `${…}` operators.
+It is strict: unsupported syntax raises an error, for instance quotes in quoted `${…}` operators.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ _C_SIGNS: Final = {
 
 @attrs.define(eq=False)
 class DollarReader(ABC):
-    """Reads expansions from a text, at a place that moves on.
+    """Parses expansions at the current position of a text.
 
     Attributes:
         source: the text.
-        is_posix: what bash adds to the POSIX shell is refused, because the shell that will run it may not know it.
+        is_posix: refuse bash's additions to the POSIX shell, since another shell will run the script.
         depth: how deep this text is nested.
-        at: the place.
+        at: the current position.
         starts: where the first words of commands begin.
-        masked: what tree-sitter may not understand, and is looked at otherwise.
-        filled: words that it may not understand.
-        inner: other texts with commands that were in it, and their readers.
+        masked: ranges that tree-sitter may not support; they are blanked for the comparison.
+        filled: words that it may not support; they are replaced by plain ones for the comparison.
+        inner: nested texts with commands in them, and their parsers.
     """
 
     source: str
@@ -74,31 +74,31 @@ class DollarReader(ABC):
     inner: list[tuple[str, DollarReader]] = attrs.field(factory=list["tuple[str, DollarReader]"])
 
     def move_to(self, at: int) -> None:
-        """Move to a place."""
+        """Move to a position."""
         self.at = at
 
     def enter(self) -> None:
-        """Enter what is nested."""
+        """Enter a nested construct."""
         self.depth += 1
 
     def leave(self) -> None:
-        """Leave what is nested."""
+        """Leave a nested construct."""
         self.depth -= 1
 
     @abstractmethod
     def double_quoted(self) -> list[Part]:
-        """Read what stands in double quotes, after the first of them, and the second."""
+        """Parse a text in double quotes from behind the opening quote, and consume the closing one."""
 
     @abstractmethod
     def read_until_closed(self) -> Script:
-        """Read commands up to the closing parenthesis, and that."""
+        """Parse commands up to the closing parenthesis, and consume it."""
 
     @abstractmethod
     def read_text(self, text: str) -> Script:
-        """Read the commands that are the whole of another text."""
+        """Parse another text as a script."""
 
     def unsupported(self, why: str) -> UnsupportedSyntax:
-        """Return the exception to raise."""
+        """Return the exception for unsupported syntax, with the line it is on."""
         line = self.source.count("\n", 0, self.at) + 1
         return UnsupportedSyntax(f"line {line}: {why}")
 
@@ -126,7 +126,7 @@ class DollarReader(ABC):
         return body
 
     def dollar(self, parts: list[Part], *, quoted: bool) -> None:
-        """Read an expansion, or a dollar that means itself."""
+        """Parse an expansion, or a literal dollar."""
         source = self.source
         match = _SIMPLE_PARAMETER.match(source, self.at)
         if match is not None:
@@ -158,7 +158,7 @@ class DollarReader(ABC):
             self.at += 1
 
     def _braced(self, *, quoted: bool) -> Parameter:
-        """Read `${…}`, from after the brace."""
+        """Parse `${…}` from behind the brace."""
         source = self.source
         sign = source[self.at : self.at + 1]
         if sign in "#!" and source[self.at + 1 : self.at + 2] != "}":
@@ -186,7 +186,7 @@ class DollarReader(ABC):
         return parameter
 
     def _counted_or_indirect(self, sign: str, *, quoted: bool) -> Parameter:
-        """Read `${#x}` and `${!x}`, from after the sign."""
+        """Parse `${#x}` and `${!x}` from behind the sign."""
         match = _BRACED.match(self.source, self.at)
         if match is None:
             raise self.unsupported("an unsupported expansion")
@@ -204,7 +204,7 @@ class DollarReader(ABC):
         return parameter
 
     def _operand(self, *, quoted: bool) -> tuple[Part, ...]:
-        """Read the word in `${x:-word}`, and the closing brace."""
+        """Parse the word in `${x:-word}`, and consume the closing brace."""
         source = self.source
         parts: list[Part] = []
         text = _OPERAND_TEXT_QUOTED if quoted else _OPERAND_TEXT
@@ -231,7 +231,7 @@ class DollarReader(ABC):
         return tuple(parts)
 
     def _slice(self) -> tuple[Part, ...]:
-        """Read `a:b` in `${x:a:b}`, and the closing brace."""
+        """Parse `a:b` in `${x:a:b}`, and consume the closing brace."""
         parts: list[Part] = []
         while not self._skip_sign("}"):
             match = _SLICE_TEXT.match(self.source, self.at)
@@ -245,7 +245,7 @@ class DollarReader(ABC):
         return tuple(parts)
 
     def arithmetic(self, end: str) -> tuple[Part, ...]:
-        """Read an arithmetic expression, and the parentheses that end it."""
+        """Parse an arithmetic expression, and consume the parentheses that end it."""
         source = self.source
         parts: list[Part] = []
         open_ones = 0
@@ -276,7 +276,7 @@ class DollarReader(ABC):
     # ---- other quotes ------------------------------------------------------------------------------------------------
 
     def _ansi_c(self) -> Text:
-        """Read `$'…'`, from after the dollar."""
+        """Parse `$'…'` from behind the dollar."""
         if self.is_posix:
             raise self.unsupported("$'…', which only bash supports")
         match = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.source, self.at)
@@ -314,6 +314,6 @@ def _decode_escape(escape: re.Match[str]) -> str:
     if control is not None:
         return "\ufffd"
     code = int(octal, 8) & 255 if octal else int(hexadecimal or short or long, 16)
-    # A byte above 127 is a piece of a character.
+    # A byte above 127 is only a part of a character.
     is_valid = code < 128 or (code < 0xD800 and not octal and not hexadecimal)
     return chr(code) if is_valid else "\ufffd"

@@ -1,4 +1,4 @@
-"""Reading what stands between the words of a shell script: blanks, ends of lines, redirections, here-documents."""
+"""Parsing what is between the words of a shell script: blanks, newlines, comments, redirections, here-documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 from engine.permission.shell.parser.nodes import Part, Redirect, Text, Word
 from engine.permission.shell.parser.words import WordReader
 
-# Two backslashes are one that is meant; the one before the end of a line joins it with the next.
+# A double backslash is a literal one; a backslash before a newline joins two lines.
 _BACKSLASH: Final = re.compile(r"\\(\n|.)")
 _BLANK: Final = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
@@ -28,7 +28,7 @@ _BORDERS: Final = frozenset(" \t\n;&|()<>")
 
 @attrs.define(eq=False)
 class _HereDocument:
-    """A here-document whose text is yet to come."""
+    """A here-document whose text follows after the current line."""
 
     redirect: Redirect
     end: str
@@ -38,7 +38,7 @@ class _HereDocument:
 
 @attrs.define(eq=False)
 class LineReader(WordReader):
-    """Reads what stands between words."""
+    """Parses what is between words."""
 
     _pending_documents: list[_HereDocument] = attrs.field(factory=list[_HereDocument], init=False)
 
@@ -57,7 +57,7 @@ class LineReader(WordReader):
         self.move_to(match.end() if match is not None else self.at)
 
     def _newlines(self) -> None:
-        """Skip blanks, comments and ends of lines, and read the here-documents that begin there."""
+        """Skip blanks, comments and newlines, and parse the here-documents that begin there."""
         while True:
             self._blanks()
             if not self._skip_sign("\n"):
@@ -71,19 +71,19 @@ class LineReader(WordReader):
             raise self.unsupported(f"{sign!r} is missing")
 
     def _reserved(self) -> str:
-        """Return the reserved word that stands here, if one does."""
+        """Return the reserved word at the current position, or an empty text."""
         match = _RESERVED.match(self.source, self.at)
         return match.group() if match is not None else ""
 
     def _keyword(self, word: str) -> None:
-        """Read a reserved word."""
+        """Consume a reserved word."""
         self._newlines()
         if self._reserved() != word:
             raise self.unsupported(f"{word!r} is missing")
         self.move_to(self.at + len(word))
 
     def _no_continuation(self) -> None:
-        """Refuse an operator that may go on in the next line."""
+        """Refuse an operator that may continue on the next line."""
         if self.source.startswith("\\\n", self.at) and re.compile(r"(?:\\\n)+[&|;<>()\-]").match(self.source, self.at):
             raise self.unsupported("an operator split over two lines")
 
@@ -97,7 +97,7 @@ class LineReader(WordReader):
     # ---- redirections and here-documents -----------------------------------------------------------------------------
 
     def _redirect(self) -> Redirect | None:
-        """Read a redirection, if one stands here."""
+        """Parse a redirection, if there is one."""
         if _BAD_REDIRECT.match(self.source, self.at):
             raise self.unsupported("an unsupported redirection")
         match = _REDIRECT.match(self.source, self.at)
@@ -120,7 +120,7 @@ class LineReader(WordReader):
         return redirect
 
     def _refuse_bash_redirect(self, match: re.Match[str]) -> None:
-        """Refuse what only bash knows, in a script for another shell."""
+        """Refuse a redirection of bash in a script for another shell."""
         if not self.is_posix:
             return
         fd, operator, _, both = match.groups(default="")
@@ -165,7 +165,7 @@ class LineReader(WordReader):
         self.masked.append((start, self.at))
 
     def _line(self, *, joins: bool) -> str:
-        """Read a line of a here-document: where backslashes count, with those that it goes on in."""
+        """Parse a line of a here-document, and with *joins* the lines that it continues on."""
         start = self.at
         while True:
             end = self.source.find("\n", self.at)

@@ -1,4 +1,4 @@
-"""The parts of a shell script: what `shell_parser` makes of a text, and `shell_walk` follows."""
+"""The syntax tree of a shell script, as the parser returns it and the interpreter simulates it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import attrs
 
 
 class UnsupportedSyntax(Exception):
-    """A text that the parser refuses, be it wrong or only beyond it: the reason is its message."""
+    """The parser refuses a text, because it is invalid or not supported; the message says why."""
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------
@@ -14,7 +14,7 @@ class UnsupportedSyntax(Exception):
 
 @attrs.define(eq=False)
 class Text:
-    """Characters that mean themselves. Those not quoted may yet be a pattern, a tilde, a brace."""
+    """Literal characters. An unquoted one may still be a pattern, a tilde or a brace."""
 
     text: str
     quoted: bool
@@ -26,10 +26,10 @@ class Parameter:
 
     Attributes:
         name: a variable's name, digits, or a sign such as `@`.
-        quoted: it stands in double quotes: what it becomes is one word.
-        operator: what is done with the value: `:-`, `#`, `/`, `@Q`, …; `length` for `${#x}`, `keys` for `${!x[@]}`,
+        quoted: it is in double quotes, so that it expands to one word.
+        operator: the operation on the value: `:-`, `#`, `/`, `@Q`, …; `length` for `${#x}`, `keys` for `${!x[@]}`,
             `names` for `${!x*}`, `indirect` for `${!x}`, `slice` for `${x:a:b}`.
-        operand: what stands after the operator.
+        operand: the parts after the operator.
         subscript: the text in brackets.
     """
 
@@ -74,8 +74,8 @@ class Word:
         parts: its pieces.
         start: where it begins.
         end: where it ends.
-        plain: what it becomes, where that is plain from the text alone.
-        has_braces: a brace expansion may be in it.
+        plain: the word it becomes, where that follows from the text alone.
+        has_braces: it may contain a brace expansion.
     """
 
     parts: tuple[Part, ...]
@@ -103,7 +103,7 @@ class Redirect:
 
     Attributes:
         operator: `<`, `>`, `>>`, `>|`, `<>`, `>&`, `<&`, `&>`, `&>>`, `<<`, `<<<`.
-        fd: the number or `{name}` before it; empty: the usual one.
+        fd: the number or `{name}` before it; empty: the default.
         target: the word after it; of a here-document its text.
     """
 
@@ -151,7 +151,7 @@ class While:
 
 @attrs.define(eq=False)
 class For:
-    """`for name in words`, and `select`. Without `in` it goes through the positional parameters."""
+    """`for name in words`, and `select`. Without `in` it iterates over the positional parameters."""
 
     name: str
     words: list[Word] | None
@@ -184,14 +184,14 @@ class ArithmeticCommand:
 
 @attrs.define(eq=False)
 class Conditional:
-    """`[[ … ]]`: operands and operators in a row; operators, parentheses among them, are strings."""
+    """`[[ … ]]`: operands and operators in order; the operators and parentheses are strings."""
 
     items: list[Word | str]
 
 
 @attrs.define(eq=False)
 class Function:
-    """A definition: it runs nothing before it is called."""
+    """A function definition: its body runs when it is called."""
 
     name: str
     body: Command

@@ -1,8 +1,8 @@
-"""A parser of bash's grammar, strict enough to be believed: what it does not know it refuses.
+"""A strict parser of bash's grammar: it refuses everything that it does not support.
 
-This is the first of two witnesses; the second is tree-sitter's grammar (`shell_tree`). It reads as bash does,
-with one pass from the left to the right: here-documents at the ends of lines, reserved words only
-where a command may begin, substitutions with the same grammar inside.
+Its result is compared with that of tree-sitter's grammar (`treesitter_check`). It works as bash does, in one pass from
+left to right: here-documents after the end of their line, reserved words only where a command may begin,
+substitutions with the same grammar inside.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _BASH_ONLY: Final = frozenset({"select", "function", "coproc", "time", "[["})
 
 @attrs.define(eq=False)
 class Parser(CompoundReader):
-    """Reads commands."""
+    """Parses commands."""
 
     def script(self) -> Script:
-        """Read the whole text."""
+        """Parse the whole text."""
         body = self._list(frozenset())
         if self.at < len(self.source):
             raise self.unsupported("the script goes on where it should end")
@@ -34,7 +34,7 @@ class Parser(CompoundReader):
         return body
 
     def read_until_closed(self) -> Script:
-        """Read commands up to the closing parenthesis, and that."""
+        """Parse commands up to the closing parenthesis, and consume it."""
         pending, self._pending_documents = self._pending_documents, []
         start = self.at
         body = self._list(frozenset(")"))
@@ -45,7 +45,7 @@ class Parser(CompoundReader):
         return body
 
     def read_text(self, text: str) -> Script:
-        """Read the commands that are the whole of another text."""
+        """Parse another text as a script."""
         if self.depth >= MAX_DEPTH:
             raise self.unsupported("too deeply nested")
         if self._pending_documents and "\n" in text:
@@ -55,7 +55,7 @@ class Parser(CompoundReader):
         return parser.script()
 
     def _list(self, ends: frozenset[str]) -> Script:
-        """Read commands up to one of the ends, which is left; at least one, unless it is the whole text."""
+        """Parse commands up to one of the ends, which is not consumed; at least one, unless it is the whole text."""
         items: Script = []
         source = self.source
         while True:
@@ -160,6 +160,6 @@ class Parser(CompoundReader):
 
 
 def parse_script(source: str, *, is_posix: bool = False, depth: int = 0) -> tuple[Script, Parser]:
-    """Return the commands of a script, and the parser with what it noted; raise NotUnderstood for what is refused."""
+    """Parse a script; return its commands, and the parser with its positions. Raises `UnsupportedSyntax`."""
     parser = Parser(source, is_posix=is_posix, depth=depth)
     return parser.script(), parser

@@ -1,4 +1,4 @@
-"""Reading simple commands: assignments, words, redirections."""
+"""Parsing simple commands: assignments, words, redirections."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _KEYWORDS: Final = frozenset(
 
 @attrs.define(eq=False)
 class SimpleReader(LineReader):
-    """Reads simple commands."""
+    """Parses simple commands."""
 
     @abstractmethod
     def _definition(self, name: str) -> Function:
-        """Read the body of a function."""
+        """Parse the body of a function."""
 
     def _simple(self) -> Command:
         command = Simple()
@@ -81,7 +81,7 @@ class SimpleReader(LineReader):
         return command
 
     def _check_first(self, word: Word) -> None:
-        """Refuse what bash would take for a reserved word, but for how it is written."""
+        """Refuse a first word that is a reserved word, or an assignment, split over two lines."""
         written = self.source[word.start : word.end]
         if "\\\n" in written and ("=" in written or "[" in written):
             raise self.unsupported("an assignment split over two lines")
@@ -91,7 +91,7 @@ class SimpleReader(LineReader):
             raise self.unsupported(f"unexpected {written!r}")
 
     def _assigns(self, command: Simple) -> bool:
-        """Read an assignment, if one stands here and may."""
+        """Parse an assignment, if there is one and one is allowed here."""
         declares = bool(command.words) and isinstance(first := command.words[0], Word) and first.plain in _DECLARING
         if command.words and not declares:
             return False
@@ -136,7 +136,7 @@ class SimpleReader(LineReader):
                 elements.append(self._required_word())
 
     def _function_of(self, command: Simple) -> Command:
-        """Read the parentheses and the body of a function whose name was taken for a command's."""
+        """Parse the parentheses and the body of a function whose name was parsed as a command."""
         parentheses = PARENTHESES.match(self.source, self.at)
         is_name = len(command.words) == 1 and not command.assignments and not command.redirects
         word = command.words[0] if is_name else None
@@ -151,5 +151,5 @@ class SimpleReader(LineReader):
 
 
 def _is_whole(word: Word) -> bool:
-    """Tell whether a word stays one, whatever its expansions give."""
+    """Return whether a word certainly expands to one word."""
     return all(isinstance(part, Text | Process | Arithmetic) or part.quoted for part in word.parts)

@@ -1,4 +1,4 @@
-"""Reading the words of a shell script: quotes, expansions, substitutions."""
+"""Parsing the words of a shell script: quotes, expansions, substitutions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HERE_TEXT: Final = re.compile(r"[^\\$`]+")
 
 @attrs.define(eq=False)
 class WordReader(DollarReader):
-    """Reads words."""
+    """Parses words."""
 
     def word(self) -> Word:
-        """Read a word, which may be empty where none stands."""
+        """Parse a word; it is empty where there is none."""
         source, start = self.source, self.at
         match = _PLAIN_WORD.match(source, start)
         if match is not None:
@@ -51,7 +51,7 @@ class WordReader(DollarReader):
             raise self.unsupported("a brace expansion, which only bash supports")
 
     def _word_piece(self, sign: str, parts: list[Part]) -> None:
-        """Read one piece of a word."""
+        """Parse one part of a word."""
         source = self.source
         match = _PLAIN.match(source, self.at)
         if match is not None:
@@ -74,14 +74,14 @@ class WordReader(DollarReader):
             self.move_to(self.at + 2)
             parts.append(Process(self._nested()))
         else:
-            # Of the signs that are left, none of ours means anything but itself or a pattern.
+            # The other signs are literal, or belong to a pattern.
             if sign not in _SPECIAL and sign.isascii():
                 raise self.unsupported(f"unexpected {sign!r}")
             parts.append(Text(sign, quoted=False))
             self.move_to(self.at + 1)
 
     def _escaped(self, parts: list[Part]) -> None:
-        """Read a backslash outside of quotes, and what it is before."""
+        """Parse a backslash outside of quotes, and the character behind it."""
         source = self.source
         following = source[self.at + 1 : self.at + 2]
         if not following:
@@ -96,7 +96,7 @@ class WordReader(DollarReader):
     # ---- quotes ------------------------------------------------------------------------------------------------------
 
     def double_quoted(self) -> list[Part]:
-        """Read what stands in double quotes, after the first of them, and the second."""
+        """Parse a text in double quotes from behind the opening quote, and consume the closing one."""
         source = self.source
         parts: list[Part] = []
         while True:
@@ -113,7 +113,7 @@ class WordReader(DollarReader):
             self._in_double(sign, parts, '$`"\\')
 
     def _in_double(self, sign: str, parts: list[Part], escapable: str) -> None:
-        """Read a backslash, a dollar or backticks, as they are in double quotes and in here-documents."""
+        """Parse a backslash, a dollar or backticks in double quotes or in a here-document."""
         if sign == "\\":
             following = self.source[self.at + 1 : self.at + 2]
             if following == "\n":
@@ -129,7 +129,7 @@ class WordReader(DollarReader):
             parts.append(self._backticks(quoted=True))
 
     def here_document(self) -> tuple[Part, ...]:
-        """Read the whole text as that of a here-document whose end is not quoted."""
+        """Parse the text of a here-document whose end mark is not quoted."""
         parts: list[Part] = []
         while self.at < len(self.source):
             start = self.at
@@ -149,7 +149,7 @@ class WordReader(DollarReader):
 def _word(parts: list[Part], start: int, end: int) -> Word:
     signs = {part.text for part in parts if isinstance(part, Text) and not part.quoted and len(part.text) == 1}
     plain: str | None = None
-    # A bracket that is not closed means itself.
+    # An unclosed bracket is literal.
     if not signs & _MAGIC and not {"[", "]"} <= signs and all(isinstance(part, Text) for part in parts):
         plain = "".join(part.text for part in parts if isinstance(part, Text))
     return Word(tuple(parts), start, end, plain, "{" in signs)
