@@ -60,7 +60,7 @@ def compare(scan: Scan, done: Done) -> Verdict:
         # What ssh runs happens on another machine, but not in the sandbox.
         unwritten=()
         if "ssh" in done.names
-        else tuple(sorted(path for path in done.written if not _is_told(path, scan.paths))),
+        else tuple(sorted(path for path in done.written if not _is_listed(path, scan.paths))),
     )
 
 
@@ -73,31 +73,32 @@ def _name(word: Argument) -> str:
     return (word or "").rsplit("/", 1)[-1]
 
 
-def _fits(words: tuple[Argument, ...], given: tuple[str, ...]) -> bool:
-    """Return whether a command that is listed with *words* may be the one that was *given* these.
+def _fits(words: tuple[Argument, ...], arguments: tuple[str, ...]) -> bool:
+    """Return whether a command that is listed with *words* may be the one that had these *arguments*.
 
-    A word that nobody knows may become several, or none; one with a pattern in it, all the files that it fits.
+    An unknown word may become several, or none; one with a pattern in it, all the files that match.
     """
     if not words:
-        return not given
+        return not arguments
     word, rest = words[0], words[1:]
-    if word is not None and given and word == given[0] and _fits(rest, given[1:]):
+    if word is None:
+        most = len(arguments)
+    elif arguments and word == arguments[0] and _fits(rest, arguments[1:]):
         return True
-    if word is not None and not isinstance(word, WordPrefix) and not GLOB.search(word):
+    elif isinstance(word, WordPrefix) or GLOB.search(word):
+        most = next((n for n, text in enumerate(arguments) if not _grows(word, text)), len(arguments))
+    else:
         return False
-    most = (
-        len(given) if word is None else next((n for n, text in enumerate(given) if not _grows(word, text)), len(given))
-    )
-    return any(_fits(rest, given[at:]) for at in range(most + 1))
+    return any(_fits(rest, arguments[at:]) for at in range(most + 1))
 
 
-def _grows(word: str, given: str) -> bool:
-    return (
-        given.startswith(word) if isinstance(word, WordPrefix) else re.fullmatch(_expression(word), given) is not None
-    )
+def _grows(word: str, text: str) -> bool:
+    if isinstance(word, WordPrefix):
+        return text.startswith(word)
+    return re.fullmatch(_expression(word), text) is not None
 
 
-def _is_told(path: str, uses: Iterable[PathUse]) -> bool:
+def _is_listed(path: str, uses: Iterable[PathUse]) -> bool:
     return any(use.access == "write" and _may_be(use, path) for use in uses)
 
 

@@ -44,14 +44,14 @@ class Rule:
 @functools.cache
 def rules(*, wild: bool) -> dict[str, Rule]:
     """Return the rules by name."""
-    found = {name: Rule(tuple(text.split()), (1,) * len(text.split())) for name, text in LISTS.items()}
-    found["usual"] = Rule(USUAL, (1,) * len(USUAL))
-    found["nothing"] = Rule(("",), (1,))
+    table = {name: Rule(tuple(text.split()), (1,) * len(text.split())) for name, text in LISTS.items()}
+    table["usual"] = Rule(USUAL, (1,) * len(USUAL))
+    table["nothing"] = Rule(("",), (1,))
     for block in RULES.strip("\n").split("\n\n"):
         name, *lines = block.split("\n")
         parts = [match for line in lines if (match := re.match(r"(~?) *(\d+) +(.*)", line)) and (wild or not match[1])]
-        found[name] = Rule(tuple(part[3] for part in parts), tuple(int(part[2]) for part in parts))
-    return found
+        table[name] = Rule(tuple(part[3] for part in parts), tuple(int(part[2]) for part in parts))
+    return table
 
 
 class Grammar:
@@ -79,15 +79,15 @@ class Grammar:
 
     def make(self, rule: str) -> str:
         """Return what a rule makes."""
-        found = self._rules.get(rule)
-        if found is None:
+        choice = self._rules.get(rule)
+        if choice is None:
             method: Callable[[], str] = getattr(self, f"_{rule}")
             return method()
         self._depth += 1
         try:
             if self._depth > DEEPEST and rule in {"word", "command", "arithmetic"}:
                 return "1" if rule == "arithmetic" else "ls"
-            return self.fill(self._chance.choices(found.choices, found.weights)[0])
+            return self.fill(self._chance.choices(choice.choices, choice.weights)[0])
         finally:
             self._depth -= 1
 

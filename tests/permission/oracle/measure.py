@@ -75,7 +75,7 @@ def measure(sandbox: Sandbox, scan: Scanner, scripts: Iterable[str]) -> Figures:
 def smallest(sandbox: Sandbox, scan: Scanner, failure: Failure) -> Failure:
     """Return the shortest part of a script of which the same kind of thing is not told."""
 
-    def judged(script: str) -> Verdict:
+    def compare_again(script: str) -> Verdict:
         try:
             scanned = scan(script)
         except Exception as error:
@@ -83,11 +83,11 @@ def smallest(sandbox: Sandbox, scan: Scanner, failure: Failure) -> Failure:
         return compare(scanned, _only(sandbox, script))
 
     def still_fails(script: str) -> bool:
-        verdict = judged(script)
+        verdict = compare_again(script)
         return any(getattr(verdict, kind) and getattr(failure.verdict, kind) for kind in KINDS)
 
     script = shrink(failure.script, still_fails)
-    return Failure(script=script, verdict=judged(script))
+    return Failure(script=script, verdict=compare_again(script))
 
 
 def _only(sandbox: Sandbox, script: str) -> Done:

@@ -101,9 +101,9 @@ def build(folder: Path, *, real: Collection[str] = ()) -> None:
     for name in {*NAMES, *WRAPPERS, *real}:
         (folder / "bin" / name).hardlink_to(folder / "stub")
     for name in {*WRAPPERS, *real}:
-        found = shutil.which(name, path="/usr/bin:/bin:/usr/sbin")
-        if found is not None:
-            (folder / "wrapped" / name).symlink_to(f"/real/{Path(found).resolve().name}")
+        program = shutil.which(name, path="/usr/bin:/bin:/usr/sbin")
+        if program is not None:
+            (folder / "wrapped" / name).symlink_to(f"/real/{Path(program).resolve().name}")
     for path, text in (FILES | SCRIPTS).items():
         file = folder / "fixture" / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -43,8 +43,8 @@ def words(line: str) -> tuple[Argument, ...]:
     )
 
 
-def meaning(line: str, stdin: Stdin = None, known: ProgramRegistry = DEFAULT_REGISTRY) -> ProgramEffects:
-    return analyze_program(ProgramInvocation(argv=words(line), cwd="/p", home="/home/dev", stdin=stdin), known)
+def meaning(line: str, stdin: Stdin = None, registry: ProgramRegistry = DEFAULT_REGISTRY) -> ProgramEffects:
+    return analyze_program(ProgramInvocation(argv=words(line), cwd="/p", home="/home/dev", stdin=stdin), registry)
 
 
 def started(line: str, stdin: Stdin = None) -> StartedCommand | ShellText:
@@ -126,30 +126,30 @@ TOUCHED = (
 
 
 @pytest.mark.parametrize(("line", "paths"), TOUCHED, ids=[line for line, _ in TOUCHED])
-def test_files_that_its_words_name_are_told(line: str, paths: str) -> None:
-    found = [f"{touched.access[0]}:{touched.path}" for touched in meaning(line).touches]
-    assert found == paths.split()
+def test_file_arguments_are_listed(line: str, paths: str) -> None:
+    effects = [f"{touched.access[0]}:{touched.path}" for touched in meaning(line).touches]
+    assert effects == paths.split()
 
 
-def test_a_file_that_nobody_knows_is_told_as_that() -> None:
+def test_unknown_file_has_no_path() -> None:
     assert meaning("rm ?").touches == (FileAccess(path=None, access="write"),)
     assert meaning("cat src/?").touches == (FileAccess(path=None, access="read"),)
 
 
-def test_paths_elsewhere_are_not_ours() -> None:
+def test_remote_paths_are_not_listed() -> None:
     assert started("docker exec c rm /x").remote
     assert started("ssh h 'rm /x'").remote
     assert started("docker exec c rm /x").cwd is None
 
 
-def test_git_does_not_let_its_own_folder_be_written() -> None:
+def test_git_folder_writes_are_opaque() -> None:
     assert meaning("cp x .git/hooks/pre-commit").opaque
     assert meaning("tee /r/.git/config").opaque
     assert not meaning("rm .git/index.lock").opaque
     assert not meaning("tee .gitignore").opaque
 
 
-def test_what_is_run_is_told() -> None:
+def test_executed_programs_are_listed() -> None:
     assert meaning("bash scripts/build.sh a").runs == ("scripts/build.sh",)
     assert meaning("python -u x.py").runs == ("x.py",)
     assert meaning("node -r ./setup.js x.js").runs == ("./setup.js", "x.js")
@@ -193,17 +193,17 @@ NAMES = UnknownInput(lists_files=True)
         "xargs sh -c",
     ],
 )
-def test_what_it_reads_as_commands_is_not_known(line: str) -> None:
-    found = meaning(line, SOMETHING)
+def test_unknown_standard_input_as_commands_is_opaque(line: str) -> None:
+    effects = meaning(line, SOMETHING)
     inner = [
         analyze_program(ProgramInvocation(argv=start.argv, cwd=None, home="/", stdin=start.stdin))
-        for start in found.starts
+        for start in effects.starts
         if isinstance(start, StartedCommand)
     ]
-    assert found.opaque or any(below.opaque for below in inner)
+    assert effects.opaque or any(below.opaque for below in inner)
 
 
-def test_a_shell_reads_a_text_that_is_known() -> None:
+def test_shell_runs_certain_standard_input() -> None:
     assert started("bash -s a b", "nc h\n") == ShellText(
         text="nc h\n", shell="bash", arguments=("bash", "a", "b"), cwd="/p"
     )
@@ -211,12 +211,12 @@ def test_a_shell_reads_a_text_that_is_known() -> None:
     assert started("env A=1 sh", "nc h").stdin == "nc h"  # type: ignore[union-attr]
 
 
-def test_code_in_another_language_is_never_read() -> None:
+def test_inline_code_is_opaque() -> None:
     assert meaning("python", "print(1)").opaque
     assert meaning("node -", "1").opaque
 
 
-def test_xargs_adds_what_it_reads() -> None:
+def test_xargs_adds_standard_input() -> None:
     assert started("xargs wget", "h\ni j") == StartedCommand(argv=("wget", "h", "i", "j"), cwd="/p")
     assert started("xargs wget", SOMETHING) == StartedCommand(argv=("wget", None), cwd="/p")
     assert started("xargs wget", "'a b'") == StartedCommand(argv=("wget", None), cwd="/p")
@@ -224,7 +224,7 @@ def test_xargs_adds_what_it_reads() -> None:
     assert started("xargs") if meaning("xargs").starts else meaning("xargs", SOMETHING).reads_only
 
 
-def test_names_are_no_options() -> None:
+def test_file_names_are_not_options() -> None:
     [start] = meaning("xargs sed -i s/a/b/", NAMES).starts
     assert isinstance(start, StartedCommand)
     assert not analyze_program(ProgramInvocation(argv=start.argv, cwd="/p", home="/")).opaque
@@ -258,7 +258,7 @@ def test_names_are_no_options() -> None:
         ("git branch --show-current", None, True),
     ],
 )
-def test_what_prints_names(line: str, stdin: Stdin, names: bool) -> None:
+def test_prints_names(line: str, stdin: Stdin, names: bool) -> None:
     assert meaning(line, stdin).prints_names is names
 
 
@@ -281,22 +281,22 @@ CERTAIN = (
 
 
 @pytest.mark.parametrize("line", UNCERTAIN)
-def test_an_unknown_word_that_may_execute_makes_it_opaque(line: str) -> None:
+def test_unknown_word_that_may_execute_is_opaque(line: str) -> None:
     assert meaning(line).opaque
 
 
 @pytest.mark.parametrize("line", CERTAIN)
-def test_an_unknown_word_that_can_not_execute_does_not(line: str) -> None:
+def test_harmless_unknown_word_is_not_opaque(line: str) -> None:
     assert not meaning(line).opaque
 
 
-def test_an_unknown_word_may_be_an_option_that_writes() -> None:
+def test_unknown_word_may_be_writing_option() -> None:
     assert meaning("sort f").reads_only
     assert not meaning("tree ?").reads_only
     assert meaning("cat ?").reads_only
 
 
-def test_the_program_itself_has_to_be_known() -> None:
+def test_unknown_program_name_is_opaque() -> None:
     assert meaning("?").opaque
     assert analyze_program(ProgramInvocation(argv=(), cwd=None, home="/")).opaque
 
@@ -305,14 +305,14 @@ def test_the_program_itself_has_to_be_known() -> None:
 
 
 @pytest.mark.parametrize("name", ["xargs", "/usr/bin/xargs", "./xargs", "../x/xargs", "xargs.exe", "XARGS.EXE"])
-def test_danger_is_known_by_the_base_name(name: str) -> None:
+def test_danger_goes_by_base_name(name: str) -> None:
     assert started(f"{name} nc h").argv == ("nc", "h")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
     ("name", "reads"), [("cat", True), ("/bin/cat", True), ("./cat", False), ("/tmp/cat", False), ("bin/cat", False)]
 )
-def test_harmlessness_only_where_the_system_keeps_programs(name: str, reads: bool) -> None:
+def test_harmless_only_in_system_folders(name: str, reads: bool) -> None:
     assert meaning(f"{name} f").reads_only is reads
 
 
@@ -333,11 +333,11 @@ def test_harmlessness_only_where_the_system_keeps_programs(name: str, reads: boo
         "git-grep -Ox y",
     ],
 )
-def test_versions_of_programs_are_known(line: str) -> None:
+def test_versioned_names_are_recognized(line: str) -> None:
     assert meaning(line).opaque
 
 
-def test_a_program_that_nobody_knows_is_an_ordinary_command() -> None:
+def test_unknown_program_is_ordinary_command() -> None:
     assert meaning("frobnicate -x --exec=y z") == ProgramEffects()
 
 
@@ -348,13 +348,13 @@ HARMLESS = ["CI", "NODE_ENV", "FOO", "DEBUG", "API_URL", "PORT", "HOST", "VERSIO
 
 
 @pytest.mark.parametrize("name", DANGEROUS)
-def test_a_variable_that_may_execute(name: str) -> None:
+def test_dangerous_variables(name: str) -> None:
     assert is_dangerous_variable(name)
     assert meaning(f"env {name}=x ls").opaque
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_a_variable_that_can_not(name: str) -> None:
+def test_harmless_variables(name: str) -> None:
     assert not is_dangerous_variable(name)
     assert not meaning(f"env {name}=x ls").opaque
 
@@ -379,7 +379,7 @@ def test_a_variable_that_can_not(name: str) -> None:
         ("PATH", "/usr/bin", True),
     ],
 )
-def test_some_values_are_harmless(name: str, value: str | None, dangerous: bool) -> None:
+def test_harmless_values_of_dangerous_variables(name: str, value: str | None, dangerous: bool) -> None:
     assert is_dangerous_setting(name, value) is dangerous
 
 
@@ -389,8 +389,8 @@ TABLE = parse_options("-abv -o|--output= --color? -n? --exec=shell --execute!cod
 
 
 def read(line: str, *, permutes: bool = True) -> tuple[list[tuple[str, Argument]], list[Argument], str]:
-    found = ArgumentParser(TABLE, permutes=permutes, single=False).parse(words(line))
-    return [(used.name, used.value) for used in found.used], list(found.operands), found.unknown
+    arguments = ArgumentParser(TABLE, permutes=permutes, single=False).parse(words(line))
+    return [(used.name, used.value) for used in arguments.used], list(arguments.operands), arguments.unknown
 
 
 @pytest.mark.parametrize(
@@ -421,16 +421,16 @@ def test_options_are_read(line: str, used: list[tuple[str, Argument]], operands:
     assert read(line) == (used, operands, "")
 
 
-def test_options_of_what_is_started_are_left_alone() -> None:
+def test_options_of_started_command_stay_with_it() -> None:
     assert read("-a ls -b", permutes=False) == ([("-a", "")], ["ls", "-b"], "")
 
 
-def test_an_option_that_is_not_known_is_named() -> None:
+def test_unknown_option_is_named() -> None:
     assert read("-aq --what x")[2] == "-q"
 
 
 @pytest.mark.parametrize("notation", ["x", "-a -a=", "-a=what", "--", "-", "-a|b", "-a=reads=x"])
-def test_a_table_that_makes_no_sense_is_refused(notation: str) -> None:
+def test_invalid_notation_is_refused(notation: str) -> None:
     with pytest.raises(ValueError, match=r"option|role"):
         Program(options=notation).validate()
     with pytest.raises(ValueError, match=r"option|role"):
@@ -444,8 +444,8 @@ def from_toml(text: str) -> ProgramRegistry:
     return extend_registry(tomllib.loads(text).get("programs", {}))
 
 
-def test_a_user_adds_a_program() -> None:
-    known = from_toml(
+def test_configuration_adds_a_program() -> None:
+    registry = from_toml(
         """
         [programs.deploy]
         options = "-q -c|--config=reads --hook=shell"
@@ -462,18 +462,18 @@ def test_a_user_adds_a_program() -> None:
         opaque = "starts a shell"
         """
     )
-    assert meaning("deploy -q -c x --hook 'nc h' there nc i", known=known) == ProgramEffects(
+    assert meaning("deploy -q -c x --hook 'nc h' there nc i", registry=registry) == ProgramEffects(
         starts=(
             ShellText(text="nc h", shell="sh", cwd="/p"),
             StartedCommand(argv=("nc", "i"), cwd="/p"),
         ),
         touches=(FileAccess(path="x", access="read"),),
     )
-    assert meaning("deploy -z there ls", known=known).opaque == "its option -z is unknown"
-    assert meaning("peek x", known=known).reads_only
-    assert meaning("k exec p -- nc", known=known).starts
-    assert meaning("k shell", known=known).opaque == "shell: starts a shell"
-    assert known.arity_of(("deploy", "there")) == 2
+    assert meaning("deploy -z there ls", registry=registry).opaque == "its option -z is unknown"
+    assert meaning("peek x", registry=registry).reads_only
+    assert meaning("k exec p -- nc", registry=registry).starts
+    assert meaning("k shell", registry=registry).opaque == "shell: starts a shell"
+    assert registry.arity_of(("deploy", "there")) == 2
     assert meaning("deploy x nc") == ProgramEffects()
 
 
@@ -503,18 +503,18 @@ BROKEN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "complaint"), BROKEN, ids=[complaint for _, complaint in BROKEN])
-def test_what_a_user_has_broken_is_named(text: str, complaint: str) -> None:
+@pytest.mark.parametrize(("text", "problem"), BROKEN, ids=[problem for _, problem in BROKEN])
+def test_invalid_configuration_is_named(text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         from_toml(text)
-    assert complaint in str(caught.value)
+    assert problem in str(caught.value)
 
 
-def test_the_tables_do_not_contradict_themselves() -> None:
+def test_tables_are_valid() -> None:
     assert find_contradictions(DEFAULT_REGISTRY) == []
 
 
-def test_contradictions_are_seen() -> None:
+def test_contradictions_are_reported() -> None:
     odd = ProgramRegistry(
         {
             **DEFAULT_REGISTRY.programs,
@@ -575,14 +575,14 @@ _STDIN = st.none() | st.just(UnknownInput()) | st.just(UnknownInput(lists_files=
     _STDIN,
     st.sampled_from(["/p", None]),
 )
-def test_no_words_break_it(name: str, rest: list[Argument], stdin: Stdin, cwd: str | None) -> None:
-    asked = ProgramInvocation(argv=(name, *rest), cwd=cwd, home="/h", stdin=stdin)
-    found = analyze_program(asked)
-    assert found == analyze_program(asked)
-    if found.reads_only:
-        assert (found.opaque, found.starts, found.runs) == ("", (), ())
-        assert all(touched.access == "read" for touched in found.touches)
-    for start in found.starts:
+def test_analysis_never_raises(name: str, rest: list[Argument], stdin: Stdin, cwd: str | None) -> None:
+    invocation = ProgramInvocation(argv=(name, *rest), cwd=cwd, home="/h", stdin=stdin)
+    effects = analyze_program(invocation)
+    assert effects == analyze_program(invocation)
+    if effects.reads_only:
+        assert (effects.opaque, effects.starts, effects.runs) == ("", (), ())
+        assert all(touched.access == "read" for touched in effects.touches)
+    for start in effects.starts:
         if isinstance(start, StartedCommand):
             assert isinstance(start.argv[0], str)
             assert not isinstance(start.argv[0], WordPrefix)
@@ -619,8 +619,8 @@ LONG = (
 
 
 @pytest.mark.parametrize("argv", LONG, ids=[" ".join(argv)[:30] for argv in LONG])
-def test_long_words_take_no_longer_than_they_have_to(argv: tuple[str, ...]) -> None:
-    begun = time.process_time()
+def test_analysis_time_is_linear(argv: tuple[str, ...]) -> None:
+    start = time.process_time()
     analyze_program(ProgramInvocation(argv=argv, cwd="/p", home="/h"))
     # A step for each character takes a few hundredths of a second; the square of that would take minutes.
-    assert time.process_time() - begun < 2
+    assert time.process_time() - start < 2

@@ -1,4 +1,4 @@
-"""Ordinary commands of developers: nothing about them is opaque, and of those that only read this is known."""
+"""Ordinary commands of developers: none is opaque, and those that only read are recognized."""
 
 import shlex
 
@@ -414,12 +414,12 @@ CHANGING = (
 
 
 @pytest.mark.parametrize("line", READING)
-def test_it_only_reads(line: str) -> None:
-    found = meaning(line)
-    assert (found.opaque, found.starts, found.reads_only) == ("", (), True)
+def test_only_reads(line: str) -> None:
+    effects = meaning(line)
+    assert (effects.opaque, effects.starts, effects.reads_only) == ("", (), True)
 
 
 @pytest.mark.parametrize("line", CHANGING)
-def test_it_is_an_ordinary_command(line: str) -> None:
-    found = meaning(line)
-    assert (found.opaque, found.starts, found.reads_only) == ("", (), False)
+def test_is_an_ordinary_command(line: str) -> None:
+    effects = meaning(line)
+    assert (effects.opaque, effects.starts, effects.reads_only) == ("", (), False)

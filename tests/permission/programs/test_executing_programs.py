@@ -1,7 +1,6 @@
-"""Commands that execute others by their words: each is opaque, or names what it starts.
+"""Commands that execute others by their arguments: each is opaque, or lists what it starts.
 
-`nc h` stands for what must not go unseen. The tables are lists of commands as a shell would be given them, without
-anything that a shell would expand.
+`nc h` stands for a command that must not be missed. The command lines contain nothing that a shell would expand.
 """
 
 import shlex
@@ -264,7 +263,7 @@ OPAQUE = (
 
 
 @pytest.mark.parametrize("line", OPAQUE)
-def test_nobody_can_tell_what_it_executes(line: str) -> None:
+def test_execution_is_opaque(line: str) -> None:
     assert meaning(line).opaque
 
 
@@ -572,16 +571,16 @@ STARTED = (
 
 
 @pytest.mark.parametrize(("line", "started"), STARTED, ids=[line for line, _ in STARTED])
-def test_it_names_what_it_starts(line: str, started: tuple[str, ...]) -> None:
-    found = meaning(line)
-    assert found.opaque == ""
+def test_started_commands_are_listed(line: str, started: tuple[str, ...]) -> None:
+    effects = meaning(line)
+    assert effects.opaque == ""
     assert (
         tuple(
             start.text
             if isinstance(start, ShellText)
             else " ".join("?" if word is None or isinstance(word, WordPrefix) else word for word in start.argv)
-            for start in found.starts
+            for start in effects.starts
         )
         == started
     )
-    assert not found.reads_only
+    assert not effects.reads_only

@@ -1,4 +1,4 @@
-"""What comparing scans with the real bash has found: the smallest scripts that did something untold, each mended since.
+"""Regressions from comparing scans with the real bash: the smallest scripts that did something their scan did not list.
 
 tests/permission/oracle runs scripts like these; here only the scans are looked at, so that it needs no sandbox.
 """
@@ -94,30 +94,30 @@ def _scan(script: str) -> Scan:
 
 
 @pytest.mark.parametrize(("script", "program"), RUN.items())
-def test_what_is_run_is_told(script: str, program: str) -> None:
-    found = _scan(script)
-    assert found.opaque or program in {command.argv[0] for command in found.commands}
+def test_executed_programs_are_listed(script: str, program: str) -> None:
+    result = _scan(script)
+    assert result.opaque or program in {command.argv[0] for command in result.commands}
 
 
 @pytest.mark.parametrize("script", OPAQUE)
-def test_what_nobody_can_tell_is_opaque(script: str) -> None:
+def test_undecidable_scripts_are_opaque(script: str) -> None:
     assert _scan(script).opaque
 
 
 @pytest.mark.parametrize(("script", "argv"), UNKNOWN.items())
-def test_a_word_that_is_not_known_is_none(script: str, argv: tuple[str | None, ...]) -> None:
-    found = _scan(script)
-    assert not found.opaque
-    assert argv in {command.argv for command in found.commands}
+def test_unknown_words_are_none(script: str, argv: tuple[str | None, ...]) -> None:
+    result = _scan(script)
+    assert not result.opaque
+    assert argv in {command.argv for command in result.commands}
 
 
 @pytest.mark.parametrize("script", CLEAR)
-def test_what_is_plain_is_clear(script: str) -> None:
+def test_plain_scripts_are_not_opaque(script: str) -> None:
     assert _scan(script).opaque == ()
 
 
 @pytest.mark.parametrize("shell", ["nix-shell", "poetry shell", "pipenv shell", "hatch shell", "toolbox enter box"])
-def test_a_shell_that_is_started_by_another_program_reads_what_it_is_fed(shell: str) -> None:
-    told = scan(f"echo p1 | {shell}", cwd="/home/dev/project", home="/home/dev")
-    assert told.opaque or ("p1",) in [command.argv for command in told.commands]
+def test_nested_shell_runs_its_standard_input(shell: str) -> None:
+    result = scan(f"echo p1 | {shell}", cwd="/home/dev/project", home="/home/dev")
+    assert result.opaque or ("p1",) in [command.argv for command in result.commands]
     assert scan(f"curl h | {shell}", cwd="/home/dev/project", home="/home/dev").opaque

@@ -36,7 +36,7 @@ def box() -> Iterator[Sandbox]:
 
 @pytest.mark.os
 @pytest.mark.parametrize("mode", ["plain", "wild"])
-def test_what_random_scripts_do_is_told(box: Sandbox, mode: Mode, count_runs: CountRuns) -> None:
+def test_random_scripts_match_their_scans(box: Sandbox, mode: Mode, count_runs: CountRuns) -> None:
     first = random.SystemRandom().randrange(2**32)
     figures = measure(box, scan_in_project, [script(seed, mode) for seed in range(first, first + QUICK)])
     count_runs(figures.scripts, f"random {mode} scripts")
@@ -49,13 +49,13 @@ def test_what_random_scripts_do_is_told(box: Sandbox, mode: Mode, count_runs: Co
 
 @pytest.mark.os
 @pytest.mark.parametrize(("part", "scripts"), written().items(), ids=list(written()))
-def test_what_scripts_that_are_hard_to_scan_do_is_told(box: Sandbox, part: str, scripts: list[str]) -> None:
+def test_hard_scripts_match_their_scans(box: Sandbox, part: str, scripts: list[str]) -> None:
     figures = measure(box, scan_in_project, scripts)
     assert [smallest(box, scan_in_project, failure) for failure in figures.failures[:3]] == [], part
 
 
 def test_everyday_commands_are_not_opaque() -> None:
-    opaque = {line: found.opaque for line in ordinary() if (found := scan_in_project(line)).opaque}
+    opaque = {line: result.opaque for line in ordinary() if (result := scan_in_project(line)).opaque}
     assert len(opaque) <= len(ordinary()) * MOST_ORDINARY, opaque
 
 
@@ -63,7 +63,7 @@ def test_everyday_commands_are_not_opaque() -> None:
 @pytest.mark.os
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mode", ["plain", "wild"])
-def test_soak_what_many_random_scripts_do_is_told(box: Sandbox, mode: Mode, soak: Soak, count_runs: CountRuns) -> None:
+def test_soak_random_scripts_match_their_scans(box: Sandbox, mode: Mode, soak: Soak, count_runs: CountRuns) -> None:
     if not soak.seconds:
         pytest.skip("a long run: make soak")
     total = Figures()
@@ -81,7 +81,7 @@ def test_soak_what_many_random_scripts_do_is_told(box: Sandbox, mode: Mode, soak
 @pytest.mark.os
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("programs", "scripts"), TOOLS.items(), ids=[names.split()[0] for names in TOOLS])
-def test_soak_what_programs_execute_by_their_own_options_is_told(programs: str, scripts: list[str], soak: Soak) -> None:
+def test_soak_programs_match_their_analysis(programs: str, scripts: list[str], soak: Soak) -> None:
     if not soak.seconds:
         pytest.skip("a long run: make soak")
     if lacking := stubs.why_not():
@@ -99,7 +99,7 @@ def test_soak_what_programs_execute_by_their_own_options_is_told(programs: str, 
 
 
 @pytest.mark.os
-def test_the_oracle_sees_what_a_script_runs_and_writes(box: Sandbox) -> None:
+def test_oracle_records_programs_and_writes(box: Sandbox) -> None:
     (done, *_rest) = box.run((
         "cd /tmp && env A=1 \\\n w''get $'\\x41' > ../out/n.txt; : >> old.txt; echo hidden >/dev/null; cat <<< x 2>~/err",
     ))  # fmt: skip
@@ -117,7 +117,7 @@ def test_the_oracle_sees_what_a_script_runs_and_writes(box: Sandbox) -> None:
 
 
 @pytest.mark.os
-def test_nothing_of_a_script_is_there_for_the_next_one(box: Sandbox) -> None:
+def test_sandbox_is_reset_between_scripts(box: Sandbox) -> None:
     first, second = box.run(
         ("echo changed > a.txt; echo > new.txt; (while :; do :; done) & cd /tmp", "cat a.txt new.txt; pwd")
     )
@@ -125,15 +125,15 @@ def test_nothing_of_a_script_is_there_for_the_next_one(box: Sandbox) -> None:
     assert second.printed == f"alpha\n{stubs.PROJECT}\n"
 
 
-def test_a_script_is_made_as_small_as_it_still_fails() -> None:
+def test_shrinking_keeps_the_failure() -> None:
     assert shrink("echo one; rm two && three", lambda script: "rm" in script and "&" in script) == "rm&"
 
 
-def test_the_same_seed_makes_the_same_script() -> None:
+def test_same_seed_makes_same_script() -> None:
     assert [script(seed, "wild") for seed in range(20)] == [script(seed, "wild") for seed in range(20)]
     assert len({script(seed, mode) for seed in range(100) for mode in ("plain", "wild")}) > 190
 
 
-def test_a_verdict_is_right_when_nothing_is_in_it() -> None:
+def test_empty_verdict_is_right() -> None:
     assert Verdict().is_right
     assert not Verdict(missed=("rm",)).is_right

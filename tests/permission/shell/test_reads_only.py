@@ -1,4 +1,4 @@
-"""Which command lines are known to change nothing: examples, and what may not be put into any of them."""
+"""Command lines that change nothing: examples, and what must not be inserted into any of them."""
 
 import shlex
 
@@ -196,12 +196,12 @@ UNSAFE = (
 
 
 @pytest.mark.parametrize("command", [*SAFE, *ALLOWED])
-def test_what_only_reads(command: str) -> None:
+def test_reads_only(command: str) -> None:
     assert only_reads(command)
 
 
 @pytest.mark.parametrize("command", [*UNSAFE, *FORBIDDEN], ids=lambda command: repr(command)[:60])
-def test_what_may_write(command: str) -> None:
+def test_may_write(command: str) -> None:
     assert not only_reads(command)
 
 
@@ -237,7 +237,7 @@ MORE: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", [name for name, (_, names) in MORE.items() if names])
-def test_what_is_forbidden_is_forbidden_shortened_too(name: str) -> None:
+def test_abbreviated_option_is_recognized(name: str) -> None:
     for long in MORE[name][1]:
         for end in range(1, len(long) + 1):
             assert not only_reads(f"{name} --{long[:end]} x"), long[:end]
@@ -245,7 +245,7 @@ def test_what_is_forbidden_is_forbidden_shortened_too(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, (letters, _) in MORE.items() if letters])
-def test_a_forbidden_letter_is_forbidden_in_a_cluster(name: str) -> None:
+def test_option_in_cluster_is_recognized(name: str) -> None:
     for letter in MORE[name][0]:
         assert not only_reads(f"{name} -n{letter}x y")
 
@@ -284,7 +284,7 @@ safe_lines = st.lists(safe_commands, min_size=1, max_size=3).flatmap(
 
 
 @given(safe_lines)
-def test_several_of_them_are_as_good_as_one(line: str) -> None:
+def test_combined_scripts_stay_read_only(line: str) -> None:
     assume("#" not in line and "\\\n" not in line)
     assert only_reads(line)
 
@@ -299,14 +299,14 @@ def _borders(command: str) -> list[int]:
 
 
 @given(safe_lines, st.sampled_from(PIECES))
-def test_no_dangerous_piece_makes_it_safe(line: str, piece: str) -> None:
+def test_dangerous_part_makes_script_unsafe(line: str, piece: str) -> None:
     assume("#" not in line)
     for place in _borders(line):
         assert not only_reads(f"{line[:place]} {piece} {line[place:]}"), place
 
 
 @given(safe_lines, st.sampled_from(["$(touch x)", "`touch x`"]), st.data())
-def test_nor_inside_a_word(line: str, piece: str, data: st.DataObject) -> None:
+def test_dangerous_part_inside_word_is_unsafe(line: str, piece: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(line)))
     assume("'" not in line and "\\" not in line and "#" not in line)
     assert not only_reads(line[:place] + piece + line[place:])
@@ -339,5 +339,5 @@ def test_any_text_has_an_answer(text: str) -> None:
         *("host a.example", "nslookup a.example", "getent hosts a.example", "npm view a", "npm outdated"),
     ],
 )
-def test_what_looks_like_reading(command: str) -> None:
+def test_looks_like_reading(command: str) -> None:
     assert not only_reads(command)

@@ -1,8 +1,7 @@
-"""The scanner of shell scripts: what it finds, what it refuses, and that nothing takes it long.
+"""The scanner of shell scripts: what it lists, what it refuses, and that no script takes it long.
 
-`shell_cases.jsonl` is what bash really did with each script in a sandbox of stubs, as far as it is not opaque: what it
-ran is among `runs`, what it wrote among `writes`. `shell_everyday.jsonl` are lines that nobody wants to be asked about
-for what the shell does in them.
+`shell_cases.jsonl` records what bash did with each script in a sandbox of stubs: the programs in `runs`, the files in
+`writes`. `shell_everyday.jsonl` has everyday lines, which must not be opaque.
 """
 
 import contextlib
@@ -41,50 +40,50 @@ def rows(name: str) -> Iterator[object]:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def test_scripts_are_told_as_bash_runs_them() -> None:
+def test_scans_match_recorded_runs() -> None:
     wrong = []
     for row in rows("shell_cases.jsonl"):
         assert isinstance(row, dict)
-        found = scanned(row["script"])
-        told: dict[str, object] = {"script": row["script"]}
-        if found.opaque:
-            told["asks"] = True
+        result = scanned(row["script"])
+        actual: dict[str, object] = {"script": row["script"]}
+        if result.opaque:
+            actual["asks"] = True
         else:
-            programs = [command.argv for command in found.commands if command.argv[0] not in BUILTINS]
-            told["runs"] = [" ".join("?" if word is None else word for word in argv) for argv in programs]
-            if writes := [use.path for use in found.paths if use.access == "write"]:
-                told["writes"] = writes
-        if told != row:
-            wrong.append((row, told, found.opaque))
+            programs = [command.argv for command in result.commands if command.argv[0] not in BUILTINS]
+            actual["runs"] = [" ".join("?" if word is None else word for word in argv) for argv in programs]
+            if writes := [use.path for use in result.paths if use.access == "write"]:
+                actual["writes"] = writes
+        if actual != row:
+            wrong.append((row, actual, result.opaque))
     assert wrong == []
 
 
 def test_everyday_lines_are_not_opaque() -> None:
-    assert {str(line): found for line in rows("shell_everyday.jsonl") if (found := scanned(str(line)).opaque)} == {}
+    assert {str(line): result for line in rows("shell_everyday.jsonl") if (result := scanned(str(line)).opaque)} == {}
 
 
 @pytest.mark.conformance
-def test_the_shared_sample_is_told(shared_dir: Path) -> None:
+def test_shared_sample_matches(shared_dir: Path) -> None:
     sample = shared_dir / "shell" / "corpus_sample.jsonl"
     if not sample.exists():
         pytest.skip("no corpus of shell scripts in the shared folder")
     wrong = []
     for line in sample.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
-        found = scanned(case["script"])
-        names = {(command.argv[0] or "").rpartition("/")[2] for command in found.commands}
-        missed = set(case["must_see"]) - names if not found.opaque else set()
-        writes = {os.path.normpath(use.path) for use in found.paths if use.access == "write"}
-        wanted = {os.path.normpath(Path(PROJECT, path.replace("~", "/home/dev", 1))) for path in case["writes"]}
-        if missed or (wanted - writes and not found.opaque) or (case["benign"] and found.opaque):
-            wrong.append((case["script"], missed, found))
+        result = scanned(case["script"])
+        names = {(command.argv[0] or "").rpartition("/")[2] for command in result.commands}
+        missed = set(case["must_see"]) - names if not result.opaque else set()
+        writes = {os.path.normpath(use.path) for use in result.paths if use.access == "write"}
+        expected = {os.path.normpath(Path(PROJECT, path.replace("~", "/home/dev", 1))) for path in case["writes"]}
+        if missed or (expected - writes and not result.opaque) or (case["benign"] and result.opaque):
+            wrong.append((case["script"], missed, result))
     assert wrong == []
 
 
 # ---- whole values ----------------------------------------------------------------------------------------------------
 
 
-def test_a_scan_tells_where_and_through_what_a_command_runs() -> None:
+def test_commands_have_folder_and_wrappers() -> None:
     assert scanned("cd src && sudo env A=1 make all > ../log; echo *.c '*'") == Scan(
         commands=(
             ScannedCommand(argv=("cd", "src"), cwd=PROJECT, reads_only=True),
@@ -101,14 +100,16 @@ def test_a_scan_tells_where_and_through_what_a_command_runs() -> None:
     )
 
 
-def test_what_runs_elsewhere_touches_nothing_here() -> None:
-    found = scanned("ssh host 'cat /etc/passwd > copy'")
-    assert found.opaque == ()
-    assert ScannedCommand(argv=("cat", "/etc/passwd"), through=("ssh",), remote=True, reads_only=True) in found.commands
-    assert found.paths == ()
+def test_remote_commands_use_no_local_files() -> None:
+    result = scanned("ssh host 'cat /etc/passwd > copy'")
+    assert result.opaque == ()
+    assert (
+        ScannedCommand(argv=("cat", "/etc/passwd"), through=("ssh",), remote=True, reads_only=True) in result.commands
+    )
+    assert result.paths == ()
 
 
-def test_a_pattern_is_told_as_bash_expands_it() -> None:
+def test_patterns_are_listed_as_bash_expands_them() -> None:
     assert scanned("rm src/'*'*.o").paths == (
         # It is looked for in there, whatever is then done with what is found.
         PathUse(path=f"{PROJECT}/src", access="read", by="pattern", is_pattern=True),
@@ -118,10 +119,10 @@ def test_a_pattern_is_told_as_bash_expands_it() -> None:
     assert folders == [f"{PROJECT}/..", f"{PROJECT}/../*", "/", "/*/c/\\*"]
 
 
-def test_who_knows_the_folders_knows_that_a_cd_does_not_fail() -> None:
+def test_cd_to_existing_folder_never_fails() -> None:
     def folders(script: str) -> set[str | None]:
-        found = scan(script, cwd=PROJECT, home="/home/dev", is_folder={f"{PROJECT}/src"}.__contains__)
-        return {command.cwd for command in found.commands if command.argv == ("ls",)}
+        result = scan(script, cwd=PROJECT, home="/home/dev", is_folder={f"{PROJECT}/src"}.__contains__)
+        return {command.cwd for command in result.commands if command.argv == ("ls",)}
 
     assert folders("cd src; ls") == {f"{PROJECT}/src"}
     assert folders("cd doc; ls") == {PROJECT, f"{PROJECT}/doc"}
@@ -154,10 +155,10 @@ def test_unknown_words_are_none() -> None:
         ("zsh -c ls", None),
     ],
 )
-def test_a_reason_is_given(script: str, reason: str | None) -> None:
-    found = scanned(script).opaque
-    assert found
-    assert reason is None or reason in found
+def test_opaque_scan_has_reason(script: str, reason: str | None) -> None:
+    result = scanned(script).opaque
+    assert result
+    assert reason is None or reason in result
 
 
 @pytest.mark.parametrize(
@@ -175,14 +176,14 @@ def test_a_reason_is_given(script: str, reason: str | None) -> None:
         ("kill 1", False),
     ],
 )
-def test_what_only_reads(script: str, is_reading: bool) -> None:
+def test_reads_only(script: str, is_reading: bool) -> None:
     assert reads_only(scanned(script)) is is_reading
 
 
 # ---- the second witness ----------------------------------------------------------------------------------------------
 
 
-def test_a_command_that_only_the_grammar_sees_is_a_disagreement() -> None:
+def test_command_only_in_grammar_is_disagreement() -> None:
     _, parser = parse_script("ls; rm x")
     assert find_disagreement("ls; rm x", parser) == ""
     parser.starts.pop()
@@ -190,7 +191,7 @@ def test_a_command_that_only_the_grammar_sees_is_a_disagreement() -> None:
 
 
 @pytest.mark.parametrize("script", ["cat <<E; ls\na $(rm x) b\nE", "echo `rm x`"])
-def test_the_grammar_looks_into_here_documents_and_backticks(script: str) -> None:
+def test_grammar_checks_here_documents_and_backticks(script: str) -> None:
     _, parser = parse_script(script)
     assert find_disagreement(script, parser) == ""
     ((_, inner),) = parser.inner
@@ -284,13 +285,13 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30))
-def test_a_scan_never_raises(pieces: list[str]) -> None:
+def test_scan_never_raises(pieces: list[str]) -> None:
     scanned("".join(pieces))
     scanned(" ".join(pieces))
 
 
 @given(st.text(max_size=60))
-def test_a_parser_refuses_in_one_way_only(text: str) -> None:
+def test_parser_raises_only_unsupported_syntax(text: str) -> None:
     with contextlib.suppress(UnsupportedSyntax):
         parse_script(text)
 
@@ -317,7 +318,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_no_script_takes_long(name: str) -> None:
+def test_scan_time_is_bounded(name: str) -> None:
     scanned("ls")
     start = time.perf_counter()
     scanned(SLOW[name][:MAX_CHARS])
@@ -328,14 +329,14 @@ def test_no_script_takes_long(name: str) -> None:
 # ---- as a program ----------------------------------------------------------------------------------------------------
 
 
-def run(*arguments: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
+def run(*arguments: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "engine.permission.shell_scan", *arguments]
-    return subprocess.run(command, input=given, capture_output=True, check=True, timeout=60, cwd=HERE.parents[2])
+    return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60, cwd=HERE.parents[2])
 
 
 @pytest.mark.os
-def test_a_script_on_standard_input_is_answered() -> None:
-    answer = json.loads(run(given=b"cd src && git add x > log").stdout)
+def test_command_scans_standard_input() -> None:
+    answer = json.loads(run(stdin=b"cd src && git add x > log").stdout)
     assert answer == {
         "commands": [["cd", "src"], ["git", "add", "x"]],
         "writes": ["src/log"],
@@ -345,12 +346,12 @@ def test_a_script_on_standard_input_is_answered() -> None:
 
 
 @pytest.mark.os
-def test_what_is_no_text_is_opaque() -> None:
-    assert json.loads(run(given=b"ls \xff").stdout)["opaque"] is True
+def test_invalid_text_is_opaque() -> None:
+    assert json.loads(run(stdin=b"ls \xff").stdout)["opaque"] is True
 
 
 @pytest.mark.os
-def test_lines_are_answered_with_lines() -> None:
+def test_serve_answers_each_line() -> None:
     requests = [
         '"ls > a"',
         '{"script": "ls > a", "cwd": "/x", "home": "/h"}',
@@ -359,14 +360,14 @@ def test_lines_are_answered_with_lines() -> None:
         '{"script": 1}',
         '"echo > ~/a"',
     ]
-    answers = [json.loads(line) for line in run("--serve", given="\n".join(requests).encode()).stdout.splitlines()]
+    answers = [json.loads(line) for line in run("--serve", stdin="\n".join(requests).encode()).stdout.splitlines()]
     assert [answer["writes"] for answer in answers] == [["a"], ["a"], [], [], [], ["/home/dev/a"]]
     assert [answer["opaque"] for answer in answers] == [False, False, True, True, True, False]
 
 
-def test_the_grammar_is_loaded_at_the_first_use() -> None:
+def test_grammar_is_loaded_lazily() -> None:
     code = "import sys, engine.permission.shell.scan; print('tree_sitter' in sys.modules)"
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60, cwd=HERE.parents[2]
     )
-    assert found.stdout.strip() == "False"
+    assert result.stdout.strip() == "False"
