@@ -13,7 +13,7 @@ from typing import Literal
 import attrs
 import pytest
 
-from engine.agents.markdown_file import parse_agent
+from engine.agents.markdown_file import AgentFileError, parse_agent
 from engine.cli.terminal_text import visible
 from engine.compaction.fallback_summary import extracted
 from engine.compaction.preserved import paths_in, rules_in
@@ -36,7 +36,10 @@ SECONDS = 2.0
 
 def _agent(text: str) -> object:
     names = text.replace("\n", " ")
-    return parse_agent(f"---\nname: a\ndescription: d\ntools: a{names}\n---\nx", "a", "a.md")
+    try:
+        return parse_agent(f"---\nname: a\ndescription: d\ntools: a{names}\n---\nx", "a", "a.md")
+    except AgentFileError:
+        return None
 
 
 def _conversation(text: str) -> object:
@@ -48,7 +51,8 @@ def _conversation(text: str) -> object:
 
 def _front_matter(text: str) -> object:
     try:
-        return parse_document(f"---\na: {text}\n---\n")
+        document = parse_document(f"---\na: {text}\n---\n")
+        return [source.parse() for source in document.others.values()]
     except FrontMatterError:
         return None
 

@@ -162,7 +162,7 @@ PURE = (
 )
 
 # What pure logic may import from outside the engine, besides the standard library.
-PURE_DEPENDENCIES = frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash", "rapidfuzz"})
+PURE_DEPENDENCIES = frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash", "rapidfuzz", "yaml"})
 CORE_DEPENDENCIES = frozenset(
     {
         "attrs",
@@ -174,6 +174,7 @@ CORE_DEPENDENCIES = frozenset(
         "tree_sitter_bash",
         "trio",
         "trio_websocket",
+        "yaml",
     }
 )
 # Extras, and the only modules that may ask for them.

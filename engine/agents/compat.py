@@ -7,11 +7,13 @@ rather less than what its author wanted than more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from engine.agents.yaml_subset import Value
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Action, Rule
+
+if TYPE_CHECKING:
+    from engine.files.yaml_text import Value
 
 Warnings = list[str]
 

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import attrs
 
 from engine.agents.compat import Warnings, includes_all, translate_model, translate_permissions, translate_tools
-from engine.agents.yaml_subset import Value, nested
 from engine.config.agent_config import AgentConfig, Mode
 from engine.config.builtin_agents import PLANNING
 from engine.core.errors import ConfigError
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
 from engine.core.permission_types import Rule
-from engine.files.front_matter import FrontMatterError, parse_document
+from engine.files.front_matter import FrontMatterError, YamlSource, parse_document
 from engine.permission.rules.rule_file import parse_rule
+
+if TYPE_CHECKING:
+    from engine.files.yaml_text import Value
 
 T = TypeVar("T")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -84,7 +86,7 @@ def parse_agent(text: str, stem: str, origin: str, *, is_project: bool = False) 
 class _Reader:
     """Takes fields one after the other, and tells of what is left: it matters not what that holds."""
 
-    fields: dict[str, str | tuple[str, tuple[str, ...]]]
+    fields: dict[str, str | YamlSource]
     origin: str
     is_project: bool
     warnings: Warnings = attrs.field(factory=list[str], init=False)
@@ -139,7 +141,7 @@ class _Reader:
         value = self.fields.pop(name, None)
         if value is None:
             return otherwise
-        return value if isinstance(value, str) else nested(*value)
+        return value if isinstance(value, str) else value.parse()
 
     def warn_about_rest(self) -> None:
         """Warn of the fields that nobody has taken."""

@@ -1,27 +1,26 @@
-"""The front matter of a markdown file: the lines between two `---` at its beginning, as texts by name.
+"""The front matter of a Markdown file: the YAML between two `---` lines at its start.
 
-It is YAML to look at, and a small subset of it to read: top-level keys with plain,
-quoted or block texts. What is nested under a key, and lists, are kept as they stand, for
-who wants to read them. What
-could be meant in more than one way is refused, with the number of its line. (A parser
-of all of YAML would be a dependency, for two texts; and most of what it reads is a
-trap: `no` for False, aliases that grow.)
+It is split into its top-level keys here, and each value is parsed by itself: a field that another
+program needs, and that nobody reads here, can't make the file unusable. Texts are parsed at once,
+lists and maps when they are read. Everything is text: `on`, `no` and `1.0` stay what they are.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
+if TYPE_CHECKING:
+    from engine.files.yaml_text import Value
+
 _KEY: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?:[ \t]+(.*))?")
-_BLOCK: Final = re.compile(r"([|>])[+-]?[ \t]*(?:#.*)?")
-_COMMENT: Final = re.compile(r"[ \t]#.*")
-# How what is not a plain text begins: lists, maps, aliases, tags.
-_OTHER: Final = tuple("[{&*!%@`?")
+# Most values: one line of text that YAML would return as it stands. PyYAML is slow, and needs to be imported.
+_PLAIN: Final = re.compile(r"[^\s\[\]{}&*!%@`?|>'\"#,:-](?:[^#]|(?<![ \t])#)*")
+# How a value begins that is no text, or is one that YAML alone can tell: lists, maps, aliases, tags.
+_NO_TEXT: Final = re.compile(r"[\[{&!%@`?]|\*[\w-]+[ \t]*(?:#.*)?\Z")
 
 
 class FrontMatterError(Exception):
@@ -29,98 +28,96 @@ class FrontMatterError(Exception):
 
 
 @attrs.frozen
+class YamlSource:
+    """A key with its value, as YAML.
+
+    Attributes:
+        key: the key.
+        text: the lines, the key among them.
+        line: the number of the first one in the file.
+    """
+
+    key: str
+    text: str
+    line: int
+
+    def parse(self) -> Value:
+        """Return the value. Raises `FrontMatterError`."""
+        # Imported here: most files need no YAML.
+        from engine.files.yaml_text import YamlTextError, parse_yaml
+
+        if "\n\t" in self.text:
+            raise FrontMatterError(f"{self.key} is indented by a tab, where YAML needs spaces")
+        try:
+            parsed = parse_yaml(self.text)
+        except YamlTextError as error:
+            line = self.line + error.line
+            raise FrontMatterError(f"line {line} of its front matter can't be read: {error}") from error
+        assert isinstance(parsed, Mapping)  # the text begins with a key
+        return parsed[self.key]
+
+
+@attrs.frozen
 class Document:
     """A file with front matter.
 
     Attributes:
-        fields: texts by name; a name whose value is no text is not among them.
-        body: what follows.
-        others: of each name whose value is no text, what stands behind it, and the lines below.
+        fields: the keys whose values are texts.
+        body: what follows the front matter.
+        others: the other keys, not parsed yet.
     """
 
     fields: Mapping[str, str]
     body: str
-    others: Mapping[str, tuple[str, tuple[str, ...]]] = attrs.field(factory=dict[str, tuple[str, tuple[str, ...]]])
+    others: Mapping[str, YamlSource] = attrs.field(factory=dict[str, YamlSource])
 
 
 def parse_document(text: str) -> Document:
-    """Return the front matter of *text*, and what follows it. Raises `FrontMatterError`."""
+    """Split *text* into front matter and body. Raises `FrontMatterError`."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---":
         raise FrontMatterError("it does not begin with a line ---")
     end = next((n for n, line in enumerate(lines) if n > 0 and line.rstrip() in {"---", "..."}), None)
     if end is None:
         raise FrontMatterError("its front matter has no end: a second line --- is missing")
-    fields, others = _fields(lines[1:end])
+    fields: dict[str, str] = {}
+    others: dict[str, YamlSource] = {}
+    for source, value in _entries(lines[1:end]):
+        if source.key in fields or source.key in others:
+            raise FrontMatterError(f"line {source.line} of its front matter names {source.key} again")
+        is_nested = (not value or value.startswith("#")) and "\n" in source.text
+        if is_nested or _NO_TEXT.match(value):
+            others[source.key] = source
+        else:
+            fields[source.key] = _text(source, value)
     return Document(fields, "\n".join(lines[end + 1 :]).strip(), others)
 
 
-def _fields(lines: Sequence[str]) -> tuple[dict[str, str], dict[str, tuple[str, tuple[str, ...]]]]:
-    fields: dict[str, str] = {}
-    others: dict[str, tuple[str, tuple[str, ...]]] = {}
-    seen: set[str] = set()
+def _entries(lines: Sequence[str]) -> Iterator[tuple[YamlSource, str]]:
+    """Yield each top-level key with the lines below it, and what stands behind it on its own line."""
     at = 0
     while at < len(lines):
-        line = lines[at].rstrip()
-        number = at + 2
+        line, number = lines[at].rstrip(), at + 2
         at += 1
         if not line or line.startswith("#"):
             continue
-        found = _KEY.fullmatch(line)
-        if found is None:
+        match = _KEY.fullmatch(line)
+        if match is None:
             raise FrontMatterError(f"line {number} of its front matter is not of the form `name: text`")
-        name, value = found[1], (found[2] or "").strip()
-        if name in seen:
-            raise FrontMatterError(f"line {number} of its front matter names {name} again")
-        seen.add(name)
-        begin = at
+        start = at
         while at < len(lines) and (not lines[at].strip() or lines[at][0] in " \t" or lines[at].startswith("- ")):
             at += 1
-        text = _text(value, lines[begin:at], number)
-        if text is not None:
-            fields[name] = text
-        else:
-            others[name] = value, tuple(lines[begin:at])
-    return fields, others
+        text = "\n".join([line, *lines[start:at]]).rstrip()
+        yield YamlSource(match[1], text, number), (match[2] or "").strip()
 
 
-def _text(value: str, below: Sequence[str], number: int) -> str | None:
-    """Return the text that a key has; None if what it has is no text."""
-    block = _BLOCK.fullmatch(value)
-    if block is not None:
-        return _block(below, is_folded=block[1] == ">")
-    if value.startswith("#"):
-        value = ""
-    if value.startswith(_OTHER) or (not value and any(line.strip() for line in below)):
-        return None
-    whole = " ".join([value, *(line.strip() for line in below if line.strip())])
-    if whole.startswith(('"', "'")):
-        return _quoted(whole, number)
-    return " ".join(
-        [_COMMENT.sub("", value), *(_COMMENT.sub("", f" {line.strip()}").strip() for line in below)]
-    ).strip()
-
-
-def _block(lines: Sequence[str], *, is_folded: bool) -> str:
-    first = next((line for line in lines if line.strip()), "")
-    indent = len(first) - len(first.lstrip(" "))
-    cut = [line[indent:].rstrip() if line[:indent].isspace() or not line.strip() else line.strip() for line in lines]
-    if not is_folded:
-        return "\n".join(cut).strip("\n")
-    paragraphs = "\n".join(cut).strip("\n").split("\n\n")
-    return "\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
-
-
-def _quoted(text: str, number: int) -> str:
-    quote = text[0]
-    pattern = r'"(?:[^"\\]|\\.)*"' if quote == '"' else r"'(?:[^']|'')*'"
-    found = re.match(pattern, text)
-    rest = "" if found is None else text[found.end() :].strip()
-    if found is None or (rest and not rest.startswith("#")):
-        raise FrontMatterError(f"line {number} of its front matter has a {quote} that does not enclose the whole text")
-    if quote == "'":
-        return found[0][1:-1].replace("''", "'")
-    try:
-        return str(json.loads(found[0].replace("\t", "\\t")))
-    except ValueError as error:
-        raise FrontMatterError(f"line {number} of its front matter has an escape that is not known") from error
+def _text(source: YamlSource, value: str) -> str:
+    if "\n" not in source.text:
+        if not value or value.startswith("#"):
+            return ""
+        if _PLAIN.fullmatch(value):
+            return value
+    parsed = source.parse()
+    if not isinstance(parsed, str):
+        raise FrontMatterError(f"line {source.line} of its front matter is no text")
+    return parsed
