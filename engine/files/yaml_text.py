@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import yaml
 from yaml.composer import ComposerError
@@ -100,10 +100,10 @@ class _TextLoader(yaml.SafeLoader):
         parts = [token.value]
         # A colon on a continuation line is most likely wrong indentation, except below a key of the first level, where
         # descriptions of several lines stand.
-        while self._is_after_key and self._char == ":" and (self.line == start.line or self.indent == 0):
+        while self._is_after_key and self._next_char() == ":" and (self.line == start.line or self.indent == 0):
             end = self.index
             self.forward()
-            while self._char == " ":
+            while self._next_char() == " ":
                 self.forward()
             separator = ":" + " " * (self.index - end - 1)
             more = super().scan_plain()
@@ -114,9 +114,8 @@ class _TextLoader(yaml.SafeLoader):
             raise ScannerError(problem="an alias is more YAML than can be read here", problem_mark=start)
         return token
 
-    @property
-    def _char(self) -> str:
-        return str(self.peek())  # pyright: ignore[reportUnknownMemberType]  # PyYAML's stubs
+    def _next_char(self) -> str:
+        return cast("str", self.peek())  # pyright: ignore[reportUnknownMemberType]  # PyYAML's stubs
 
     def _refusal(self, what: str) -> yaml.YAMLError:
         return ScannerError(problem=f"{what} is more YAML than can be read here", problem_mark=self.get_mark())
