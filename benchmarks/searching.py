@@ -19,14 +19,13 @@ from engine.core.ids import CallId, SessionId, TurnId
 from engine.tools.builtin.glob import Glob, glob_with
 from engine.tools.builtin.grep import Grep, grep_with
 from engine.tools.context import ToolContext
-from engine.tools.search.ripgrep import Searcher, find_searcher
+from engine.tools.search.ripgrep import find_ripgrep
 
 FILES: Final = 100_000
 IN_A_FOLDER: Final = 100
 LINES: Final = 20
 EVERY: Final = 1_000  # one file in so many has the rare word
 ROUNDS: Final = 9
-SLOW_ROUNDS: Final = 2
 LIMIT: Final = 1.2
 
 
@@ -51,7 +50,7 @@ def bare(ripgrep: str, root: Path, *arguments: str) -> float:
     return time.perf_counter() - began
 
 
-def called(searcher: Searcher, root: Path, args: Grep | Glob, expected: str) -> float:
+def called(ripgrep: str, root: Path, args: Grep | Glob, expected: str) -> float:
     """Return the seconds from a call of the tool to its result."""
 
     async def main() -> float:
@@ -64,9 +63,9 @@ def called(searcher: Searcher, root: Path, args: Grep | Glob, expected: str) -> 
         )
         began = time.perf_counter()
         if isinstance(args, Grep):
-            output = await grep_with(searcher, args, ctx, timeout=300)
+            output = await grep_with(ripgrep, args, ctx, timeout=300)
         else:
-            output = await glob_with(searcher, args, ctx)
+            output = await glob_with(ripgrep, args, ctx)
         took = time.perf_counter() - began
         assert expected in output.text, output.text[-200:]
         return took
@@ -75,51 +74,41 @@ def called(searcher: Searcher, root: Path, args: Grep | Glob, expected: str) -> 
 
 
 def measure() -> list[Row]:
-    searcher = trio.run(find_searcher)
-    if searcher.ripgrep is None:
-        return [Row(name="searching: ripgrep is not installed", measured="", ok=False)]
+    ripgrep = trio.run(find_ripgrep)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         make(root)
-        return _rows(searcher, searcher.ripgrep, root)
+        return _rows(ripgrep, root)
 
 
-def _rows(searcher: Searcher, ripgrep: str, root: Path) -> list[Row]:
+def _rows(ripgrep: str, root: Path) -> list[Row]:
     rare, common = Grep(pattern="needle"), Grep(pattern="ordinary")
     files = Glob(pattern="**/*.py")
     found = f"f00.py\n{LINES + 1}: a needle"
     return [
         _row(
             "grep for a rare word, beside rg",
-            partial(called, searcher, root, rare, found),
+            partial(called, ripgrep, root, rare, found),
             partial(bare, ripgrep, root, "--line-number", "needle"),
             limit=LIMIT,
         ),
         _row(
             "grep for a word in every line, its first 100",
-            partial(called, searcher, root, common, "There are more"),
+            partial(called, ripgrep, root, common, "There are more"),
             partial(bare, ripgrep, root, "--line-number", "ordinary"),
         ),
         _row(
             "glob for all of them, the newest first, beside rg --files",
-            partial(called, searcher, root, files, f"100 of {FILES:,} files"),
+            partial(called, ripgrep, root, files, f"100 of {FILES:,} files"),
             partial(bare, ripgrep, root, "--files"),
-        ),
-        _row(
-            "grep for a rare word without ripgrep, beside rg",
-            partial(called, Searcher(), root, rare, found),
-            partial(bare, ripgrep, root, "--line-number", "needle"),
-            rounds=SLOW_ROUNDS,
         ),
     ]
 
 
-def _row(
-    what: str, ours: Callable[[], float], theirs: Callable[[], float], *, limit: float = 0.0, rounds: int = ROUNDS
-) -> Row:
+def _row(what: str, ours: Callable[[], float], theirs: Callable[[], float], *, limit: float = 0.0) -> Row:
     theirs()  # the first one reads from the disk
     # The best of many: what is beyond it is other people's work on the same cores.
-    took, base = (min(samples) for samples in interleaved(rounds, ours, theirs))
+    took, base = (min(samples) for samples in interleaved(ROUNDS, ours, theirs))
     return Row(
         name=f"searching: {what}",
         measured=seconds(took),
@@ -131,10 +120,10 @@ def _row(
 
 
 def _workload() -> Sequence[float]:
-    searcher = trio.run(find_searcher)
+    ripgrep = trio.run(find_ripgrep)
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder))
-        return [called(searcher, Path(folder), Grep(pattern="needle"), "needle") for _ in range(ROUNDS)]
+        return [called(ripgrep, Path(folder), Grep(pattern="needle"), "needle") for _ in range(ROUNDS)]
 
 
 FIGURE = Figure(

@@ -19,8 +19,7 @@ from engine.files.globs import is_magic
 from engine.files.text_files import resolve
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.search.python_search import Job
-from engine.tools.search.ripgrep import Searcher, find_searcher
+from engine.tools.search.ripgrep import SearchRequest, find_ripgrep
 from engine.tools.search.search import Found, Scope, search
 from engine.tools.search.search_paths import (
     MAX_PATTERN_CHARS,
@@ -62,7 +61,7 @@ class Glob:
 
 async def glob(args: Glob, ctx: ToolContext) -> ToolOutput:
     """Find files by name. A checkpoint; if cancelled, the program that looks for them is ended first."""
-    return await glob_with(await find_searcher(), args, ctx)
+    return await glob_with(await find_ripgrep(), args, ctx)
 
 
 async def _need(args: Glob, ctx: ToolContext) -> Need:
@@ -75,7 +74,7 @@ GLOB = tool(
 
 
 async def glob_with(
-    searcher: Searcher, args: Glob, ctx: ToolContext, *, timeout: float = TIMEOUT, held: int = MAX_HELD_BYTES
+    ripgrep: str, args: Glob, ctx: ToolContext, *, timeout: float = TIMEOUT, held: int = MAX_HELD_BYTES
 ) -> ToolOutput:
     """Do what `glob` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
     place, wanted = await ctx.to_thread(_where, args, ctx)
@@ -90,7 +89,9 @@ async def glob_with(
         marker=marker(ctx.session_id, ctx.call_id),
     )
     found = await search(
-        searcher, Job(pattern=None, names=wanted.hint, depth=wanted.depth, include_ignored=args.include_ignored), scope
+        ripgrep,
+        SearchRequest(pattern=None, names=wanted.hint, depth=wanted.depth, include_ignored=args.include_ignored),
+        scope,
     )
     paths = [hit.path for hit in found.hits]
     by_time = args.sort == "newest" and found.everything is not None

@@ -17,8 +17,7 @@ from engine.tools.builtin.long_lines import MAX_LINE_CHARS
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.search.filetypes import TYPES, names_of
-from engine.tools.search.python_search import Job
-from engine.tools.search.ripgrep import MAX_COLUMNS, Searcher, find_searcher
+from engine.tools.search.ripgrep import MAX_COLUMNS, SearchRequest, find_ripgrep
 from engine.tools.search.search import MAX_HELD_BYTES, Scope, search
 from engine.tools.search.search_paths import (
     MAX_PATTERN_CHARS,
@@ -78,7 +77,7 @@ class Grep:
 
 async def grep(args: Grep, ctx: ToolContext) -> ToolOutput:
     """Search the contents of files. A checkpoint; if cancelled, the program that searches is ended first."""
-    return await grep_with(await find_searcher(), args, ctx, timeout=TIMEOUT)
+    return await grep_with(await find_ripgrep(), args, ctx, timeout=TIMEOUT)
 
 
 async def _need(args: Grep, ctx: ToolContext) -> Need:
@@ -96,13 +95,13 @@ GREP = tool(
 
 
 async def grep_with(
-    searcher: Searcher, args: Grep, ctx: ToolContext, *, timeout: float, held: int = MAX_HELD_BYTES
+    ripgrep: str, args: Grep, ctx: ToolContext, *, timeout: float, held: int = MAX_HELD_BYTES
 ) -> ToolOutput:
     """Do what `grep` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
     _check(args)
     place, wanted, counts = await ctx.to_thread(_where, args, ctx)
     shows_lines = args.output == "content"
-    job = Job(
+    request = SearchRequest(
         pattern=args.pattern,
         literal=args.literal,
         ignore_case=args.ignore_case,
@@ -126,11 +125,11 @@ async def grep_with(
         timeout=timeout,
         marker=marker(ctx.session_id, ctx.call_id),
     )
-    found = await search(searcher, job, scope)
+    found = await search(ripgrep, request, scope)
     report = Report(
         shows=args.output,
         offset=args.offset,
-        job=job,
+        request=request,
         place=place,
         found=found,
         timeout=timeout,

@@ -10,7 +10,7 @@ import attrs
 from engine.core.errors import ToolError
 from engine.tools.builtin.long_lines import line_text
 from engine.tools.call_values import ToolOutput
-from engine.tools.search.python_search import Job
+from engine.tools.search.ripgrep import SearchRequest
 from engine.tools.search.search import Found
 from engine.tools.search.search_paths import Place
 from engine.tools.tool_text import counted, metadata
@@ -28,7 +28,7 @@ class Report:
     Attributes:
         shows: what is wanted of each match.
         offset: how many matches were left out.
-        job: what was searched for.
+        request: what was searched for.
         place: where.
         found: what was found.
         timeout: the seconds it might have taken.
@@ -37,7 +37,7 @@ class Report:
 
     shows: Shows
     offset: int
-    job: Job
+    request: SearchRequest
     place: Place
     found: Found
     timeout: float
@@ -60,7 +60,7 @@ class Report:
     def _content(self) -> _Page:
         """Return the lines with their numbers, below their paths."""
         page = _Page()
-        has_context = bool(self.job.before or self.job.after)
+        has_context = bool(self.request.before or self.request.after)
         for path, hits in groupby(self.found.hits, key=lambda hit: hit.path):
             heading = [*([""] if page.lines else []), self.place.path(path)]
             last = 0
@@ -87,7 +87,9 @@ class Report:
         found = self.found
         if not found.hits:
             left_out = (
-                "" if self.job.include_ignored or self.job.only else " (what ignore files exclude was not searched)"
+                ""
+                if self.request.include_ignored or self.request.only
+                else " (what ignore files exclude was not searched)"
             )
             return [] if found.timed_out else [f"Nothing matches{left_out}."]
         notes = ["(Not all of the context is shown.)"] if page.lacks_context else []

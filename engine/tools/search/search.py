@@ -19,10 +19,9 @@ from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.process.process import Finished, run_tree
 from engine.tools.call_values import GRACE
-from engine.tools.search.python_search import Job
 from engine.tools.search.result_buffers import Heap, Pile, Tally, Window, in_order, window
 from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader
-from engine.tools.search.ripgrep import Searcher
+from engine.tools.search.ripgrep import SearchRequest, command
 
 MAX_HELD_BYTES: Final = 8_388_608
 
@@ -77,24 +76,24 @@ class Found:
     unreadable: bool
 
 
-async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
-    """Return what *job* finds. A checkpoint; if cancelled, the program is ended first.
+async def search(ripgrep: str, request: SearchRequest, scope: Scope) -> Found:
+    """Return what ripgrep finds. A checkpoint; if cancelled, the program is ended first.
 
     Raises `ToolError` for a pattern that makes no sense, and if the program can't do it.
     """
     deadline = trio.current_time() + scope.timeout
     # Only lines tell how many they are where a match may span some; ripgrep's own count counts something else.
-    tallies = job.counts and job.multiline
-    form: Form = "names" if job.pattern is None else "counts" if job.counts and not tallies else "lines"
+    tallies = request.counts and request.multiline
+    form: Form = "names" if request.pattern is None else "counts" if request.counts and not tallies else "lines"
     if tallies:
-        job = attrs.evolve(job, counts=False, before=0, after=0, max_columns=1)
-    run = _Run(searcher, job, scope, form, deadline)
+        request = attrs.evolve(request, counts=False, before=0, after=0, max_columns=1)
+    run = _Run(ripgrep, request, scope, form, deadline)
     pile = Heap(scope.held)
     ended = await run.into(Tally(pile) if tallies else pile)
     if not pile.is_full:
         total = sum(hit.is_match for hit in pile.hits)
         # In a thread: sorting all that can be held takes a while.
-        shown = await to_thread(_first, pile.hits, scope, job)
+        shown = await to_thread(_first, pile.hits, scope, request)
         return Found(
             hits=shown,
             everything=tuple(pile.hits),
@@ -103,10 +102,10 @@ async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
             timed_out=ended.timed_out,
             unreadable=ended.unreadable,
         )
-    part = Window(scope.skip, scope.take, MAX_HELD_BYTES, job.before)
+    part = Window(scope.skip, scope.take, MAX_HELD_BYTES, request.before)
     ended = await run.into(Tally(part) if tallies else part, ordered=True)
     return Found(
-        hits=window(part.hits, 0, scope.take, before=job.before, after=job.after),
+        hits=window(part.hits, 0, scope.take, before=request.before, after=request.after),
         total=None if part.is_full else part.matches,
         has_more=part.is_full,
         timed_out=ended.timed_out,
@@ -114,12 +113,12 @@ async def search(searcher: Searcher, job: Job, scope: Scope) -> Found:
     )
 
 
-def _first(hits: Sequence[Hit], scope: Scope, job: Job) -> tuple[Hit, ...]:
+def _first(hits: Sequence[Hit], scope: Scope, request: SearchRequest) -> tuple[Hit, ...]:
     """Return the hits that are wanted, of all there are."""
-    if job.pattern is None:
+    if request.pattern is None:
         wanted = scope.skip + scope.take
         return tuple(heapq.nsmallest(wanted, hits, key=lambda hit: hit.path.split(b"/"))[scope.skip :])
-    return window(in_order(hits), scope.skip, scope.take, before=job.before, after=job.after)
+    return window(in_order(hits), scope.skip, scope.take, before=request.before, after=request.after)
 
 
 @attrs.frozen
@@ -132,15 +131,15 @@ class _Ended:
 class _Run:
     """One search, which may be made twice."""
 
-    searcher: Searcher
-    job: Job
+    ripgrep: str
+    request: SearchRequest
     scope: Scope
     form: Form
     deadline: float
 
     async def into(self, pile: Pile, *, ordered: bool = False) -> _Ended:
         """Put what is found into *pile* until that is full. A checkpoint; if cancelled, the program is ended first."""
-        command = self.searcher.command(self.job, in_repository=self.scope.in_repository, ordered=ordered)
+        arguments = command(self.ripgrep, self.request, in_repository=self.scope.in_repository, ordered=ordered)
         reader = HitReader(self.form)
         errors = ErrorReader()
         finished: Finished | None = None
@@ -152,7 +151,7 @@ class _Run:
 
             try:
                 finished = await run_tree(
-                    command,
+                    arguments,
                     cwd=self.scope.folder,
                     marker=self.scope.marker,
                     on_output=take,

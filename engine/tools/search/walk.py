@@ -5,15 +5,14 @@ ripgrep: `.rgignore` before `.ignore` before `.gitignore` before git's own
 `info/exclude`, and of each kind the nearest file first. `.gitignore` counts outside
 of a repository too; inside of one, those above its root do not.
 
-All of it blocks. It needs nothing but the standard library and attrs, because it also
-runs in a process of its own (`engine.tools.search.python_search`).
+The `list` tool walks, a folder at a time; `grep` and `glob` ask ripgrep itself. All of it blocks.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final, Literal
 
@@ -124,23 +123,6 @@ def start(path: bytes, *, include_ignored: bool) -> Folder:
     return Folder(real, b"", chains, in_repository)
 
 
-def files(folder: Folder, unreadable: Callable[[OSError], object], depth: int = 0) -> Iterator[bytes]:
-    """Yield the regular files in *depth* levels of folders (0: in all), as relative paths, name by name.
-
-    It does not stop at a folder that can't be read, but passes the error on.
-    """
-    waiting = [_entries(folder, unreadable)]
-    while waiting:
-        for listing, entry in waiting[-1]:
-            if entry.kind == "file":
-                yield listing.folder.relative + entry.name
-            elif entry.kind == "folder" and len(waiting) != depth:
-                waiting.append(_entries(listing.below(entry.name), unreadable))
-                break
-        else:
-            waiting.pop()
-
-
 def is_in_repository(path: bytes) -> bool:
     """Tell whether a folder is a repository's or lies in one."""
     return any(
@@ -148,16 +130,6 @@ def is_in_repository(path: bytes) -> bool:
         for folder in (path, *_above(path))
         for mark in _REPOSITORY_MARKS
     )
-
-
-def _entries(folder: Folder, unreadable: Callable[[OSError], object]) -> Iterator[tuple[Listing, Entry]]:
-    try:
-        listing = folder.read()
-    except OSError as error:
-        unreadable(error)
-        return
-    for entry in listing.entries:
-        yield listing, entry
 
 
 def _kind(entry: os.DirEntry[bytes]) -> Kind:

@@ -1,4 +1,4 @@
-"""`glob`: finding files by name. The same from ripgrep and from our own searcher, both as real programs."""
+"""`glob`: finding files by name. Asks a real ripgrep."""
 
 # ruff: noqa: ASYNC240 -- the files are small
 
@@ -15,24 +15,15 @@ from engine.process.orphans import find_marked
 from engine.tools.builtin.glob import GLOB, Glob, glob, glob_with, newest
 from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.search.ripgrep import Searcher
 from engine.tools.shell_environment import marker
-from tests.support.searched import RIPGREP, Link, make, needs_ripgrep
+from tests.support.searched import RIPGREP, Link, make
 
 pytestmark = pytest.mark.os
 
 
-@pytest.fixture(
-    params=[pytest.param(Searcher(RIPGREP), id="ripgrep", marks=needs_ripgrep), pytest.param(Searcher(), id="ours")]
-)
-def searcher(request: pytest.FixtureRequest) -> Searcher:
-    found: Searcher = request.param
-    return found
-
-
-async def run(searcher: Searcher, ctx: ToolContext, arguments: str, **bounds: float) -> ToolOutput:
+async def run(ctx: ToolContext, arguments: str, **bounds: float) -> ToolOutput:
     with trio.fail_after(60):
-        return await glob_with(searcher, parse(Glob, arguments), ctx, **bounds)  # type: ignore[arg-type]  # int or float
+        return await glob_with(RIPGREP, parse(Glob, arguments), ctx, **bounds)  # type: ignore[arg-type]  # int or float
 
 
 TREE = {
@@ -85,11 +76,9 @@ TREE = {
         ("-x", ".", ""),
     ],
 )
-async def test_what_is_found(
-    searcher: Searcher, ctx: ToolContext, tmp_path: Path, pattern: str, path: str, expected: str
-) -> None:
+async def test_what_is_found(ctx: ToolContext, tmp_path: Path, pattern: str, path: str, expected: str) -> None:
     make(tmp_path, TREE)
-    output = await run(searcher, ctx, json.dumps({"pattern": pattern, "path": path, "sort": "path"}))
+    output = await run(ctx, json.dumps({"pattern": pattern, "path": path, "sort": "path"}))
     paths = expected.split()
     many = f"{len(paths)} file{'s' * (len(paths) != 1)}"
     absent = f"No file matches {pattern} (what ignore files exclude was not searched)."
@@ -97,9 +86,7 @@ async def test_what_is_found(
     assert json.loads(output.metadata)["files"] == len(paths)
 
 
-async def test_absolute_patterns(
-    searcher: Searcher, ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_absolute_patterns(ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = tmp_path.with_name(f"{tmp_path.name}-outside")
     make(outside, {"a.py": "", "b": {"c.py": ""}})
     make(tmp_path, TREE)
@@ -110,35 +97,35 @@ async def test_absolute_patterns(
         ("~/*.py", [f"{outside}/a.py"]),
         (f"{tmp_path}/src/*.py", ["src/a.py"]),
     ]:
-        output = await run(searcher, ctx, json.dumps({"pattern": pattern, "sort": "path"}))
+        output = await run(ctx, json.dumps({"pattern": pattern, "sort": "path"}))
         assert output.text.split("\n")[:-1] == expected
 
 
-async def test_ignored_files_can_be_asked_for(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+async def test_ignored_files_can_be_asked_for(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, TREE)
-    output = await run(searcher, ctx, '{"pattern": "{*.log,out.*}", "sort": "path", "include_ignored": true}')
+    output = await run(ctx, '{"pattern": "{*.log,out.*}", "sort": "path", "include_ignored": true}')
     assert output.text == "build/out.py\nkeep.log\nx.log\n(3 files, by path)"
-    output = await run(searcher, ctx, '{"pattern": "nope", "include_ignored": true}')
+    output = await run(ctx, '{"pattern": "nope", "include_ignored": true}')
     assert output.text == "No file matches nope."
 
 
-async def test_the_newest_come_first(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+async def test_the_newest_come_first(ctx: ToolContext, tmp_path: Path) -> None:
     for name, changed in [("a", 2), ("b", 3), ("c", 1), ("d", 3), ("e", 2)]:
         make(tmp_path, {name: ""})
         os.utime(tmp_path / name, ns=(0, changed))
-    output = await run(searcher, ctx, '{"pattern": "*"}')
+    output = await run(ctx, '{"pattern": "*"}')
     assert output.text == "b\nd\na\ne\nc\n(5 files, the newest first)"
-    output = await run(searcher, ctx, '{"pattern": "*", "limit": 2}')
+    output = await run(ctx, '{"pattern": "*", "limit": 2}')
     assert output.text == (
         "b\nd\n(2 of 5 files are shown, the newest first; more are available: narrow the pattern or raise the limit)"
     )
-    output = await run(searcher, ctx, '{"pattern": "*", "limit": 2, "sort": "path"}')
+    output = await run(ctx, '{"pattern": "*", "limit": 2, "sort": "path"}')
     assert output.text.startswith("a\nb\n(2 of 5 files are shown, by path; more are available")
 
 
-async def test_too_many_to_be_sorted_by_time(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+async def test_too_many_to_be_sorted_by_time(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, {f"{n:03}": "" for n in range(300)})
-    output = await run(searcher, ctx, '{"pattern": "*", "limit": 2}', held=1_000)
+    output = await run(ctx, '{"pattern": "*", "limit": 2}', held=1_000)
     assert output.text == (
         "000\n001\n(2 files are shown, by path; more are available: narrow the pattern or raise the limit)\n"
         "(They are too many to be sorted by time.)"
@@ -146,42 +133,41 @@ async def test_too_many_to_be_sorted_by_time(searcher: Searcher, ctx: ToolContex
     assert json.loads(output.metadata) == {"summary": "more than 2 files", "files": None, "timed_out": False}
 
 
-async def test_long_paths_are_bounded_in_bytes(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+async def test_long_paths_are_bounded_in_bytes(ctx: ToolContext, tmp_path: Path) -> None:
     deep = "/".join(["x" * 200] * 5)
     make(tmp_path, {f"{deep}/{n:03}": "" for n in range(100)})
-    output = await run(searcher, ctx, '{"pattern": "*", "sort": "path"}')
+    output = await run(ctx, '{"pattern": "*", "sort": "path"}')
     assert len(output.text.encode()) < 41_500
     assert "of 100 files are shown" in output.text
 
 
-async def test_odd_names(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+async def test_odd_names(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, {"two\nlines": "", "-rf": ""})
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).touch()
-    output = await run(searcher, ctx, '{"pattern": "*", "sort": "path"}')
+    output = await run(ctx, '{"pattern": "*", "sort": "path"}')
     assert output.text == "-rf\ntwo\\nlines\n�\n(3 files, by path)"
 
 
-async def test_a_folder_is_no_file_but_named(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+async def test_a_folder_is_no_file_but_named(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, TREE)
     for pattern in ("src", "src/deep", str(tmp_path / "src")):
-        text = (await run(searcher, ctx, json.dumps({"pattern": pattern}))).text
+        text = (await run(ctx, json.dumps({"pattern": pattern}))).text
         assert text.endswith(f"\n{pattern} is a folder: {pattern}/** finds the files in it, and list shows it.")
 
 
-async def test_what_was_found_in_time_is_told(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+async def test_what_was_found_in_time_is_told(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, {"a": ""})
-    output = await run(searcher, ctx, '{"pattern": "*"}', timeout=0.0)
+    output = await run(ctx, '{"pattern": "*"}', timeout=0.0)
     assert output.failed
     assert "(The search was ended after 0 s, before all was searched. Look in a smaller folder.)" in output.text
 
 
-@needs_ripgrep
 async def test_a_cancel_ends_the_program(ctx: ToolContext, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".gitignore")  # ripgrep waits for ever for somebody to write to it
     is_ours = marker(ctx.session_id, ctx.call_id).__eq__
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(run, Searcher(RIPGREP), ctx, '{"pattern": "*"}')
+            nursery.start_soon(run, ctx, '{"pattern": "*"}')
             while not find_marked(is_ours):
                 await trio.sleep(0.01)
             nursery.cancel_scope.cancel(reason="test")
@@ -225,19 +211,17 @@ def test_asking_for_times_stops_when_nobody_waits(tmp_path: Path) -> None:
         ({"pattern": "/"}, "The pattern names a folder: add ** to it."),
     ],
 )
-async def test_what_makes_no_sense(
-    searcher: Searcher, ctx: ToolContext, tmp_path: Path, arguments: dict[str, str], error: str
-) -> None:
+async def test_what_makes_no_sense(ctx: ToolContext, tmp_path: Path, arguments: dict[str, str], error: str) -> None:
     make(tmp_path, {**TREE, "self": Link("self")})
     with pytest.raises(ToolError) as raised:
-        await run(searcher, ctx, json.dumps(arguments))
+        await run(ctx, json.dumps(arguments))
     assert str(raised.value) == error
 
 
-async def test_patterns_that_match_nothing(searcher: Searcher, ctx: ToolContext, tmp_path: Path) -> None:
+async def test_patterns_that_match_nothing(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, TREE)
     for pattern in ("a\0b", "\ud800", "*" * 3_999 + "q", "q" * 4_000, "?" * 300):
-        assert (await run(searcher, ctx, json.dumps({"pattern": pattern}))).text.startswith("No file matches ")
+        assert (await run(ctx, json.dumps({"pattern": pattern}))).text.startswith("No file matches ")
 
 
 @pytest.mark.parametrize(
@@ -256,18 +240,16 @@ def test_arguments_that_do_not_fit(arguments: str) -> None:
 
 
 @pytest.mark.usefixtures("not_root")
-@needs_ripgrep
 async def test_folders_that_may_not_be_read_are_told(ctx: ToolContext, tmp_path: Path) -> None:
-    assert RIPGREP is not None
     if not os.access(RIPGREP, os.X_OK, effective_ids=True):
         pytest.skip("nobody may run this program here")
     make(tmp_path, {"a": "", "c": {"d": ""}})
     (tmp_path / "c").chmod(0)
-    output = await run(Searcher(RIPGREP), ctx, '{"pattern": "*"}')
+    output = await run(ctx, '{"pattern": "*"}')
     assert output.text == "a\n(1 file, the newest first)\n(Some folders could not be read.)"
     for pattern in ("c/*", "c/d", "c/d/*"):
         with pytest.raises(ToolError, match="permission denied"):
-            await run(Searcher(RIPGREP), ctx, json.dumps({"pattern": pattern}))
+            await run(ctx, json.dumps({"pattern": pattern}))
     (tmp_path / "c").chmod(0o700)
 
 

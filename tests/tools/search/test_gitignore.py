@@ -1,4 +1,4 @@
-"""The rules of one ignore file. That a walk asks them as ripgrep does is for test_pure_search.py to say."""
+"""The rules of one ignore file. test_walk.py compares a walk with ripgrep."""
 
 import time
 
