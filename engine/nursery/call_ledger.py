@@ -46,6 +46,7 @@ class Entry:
 
     Attributes:
         prepared: the call ready to run, or the settlement that tells what is wrong with it.
+        safe: whether it may run beside other safe calls; one that can't run at all is not. None: not known yet.
         outcome: settled exactly once.
         shared: the context as it was when the call was admitted.
         modify: what it does to the context, applied in call order.
@@ -60,6 +61,7 @@ class Entry:
     arguments: str = ""
     state: EntryState = "receiving"
     prepared: Prepared | Settlement | None = None
+    safe: bool | None = False
     outcome: Deferred[Settlement] = attrs.field(factory=Deferred[Settlement])
     shared: SharedContext = SharedContext(cwd="")
     modify: Modifier | None = None
@@ -83,11 +85,6 @@ class Entry:
     def is_delivered(self) -> bool:
         """Whether its result has its place."""
         return self.state == "delivered"
-
-    @property
-    def safe(self) -> bool:
-        """Whether it may run beside other safe calls; one that can't run at all is not."""
-        return isinstance(self.prepared, Prepared) and self.prepared.safe
 
     @property
     def may_change(self) -> bool:
@@ -156,6 +153,7 @@ class Ledger:
         if isinstance(prepared, Prepared):
             # The model may have called it by another name.
             tool, mended = prepared.tool.name, prepared.mended
+            entry.safe = prepared.safe
         entry.tool_name, entry.arguments, entry.prepared, entry.state = tool, arguments, prepared, "queued"
         self.journal.append(CallQueued(call_id=call_id, tool=tool, arguments=arguments, mended=mended))
         if self._broken_by and entry.chained:
@@ -170,6 +168,7 @@ class Ledger:
         self._by_id[call.call_id] = entry
         if call.settlement is None:
             entry.prepared, entry.state = prepared, "queued"
+            entry.safe = isinstance(prepared, Prepared) and prepared.safe
         else:
             entry.outcome.settle(call.settlement)
             entry.state = "delivered" if call.state == "delivered" else "settled"
@@ -180,7 +179,7 @@ class Ledger:
         if self._closed:
             return []
         admitted: list[Entry] = []
-        for index in admissible((Slot(_slot(e), e.safe) for e in self.entries), self.parallel):
+        for index in admissible((Slot(_slot(e), safe=e.safe is True) for e in self.entries), self.parallel):
             entry = self.entries[index]
             if not entry.safe:
                 # Alone, and all before it are settled: their batch is over (C4).
@@ -286,8 +285,11 @@ class Ledger:
 
 def _slot(entry: Entry) -> SlotState:
     match entry.state:
-        case "receiving" | "queued":
-            return entry.state
+        case "receiving":
+            return "receiving"
+        case "queued":
+            # Held back, and holding back the ones after it, as long as its safety is not known.
+            return "receiving" if entry.safe is None else "queued"
         case "admitted" | "running":
             return "admitted"
         case "settled" | "delivered":

@@ -178,7 +178,8 @@ class Step:
             entry = next(e for e in self.ledger.entries if e.call_id == command.call_id)
             self.ledger.settle(entry, self._cut_off(command.tool, arguments))
             return
-        self.ledger.queue(command.call_id, command.tool, arguments, self._prepare(command.tool, arguments))
+        entry = self.ledger.queue(command.call_id, command.tool, arguments, self._prepare(command.tool, arguments))
+        self.start_assessment(entry)
         self.start_admitted()
 
     def _prepare(self, tool: str, arguments: str) -> Prepared | Settlement:
@@ -223,6 +224,22 @@ class Step:
             return
         for entry in self.ledger.admit():
             self.nursery.start_soon(partial(work, self, entry), name=f"call {entry.tool_name} {entry.call_id}")
+
+    @enable_ki_protection
+    def start_assessment(self, entry: Entry) -> None:
+        """Have it found out whether a call is safe, where that takes long: the reader can't wait. Not a checkpoint."""
+        if entry.safe is None and not entry.is_settled and self.run.cause is None and self.nursery is not None:
+            self.nursery.start_soon(self._assess, entry, name=f"safety of {entry.tool_name} {entry.call_id}")
+
+    @enable_ki_protection
+    async def _assess(self, entry: Entry) -> None:
+        """Find out whether a call is safe, then start what admission lets start. Always a checkpoint.
+
+        If cancelled, the call has not started, and the concluder settles it.
+        """
+        assert isinstance(entry.prepared, Prepared)
+        entry.safe = await entry.prepared.assess(self.ledger.context.cwd)
+        self.start_admitted()
 
     async def collect(self) -> None:
         """Wait for the calls, in call order, and deliver each. A checkpoint unless all are settled.
@@ -491,6 +508,8 @@ async def run_step(step: Step) -> StepOutcome:
         step.nursery = nursery
         if step.stream_over.is_set():
             # Another engine has received the answer; what is left are calls.
+            for entry in step.ledger.entries:
+                step.start_assessment(entry)
             step.start_admitted()
         else:
             nursery.start_soon(read_stream, step, name="model stream")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 import attrs
+import trio
 
 from engine.config.agent_config import AgentConfig
 from engine.core.errors import ConfigError, InvalidArguments
@@ -25,15 +26,36 @@ class Prepared:
         tool: what runs, by whichever name it was called.
         arguments: parsed.
         text: the same as JSON text, as the model wrote it or as it was mended.
-        safe: whether it may run beside other safe calls.
         mended: what was mended in its arguments.
     """
 
     tool: Tool
     arguments: attrs.AttrsInstance
     text: str
-    safe: bool
     mended: tuple[str, ...] = ()
+
+    @property
+    def safe(self) -> bool | None:
+        """Whether it may run beside other safe calls; None: `assess` can tell."""
+        if self.tool.assess is not None:
+            return None
+        try:
+            return bool(self.tool.safe(self.arguments))
+        except Exception:  # noqa: BLE001  # the predicate is the tool author's; in doubt the call runs alone
+            return False
+
+    async def assess(self, cwd: str) -> bool:
+        """Tell whether it may run beside other safe calls in that working directory. Always a checkpoint.
+
+        Raises nothing ordinary; if cancelled, nothing is left behind.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.tool.assess is None:
+            return self.safe is True
+        try:
+            return bool(await self.tool.assess(self.arguments, cwd))
+        except Exception:  # noqa: BLE001  # in doubt the call runs alone
+            return False
 
 
 @attrs.define(eq=False)
@@ -134,13 +156,5 @@ class Registry:
             tool=tool,
             arguments=parsed.arguments,
             text=parsed.text,
-            safe=_is_safe(tool, parsed.arguments),
             mended=parsed.mended,
         )
-
-
-def _is_safe(tool: Tool, arguments: attrs.AttrsInstance) -> bool:
-    try:
-        return bool(tool.safe(arguments))
-    except Exception:  # noqa: BLE001  # the predicate is the tool author's; in doubt the call runs alone
-        return False

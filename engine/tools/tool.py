@@ -28,6 +28,7 @@ _RIGHT = re.compile(r"[^\s:*?\[\]]{1,128}")
 # Which part of a result that is too long is kept: its beginning, its end, or both.
 Direction = Literal["head", "tail", "both"]
 NeedOf = Callable[[object, "ToolContext"], "Need | Awaitable[Need]"]
+Assess = Callable[[object, str], Awaitable[bool]]
 Body = Callable[[object, "ToolContext"], Awaitable["str | ToolOutput"]]
 
 
@@ -42,6 +43,8 @@ class Tool:
         body: the async function.
         read_only: it changes nothing, so it needs no permission by default.
         safe: may it run beside other safe calls, given these arguments?
+        assess: the same for arguments that take long to judge, instead of `safe`: of the arguments and the working
+            directory, awaited while the rest of the model's answer is received.
         timeout: seconds, then the call is aborted; None: as long as it takes.
         grace: seconds that it may clean up after a cancel.
         chain: with `Settings.chain`, its failure stops later calls like it.
@@ -71,6 +74,7 @@ class Tool:
     permission: str = ""
     protected: bool = False
     resumable: bool = False
+    assess: Assess | None = None
 
     @property
     def schema(self) -> ToolSchema:
@@ -79,6 +83,13 @@ class Tool:
 
 
 A = TypeVar("A", bound=attrs.AttrsInstance)
+
+
+def assessed_by(made: Tool, assess: Callable[[A, str], Awaitable[bool]]) -> Tool:
+    """Return the tool with a function that judges whether a call is safe while the model's answer is received."""
+    return attrs.evolve(made, assess=typing.cast("Assess", assess))
+
+
 Function = Callable[[A, "ToolContext"], Awaitable["str | ToolOutput"]]
 NeedFunction = (
     Callable[[A], Need]

@@ -25,6 +25,7 @@ from engine.core.events import (
     Notice,
     SharedContext,
     StepEnded,
+    TextDelta,
     TurnEnded,
 )
 from engine.core.llm_types import TextChunk, TextDone, TextStarted, ToolCallChunk, ToolCallStarted
@@ -33,7 +34,7 @@ from engine.core.settings import Settings
 from engine.core.state import Busy, Idle
 from engine.session.turn import Turn
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, spread, text
-from engine.tools.tool import Tool
+from engine.tools.tool import Tool, assessed_by
 from tests.support.bench import Bench, Job
 from tests.support.world import Played, Seen, about, world
 
@@ -471,6 +472,30 @@ def test_c2_no_unsafe_call_overlaps_another_and_none_overtakes(jobs: list[tuple[
         for later in range(i + 1, len(jobs)):
             if "write" in {tool, jobs[later][0]}:
                 assert bench.began[str(later)] >= bench.ended[str(i)]
+
+
+async def test_c1_an_assessment_does_not_hold_up_the_stream(autojump_clock: MockClock) -> None:
+    """Whether a long command only reads takes time to tell: not the reader's."""
+    bench = Bench()
+
+    async def assess(args: Job, cwd: str) -> bool:
+        await trio.sleep(5)
+        if args.name == "broken":
+            raise OSError("no idea")
+        return args.name != "alone"
+
+    tools = [assessed_by(tool, assess) for tool in bench.tools()]
+    first = [
+        *calls("read", ("one", 10), ("two", 10), ("alone", 10), ("broken", 10)),
+        *text("still streaming"),
+        *done("calls"),
+    ]
+    async with world(first, DONE, tools=tools) as w:
+        played = await w.play()
+    assert [(e.text, e.time) for e in played.all(TextDelta)][:1] == [("still streaming", about(0))]
+    began = [bench.began[key] for key in ("one", "two", "alone", "broken")]
+    assert began == [about(5), about(5), about(15), about(25)]
+    assert played.statuses == ["completed"] * 4
 
 
 # -- C3: siblings ------------------------------------------------------------------------------------------

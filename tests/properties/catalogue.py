@@ -31,10 +31,12 @@ from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.rate_limiter import LONG_PREFIX
 from engine.session.answers import Always, Recovery, Reject
-from engine.testing.fake_tools import MANNERS
+from engine.testing.fake_tools import MANNERS, Work
 from engine.testing.fakes import ScriptedKeeper, ScriptedSnapshots
 from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
+from engine.tools.context import ToolContext
+from engine.tools.tool import assessed_by, tool
 
 
 def _manner(manner: str) -> Scenario:
@@ -121,6 +123,27 @@ def _busy_keeper() -> ScriptedKeeper:
     return ScriptedKeeper(seconds=0.5, prunes=[_keep_all], compacts=[_keep_last], forced=[_keep_last])
 
 
+def _assessed() -> Scenario:
+    """Calls of a tool that takes time to tell whether they are safe; more comes from the model meanwhile."""
+
+    async def assess(args: Work, cwd: str) -> bool:
+        await trio.sleep(0.2)
+        return args.key != "alone"
+
+    async def read(args: Work, ctx: ToolContext) -> str:
+        await trio.sleep(args.seconds)
+        return args.key
+
+    calls = [
+        e
+        for key in ("a", "b", "alone", "c")
+        for e in [*call("read", {"key": key, "seconds": 0.1}, id=key), Pause(0.1), *text(key, id=f"t{key}")]
+    ]
+    return Scenario(
+        tools=(assessed_by(tool(name="read", read_only=True)(read), assess),), script=[[*calls, *done("calls")]]
+    )
+
+
 _WORK = call("work", {"key": "a", "seconds": 0.3}, id="1")
 _LOOK = call("look", {"key": "b", "seconds": 0.3}, id="2")
 _LOOK_MORE = call("look", {"key": "c", "seconds": 0.2}, id="3")
@@ -171,6 +194,7 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
             ]
         ]
     ),
+    "calls that are assessed": _assessed,
     "slow stream": lambda: Scenario(
         script=[[*text("a"), Pause(1), *_LOOK, Pause(1), *_WORK, Pause(1), *done("calls")]]
     ),

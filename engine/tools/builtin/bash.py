@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
+from weakref import WeakKeyDictionary
 
 import attrs
 import trio
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
+from engine.core.threads import to_thread
 from engine.process.process import Finished, run_tree
 from engine.process.redact import Mask, secrets_in
 from engine.tools.background_jobs import MAX_RUNNING
@@ -25,11 +27,12 @@ from engine.tools.output.live_output import LiveOutput
 from engine.tools.output.spill_writer import Captured, SpillWriter
 from engine.tools.output.truncate import LIMITS, Limits
 from engine.tools.shell_environment import argv, ending_of, environment, marker, survivors_of
-from engine.tools.tool import Tool, tool
+from engine.tools.tool import Tool, assessed_by, tool
 from engine.tools.tool_text import counted, description, metadata
 
 if TYPE_CHECKING:
     from engine.permission.programs.registry import ProgramRegistry
+    from engine.tools.builtin.bash_permissions import CommandScan
 
 DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
@@ -149,19 +152,43 @@ def _not_started(error: OSError | ValueError) -> ToolError:
     return ToolError(f"The command could not be started: {error}.")
 
 
-def is_safe(args: Bash, programs: ProgramRegistry | None = None) -> bool:
-    """Tell whether it may run beside other calls that only read, as far as *programs* are known."""
-    # Imported here: a parser costs time, and a session may never run a command.
-    from engine.tools.builtin.bash_permissions import only_reads
+@attrs.define(eq=False)
+class CommandScans:
+    """Scans each call's command once, in a thread: for whether it may run with other calls, and for the rights it needs.
 
-    return not args.background and only_reads(args.command, programs)
+    A scan is kept as long as the arguments of its call.
+    """
+
+    programs: ProgramRegistry | None = None
+    _scans: WeakKeyDictionary[Bash, CommandScan] = attrs.field(
+        factory=WeakKeyDictionary["Bash", "CommandScan"], init=False
+    )
+
+    async def assess(self, args: Bash, cwd: str) -> bool:
+        """Tell whether it may run with other calls that only read. A checkpoint; if cancelled, nothing is left."""
+        reads_only, scan = await to_thread(_assess, args.command, cwd, self.programs)
+        self._scans[args] = scan
+        return reads_only and not args.background
+
+    async def need(self, args: Bash, ctx: ToolContext) -> Need:
+        """Return the rights that it needs. A checkpoint; if cancelled, nothing is left."""
+        return await ctx.to_thread(_need_of, args.command, ctx.cwd, self.programs, self._scans.get(args))
 
 
-async def need_of(args: Bash, ctx: ToolContext, programs: ProgramRegistry | None = None) -> Need:
-    """Return the rights that it needs, as far as *programs* are known. A checkpoint; if cancelled, nothing is left."""
-    from engine.tools.builtin import bash_permissions as bash_need
+# Both import in the thread: a parser costs time, and a session may never run a command.
 
-    return await ctx.to_thread(bash_need.need_of, args.command, ctx.cwd, None, programs)
+
+def _assess(command: str, cwd: str, programs: ProgramRegistry | None) -> tuple[bool, CommandScan]:
+    from engine.tools.builtin.bash_permissions import reads_only_anywhere, scan_command
+
+    scan = scan_command(command, cwd, programs=programs)
+    return reads_only_anywhere(scan, programs), scan
+
+
+def _need_of(command: str, cwd: str, programs: ProgramRegistry | None, earlier: CommandScan | None) -> Need:
+    from engine.tools.builtin.bash_permissions import need_of
+
+    return need_of(command, cwd, programs=programs, earlier=earlier)
 
 
 def told() -> str:
@@ -178,14 +205,9 @@ def told() -> str:
 
 def bash_tool(programs: ProgramRegistry | None = None) -> Tool:
     """Make the tool; *programs* is what is known of them, by default what everybody's do."""
-
-    def safe(args: Bash) -> bool:
-        return is_safe(args, programs)
-
-    async def need(args: Bash, ctx: ToolContext) -> Need:
-        return await need_of(args, ctx, programs)
-
-    return tool(name="bash", description=told(), safe=safe, chain=True, need=need, permission="bash")(bash)
+    scans = CommandScans(programs)
+    made = tool(name="bash", description=told(), safe=False, chain=True, need=scans.need, permission="bash")(bash)
+    return assessed_by(made, scans.assess)
 
 
 BASH = bash_tool()

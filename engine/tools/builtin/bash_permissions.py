@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeGuard
 
+import attrs
+
 from engine.core.events import Offer, Right
 from engine.core.permission_types import UNKNOWN, RequiredRight
 from engine.permission.effects.program_effects import WordPrefix
@@ -30,7 +32,65 @@ def only_reads(command: str, programs: ProgramRegistry | None = None) -> bool:
     return reads_only(scan(command, cwd="/", home="/", registry=programs or DEFAULT_REGISTRY))
 
 
-def need_of(command: str, cwd: str, home: str | None = None, programs: ProgramRegistry | None = None) -> Need:
+@attrs.frozen(kw_only=True)
+class CommandScan:
+    """The scan of a command line, and what it depends on.
+
+    Attributes:
+        command: the command line.
+        cwd: the folder that it runs in.
+        home: the user's home folder.
+        result: what it may run and touch.
+        folders: the folders that a `cd` in it leads to, each with whether the process could enter it.
+    """
+
+    command: str
+    cwd: str
+    home: str
+    result: Scan
+    folders: dict[str, bool]
+
+    def holds_for(self, command: str, cwd: str, home: str) -> bool:
+        """Tell whether a new scan would have the same result. It asks the file system, so it blocks."""
+        is_same = (self.command, self.cwd, self.home) == (command, cwd, home)
+        return is_same and all(can_enter(folder) == entered for folder, entered in self.folders.items())
+
+
+def scan_command(
+    command: str, cwd: str, home: str | None = None, programs: ProgramRegistry | None = None
+) -> CommandScan:
+    """Scan a command line. It asks the file system, so it blocks; a long command takes a tenth of a second and more."""
+    home = home or str(Path("~").expanduser())
+    folders: dict[str, bool] = {}
+
+    def is_folder(folder: str) -> bool:
+        if folder not in folders:
+            folders[folder] = can_enter(folder)
+        return folders[folder]
+
+    result = scan(command, cwd=cwd, home=home, registry=programs or DEFAULT_REGISTRY, is_folder=is_folder)
+    return CommandScan(command=command, cwd=cwd, home=home, result=result, folders=folders)
+
+
+def reads_only_anywhere(scanned: CommandScan, programs: ProgramRegistry | None = None) -> bool:
+    """Tell whether a command line is known to change nothing, whatever folders there are when it runs.
+
+    An earlier call of the same answer may still make or remove folders. So where a `cd` was seen to succeed, the
+    command is scanned again as if each `cd` might fail: `cd build || rm -r .` only reads as long as `build` is there.
+    """
+    if not reads_only(scanned.result):
+        return False
+    return not any(scanned.folders.values()) or only_reads(scanned.command, programs)
+
+
+def need_of(
+    command: str,
+    cwd: str,
+    home: str | None = None,
+    programs: ProgramRegistry | None = None,
+    *,
+    earlier: CommandScan | None = None,
+) -> Need:
     """Return what a command line needs. It asks the file system, so it blocks.
 
     Args:
@@ -38,10 +98,13 @@ def need_of(command: str, cwd: str, home: str | None = None, programs: ProgramRe
         cwd: the folder that it runs in.
         home: the user's home folder; None: this user's.
         programs: what is known of programs; None: what everybody's do.
+        earlier: a scan of it with the same *programs*, used if it still holds.
     """
     knowledge = programs or DEFAULT_REGISTRY
     home = home or str(Path("~").expanduser())
-    scanned = scan(command, cwd=cwd, home=home, registry=knowledge, is_folder=can_enter)
+    if earlier is None or not earlier.holds_for(command, cwd, home):
+        earlier = scan_command(command, cwd, home, programs)
+    scanned = earlier.result
     analysis = analyse_paths(scanned, cwd=cwd, project=find_project_root(cwd, home=home))
     lines = tuple(dict.fromkeys(command_line(one.argv) for one in scanned.commands))
     return Need(

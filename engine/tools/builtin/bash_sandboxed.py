@@ -16,11 +16,11 @@ from engine.config.sandbox_config import Sandbox
 from engine.core.permission_types import RequiredRight
 from engine.core.schema import doc
 from engine.sandbox.sandbox import KEEPERS, SandboxLauncher
-from engine.tools.builtin.bash import Bash, is_safe, need_of, run_command, told
+from engine.tools.builtin.bash import Bash, CommandScans, run_command, told
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.shell_environment import argv
-from engine.tools.tool import Tool, tool
+from engine.tools.tool import Tool, assessed_by, tool
 from engine.tools.tool_text import description
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ class BoxedBash(Bash):
 def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -> Tool:
     """Make the tool; *programs* is what is known of them, by default what everybody's do."""
     jail = SandboxLauncher(sandbox)
+    scans = CommandScans(programs)
 
     async def need(args: BoxedBash, ctx: ToolContext) -> Need:
-        needed = await need_of(args, ctx, programs)
+        needed = await scans.need(args, ctx)
         facts = {"sandboxed": not args.outside_sandbox, "network": sandbox.network or args.outside_sandbox}
         needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
         if not args.outside_sandbox:
@@ -58,9 +59,6 @@ def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -
         return attrs.evolve(
             needed, permission=OUTSIDE, patterns=(args.command,), rights=(way_out, *needed.rights), offers=()
         )
-
-    def safe(args: BoxedBash) -> bool:
-        return is_safe(args, programs)
 
     async def bash(args: BoxedBash, ctx: ToolContext) -> ToolOutput:
         """Run a command line, in the sandbox or outside. Always a checkpoint; see `bash.bash`."""
@@ -73,7 +71,8 @@ def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -
 
     network = "there is a network" if sandbox.network else "there is no network (not even the user's own servers)"
     text = f"{told()}\n{description('bash_boxed', network=network)}"
-    return tool(name="bash", description=text, safe=safe, chain=True, need=need, permission="bash")(bash)
+    made = tool(name="bash", description=text, safe=False, chain=True, need=need, permission="bash")(bash)
+    return assessed_by(made, scans.assess)
 
 
 def _note(output: ToolOutput, sandbox: Sandbox) -> str:

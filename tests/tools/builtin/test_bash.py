@@ -16,10 +16,12 @@ import trio
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
+from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
+from engine.permission.programs.tables.program_spec import Program
 from engine.process.orphans import find_marked
 from engine.process.process import Finished
 from engine.process.procfs import Stray
-from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, report
+from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, bash_tool, report
 from engine.tools.call_values import GRACE, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.output.spill import SpillStore
@@ -336,8 +338,54 @@ async def test_a_folder_that_may_not_be_entered(ctx: ToolContext, tmp_path: Path
         (Bash("ls", background=True), False),
     ],
 )
-def test_what_may_run_beside_others(arguments: Bash, is_safe: bool) -> None:
-    assert BASH.safe(arguments) is is_safe
+async def test_what_may_run_beside_others(arguments: Bash, is_safe: bool, tmp_path: Path) -> None:
+    assert BASH.assess is not None
+    assert await BASH.assess(arguments, str(tmp_path)) is is_safe
+
+
+async def test_a_folder_that_may_go_away_makes_no_command_safe(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    assert BASH.assess is not None
+    assert await BASH.assess(Bash("cd sub && ls"), str(tmp_path))
+    assert not await BASH.assess(Bash("cd sub || rm -r ."), str(tmp_path))
+
+
+class CountedPrograms(dict[str, Program]):
+    """The programs that everybody has, counting how often `ls` is looked up."""
+
+    count = 0
+
+    def __getitem__(self, name: str) -> Program:
+        self.count += name == "ls"
+        return super().__getitem__(name)
+
+
+async def test_one_scan_serves_safety_and_permission(ctx: ToolContext, tmp_path: Path) -> None:
+    programs = CountedPrograms(DEFAULT_REGISTRY.programs)
+    made = bash_tool(ProgramRegistry(programs, DEFAULT_REGISTRY.arity))
+    assert made.assess is not None
+
+    async def lookups(args: Bash, *, cwd: Path = tmp_path, assess: bool = True) -> int:
+        before = programs.count
+        if assess:
+            assert made.assess is not None
+            assert await made.assess(args, str(cwd))
+        need = await made.need(args, ctx)  # type: ignore[misc]  # it is async
+        assert need.patterns[-1] == "ls"
+        return programs.count - before
+
+    by_need = await lookups(Bash("ls"), assess=False)
+    by_both = await lookups(Bash("ls"))
+    elsewhere = await lookups(Bash("ls"), cwd=Path("/"))
+    assert by_both == by_need < elsewhere  # another working directory: scanned again
+
+    (tmp_path / "sub").mkdir()
+    args = Bash("cd sub; ls")
+    await made.assess(args, str(tmp_path))
+    (tmp_path / "sub").rmdir()
+    gone = await made.need(args, ctx)  # type: ignore[misc]  # it is async
+    fresh = await made.need(Bash("cd sub; ls"), ctx)  # type: ignore[misc]  # it is async
+    assert gone == fresh  # the folder went away: scanned again
 
 
 async def test_a_name_is_for_jobs(ctx: ToolContext) -> None:
