@@ -147,10 +147,10 @@ def _hunks(old: Sequence[str], new: Sequence[str], first: int) -> Iterator[str]:
         yield from _body(old, new, group, start, end)
 
 
-def _groups(found: Sequence[Difference]) -> Iterator[list[Difference]]:
+def _groups(changes: Sequence[Difference]) -> Iterator[list[Difference]]:
     """Yield differences that share a hunk, because they are near each other."""
     group: list[Difference] = []
-    for difference in found:
+    for difference in changes:
         if group and difference.start - group[-1].end > 2 * _CONTEXT:
             yield group
             group = []

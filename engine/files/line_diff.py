@@ -35,13 +35,13 @@ def differences(old: Sequence[str], new: Sequence[str]) -> list[Difference]:
         return []
     if head in {end, new_end} or (end - head) * (new_end - head) > _MOST_CELLS:
         return [Difference(head, end, head, new_end)]
-    found: list[Difference] = []
+    result: list[Difference] = []
     at, new_at = head, head
     for first, second, length in [*_matches(old[head:end], new[head:new_end]), (end - head, new_end - head, 0)]:
         if (first + head, second + head) != (at, new_at):
-            found.append(Difference(at, first + head, new_at, second + head))
+            result.append(Difference(at, first + head, new_at, second + head))
         at, new_at = first + head + length, second + head + length
-    return found
+    return result
 
 
 def common(old: Sequence[str], new: Sequence[str]) -> int:

@@ -72,17 +72,17 @@ def pattern_of_real(cwd: str, path: str | Path) -> str:
     return visible_name(str(real))
 
 
-def real_file(cwd: str, path: str, judged: Collection[str] | None) -> Path:
+def real_file(cwd: str, path: str, approved: Collection[str] | None) -> Path:
     """Return the real path of *path* as seen from *cwd*. It blocks.
 
-    Raises `ToolError` for what is no path, and for one that leads elsewhere than when the right to it was *judged*.
+    Raises `ToolError` for what is no path, and for one that leads elsewhere than when the right to it was *approved*.
     """
-    found = resolve(cwd, path)
-    real = followed(found)
+    target = resolve(cwd, path)
+    real = followed(target)
     if os.path.islink(real):  # noqa: PTH114 - Path's own raises
-        with renamed_errors(path, found):
-            found.stat()  # says that it is a loop, if it is one
-    if judged is not None and real not in judged:
+        with renamed_errors(path, target):
+            target.stat()  # says that it is a loop, if it is one
+    if approved is not None and real not in approved:
         raise ToolError(
             f"{path} leads to another file than when the right to it was given: a link on its way was changed. "
             "Nothing was done."

@@ -47,8 +47,8 @@ def find_dead_owners() -> frozenset[str]:
     if not home:
         return frozenset()
     ours = {_owner_of(mark) for mark in os.environ.get(ENVIRONMENT_MARKER, "").split(SEPARATOR)}
-    found = {_owner_of(mark) for entry in others_alive() for mark in markers_in(environment_of(entry.pid))}
-    return frozenset(name for name in found - ours if _is_dead(name, home))
+    owners = {_owner_of(mark) for entry in others_alive() for mark in markers_in(environment_of(entry.pid))}
+    return frozenset(name for name in owners - ours if _is_dead(name, home))
 
 
 def look_once() -> frozenset[str]:
@@ -71,7 +71,9 @@ async def end_leftovers(owners: frozenset[str]) -> None:
     _log.info("ending the processes of an engine that crashed")
     left = await reap(lambda mark: _owner_of(mark) in owners, grace=0.5)
     if left:
-        _log.warning("an engine that crashed has left processes that can't be ended: %s", [stray.pid for stray in left])
+        _log.warning(
+            "an engine that crashed has left processes that can't be ended: %s", [process.pid for process in left]
+        )
 
 
 def _home() -> str:

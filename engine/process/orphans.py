@@ -56,8 +56,8 @@ def find_marked(matches: Callable[[str], bool]) -> list[Stray]:
     Never this process, nor one it descends from. Blocks for some milliseconds.
     """
     entries = others_alive()
-    found = [entry for entry in entries if has_marker(entry, matches)]
-    return [entry.stray for entry in with_descendants(found, entries)]
+    marked = [entry for entry in entries if has_marker(entry, matches)]
+    return [entry.stray for entry in with_descendants(marked, entries)]
 
 
 async def end_strays(find: Callable[[], Iterable[Stray]], *, grace: float = 0.25) -> tuple[Stray, ...]:
@@ -176,21 +176,21 @@ class Hunt:
         self._last_seen = []
         self._is_sure = True
         try:
-            for stray in self.find():
-                self._last_seen.append(stray)
+            for process in self.find():
+                self._last_seen.append(process)
                 if number is not None:
-                    self._signal(stray, number)
+                    self._signal(process, number)
         except OSError as error:
             # Unsure, or out of file descriptors: then nobody can say who is left.
             _log.debug("can't tell all processes: %r", error)
             self._is_sure = False
         self._looks_in_vain = 0 if self._last_seen or not self._is_sure else self._looks_in_vain + 1
 
-    def _signal(self, stray: Stray, number: signal.Signals) -> None:
+    def _signal(self, process: Stray, number: signal.Signals) -> None:
         # Many a program takes a second SIGTERM for impatience; the group had one already, as a group.
-        has_had_it = number == signal.SIGTERM and (stray.group == self.group or stray in self.signalled)
-        if has_had_it or _send(stray, number):
-            self.signalled.add(stray)
+        has_had_it = number == signal.SIGTERM and (process.group == self.group or process in self.signalled)
+        if has_had_it or _send(process, number):
+            self.signalled.add(process)
 
     def _signal_group(self, number: signal.Signals) -> None:
         if self.group is not None:
@@ -199,17 +199,17 @@ class Hunt:
                 os.killpg(self.group, number)
 
 
-def _send(stray: Stray, number: signal.Signals) -> bool:
+def _send(process: Stray, number: signal.Signals) -> bool:
     """Signal that very process; return whether it was there, and ours to signal."""
-    pidfd = open_pidfd(stray.pid)
+    pidfd = open_pidfd(process.pid)
     try:
         # In this order: what is compared now is what the pidfd holds.
-        if not is_alive(stray):
+        if not is_alive(process):
             return False
         if pidfd is not None:
             signal.pidfd_send_signal(pidfd, number)
         else:
-            os.kill(stray.pid, number)
+            os.kill(process.pid, number)
     except (ProcessLookupError, PermissionError):
         return False
     finally:

@@ -269,7 +269,7 @@ class _Tree:
             # Whenever it goes, no zombie shall stay. It is no task of the caller's, who is not to wait for it.
             trio.lowlevel.spawn_system_task(leader.process.wait)
         if not self._finished.ended:
-            pids = [stray.pid for stray in self._finished.survivors]
+            pids = [process.pid for process in self._finished.survivors]
             _log.warning("call %s: not all of its processes could be ended; left: %s", self.marker, pids)
         if self.on_finish is not None:
             self.on_finish(self._finished)

@@ -107,12 +107,12 @@ class Leftovers:
     def __call__(self) -> list[Stray]:
         """Return them. Whoever was found once stays known, whatever becomes of its parents and its environment."""
         others = others_alive()
-        found = [entry for entry in others if entry.stray in self._known or has_marker(entry, self._matches)]
+        matching = [entry for entry in others if entry.stray in self._known or has_marker(entry, self._matches)]
         # Each call begins a session, so there is nobody in it who is not of the call. (0 is one that began outside of our
         # PID namespace.) Another user's process may say of itself what it likes, in a session that somebody else began.
-        sessions = {entry.session for entry in found if is_own(entry.pid)} - {0}
-        found += [entry for entry in others if entry.session in sessions and entry not in found]
-        left = [entry.stray for entry in with_descendants(found, others)]
+        sessions = {entry.session for entry in matching if is_own(entry.pid)} - {0}
+        matching += [entry for entry in others if entry.session in sessions and entry not in matching]
+        left = [entry.stray for entry in with_descendants(matching, others)]
         self._known |= frozenset(left)
         return left
 
@@ -125,10 +125,10 @@ def _descendants_of(family: Collection[int], others: list[Entry]) -> Iterator[En
         others = [entry for entry in others if entry.pid not in family]
 
 
-def with_descendants(found: list[Entry], among: list[Entry]) -> list[Entry]:
-    """Return those who were *found*, and those *among* all who descend from them."""
-    family = {entry.pid for entry in found}
-    return [*found, *_descendants_of(family, [entry for entry in among if entry.pid not in family])]
+def with_descendants(roots: list[Entry], among: list[Entry]) -> list[Entry]:
+    """Return those who were *roots*, and those *among* all who descend from them."""
+    family = {entry.pid for entry in roots}
+    return [*roots, *_descendants_of(family, [entry for entry in among if entry.pid not in family])]
 
 
 def has_marker(entry: Entry, matches: Callable[[str], bool]) -> bool:
@@ -138,8 +138,8 @@ def has_marker(entry: Entry, matches: Callable[[str], bool]) -> bool:
 
 def others_alive() -> list[Entry]:
     """Return the living, but for this process and those it descends from."""
-    found = {entry.pid: entry for entry in entries() if entry.is_alive}
+    alive = {entry.pid: entry for entry in entries() if entry.is_alive}
     pid = os.getpid()
-    while pid in found:
-        pid = found.pop(pid).parent
-    return list(found.values())
+    while pid in alive:
+        pid = alive.pop(pid).parent
+    return list(alive.values())

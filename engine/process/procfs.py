@@ -64,13 +64,13 @@ class Entry:
         return Stray(self.pid, self.start_time, self.group)
 
 
-def is_alive(stray: Stray) -> bool:
+def is_alive(process: Stray) -> bool:
     """Tell whether that very process still runs; a zombie doesn't. True if it can't be told."""
     try:
-        entry = _entry_of(stray.pid)
+        entry = _entry_of(process.pid)
     except OSError:
         return True
-    return entry is not None and entry.is_alive and entry.start_time == stray.start_time
+    return entry is not None and entry.is_alive and entry.start_time == process.start_time
 
 
 def identify(pid: int) -> Stray:

@@ -34,13 +34,13 @@ _ADDRESS: Final = re.compile(r"https?://[^@]*\Z")
 
 def secrets_in(environment: Mapping[str, str]) -> dict[bytes, bytes]:
     """Return what is to be hidden, and what is shown instead; a value that holds another before that. It looks for paths."""
-    found = {
+    secrets = {
         secret.encode("utf-8", "surrogateescape"): f"[the value of {name}]".encode()
         for name, value in environment.items()
         if (kind := _NAME.search(name))
         for secret in _secrets_of(value, is_password=kind["password"] is not None)
     }
-    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+    return dict(sorted(secrets.items(), key=lambda item: -len(item[0])))
 
 
 def _secrets_of(value: str, *, is_password: bool) -> Iterator[str]:
@@ -51,8 +51,8 @@ def _secrets_of(value: str, *, is_password: bool) -> Iterator[str]:
         return
     secret = value.strip()
     is_long = len(secret) >= _SHORTEST
-    is_chosen = is_password and len(secret) >= _SHORTEST_PASSWORD and _MIXED.match(secret) is not None
-    if (is_long or is_chosen) and not _is_place(secret):
+    is_strong = is_password and len(secret) >= _SHORTEST_PASSWORD and _MIXED.match(secret) is not None
+    if (is_long or is_strong) and not _is_place(secret):
         yield secret
 
 
@@ -102,17 +102,17 @@ class Mask:
         """Return the first part of *whole* with its secrets hidden, and the rest, which may hold only the beginning of one."""
         if self._any is None:
             self._any = re.compile(b"|".join(map(re.escape, sorted(self._secrets, key=len, reverse=True))))
-        told: list[bytes] = []
+        pieces: list[bytes] = []
         end = len(whole) if until_end else len(whole) - self._beginning(whole)
         at = 0
-        for found in self._any.finditer(whole):
-            if found.start() >= end:
+        for match in self._any.finditer(whole):
+            if match.start() >= end:
                 break  # it may be a part of a longer one that has come in part
-            told += [whole[at : found.start()], self._secrets[found[0]]]
-            at = found.end()
+            pieces += [whole[at : match.start()], self._secrets[match[0]]]
+            at = match.end()
             if at > end:
                 end = len(whole) - self._beginning(whole[at:])
-        return b"".join(told), whole[at:]
+        return b"".join(pieces), whole[at:]
 
     def _beginning(self, text: bytes) -> int:
         """Return how many bytes at the end of *text* may be the beginning of a secret."""

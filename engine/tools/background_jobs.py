@@ -235,9 +235,9 @@ class Job:
             task_status.started()
 
     def _note_over(self) -> None:
-        told, self._on_over = self._on_over, None
-        if told is not None:
-            told()
+        on_over, self._on_over = self._on_over, None
+        if on_over is not None:
+            on_over()
 
     def _take(self, chunk: bytes) -> None:
         self.output.feed(chunk)
@@ -267,8 +267,8 @@ class Jobs:
     def get(self, name: str) -> Job:
         """Return the job of that name. Raises `ToolError`, which names the others."""
         if name not in self._jobs:
-            known = ", ".join(f"{job.name} ({job.state})" for job in self._jobs.values()) or "none"
-            raise ToolError(f"There is no background job {name!r}. Jobs of this session: {known}.")
+            names = ", ".join(f"{job.name} ({job.state})" for job in self._jobs.values()) or "none"
+            raise ToolError(f"There is no background job {name!r}. Jobs of this session: {names}.")
         return self._jobs[name]
 
     async def start(
@@ -285,10 +285,10 @@ class Jobs:
 
         Raises `ToolError` if there can't be one, `OSError` or `ValueError` if the command can't be started.
         """
-        chosen = name or self._free_name()
-        self._check_room(chosen)
+        job_name = name or self._free_name()
+        self._check_room(job_name)
         job = Job(
-            name=chosen,
+            name=job_name,
             command=command,
             argv=argv,
             cwd=cwd,
@@ -296,18 +296,18 @@ class Jobs:
             writer=SpillWriter(spills),
             tell=self._tell,
         )
-        former = self._jobs.pop(chosen, None)
-        self._jobs[chosen] = job
+        former = self._jobs.pop(job_name, None)
+        self._jobs[job_name] = job
         is_started = False
         try:
-            await self._start_task(job.run, name=f"background job {chosen}")
+            await self._start_task(job.run, name=f"background job {job_name}")
             is_started = True
         finally:
             # Cancelled, or refused; somebody else may have taken the name since it ended.
-            if not is_started and self._jobs.get(chosen) is job:
-                del self._jobs[chosen]
+            if not is_started and self._jobs.get(job_name) is job:
+                del self._jobs[job_name]
                 if former is not None:
-                    self._jobs[chosen] = former
+                    self._jobs[job_name] = former
         self._note(job)
         self._forget_the_oldest()
         return job

@@ -275,8 +275,8 @@ class ToolContext:
             SubAgentRefused: it would be too deep, or *resume* names no idle child of this session.
             ConfigError: its model or its tools make no sense.
         """
-        chosen = AgentConfig() if agent is None else agent
-        asked = AgentConfig(
+        base = AgentConfig() if agent is None else agent
+        overrides = AgentConfig(
             model=model,
             system=system,
             steps=steps,
@@ -284,7 +284,7 @@ class ToolContext:
             cost=cost,
             tools=None if tools is None else names_of(tools),
         )
-        return await self._host.run_agent(Errand(prompt=prompt, agent=asked.over(chosen), name=name, resume=resume))
+        return await self._host.run_agent(Errand(prompt=prompt, agent=overrides.over(base), name=name, resume=resume))
 
     async def start_agent(
         self, prompt: str, *, agent: AgentConfig | None = None, name: str = "", resume: str | None = None
@@ -294,14 +294,14 @@ class ToolContext:
         It goes on when this call and its turn are over, until it is done, is stopped, or the session or the engine is
         closed; the model hears of its end. If cancelled before, there is none. Raises as `run_agent` does.
         """
-        chosen = AgentConfig() if agent is None else agent
-        return await self._host.start_agent(Errand(prompt=prompt, agent=chosen, name=name, resume=resume))
+        config = AgentConfig() if agent is None else agent
+        return await self._host.start_agent(Errand(prompt=prompt, agent=config, name=name, resume=resume))
 
 
 def names_of(tools: Collection[str]) -> tuple[str, ...]:
     """Return the names of tools. Raises `ConfigError` for what is no collection of names."""
-    given = cast("object", tools)
-    several = tuple(cast("Collection[object]", given)) if isinstance(given, Collection) else (None,)
-    if isinstance(given, str) or not all(isinstance(name, str) for name in several):
-        raise ConfigError(f"the tools of a sub-agent are a collection of names, not {given!r}")
+    value = cast("object", tools)
+    several = tuple(cast("Collection[object]", value)) if isinstance(value, Collection) else (None,)
+    if isinstance(value, str) or not all(isinstance(name, str) for name in several):
+        raise ConfigError(f"the tools of a sub-agent are a collection of names, not {value!r}")
     return cast("tuple[str, ...]", several)

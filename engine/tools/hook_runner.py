@@ -80,8 +80,8 @@ class Desk:
 
 def name_of(hook: object) -> str:
     """Return the name of a hook: what it says itself, or else what the function is called."""
-    told = cast("object", getattr(hook, "name", None)) or cast("object", getattr(hook, "__qualname__", None))
-    return told.rpartition("<locals>.")[2] if isinstance(told, str) else type(hook).__name__
+    name = cast("object", getattr(hook, "name", None)) or cast("object", getattr(hook, "__qualname__", None))
+    return name.rpartition("<locals>.")[2] if isinstance(name, str) else type(hook).__name__
 
 
 def _timeout_of(hook: object, default: float) -> float:
@@ -96,10 +96,10 @@ def _wrong(decided: object, default: Remark) -> str | None:
         return f"{type(decided).__name__}, not {kind.__name__}"
     for name, hint in _hints(cast("object", kind)).items():
         value = cast("object", getattr(decided, name))
-        known = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
-        if known and value not in known:
-            return f"a {kind.__name__} whose {name} must be one of {', '.join(known)}, not {value!r}"
-        if not known and not isinstance(value, hint):
+        choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+        if choices and value not in choices:
+            return f"a {kind.__name__} whose {name} must be one of {', '.join(choices)}, not {value!r}"
+        if not choices and not isinstance(value, hint):
             return f"a {kind.__name__} whose {name} must not be {value!r}"
     return None
 

@@ -540,7 +540,7 @@ def _wrong_field(output: ToolOutput) -> str | None:
         (_is_a(bool, output.is_cut), "is_cut must be a bool"),
         (output.changed is None or _are(output.changed, str), "changed must be a tuple of str, or None"),
     )
-    return next((told for is_right, told in fields if not is_right), None)
+    return next((problem for is_right, problem in fields if not is_right), None)
 
 
 def _is_a(kind: type, value: object) -> bool:

@@ -124,9 +124,9 @@ class Registry:
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name, by its own or another one; or of that name in lower case."""
-        for said in (name, name.lower()):
-            if (found := self._tools.get(said) or self._aliases.get(said)) is not None:
-                return found
+        for spelling in (name, name.lower()):
+            if (tool := self._tools.get(spelling) or self._aliases.get(spelling)) is not None:
+                return tool
         return None
 
     def prepare(self, name: str, arguments: str) -> Prepared | Settlement:

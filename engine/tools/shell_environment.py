@@ -77,7 +77,7 @@ def ending_of(finished: Finished, timeout: float = 0.0) -> str:
 
 def survivors_of(finished: Finished) -> str:
     """Say who could not be ended; of very many, the first."""
-    shown = [str(stray.pid) for stray in finished.survivors[:_MOST_NAMED]]
+    shown = [str(process.pid) for process in finished.survivors[:_MOST_NAMED]]
     left_out = len(finished.survivors) - len(shown)
     pids = ", ".join(shown) + (f" and {left_out:,} more" if left_out else "") or "unknown"
     return f"[some of its processes could not be ended and may still run; pids: {pids}]"

@@ -201,26 +201,26 @@ def _make(
     function: object = body
     if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
         raise ConfigError(f"a tool is an async function (arguments, context), not {body!r}")
-    chosen = _name(getattr(body, "__name__", "") if name is None else name)
-    arguments = _arguments_class(body, chosen)
+    tool_name = _name(getattr(body, "__name__", "") if name is None else name)
+    arguments = _arguments_class(body, tool_name)
     own_doc = arguments.__doc__ if arguments.__doc__ and not arguments.__doc__.startswith("Method generated") else None
-    text = _description(description or own_doc or getattr(body, "__doc__", None) or "", chosen)
+    text = _description(description or own_doc or getattr(body, "__doc__", None) or "", tool_name)
     if timeout is not None and not (_is_number(timeout) and timeout > 0):
-        raise ConfigError(f"the timeout of tool {chosen} must be a number above 0, or None, not {timeout!r}")
+        raise ConfigError(f"the timeout of tool {tool_name} must be a number above 0, or None, not {timeout!r}")
     if not (_is_number(grace) and 0 <= grace < float("inf")):  # a shield has a deadline
-        raise ConfigError(f"the grace of tool {chosen} must be a finite number, not negative, but is {grace!r}")
+        raise ConfigError(f"the grace of tool {tool_name} must be a finite number, not negative, but is {grace!r}")
     if not isinstance(typing.cast("object", protected), bool):
-        raise ConfigError(f"'protected' of tool {chosen} is True or False, not {protected!r}")
+        raise ConfigError(f"'protected' of tool {tool_name} is True or False, not {protected!r}")
     if not isinstance(typing.cast("object", resumable), bool):
-        raise ConfigError(f"'resumable' of tool {chosen} is True or False, not {resumable!r}")
-    _check_function("safe", safe, chosen, or_else=bool)
-    _check_function("need", need, chosen, or_else=types.NoneType)
-    _check_function("offered", offered, chosen, or_else=types.NoneType)
+        raise ConfigError(f"'resumable' of tool {tool_name} is True or False, not {resumable!r}")
+    _check_function("safe", safe, tool_name, or_else=bool)
+    _check_function("need", need, tool_name, or_else=types.NoneType)
+    _check_function("offered", offered, tool_name, or_else=types.NoneType)
     if direction not in typing.get_args(Direction):
-        raise ConfigError(f"the direction of tool {chosen} must be 'head', 'tail' or 'both', not {direction!r}")
+        raise ConfigError(f"the direction of tool {tool_name} must be 'head', 'tail' or 'both', not {direction!r}")
     schema_of(arguments)
     return Tool(
-        name=chosen,
+        name=tool_name,
         description=text,
         arguments=arguments,
         body=typing.cast("Body", body),
@@ -229,11 +229,11 @@ def _make(
         timeout=timeout,
         grace=grace,
         chain=chain,
-        need=_need_of(need, chosen),
+        need=_need_of(need, tool_name),
         direction=direction,
         aliases=tuple(_name(alias) for alias in _several(aliases)),
         offered=offered or (lambda _: True),
-        permission=_permission(permission, chosen, has_need=need is not None),
+        permission=_permission(permission, tool_name, has_need=need is not None),
         protected=protected,
         resumable=resumable,
     )
@@ -306,11 +306,11 @@ def _arguments_class(body: Function[A], name: str) -> type[attrs.AttrsInstance]:
 
 def _enclosing(function: types.FunctionType) -> dict[str, object]:
     """Return the names of the enclosing functions that have a value by now; `inspect.getclosurevars` wants all of them."""
-    found: dict[str, object] = {}
+    variables: dict[str, object] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):
-            found[name] = cell.cell_contents
-    return found
+            variables[name] = cell.cell_contents
+    return variables
 
 
 def _annotation(body: Function[A], parameter: inspect.Parameter) -> object:

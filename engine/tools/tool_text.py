@@ -17,8 +17,8 @@ def description(tool: str, **values: float | str) -> str:
     unused = values.keys() - set(template.get_identifiers())
     if unused:
         raise ValueError(f"{tool}.txt has no placeholder for {', '.join(sorted(unused))}")
-    told = {name: value if isinstance(value, str) else f"{value:g}" for name, value in values.items()}
-    return template.substitute(told).strip()
+    texts = {name: value if isinstance(value, str) else f"{value:g}" for name, value in values.items()}
+    return template.substitute(texts).strip()
 
 
 def metadata(summary: str, **facts: str | float | bool | None) -> str:

@@ -187,9 +187,9 @@ class Guard:
         """Raise `ToolError` if *host*, which was found at *address*, may not be connected to."""
         objection = self.objection(ip_address(address.partition("%")[0]))
         if objection:
-            found = "" if host == address else f" ({address})"
+            resolved = "" if host == address else f" ({address})"
             raise ToolError(
-                f"Refused: {host}{found} is {objection}. Only what is on the public internet is fetched; don't try to "
+                f"Refused: {host}{resolved} is {objection}. Only what is on the public internet is fetched; don't try to "
                 "get around it."
             )
 

@@ -155,19 +155,19 @@ def too_large(limit: int) -> ToolError:
 
 def kind_of(data: bytes, media_type: str) -> tuple[Kind, str]:
     """Return what *data* is, and its media type: what is told of it, unless its first bytes know better."""
-    told = media_type.partition(";")[0].strip().lower()
-    if told in _HTML:
-        return "html", told
-    if told.startswith("text/") or told in _TEXTS or told.endswith(("+json", "+xml", "+yaml")):
-        return "text", told
+    declared = media_type.partition(";")[0].strip().lower()
+    if declared in _HTML:
+        return "html", declared
+    if declared.startswith("text/") or declared in _TEXTS or declared.endswith(("+json", "+xml", "+yaml")):
+        return "text", declared
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image", "image/webp"
-    for sign, found in _SIGNS:
+    for sign, media in _SIGNS:
         if data.startswith(sign):
-            return ("pdf" if found == "application/pdf" else "image"), found
-    if told in _UNKNOWN and _looks_like_text(data):
+            return ("pdf" if media == "application/pdf" else "image"), media
+    if declared in _UNKNOWN and _looks_like_text(data):
         return ("html", "text/html") if _MARKUP.match(data) else ("text", "text/plain")
-    return "other", told or "unknown type"
+    return "other", declared or "unknown type"
 
 
 def _looks_like_text(data: bytes) -> bool:
@@ -192,9 +192,9 @@ def decoded(data: bytes, content_type: str) -> str:
     if inside is not None:
         labels.append((inside[1] or inside[2]).decode("ascii"))
     for label in labels:
-        known = _known_encoding(label)
-        if known:
-            return data.decode(known, "replace")
+        codec = _known_encoding(label)
+        if codec:
+            return data.decode(codec, "replace")
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -139,8 +139,8 @@ def _proxy_for(target: Target) -> str:
     if proxy_bypass(target.authority):
         return ""
     proxies = getproxies()
-    found = proxies.get(target.scheme) or proxies.get("all") or ""
-    return found if "://" in found or not found else f"http://{found}"
+    proxy = proxies.get(target.scheme) or proxies.get("all") or ""
+    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
 
 
 async def _judged(target: Target, guard: Guard, *, is_proxied: bool) -> tuple[str, ...]:
@@ -150,12 +150,12 @@ async def _judged(target: Target, guard: Guard, *, is_proxied: bool) -> tuple[st
         await trio.lowlevel.checkpoint()
         return (target.host,)
     try:
-        found = await trio.socket.getaddrinfo(target.host, target.port, type=trio.socket.SOCK_STREAM)
+        resolved = await trio.socket.getaddrinfo(target.host, target.port, type=trio.socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         if is_proxied:  # what it means, the proxy knows
             return ()
         raise ToolError(f"The host {target.host} can't be found: {_words(error)}.") from error
-    addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in resolved))
     for address in addresses:
         guard.check(target.host, address)
     return addresses
@@ -304,11 +304,11 @@ async def _leave(chunks: AsyncIterator[bytes]) -> None:
 
 def _words(error: BaseException) -> str:
     """Return the first words of an error and of those it came of; under trio httpx's own has none."""
-    found: BaseException | None = error
-    while found is not None:
-        if words := str(found):
+    cause: BaseException | None = error
+    while cause is not None:
+        if words := str(cause):
             return _printable(words)
-        found = found.__cause__ or found.__context__
+        cause = cause.__cause__ or cause.__context__
     return type(error).__name__
 
 

@@ -93,11 +93,11 @@ class Flow:
 
     def close_mark(self, name: str) -> None:
         """End the mark of that name, if one is open."""
-        found = next((mark for mark in self._marks if mark.name == name), None)
-        if found is not None:
-            self._write_mark(found)
+        mark_ = next((mark for mark in self._marks if mark.name == name), None)
+        if mark_ is not None:
+            self._write_mark(mark_)
             # What began inside of it and goes on has lost its place.
-            self._marks = [mark for mark in self._marks if mark is not found and mark.begin <= found.begin]
+            self._marks = [mark for mark in self._marks if mark is not mark_ and mark.begin <= mark_.begin]
 
     def _write_mark(self, mark: Mark) -> bool:
         """Put the signs of a mark around its words; tell whether it has any."""

@@ -335,8 +335,8 @@ class _Reader:
 
 
 def _language(token: Start) -> str:
-    found = _LANGUAGE.search(token.attributes.get("class", "")[:200])
-    return found[1].lower() if found else ""
+    match = _LANGUAGE.search(token.attributes.get("class", "")[:200])
+    return match[1].lower() if match else ""
 
 
 _HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")

@@ -116,16 +116,16 @@ class _Scanner:
         attributes: dict[str, str] = {}
         while True:
             self.at = _skip(_BLANKS, markup, self.at)
-            found = _ATTRIBUTE.match(markup, self.at)
-            if found is None:
+            match = _ATTRIBUTE.match(markup, self.at)
+            if match is None:
                 break
-            self.at = found.end()
+            self.at = match.end()
             equals = _EQUALS.match(markup, self.at)
             value = ""
             if equals is not None:
                 self.at = equals.end()
                 value = self._value()
-            attributes.setdefault(found[0].lower(), value)
+            attributes.setdefault(match[0].lower(), value)
         if not markup.startswith(">", self.at):
             return None
         self.at += 1
@@ -153,5 +153,5 @@ class _Scanner:
 
 
 def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return at if found is None else found.end()
+    match = pattern.match(text, at)
+    return at if match is None else match.end()

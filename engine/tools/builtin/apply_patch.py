@@ -60,7 +60,7 @@ def plan(args: ApplyPatch, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
     operations = parse_patch(args.patch)
     tree = _Tree(cwd, basis, fuzzy)
     try:
-        told = [tree.apply(operation) for operation in operations]
+        notes = [tree.apply(operation) for operation in operations]
     except ToolError as error:
         text = str(error)
         raise ToolError(
@@ -72,7 +72,7 @@ def plan(args: ApplyPatch, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
     count = counted(len(revisions), "file")
     return Plan(
         revisions=revisions,
-        told="\n".join([f"Applied the patch to {count}:", *told]),
+        told="\n".join([f"Applied the patch to {count}:", *notes]),
         summary=count,
         facts={"files": len(revisions), "fuzzy": tree.loose},
     )
@@ -118,15 +118,15 @@ class _Tree:
     @property
     def revisions(self) -> tuple[Revision, ...]:
         """What has become of the files that are not as they were."""
-        found: list[Revision] = []
+        revisions: list[Revision] = []
         moved = {id(file.moved_to) for file in self.files.values() if _has_moved(file)}
         for file in self.files.values():
             target = file.moved_to if _has_moved(file) else None
             if target is not None:
-                found.append(_revision(file.seen, target.now, target.seen))
+                revisions.append(_revision(file.seen, target.now, target.seen))
             elif id(file) not in moved and file.now != file.seen.data:
-                found.append(_revision(file.seen, file.now))
-        return tuple(found)
+                revisions.append(_revision(file.seen, file.now))
+        return tuple(revisions)
 
     def _file(self, path: str) -> _File:
         seen = look(self.cwd, path, self.basis)

@@ -136,12 +136,12 @@ async def _start_job(args: Bash, command: Sequence[str], ctx: ToolContext) -> To
         )
     except (OSError, ValueError) as error:
         raise _not_started(error) from error
-    told = tell(job, 0)
+    output = tell(job, 0)
     hint = "\n[bash_output shows what it writes next, bash_stop ends it]" if job.is_running else ""
     return ToolOutput(
-        text=f"The background job {job.name} was started.\n{told.text}{hint}",
+        text=f"The background job {job.name} was started.\n{output.text}{hint}",
         failed=job.finished is not None and job.finished.exit_code != 0,
-        modify=Shown(job.name, job.marker, told.shown_to),
+        modify=Shown(job.name, job.marker, output.shown_to),
         metadata=metadata(f"{job.name}: {job.state}", job=job.name),
         is_cut=True,
     )

@@ -61,10 +61,10 @@ async def bash_output(args: BashOutput, ctx: ToolContext) -> ToolOutput:
         await job.wait_for_end(args.wait)
     else:
         await job.wait_for_output(seen if args.since is None else args.since, args.wait)
-    told = tell(job, seen, since=args.since, limit=args.limit)
+    output = tell(job, seen, since=args.since, limit=args.limit)
     return ToolOutput(
-        text=told.text,
-        modify=Shown(job.name, job.marker, told.shown_to),
+        text=output.text,
+        modify=Shown(job.name, job.marker, output.shown_to),
         metadata=metadata(f"{job.name}: {job.state}", job=job.name, running=job.is_running),
         is_cut=True,
     )
@@ -123,8 +123,8 @@ def find(ctx: ToolContext, name: str) -> Job:
 
 def tell(job: Job, seen: int, *, since: int | None = None, limit: int = DEFAULT_LIMIT) -> Told:
     """Return the newest output after byte *seen*, or the first from *since* on, and how the job is."""
-    wanted = seen if since is None else min(since, job.output.total)
-    begin = max(wanted, job.output.first)
+    position = seen if since is None else min(since, job.output.total)
+    begin = max(position, job.output.first)
     new = job.output.since(begin)
     if job.is_running:
         new = without_half(new)
@@ -137,7 +137,7 @@ def tell(job: Job, seen: int, *, since: int | None = None, limit: int = DEFAULT_
         start, end = begin, begin + len(part)
     output = part.decode(errors="replace").removesuffix("\n")
     texts = (
-        _not_shown(job, wanted, start),
+        _not_shown(job, position, start),
         output if part else "(no new output)",
         f"[{new_end - end:,} bytes more; since={end} shows them]" if end < new_end else "",
         *_notes(job),
@@ -166,13 +166,13 @@ class Shown:
         return shared.with_value(_KEY + self.name, json.dumps([self.marker, newest]))
 
 
-def _not_shown(job: Job, wanted: int, start: int) -> str:
+def _not_shown(job: Job, position: int, start: int) -> str:
     """Say what before byte *start* is not shown, and how to see it."""
-    if start <= wanted:
+    if start <= position:
         return ""
-    what = f"{start - wanted:,} bytes before this are not shown"
-    if wanted >= job.output.first:
-        return f"[{what}; since={wanted} shows them]"
+    what = f"{start - position:,} bytes before this are not shown"
+    if position >= job.output.first:
+        return f"[{what}; since={position} shows them]"
     if start > job.output.first:
         return f"[{what}; since={job.output.first} shows the newest of them]"
     return f"[{what}]"

@@ -29,10 +29,10 @@ async def bash_stop(args: BashStop, ctx: ToolContext) -> ToolOutput:
     job.stop()
     await job.over.wait()
     await trio.lowlevel.checkpoint()
-    told = tell(job, shown_to(ctx.shared, job))
+    output = tell(job, shown_to(ctx.shared, job))
     return ToolOutput(
-        text=f"{job.name} had ended before.\n{told.text}" if had_ended else told.text,
-        modify=Shown(job.name, job.marker, told.shown_to),
+        text=f"{job.name} had ended before.\n{output.text}" if had_ended else output.text,
+        modify=Shown(job.name, job.marker, output.shown_to),
         metadata=metadata(f"{job.name}: {job.state}", job=job.name),
         is_cut=True,
     )

@@ -77,30 +77,32 @@ async def glob_with(
     ripgrep: str, args: Glob, ctx: ToolContext, *, timeout: float = TIMEOUT, held: int = MAX_HELD_BYTES
 ) -> ToolOutput:
     """Do what `glob` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
-    place, wanted = await ctx.to_thread(_where, args, ctx)
+    place, path_filter = await ctx.to_thread(_where, args, ctx)
     scope = Scope(
         folder=str(place.folder),
         in_repository=place.in_repository,
-        wanted=wanted,
+        wanted=path_filter,
         skip=0,
         take=args.limit,
         held=held,
         timeout=timeout,
         marker=marker(ctx.session_id, ctx.call_id),
     )
-    found = await search(
+    results = await search(
         ripgrep,
-        SearchRequest(pattern=None, names=wanted.hint, depth=wanted.depth, include_ignored=args.include_ignored),
+        SearchRequest(
+            pattern=None, names=path_filter.hint, depth=path_filter.depth, include_ignored=args.include_ignored
+        ),
         scope,
     )
-    paths = [hit.path for hit in found.hits]
-    by_time = args.sort == "newest" and found.everything is not None
-    if by_time and found.everything:
-        everything = [hit.path for hit in found.everything]
+    paths = [hit.path for hit in results.hits]
+    by_time = args.sort == "newest" and results.everything is not None
+    if by_time and results.everything:
+        everything = [hit.path for hit in results.everything]
         paths = await to_halting_thread(lambda halted: newest(place.folder, everything, args.limit, halted))
     if not paths:
-        return await ctx.to_thread(_nothing, args, ctx.cwd, found, timeout)
-    return _report(args, [place.path(path) for path in paths], found, timeout, by_time=by_time)
+        return await ctx.to_thread(_nothing, args, ctx.cwd, results, timeout)
+    return _report(args, [place.path(path) for path in paths], results, timeout, by_time=by_time)
 
 
 def newest(folder: Path, paths: Sequence[bytes], count: int, halted: Callable[[], bool]) -> list[bytes]:
@@ -118,8 +120,8 @@ def newest(folder: Path, paths: Sequence[bytes], count: int, halted: Callable[[]
 
 
 def _where(args: Glob, ctx: ToolContext) -> tuple[Place, Wanted]:
-    place, wanted = narrowed(ctx.cwd, folder_at(ctx.cwd, args.path), args.pattern)
-    return judged_place(place, ctx.judged), wanted
+    place, path_filter = narrowed(ctx.cwd, folder_at(ctx.cwd, args.path), args.pattern)
+    return judged_place(place, ctx.judged), path_filter
 
 
 def _needed(args: Glob, cwd: str) -> Need:
@@ -129,7 +131,7 @@ def _needed(args: Glob, cwd: str) -> Need:
         return Need(permission="read", patterns=(args.path,))
 
 
-def _report(args: Glob, paths: Sequence[str], found: Found, timeout: float, *, by_time: bool) -> ToolOutput:
+def _report(args: Glob, paths: Sequence[str], results: Found, timeout: float, *, by_time: bool) -> ToolOutput:
     room = MAX_BYTES
     shown: list[str] = []
     for path in paths:
@@ -137,41 +139,41 @@ def _report(args: Glob, paths: Sequence[str], found: Found, timeout: float, *, b
         if room < 0 and shown:
             break
         shown.append(path)
-    has_more = found.has_more or len(shown) < len(paths)
-    total = "" if found.total is None else f" of {found.total:,}"
+    has_more = results.has_more or len(shown) < len(paths)
+    total = "" if results.total is None else f" of {results.total:,}"
     order = "the newest first" if by_time else "by path"
     count = f"{len(shown):,}{total} files are shown" if has_more else counted(len(shown), "file")
     notes = [f"({count}, {order}{'; more are available: narrow the pattern or raise the limit' if has_more else ''})"]
     if args.sort == "newest" and not by_time:
         notes.append("(They are too many to be sorted by time.)")
     return ToolOutput(
-        text="\n".join([*shown, *notes, *_troubles(found, timeout)]),
-        failed=found.timed_out,
+        text="\n".join([*shown, *notes, *_troubles(results, timeout)]),
+        failed=results.timed_out,
         is_cut=True,
         metadata=metadata(
-            counted(found.total, "file") if found.total is not None else f"more than {len(shown):,} files",
-            files=found.total,
-            timed_out=found.timed_out,
+            counted(results.total, "file") if results.total is not None else f"more than {len(shown):,} files",
+            files=results.total,
+            timed_out=results.timed_out,
         ),
     )
 
 
-def _nothing(args: Glob, cwd: str, found: Found, timeout: float) -> ToolOutput:
+def _nothing(args: Glob, cwd: str, results: Found, timeout: float) -> ToolOutput:
     left_out = "" if args.include_ignored else " (what ignore files exclude was not searched)"
-    notes = [] if found.timed_out else [f"No file matches {args.pattern}{left_out}."]
+    notes = [] if results.timed_out else [f"No file matches {args.pattern}{left_out}."]
     if not is_magic(args.pattern) and is_folder(resolve(cwd, args.path) / args.pattern):
         notes.append(f"{args.pattern} is a folder: {args.pattern}/** finds the files in it, and list shows it.")
     return ToolOutput(
-        text="\n".join([*notes, *_troubles(found, timeout)]),
-        failed=found.timed_out,
-        metadata=metadata("no files", files=0, timed_out=found.timed_out),
+        text="\n".join([*notes, *_troubles(results, timeout)]),
+        failed=results.timed_out,
+        metadata=metadata("no files", files=0, timed_out=results.timed_out),
     )
 
 
-def _troubles(found: Found, timeout: float) -> list[str]:
+def _troubles(results: Found, timeout: float) -> list[str]:
     notes: list[str] = []
-    if found.timed_out:
+    if results.timed_out:
         notes.append(f"(The search was ended after {timeout:g} s, before all was searched. Look in a smaller folder.)")
-    if found.unreadable:
+    if results.unreadable:
         notes.append("(Some folders could not be read.)")
     return notes

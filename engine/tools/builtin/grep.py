@@ -99,7 +99,7 @@ async def grep_with(
 ) -> ToolOutput:
     """Do what `grep` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
     _check(args)
-    place, wanted, counts = await ctx.to_thread(_where, args, ctx)
+    place, path_filter, counts = await ctx.to_thread(_where, args, ctx)
     shows_lines = args.output == "content"
     request = SearchRequest(
         pattern=args.pattern,
@@ -110,8 +110,8 @@ async def grep_with(
         before=max(args.before, args.context) if shows_lines else 0,
         after=max(args.after, args.context) if shows_lines else 0,
         max_columns=MAX_COLUMNS,
-        names=wanted.hint,
-        depth=wanted.depth,
+        names=path_filter.hint,
+        depth=path_filter.depth,
         only=place.only,
         include_ignored=args.include_ignored,
     )
@@ -125,13 +125,13 @@ async def grep_with(
         timeout=timeout,
         marker=marker(ctx.session_id, ctx.call_id),
     )
-    found = await search(ripgrep, request, scope)
+    results = await search(ripgrep, request, scope)
     report = Report(
         shows=args.output,
         offset=args.offset,
         request=request,
         place=place,
-        found=found,
+        found=results,
         timeout=timeout,
         withheld=len(counts.withheld),
     )
@@ -153,14 +153,14 @@ def _check(args: Grep) -> None:
 
 
 def _where(args: Grep, ctx: ToolContext) -> tuple[Place, Wanted, Readable]:
-    place, wanted = place_at(ctx.cwd, args.path), Wanted()
+    place, path_filter = place_at(ctx.cwd, args.path), Wanted()
     if not place.only:  # a file that was named is meant
         if args.glob:
-            place, wanted = narrowed(ctx.cwd, place, args.glob)
+            place, path_filter = narrowed(ctx.cwd, place, args.glob)
         names = names_of(args.type) if args.type else None
-        wanted = wanted if names is None else wanted_names(wanted, names)
+        path_filter = path_filter if names is None else wanted_names(path_filter, names)
     place = judged_place(place, ctx.judged)
-    return place, wanted, readable(wanted, place, ctx)
+    return place, path_filter, readable(path_filter, place, ctx)
 
 
 def _needed(args: Grep, cwd: str) -> Need:

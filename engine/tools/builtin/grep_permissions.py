@@ -55,6 +55,6 @@ class Readable:
         return Need(permission="read", patterns=(real,), rights=(right,))
 
 
-def readable(wanted: Wanted, place: Place, ctx: ToolContext) -> Readable:
+def readable(path_filter: Wanted, place: Place, ctx: ToolContext) -> Readable:
     """Return what tells of the files at *place* whether they may be read. It blocks."""
-    return Readable(wanted, place, ctx, pattern_of_real(ctx.cwd, followed(place.folder)))
+    return Readable(path_filter, place, ctx, pattern_of_real(ctx.cwd, followed(place.folder)))

@@ -45,16 +45,16 @@ class Report:
 
     def output(self) -> ToolOutput:
         """Return what the model reads. Raises `ToolError` if what was asked for lies behind the last match."""
-        found = self.found
-        if not found.hits and self.offset and found.total:
-            raise ToolError(f"There are only {found.total:,} matches; offset={self.offset} is behind the last one.")
+        results = self.found
+        if not results.hits and self.offset and results.total:
+            raise ToolError(f"There are only {results.total:,} matches; offset={self.offset} is behind the last one.")
         page = self._content() if self.shows == "content" else self._files()
         notes = [*self._counts(page), *self._troubles()]
         return ToolOutput(
             text="\n".join([*page.lines, *notes]),
-            failed=found.timed_out,
+            failed=results.timed_out,
             is_cut=True,
-            metadata=metadata(self._summary(page), matches=found.total, timed_out=found.timed_out),
+            metadata=metadata(self._summary(page), matches=results.total, timed_out=results.timed_out),
         )
 
     def _content(self) -> _Page:
@@ -84,17 +84,17 @@ class Report:
 
     def _counts(self, page: _Page) -> list[str]:
         """Say how much there is, where it is not plain to see."""
-        found = self.found
-        if not found.hits:
+        results = self.found
+        if not results.hits:
             left_out = (
                 ""
                 if self.request.include_ignored or self.request.only
                 else " (what ignore files exclude was not searched)"
             )
-            return [] if found.timed_out else [f"Nothing matches{left_out}."]
+            return [] if results.timed_out else [f"Nothing matches{left_out}."]
         notes = ["(Not all of the context is shown.)"] if page.lacks_context else []
-        if found.has_more or page.matches < sum(hit.is_match for hit in found.hits):
-            total = "" if found.total is None else f" of {found.total:,}"
+        if results.has_more or page.matches < sum(hit.is_match for hit in results.hits):
+            total = "" if results.total is None else f" of {results.total:,}"
             first = f", from number {self.offset + 1:,} on" if self.offset else ""
             notes.append(
                 f"({page.matches:,}{total} {self._unit} are shown{first}. There are more: set "
@@ -102,7 +102,7 @@ class Report:
             )
         elif self.shows == "count":
             notes.append(
-                f"({counted(sum(hit.number for hit in found.hits), 'line')} in {counted(page.matches, 'file')})"
+                f"({counted(sum(hit.number for hit in results.hits), 'line')} in {counted(page.matches, 'file')})"
             )
         return notes
 

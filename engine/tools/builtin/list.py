@@ -94,9 +94,9 @@ class _Tree:
     seen: int = 0
     ignored: int = 0
 
-    def output(self, cwd: str, judged: Collection[str] | None) -> ToolOutput:
+    def output(self, cwd: str, approved: Collection[str] | None) -> ToolOutput:
         """Return what the model reads. Raises `ToolError` if the folder can't be read."""
-        place = judged_place(folder_at(cwd, self.args.path), judged)
+        place = judged_place(folder_at(cwd, self.args.path), approved)
         root = start(os.fsencode(place.folder), include_ignored=self.args.include_ignored)
         with renamed_errors(self.args.path, place.folder):
             listing = self._read(root)

@@ -53,8 +53,8 @@ async def plan_exit(args: PlanExit, ctx: ToolContext) -> ToolOutput:
     if len(answers) == 1 and answers[0].strip().casefold() in _YES:
         return _output("build", "The user approved the plan. Carry it out.", "approved")
     wishes = "; ".join(answer for answer in answers if answer not in {APPROVE.label, KEEP_PLANNING.label})
-    said = f"The user said: {wishes}" if wishes else "Improve it, or ask what is missing."
-    return _output("plan", f"The user did not approve the plan yet. Change nothing. {said}", "not approved")
+    hint = f"The user said: {wishes}" if wishes else "Improve it, or ask what is missing."
+    return _output("plan", f"The user did not approve the plan yet. Change nothing. {hint}", "not approved")
 
 
 # It asks by itself: nobody has to be asked whether it may.

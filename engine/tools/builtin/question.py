@@ -73,25 +73,25 @@ class Question:
 
 async def question(args: Question, ctx: ToolContext) -> ToolOutput:
     """Ask the user. A checkpoint; if cancelled, the question that is open is withdrawn."""
-    told: list[str] = []
+    lines: list[str] = []
     answered = 0
-    for number, asked in enumerate(args.questions):
-        choices = [Choice(label=choice.label, description=choice.description) for choice in asked.choices]
-        outcome, answers = await ctx.ask_user(asked.question, choices, several=asked.several)
+    for number, item in enumerate(args.questions):
+        choices = [Choice(label=choice.label, description=choice.description) for choice in item.choices]
+        outcome, answers = await ctx.ask_user(item.question, choices, several=item.several)
         answered += outcome == "answered"
-        said = "; ".join(answers) if outcome == "answered" else f"({_UNANSWERED[outcome]})"
-        told.append(f"Question: {asked.question}\nAnswer: {said}")
+        answer = "; ".join(answers) if outcome == "answered" else f"({_UNANSWERED[outcome]})"
+        lines.append(f"Question: {item.question}\nAnswer: {answer}")
         left = len(args.questions) - number - 1
         if outcome in {"expired", "withdrawn"} and left:
             # Whoever did not answer this one is not waited for again.
-            told.append(f"({counted(left, 'further question was', 'further questions were')} not asked.)")
+            lines.append(f"({counted(left, 'further question was', 'further questions were')} not asked.)")
             break
     if not answered:
-        told.append(
+        lines.append(
             "Go on by your own judgement and say what you assumed; or, if that would be rash, stop and say what you need to know."
         )
     return ToolOutput(
-        text="\n\n".join(told),
+        text="\n\n".join(lines),
         metadata=metadata(f"{answered} of {counted(len(args.questions), 'question')} answered", answered=answered),
     )
 

@@ -53,14 +53,14 @@ async def read(args: Read, ctx: ToolContext) -> ToolOutput:
     """
     if args.path.startswith(PREFIX):
         return await ctx.to_thread(_read_kept, args, ctx.spills)
-    found = await ctx.to_thread(_read, args, ctx.cwd, ctx.judged)
-    match found:
+    content = await ctx.to_thread(_read, args, ctx.cwd, ctx.judged)
+    match content:
         case Pdf():
-            return await pdf_output(_part(args), found, ctx)
+            return await pdf_output(_part(args), content, ctx)
         case Image():
-            return await image_output(args.path, found, ctx)
+            return await image_output(args.path, content, ctx)
         case ToolOutput():
-            return found
+            return content
 
 
 async def _need(args: Read, ctx: ToolContext) -> Need:
@@ -98,16 +98,16 @@ def _read_kept(args: Read, spills: Spills | None) -> ToolOutput:
     return ToolOutput(text=shown.text, metadata=metadata(shown.summary), is_cut=True)
 
 
-def _read(args: Read, cwd: str, judged: Collection[str] | None) -> ToolOutput | Pdf | Image:
-    path = real_file(cwd, args.path, judged)
+def _read(args: Read, cwd: str, approved: Collection[str] | None) -> ToolOutput | Pdf | Image:
+    path = real_file(cwd, args.path, approved)
     with renamed_errors(args.path, resolve(cwd, args.path)):
         with opened(args.path, path) as source:
             if isinstance(source, int):
                 return folder_output(args.path, source)
-            found = _content(args, path, source)
+            content = _content(args, path, source)
             digest = source.digest()
         noted = None if digest is None else note_read(path, digest)
-    return attrs.evolve(found, modify=noted)
+    return attrs.evolve(content, modify=noted)
 
 
 def _content(args: Read, path: Path, source: Source) -> ToolOutput | Pdf | Image:

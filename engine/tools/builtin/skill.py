@@ -46,18 +46,18 @@ def skill_tool(skills: Skills | Iterable[str | os.PathLike[str]] | Callable[[str
 
         return _tool(skills_at, _ELSEWHERE, need_there)
     table = skills if isinstance(skills, Skills) else find_skills(skills)
-    said = listed(table.found, MAX_LISTED_CHARS) or "(there are none)"
-    return _tool(lambda _: table, said, lambda args: _need(table, args.name))
+    listing = listed(table.found, MAX_LISTED_CHARS) or "(there are none)"
+    return _tool(lambda _: table, listing, lambda args: _need(table, args.name))
 
 
-def _tool(skills_at: Callable[[str], Skills], said: str, need: NeedFunction[LoadSkill]) -> Tool:
+def _tool(skills_at: Callable[[str], Skills], listing: str, need: NeedFunction[LoadSkill]) -> Tool:
     async def load(args: LoadSkill, ctx: ToolContext) -> ToolOutput:
         """Return what a skill says. A checkpoint; if cancelled, the thread that reads is abandoned."""
         return await ctx.to_thread(_load, skills_at, ctx.cwd, args.name)
 
     return tool(
         name="skill",
-        description=description("skill", skills=said),
+        description=description("skill", skills=listing),
         read_only=True,
         need=need,
         permission=PERMISSION,

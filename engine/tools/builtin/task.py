@@ -59,11 +59,11 @@ class Agents:
     @classmethod
     def of(cls, agents: Iterable[Agent]) -> Agents:
         """Make a table. Raises `ConfigError` for two agents of one name."""
-        found = sorted(agents, key=lambda agent: agent.name)
-        for one, other in pairwise(found):
+        by_name = sorted(agents, key=lambda agent: agent.name)
+        for one, other in pairwise(by_name):
             if one.name == other.name:
                 raise ConfigError(f"two agents are named {one.name}")
-        return cls(tuple(found))
+        return cls(tuple(by_name))
 
     @classmethod
     def of_config(cls, agents: Mapping[str, AgentConfig]) -> Agents:

@@ -64,10 +64,12 @@ def _output(job: AgentJob) -> ToolOutput:
     if job.result is not None:
         text = render_result(job.agent, job.result)
     elif job.is_running:
-        said = job.last_text
-        text = f"{job.agent}: {job.status_text}. It said last:\n{said}" if said else f"{job.agent}: {job.status_text}."
+        text = f"{job.agent}: {job.status_text}."
+        if job.last_text:
+            text = f"{job.agent}: {job.status_text}. Its last message:
+{job.last_text}"
     else:
-        text = f"{job.agent} never began: {job.error}."
+        text = f"{job.agent} did not start: {job.error}."
     return ToolOutput(
         text=text,
         metadata=metadata(f"{job.agent}: {job.status_text}", task_id=job.session_id, running=job.is_running),

@@ -141,16 +141,16 @@ def todos_of(shared: SharedContext) -> Todos:
 
 def _numbered(written: Sequence[Todo], before: Todos) -> Todos:
     """Return the list with an id for each: its own, that of the same words before, or a new one."""
-    known = {todo.id for todo in before.todos}
-    unknown = [str(todo.id) for todo in written if todo.id is not None and todo.id not in known]
+    old_ids = {todo.id for todo in before.todos}
+    unknown = [str(todo.id) for todo in written if todo.id is not None and todo.id not in old_ids]
     if unknown:
         there = ", ".join(str(todo.id) for todo in before.todos) or "none yet"
         raise ToolError(
             f"There is no todo with the id {', '.join(unknown)[:200]}; the list has: {there}. Leave the id out for a new "
             "todo. Nothing was changed."
         )
-    taken = {todo.id for todo in written}
-    free = {todo.content: todo.id for todo in reversed(before.todos) if todo.id not in taken}
+    used_ids = {todo.id for todo in written}
+    free = {todo.content: todo.id for todo in reversed(before.todos) if todo.id not in used_ids}
     last = before.last
     numbered: list[Todo] = []
     for todo in written:

@@ -93,7 +93,7 @@ def _need(args: WebFetch) -> Need:
     return Need(permission=PERMISSION, patterns=(host,), detail=args.url)
 
 
-async def _output(asked: str, reply: Reply, ctx: ToolContext) -> ToolOutput:
+async def _output(requested_url: str, reply: Reply, ctx: ToolContext) -> ToolOutput:
     if reply.location:
         return ToolOutput(
             text=f"{reply.url} redirects to another host, to which it was not followed:\n{reply.location}\n"
@@ -105,10 +105,10 @@ async def _output(asked: str, reply: Reply, ctx: ToolContext) -> ToolOutput:
         return await _failure(reply, kind)
     match kind:
         case "html" | "text":
-            found = f"(from {reply.url})\n\n" if reply.url != parse_url(asked).url else ""
+            redirect_note = f"(from {reply.url})\n\n" if reply.url != parse_url(requested_url).url else ""
             text = await _text(reply, kind)
             facts = metadata(f"{len(reply.body):,} bytes of {media_type}", status=reply.status, url=reply.url)
-            return ToolOutput(text=found + (text or "(it is empty)"), metadata=facts)
+            return ToolOutput(text=redirect_note + (text or "(it is empty)"), metadata=facts)
         case "image" | "pdf":
             return await media_output(reply.url, reply.body, ctx, is_pdf=kind == "pdf")
         case "other":
@@ -133,20 +133,20 @@ async def _failure(reply: Reply, kind: Kind) -> ToolOutput:
 
 async def _text(reply: Reply, kind: Kind) -> str:
     """Return the text of a page, HTML as markdown. A checkpoint; if cancelled, its thread is left, and ends soon."""
-    given_up = threading.Event()
+    is_abandoned = threading.Event()
     try:
-        return await to_thread(_readable, reply, kind, given_up)
+        return await to_thread(_readable, reply, kind, is_abandoned)
     finally:
-        given_up.set()
+        is_abandoned.set()
 
 
-def _readable(reply: Reply, kind: Kind, given_up: threading.Event) -> str:
+def _readable(reply: Reply, kind: Kind, is_abandoned: threading.Event) -> str:
     text = decoded(reply.body, reply.content_type)
     if kind != "html":
         return text
     deadline = time.monotonic() + CONVERSION_SECONDS
     try:
-        page = markdown_of(text, reply.url, is_late=lambda: given_up.is_set() or time.monotonic() > deadline)
+        page = markdown_of(text, reply.url, is_late=lambda: is_abandoned.is_set() or time.monotonic() > deadline)
     except OutOfTime:
         return f"[it could not be made markdown within {CONVERSION_SECONDS:g} s; this is its HTML]\n\n{text}"
     is_titled = not page.title or page.text.startswith(f"# {page.title}")

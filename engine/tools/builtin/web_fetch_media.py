@@ -62,8 +62,8 @@ async def _pdf_output(url: str, path: Path, data: bytes, ctx: ToolContext) -> To
             f"{url} is a PDF of {len(data):,} bytes that can't be shown: it is encrypted or too long, and {about}."
         )
     attached = "attached" if files else "not attached"
-    told = f"({url} is a PDF of {len(data):,} bytes, {attached}; {about})"
-    return ToolOutput(text=f"{told}\n\n{text}".strip(), files=files, metadata=metadata("PDF", url=url))
+    note = f"({url} is a PDF of {len(data):,} bytes, {attached}; {about})"
+    return ToolOutput(text=f"{note}\n\n{text}".strip(), files=files, metadata=metadata("PDF", url=url))
 
 
 def _name(url: str) -> str:

@@ -45,14 +45,14 @@ def web_search_tool(provider: SearchProvider) -> Tool:
 
     async def web_search(args: WebSearch, _: ToolContext) -> ToolOutput:
         """Search the web. A checkpoint; if cancelled, the connection is closed."""
-        found: Sequence[SearchResult] | None = None
+        results: Sequence[SearchResult] | None = None
         with trio.move_on_after(TIMEOUT):
-            found = await provider(args.query, args.count)
-        if found is None:
+            results = await provider(args.query, args.count)
+        if results is None:
             raise ToolError(f"The search failed: {provider.host} did not answer within {TIMEOUT:g} s.")
         return ToolOutput(
-            text=_listed(found[: args.count]) or "(nothing was found)",
-            metadata=metadata(counted(len(found), "result"), host=provider.host),
+            text=_listed(results[: args.count]) or "(nothing was found)",
+            metadata=metadata(counted(len(results), "result"), host=provider.host),
             changed=(),
         )
 
@@ -80,8 +80,8 @@ def configured_web_search(environment: Mapping[str, str] | None = None) -> Tool 
     return None if provider is None else web_search_tool(provider)
 
 
-def _listed(found: Sequence[SearchResult]) -> str:
+def _listed(results: Sequence[SearchResult]) -> str:
     return "\n\n".join(
         f"{number}. {result.title}\n   {result.url}" + (f"\n   {result.snippet}" if result.snippet else "")
-        for number, result in enumerate(found, 1)
+        for number, result in enumerate(results, 1)
     )

@@ -153,19 +153,19 @@ def provider_from(environment: Mapping[str, str]) -> SearchProvider | None:
     is elsewhere. Raises `ConfigError` for what can't be a key or a URL, and for a choice
     that is none.
     """
-    chosen = environment.get(CHOICE, "").strip().lower()
+    choice = environment.get(CHOICE, "").strip().lower()
     names = [kind.name for kind in _KINDS]
-    if chosen and chosen not in names:
-        raise ConfigError(f"{CHOICE} must be one of {', '.join(names)}, not {chosen!r}")
+    if choice and choice not in names:
+        raise ConfigError(f"{CHOICE} must be one of {', '.join(names)}, not {choice!r}")
     for kind in _KINDS:
         value = environment.get(kind.variable, "").strip()
-        if chosen not in {"", kind.name}:
+        if choice not in {"", kind.name}:
             continue
         if value:
             elsewhere = environment.get(f"{kind.name.upper()}_BASE_URL", "").strip()
             return _service(kind.name, value, elsewhere) if kind.needs_key else _service(kind.name, "", value)
-        if chosen:
-            raise ConfigError(f"{CHOICE} is {chosen}, but {kind.variable} is not set")
+        if choice:
+            raise ConfigError(f"{CHOICE} is {choice}, but {kind.variable} is not set")
     return None
 
 
@@ -221,12 +221,12 @@ class _Service:
 
     def _complaint(self, reply: Reply) -> str:
         """Return what an answer that is an error means."""
-        said = _message(reply.body)
-        more = f" It says: {said}" if said else ""
-        return f"The search failed: {self.host} {self._meaning(reply.status, said)} (HTTP {reply.status}).{more}"
+        message = _message(reply.body)
+        more = f" It says: {message}" if message else ""
+        return f"The search failed: {self.host} {self._meaning(reply.status, message)} (HTTP {reply.status}).{more}"
 
-    def _meaning(self, status: int, said: str) -> str:
-        if status in {401, 403} or (status == 422 and "token" in said.lower()):
+    def _meaning(self, status: int, message: str) -> str:
+        if status in {401, 403} or (status == 422 and "token" in message.lower()):
             if not self.kind.needs_key:
                 return "refuses: do its settings allow the format json?"
             return f"does not accept the key in {self.kind.variable}. Tell the user"
@@ -261,12 +261,12 @@ def _message(body: bytes) -> str:
     return ""
 
 
-def _result(found: Json, kind: _Kind) -> SearchResult | None:
-    url = text(found, "url")
+def _result(item: Json, kind: _Kind) -> SearchResult | None:
+    url = text(item, "url")
     if not url.startswith(("http://", "https://")) or len(url) > _MAX_URL_CHARS or not url.isprintable():
         return None
-    title = _one_line(text(found, "title"), MAX_TITLE_CHARS)
-    return SearchResult(title=title or url, url=url, snippet=_one_line(kind.snippet(found), MAX_SNIPPET_CHARS))
+    title = _one_line(text(item, "title"), MAX_TITLE_CHARS)
+    return SearchResult(title=title or url, url=url, snippet=_one_line(kind.snippet(item), MAX_SNIPPET_CHARS))
 
 
 def _one_line(words: str, limit: int) -> str:

@@ -46,12 +46,12 @@ def plan(args: Write, cwd: str, basis: Basis) -> Plan:
     after = fitting(seen, args.content).data
     lines = counted(args.content.count("\n") + (not args.content.endswith("\n") and bool(args.content)), "line")
     done = "Created" if seen.data is None else "Replaced"
-    told = f"{done} {args.path} ({lines})."
+    note = f"{done} {args.path} ({lines})."
     if after == seen.data:
-        told = f"{args.path} holds exactly that already ({lines}): nothing was written."
+        note = f"{args.path} holds exactly that already ({lines}): nothing was written."
     return Plan(
         revisions=(Revision(shown=args.path, path=seen.path, before=seen.data, after=after),),
-        told=told,
+        told=note,
         summary=f"{done.lower()}, {lines}",
         facts={"created": seen.data is None},
         has_diff=False,

@@ -31,12 +31,12 @@ def _has_failed(settlement: Settlement) -> bool:
 def _response(use: ToolUse) -> Json:
     assert use.settlement is not None
     text, arguments = use.settlement.text, input_of(use.tool, use.arguments, use.cwd)
-    told: Json = {"success": not _has_failed(use.settlement), "text": text}
+    response: Json = {"success": not _has_failed(use.settlement), "text": text}
     if use.tool == "bash":
-        told |= {"stdout": text, "stderr": "", "interrupted": use.settlement.status == "aborted"}
+        response |= {"stdout": text, "stderr": "", "interrupted": use.settlement.status == "aborted"}
     if "file_path" in arguments:
-        told["filePath"] = arguments["file_path"]
-    return told
+        response["filePath"] = arguments["file_path"]
+    return response
 
 
 def _failure(use: ToolUse) -> Json:
@@ -56,46 +56,46 @@ def _changed(specific: Json, use: ToolUse | PermissionWanted) -> str | None:
 _OLD_VERDICTS: Final[dict[str, Literal["none", "allow", "deny"]]] = {"": "none", "approve": "allow", "block": "deny"}
 
 
-def _before_tool(said: Said, use: ToolUse) -> ToolDecision:
-    if said.blocked is not None:
-        return ToolDecision(verdict="deny", reason=said.blocked)
-    verdict = one_of(said.specific, "permissionDecision", "allow", "ask", "deny") or _OLD_VERDICTS[said.decision]
+def _before_tool(reply: Said, use: ToolUse) -> ToolDecision:
+    if reply.blocked is not None:
+        return ToolDecision(verdict="deny", reason=reply.blocked)
+    verdict = one_of(reply.specific, "permissionDecision", "allow", "ask", "deny") or _OLD_VERDICTS[reply.decision]
     return ToolDecision(
         verdict=cast("Literal['none', 'allow', 'ask', 'deny']", verdict),
-        reason=text_of(said.specific, "permissionDecisionReason") or said.reason,
-        arguments=_changed(said.specific, use),
-        context=said.context,
-        stop=said.is_stop,
-        stop_reason=said.stop_reason,
-        message=said.message,
+        reason=text_of(reply.specific, "permissionDecisionReason") or reply.reason,
+        arguments=_changed(reply.specific, use),
+        context=reply.context,
+        stop=reply.is_stop,
+        stop_reason=reply.stop_reason,
+        message=reply.message,
     )
 
 
-def _after_tool(said: Said, _: ToolUse) -> ToolDecision:
-    text = said.specific.get("updatedToolOutput", said.specific.get("updatedMCPToolOutput"))
+def _after_tool(reply: Said, _: ToolUse) -> ToolDecision:
+    text = reply.specific.get("updatedToolOutput", reply.specific.get("updatedMCPToolOutput"))
     return ToolDecision(
         text=text if text is None or isinstance(text, str) else json.dumps(text, ensure_ascii=False),
-        context="\n".join(told for told in (said.objection, said.context) if told),
-        stop=said.is_stop,
-        stop_reason=said.stop_reason,
-        message=said.message,
+        context="\n".join(context for context in (reply.objection, reply.context) if context),
+        stop=reply.is_stop,
+        stop_reason=reply.stop_reason,
+        message=reply.message,
     )
 
 
-def _permission(said: Said, wanted: PermissionWanted) -> PermissionDecision:
-    if said.blocked is not None:
-        return PermissionDecision(verdict="deny", reason=said.blocked)
-    value = said.specific.get("decision", {})
+def _permission(reply: Said, question: PermissionWanted) -> PermissionDecision:
+    if reply.blocked is not None:
+        return PermissionDecision(verdict="deny", reason=reply.blocked)
+    value = reply.specific.get("decision", {})
     if not isinstance(value, dict):
         raise BadReply(f"the decision must be an object, not {value!r}")
     decision = cast("Json", value)
     return PermissionDecision(
         verdict=cast("Literal['none', 'allow', 'deny']", one_of(decision, "behavior", "allow", "deny") or "none"),
         reason=text_of(decision, "message"),
-        arguments=_changed(decision, wanted),
-        stop=said.is_stop or decision.get("interrupt") is True,
-        stop_reason=said.stop_reason,
-        message=said.message,
+        arguments=_changed(decision, question),
+        stop=reply.is_stop or decision.get("interrupt") is True,
+        stop_reason=reply.stop_reason,
+        message=reply.message,
     )
 
 

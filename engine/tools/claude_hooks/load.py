@@ -210,13 +210,13 @@ def _matcher(place: str, pattern: str) -> Callable[[tuple[str, ...]], bool]:
     if pattern in {"", "*"}:
         return lambda _: True
     if _NAMES.fullmatch(pattern):
-        wanted = frozenset(name.strip() for name in re.split(r"[|,]", pattern))
-        return lambda names: not names or not wanted.isdisjoint(names)
+        listed = frozenset(name.strip() for name in re.split(r"[|,]", pattern))
+        return lambda names: not names or not listed.isdisjoint(names)
     try:
-        found = re.compile(pattern)
+        regex = re.compile(pattern)
     except re.error as error:
         raise ConfigError(f"{place}: the matcher {pattern!r} is no regular expression: {error}") from error
-    return lambda names: not names or any(found.search(name) for name in names)
+    return lambda names: not names or any(regex.search(name) for name in names)
 
 
 # What is a list of names and no expression.

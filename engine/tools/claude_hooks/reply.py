@@ -131,9 +131,9 @@ def _said(event: str, document: Json) -> Said:
     specific = document.get("hookSpecificOutput", {})
     if not isinstance(specific, dict):
         raise BadReply(f"hookSpecificOutput must be an object, not {specific!r}")
-    given = cast("Json", specific)
-    if given.get("hookEventName", event) != event:
-        raise BadReply(f"its hookEventName is {given.get('hookEventName')!r}, but the event is {event}")
+    fields = cast("Json", specific)
+    if fields.get("hookEventName", event) != event:
+        raise BadReply(f"its hookEventName is {fields.get('hookEventName')!r}, but the event is {event}")
     goes_on = document.get("continue", True)
     if not isinstance(goes_on, bool):
         raise BadReply(f"continue must be true or false, not {goes_on!r}")
@@ -143,15 +143,15 @@ def _said(event: str, document: Json) -> Said:
         is_stop=not goes_on,
         stop_reason=text_of(document, "stopReason"),
         message=text_of(document, "systemMessage"),
-        specific=given,
+        specific=fields,
     )
 
 
-def one_of(document: Json, name: str, *known: str) -> str:
+def one_of(document: Json, name: str, *choices: str) -> str:
     """Return a word of a reply; empty if it has none. Raises `BadReply` for one that is not known."""
     value = text_of(document, name)
-    if value and value not in known:
-        raise BadReply(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    if value and value not in choices:
+        raise BadReply(f"{name} must be one of {', '.join(choices)}, not {value!r}")
     return value
 
 

@@ -68,7 +68,7 @@ class ShellHook(Generic[S, D]):
 
     async def _finished(self, subject: S, output: _Kept, errors: _Kept) -> Finished:
         project = self.project or subject.cwd
-        told = {
+        message = {
             "CLAUDE_PROJECT_DIR": project,
             "ENGINE_PROJECT_DIR": project,
             "ENGINE_SESSION_ID": subject.session_id,
@@ -85,7 +85,7 @@ class ShellHook(Generic[S, D]):
                     on_output=output.take,
                     on_errors=errors.take,
                     input=self.point.payload(subject),
-                    env={**os.environ, **told},
+                    env={**os.environ, **message},
                     grace=_GRACE,
                 )
             except OSError as error:

@@ -28,36 +28,36 @@ from engine.tools.claude_hooks.tool_names import Json
 # -- turns -----------------------------------------------------------------------------
 
 
-def _prompt(said: Said, _: Prompted) -> PromptDecision:
-    if said.objection is not None or said.is_stop:
-        why = said.objection or said.stop_reason or said.reason
-        return PromptDecision(verdict="block", reason=why, message=said.message)
-    return PromptDecision(context=_joined(said), message=said.message)
+def _prompt(reply: Said, _: Prompted) -> PromptDecision:
+    if reply.objection is not None or reply.is_stop:
+        why = reply.objection or reply.stop_reason or reply.reason
+        return PromptDecision(verdict="block", reason=why, message=reply.message)
+    return PromptDecision(context=_joined(reply), message=reply.message)
 
 
-def _joined(said: Said) -> str:
+def _joined(reply: Said) -> str:
     """What is printed as plain text is for the model where a prompt or a session begins."""
-    return "\n".join(told for told in (said.text, said.context) if told)
+    return "\n".join(parts for parts in (reply.text, reply.context) if parts)
 
 
-def _stop(said: Said, _: Stopping) -> StopDecision:
-    if said.is_stop:
-        return StopDecision(verdict="prevent", reason=said.stop_reason or said.reason, message=said.message)
-    if said.objection is None:
-        return StopDecision(message=said.message)
-    reason = "\n".join(told for told in (said.objection, said.context) if told)
-    return StopDecision(verdict="block", reason=reason, message=said.message)
+def _stop(reply: Said, _: Stopping) -> StopDecision:
+    if reply.is_stop:
+        return StopDecision(verdict="prevent", reason=reply.stop_reason or reply.reason, message=reply.message)
+    if reply.objection is None:
+        return StopDecision(message=reply.message)
+    reason = "\n".join(part for part in (reply.objection, reply.context) if part)
+    return StopDecision(verdict="block", reason=reason, message=reply.message)
 
 
 def _stopping(stopping: Stopping) -> Json:
     return {"stop_hook_active": stopping.already_blocked > 0, "last_assistant_message": stopping.text}
 
 
-def _request(said: Said, _: Requesting) -> RequestDecision:
-    objection = said.objection
-    if objection is not None or said.is_stop:
-        return RequestDecision(stop=True, reason=objection or said.stop_reason or said.reason, message=said.message)
-    return RequestDecision(context=said.context, message=said.message)
+def _request(reply: Said, _: Requesting) -> RequestDecision:
+    objection = reply.objection
+    if objection is not None or reply.is_stop:
+        return RequestDecision(stop=True, reason=objection or reply.stop_reason or reply.reason, message=reply.message)
+    return RequestDecision(context=reply.context, message=reply.message)
 
 
 def _requesting(requesting: Requesting) -> Json:
@@ -100,11 +100,11 @@ TASK_COMPLETED: Final[Point[Stopping, StopDecision]] = Point(
 # -- compaction ------------------------------------------------------------------------
 
 
-def _compaction(said: Said, _: Compacting) -> CompactionDecision:
-    if said.objection is not None or said.is_stop:
-        why = said.objection or said.stop_reason or said.reason
-        return CompactionDecision(verdict="block", reason=why, message=said.message)
-    return CompactionDecision(message=said.message, instructions=_joined(said))
+def _compaction(reply: Said, _: Compacting) -> CompactionDecision:
+    if reply.objection is not None or reply.is_stop:
+        why = reply.objection or reply.stop_reason or reply.reason
+        return CompactionDecision(verdict="block", reason=why, message=reply.message)
+    return CompactionDecision(message=reply.message, instructions=_joined(reply))
 
 
 def _summary(messages: tuple[Message, ...]) -> str:
@@ -139,13 +139,13 @@ SESSION_START_AGAIN: Final[Point[Compacted, Context]] = Point(
 # -- sessions --------------------------------------------------------------------------
 
 
-def _shown(said: Said) -> str:
+def _shown(reply: Said) -> str:
     """What an event has to say that can block nothing: exit code 2 is for the user as well."""
-    return "\n".join(told for told in (said.blocked, said.message) if told)
+    return "\n".join(message for message in (reply.blocked, reply.message) if message)
 
 
-def _remark(said: Said, _: object) -> Remark:
-    return Remark(message=_shown(said))
+def _remark(reply: Said, _: object) -> Remark:
+    return Remark(message=_shown(reply))
 
 
 _SOURCES: Final = {"new": "startup", "resumed": "resume"}

@@ -65,55 +65,55 @@ _TOOLS: Final[Mapping[str, _Names]] = {
 
 def names_of(tool: str) -> tuple[str, ...]:
     """Return the names under which a matcher finds a tool; the first is the one that a hook is told."""
-    known = _TOOLS.get(tool)
-    return (tool,) if known is None else tuple(dict.fromkeys((known.name, tool, *known.also)))
+    names = _TOOLS.get(tool)
+    return (tool,) if names is None else tuple(dict.fromkeys((names.name, tool, *names.also)))
 
 
 def input_of(tool: str, arguments: str, cwd: str) -> Json:
     """Return a call's arguments, JSON text of ours, as a hook expects them."""
-    known, told = _TOOLS.get(tool), _object(arguments)
-    if known is None:
-        return told
-    for ours, theirs in known.paths.items():
-        if isinstance(path := told.pop(ours, None), str):
-            told[theirs] = _absolute(cwd, path)
-    for ours, theirs in known.others.items():
-        if ours in told:
-            told[theirs] = told.pop(ours)
-    for name in known.milliseconds:
-        if isinstance(seconds := told.get(name), (int, float)):
-            told[name] = round(seconds * 1_000)
-    return told
+    mapping, renamed = _TOOLS.get(tool), _object(arguments)
+    if mapping is None:
+        return renamed
+    for ours, theirs in mapping.paths.items():
+        if isinstance(path := renamed.pop(ours, None), str):
+            renamed[theirs] = _absolute(cwd, path)
+    for ours, theirs in mapping.others.items():
+        if ours in renamed:
+            renamed[theirs] = renamed.pop(ours)
+    for name in mapping.milliseconds:
+        if isinstance(seconds := renamed.get(name), (int, float)):
+            renamed[name] = round(seconds * 1_000)
+    return renamed
 
 
 def arguments_of(tool: str, changed: Json, arguments: str, cwd: str) -> str:
     """Return what a hook put in place of *arguments*, as JSON text of ours; what it left alone is as it was."""
-    known, sent, before = _TOOLS.get(tool), input_of(tool, arguments, cwd), _object(arguments)
-    given = dict(changed)
-    if known is not None:
-        for ours, theirs in known.paths.items():
-            if theirs in given:
-                path = given.pop(theirs)
-                given[ours] = before.get(ours) if path == sent.get(theirs) else path
-        for ours, theirs in known.others.items():
-            if theirs in given:
-                given[ours] = given.pop(theirs)
-        for name in known.milliseconds:
-            if isinstance(value := given.get(name), (int, float)):
-                given[name] = before.get(name) if value == sent.get(name) else value / 1_000
-    return json.dumps(given, ensure_ascii=False)
+    mapping, sent, before = _TOOLS.get(tool), input_of(tool, arguments, cwd), _object(arguments)
+    tool_input = dict(changed)
+    if mapping is not None:
+        for ours, theirs in mapping.paths.items():
+            if theirs in tool_input:
+                path = tool_input.pop(theirs)
+                tool_input[ours] = before.get(ours) if path == sent.get(theirs) else path
+        for ours, theirs in mapping.others.items():
+            if theirs in tool_input:
+                tool_input[ours] = tool_input.pop(theirs)
+        for name in mapping.milliseconds:
+            if isinstance(value := tool_input.get(name), (int, float)):
+                tool_input[name] = before.get(name) if value == sent.get(name) else value / 1_000
+    return json.dumps(tool_input, ensure_ascii=False)
 
 
 def _absolute(cwd: str, path: str) -> str:
     """Return where a tool finds *path*: whoever guards a file must not look at another one."""
     try:
-        found = resolve(cwd, path)
+        target = resolve(cwd, path)
     except ToolError:  # no path at all; the call will say so
         return path
-    plain = os.path.normpath(found)
-    if ".." not in found.parts:
+    plain = os.path.normpath(target)
+    if ".." not in target.parts:
         return plain
-    real = os.path.realpath(found)  # what is above a link is not what stands before it
+    real = os.path.realpath(target)  # what is above a link is not what stands before it
     return plain if os.path.realpath(plain) == real else real
 
 

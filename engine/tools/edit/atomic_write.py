@@ -63,10 +63,10 @@ def commit(changes: Sequence[FileChange]) -> tuple[str, ...]:
         for step in steps:
             step.make(is_only=len(steps) == 1)
     except BaseException as error:
-        lost = [told for step in reversed(steps) if (told := step.undo())]
+        lost = [outcome for step in reversed(steps) if (outcome := step.undo())]
         if isinstance(error, ToolError) and len(steps) > 1:
-            told = f"Some files could not be put back: {', '.join(lost)}." if lost else "No file was changed."
-            raise ToolError(f"{error} {told}") from error  # noqa: ASYNC104  # no Cancelled comes to a thread
+            outcome = f"Some files could not be put back: {', '.join(lost)}." if lost else "No file was changed."
+            raise ToolError(f"{error} {outcome}") from error  # noqa: ASYNC104  # no Cancelled comes to a thread
         raise
     finally:
         for step in steps:

@@ -23,7 +23,7 @@ async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -
 
     Nothing is wrong with a file on which it ends with exit code 0, whatever it prints.
     """
-    found: list[str] = []
+    reports: list[str] = []
     deadline = trio.current_time() + checker.timeout
     for path in paths:
         kept = bytearray()
@@ -41,12 +41,15 @@ async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -
                 grace=_PROCESS_GRACE,
             )
         except (OSError, ValueError) as error:
-            return [*found, f"[{checker.name} has not checked {path.name}: it could not be started ({error})]"]
+            return [*reports, f"[{checker.name} has not checked {path.name}: it could not be started ({error})]"]
         if finished.timed_out:
-            return [*found, f"[{checker.name} has not checked {path.name}: it took longer than {checker.timeout:g} s]"]
+            return [
+                *reports,
+                f"[{checker.name} has not checked {path.name}: it took longer than {checker.timeout:g} s]",
+            ]
         if finished.exit_code != 0:
             how = f"exit code {finished.exit_code}" if finished.signal is None else f"signal {finished.signal}"
             more = "\n[more of it is not shown]" if len(kept) > _SHOWN_BYTES else ""
-            said = kept[:_SHOWN_BYTES].decode(errors="replace").replace("\0", "\ufffd").strip() or "(it said nothing)"
-            found.append(f"[{checker.name} on {path.name}: {how}]\n{said}{more}")
-    return found
+            output = kept[:_SHOWN_BYTES].decode(errors="replace").replace("\0", "\ufffd").strip() or "(it said nothing)"
+            reports.append(f"[{checker.name} on {path.name}: {how}]\n{output}{more}")
+    return reports

@@ -195,9 +195,9 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
     return attrs.evolve(output, text=f"{output.text}\n{diagnostics}") if diagnostics else output
 
 
-def _lock_names(cwd: str, names: tuple[str, ...], judged: frozenset[str] | None) -> tuple[str, ...]:
+def _lock_names(cwd: str, names: tuple[str, ...], approved: frozenset[str] | None) -> tuple[str, ...]:
     # No other file will be touched, whatever the names lead to by now.
-    paths = judged if judged is not None else {followed(resolve(cwd, name)) for name in names}
+    paths = approved if approved is not None else {followed(resolve(cwd, name)) for name in names}
     return tuple(f"file:{path}" for path in paths)
 
 
@@ -240,9 +240,9 @@ def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner
     futile = ""
     try:
         # Once: what is judged is what may be changed.
-        found = [(followed(path), shown_path(cwd, path)) for path in (resolve(cwd, name) for name in names)]
-        paths = tuple(dict.fromkeys(real for real, _ in found))
-        for real, name in found:
+        paths_and_names = [(followed(path), shown_path(cwd, path)) for path in (resolve(cwd, name) for name in names)]
+        paths = tuple(dict.fromkeys(real for real, _ in paths_and_names))
+        for real, name in paths_and_names:
             pattern = pattern_of_real(cwd, real)
             # A rule about the link to a file holds as well.
             called[pattern] = (*called.get(pattern, ()), *(() if name == pattern else (name,)))

@@ -75,13 +75,13 @@ class EditChecks:
 
         Raises nothing ordinary; if cancelled, no process is left behind.
         """
-        found: list[str] = []
+        reports: list[str] = []
         for checker in self.checkers:
-            if wanted := [path for path in paths if checker.is_for(path.name)]:
-                found += await check(checker, wanted, ctx)
+            if matching := [path for path in paths if checker.is_for(path.name)]:
+                reports += await check(checker, matching, ctx)
         if self.diagnostics is not None:
-            found += await _asked(self.diagnostics, paths, self.diagnose_timeout)
-        text = "\n".join(part.strip() for part in found if part.strip())
+            reports += await _asked(self.diagnostics, paths, self.diagnose_timeout)
+        text = "\n".join(part.strip() for part in reports if part.strip())
         return (
             text
             if len(text) <= _DIAGNOSTICS_CHARS
@@ -91,16 +91,16 @@ class EditChecks:
 
 async def _asked(diagnose: Diagnose, paths: Sequence[Path], timeout: float) -> list[str]:
     """Return what the host says of files, as far as it gets in its time. A checkpoint if its function is one."""
-    found: list[str] = []
+    reports: list[str] = []
     with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the host's code is the cancel point
         try:
             for path in paths:
-                found.append(await diagnose(str(path)))  # noqa: PERF401  # what came in time is kept
+                reports.append(await diagnose(str(path)))  # noqa: PERF401  # what came in time is kept
         except Exception as error:  # noqa: BLE001  # the host's own code; the edit is made and must be told
-            found.append(f"[diagnostics failed: {describe(error)}]")
+            reports.append(f"[diagnostics failed: {describe(error)}]")
     if scope.cancelled_caught:
-        found.append(f"[diagnostics took longer than {timeout:g} s]")
-    return found
+        reports.append(f"[diagnostics took longer than {timeout:g} s]")
+    return reports
 
 
 async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:

@@ -178,9 +178,9 @@ def _is_much_larger(source: Source, place: Place, request: Request) -> bool:
     start, end = source.starts[place.first], source.line_end(place.last)
     if place.splice is not None:
         start, end = place.splice.start, place.splice.end
-    found = source.text[start:end].strip()
+    text = source.text[start:end].strip()
     lines = old.count("\n") + 1
-    return found.count("\n") + 1 >= max(lines + 3, 2 * lines) or len(found) > max(len(old) + 500, 4 * len(old))
+    return text.count("\n") + 1 >= max(lines + 3, 2 * lines) or len(text) > max(len(old) + 500, 4 * len(old))
 
 
 def _loses_lines(source: Source, place: Place, request: Request) -> bool:

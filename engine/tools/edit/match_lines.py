@@ -86,9 +86,11 @@ class Search:
 
     def richer_block(self) -> tuple[int, int] | None:
         """Return a block between the request's anchors that has lines which the request has not."""
-        asked, stripped = self._asked, self.source.stripped
+        request, stripped = self._asked, self.source.stripped
         blocks = self._between_anchors(_SLACK)[:_MOST_ALIGNED]
-        return next((block for block in blocks if align(asked[1:-1], stripped[block[0] + 1 : block[1]]) is None), None)
+        return next(
+            (block for block in blocks if align(request[1:-1], stripped[block[0] + 1 : block[1]]) is None), None
+        )
 
     @property
     def _asked(self) -> list[str]:
@@ -104,31 +106,33 @@ class Search:
         ]
 
     def _indented(self) -> list[Place]:
-        wanted, lines = _dedented(self.request.old), self.source.lines
-        return [place for place in self._blocks(str.strip) if _dedented(lines[place.first : place.last + 1]) == wanted]
+        dedented, lines = _dedented(self.request.old), self.source.lines
+        return [
+            place for place in self._blocks(str.strip) if _dedented(lines[place.first : place.last + 1]) == dedented
+        ]
 
     def _anchored(self) -> Iterator[Place]:
         """Yield blocks whose lines between the anchors are similar enough in the mean, and all known to the request."""
-        asked, stripped = self._asked, self.source.stripped
+        request, stripped = self._asked, self.source.stripped
         for first, last in self._comparable(_SLACK):
-            aligned = align(asked[1:-1], stripped[first + 1 : last])
+            aligned = align(request[1:-1], stripped[first + 1 : last])
             if aligned is not None and aligned.mean >= SIMILARITY:
                 middle = (None if pair is None else first + 1 + pair for pair in aligned.pairs)
                 yield Place(first, last, (first, *middle, last))
 
     def _in_context(self) -> Iterator[Place]:
         """Yield blocks of the same length, of whose lines between the anchors enough are equal."""
-        asked, stripped = self._asked, self.source.stripped
-        wanted = EQUAL_SHARE * max(1, sum(bool(line) for line in asked[1:-1]))
+        request, stripped = self._asked, self.source.stripped
+        enough = EQUAL_SHARE * max(1, sum(bool(line) for line in request[1:-1]))
         for first, last in self._comparable(0):
-            pairs = list(zip(asked[1:-1], stripped[first + 1 : last], strict=True))
+            pairs = list(zip(request[1:-1], stripped[first + 1 : last], strict=True))
             # A line of the file where the request has a blank one is none that it knows of.
-            if all(one for one, other in pairs if other) and sum(one == other for one, other in pairs if one) >= wanted:
+            if all(one for one, other in pairs if other) and sum(one == other for one, other in pairs if one) >= enough:
                 yield Place(first, last, tuple(range(first, last + 1)))
 
-    def _runs(self, lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-        found = (first for scope in self.scopes for first in runs(lines, wanted, scope))
-        return list(found) if len(self.scopes) == 1 else sorted(set(found))
+    def _runs(self, lines: Sequence[str], request: Sequence[str]) -> list[int]:
+        places = (first for scope in self.scopes for first in runs(lines, request, scope))
+        return list(places) if len(self.scopes) == 1 else sorted(set(places))
 
     def _comparable(self, slack: float) -> list[tuple[int, int]]:
         """Return the blocks between anchors, if they are not too many to compare all of them."""
@@ -140,41 +144,41 @@ class Search:
 
         None of them, if looking for them would take too long.
         """
-        asked, stripped = self._asked, self.source.stripped
-        size, filled = len(asked), sum(map(bool, asked))
-        if size < 3 or not asked[0] or not asked[-1]:
+        request, stripped = self._asked, self.source.stripped
+        size, filled = len(request), sum(map(bool, request))
+        if size < 3 or not request[0] or not request[-1]:
             return []
-        firsts = sorted({index for scope in self.scopes for index in scope if stripped[index] == asked[0]})
+        firsts = sorted({index for scope in self.scopes for index in scope if stripped[index] == request[0]})
         if len(firsts) * 2 * size > _MOST_SEEN:
             return []
         some = max(1, int(filled * slack)) if slack else 0
         blocks: list[tuple[int, int]] = []
         for first in firsts:
-            found = 1
+            filled_so_far = 1
             # Blank lines don't count, but for a limit to them.
             for last in range(first + 1, min(first + 2 * size, len(stripped))):
-                found += bool(stripped[last])
-                is_end = stripped[last] == asked[-1] and (not self.at_end or last + 1 == len(stripped))
-                if is_end and abs(found - filled) <= some and (slack or last - first + 1 == size):
+                filled_so_far += bool(stripped[last])
+                is_end = stripped[last] == request[-1] and (not self.at_end or last + 1 == len(stripped))
+                if is_end and abs(filled_so_far - filled) <= some and (slack or last - first + 1 == size):
                     blocks.append((first, last))
         return blocks
 
 
-def runs(lines: Sequence[str], wanted: Sequence[str], starts: range | None = None) -> list[int]:
-    """Return where *wanted*, some lines, stands among *lines*; it begins in *starts*."""
-    size = len(wanted)
+def runs(lines: Sequence[str], request: Sequence[str], starts: range | None = None) -> list[int]:
+    """Return where *request*, some lines, stands among *lines*; it begins in *starts*."""
+    size = len(request)
     within = range(len(lines)) if starts is None else starts
     stop = min(within.stop, len(lines) - size + 1)
-    found: list[int] = []
+    indexes: list[int] = []
     at = within.start - 1
-    while len(found) < MOST_PLACES:
+    while len(indexes) < MOST_PLACES:
         try:
-            at = lines.index(wanted[0], at + 1, max(0, stop))
+            at = lines.index(request[0], at + 1, max(0, stop))
         except ValueError:
             break
-        if lines[at : at + size] == wanted:
-            found.append(at)
-    return found
+        if lines[at : at + size] == request:
+            indexes.append(at)
+    return indexes
 
 
 def _dedented(lines: Sequence[str]) -> list[str]:

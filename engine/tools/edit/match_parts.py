@@ -33,7 +33,7 @@ def inside_a_line(source: Source, old: str, new: str) -> list[Place]:
     squeezed = _BLANKS.sub(" ", source.text)
     starts = islice(_whole_words(squeezed, " ".join(words)), MOST_PLACES)
     text = _trimmed_like(old, new)
-    found: list[Place] = []
+    offsets: list[Place] = []
     number = at = 0
     for start in starts:
         number += squeezed.count("\n", at, start)
@@ -42,8 +42,8 @@ def inside_a_line(source: Source, old: str, new: str) -> list[Place]:
         first = sum(map(len, squeezed[begin:start].split()))
         last = first + sum(map(len, words)) - 1
         offset, line = source.starts[number], source.lines[number]
-        found.append(_part(source, offset + _nth(line, first), offset + _nth(line, last) + 1, text))
-    return found
+        offsets.append(_part(source, offset + _nth(line, first), offset + _nth(line, last) + 1, text))
+    return offsets
 
 
 def trimmed_boundary(source: Source, old: str, new: str) -> list[Place]:
@@ -62,9 +62,9 @@ def unescaped(source: Source, old: str, new: str) -> list[Place]:
     # If the new text has other ones, nobody can tell whether those are meant.
     if not kinds or not kinds >= set(_ESCAPE.findall(new)):
         return []
-    wanted, text = (unix(_ESCAPE.sub(lambda match: _MEANINGS.get(match[1], match[1]), piece)) for piece in (old, new))
-    starts = islice(occurrences(source.text, wanted, overlapping=True), MOST_PLACES)
-    return [_part(source, start, start + len(wanted), text) for start in starts]
+    old_text, text = (unix(_ESCAPE.sub(lambda match: _MEANINGS.get(match[1], match[1]), piece)) for piece in (old, new))
+    starts = islice(occurrences(source.text, old_text, overlapping=True), MOST_PLACES)
+    return [_part(source, start, start + len(old_text), text) for start in starts]
 
 
 def _whole_words(text: str, piece: str) -> Iterator[int]:

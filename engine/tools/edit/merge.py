@@ -48,15 +48,15 @@ def merge(source: Source, request: Request, pairs: Sequence[int | None]) -> tupl
     not put in.
     """
     indents = Indents.of(source, request, pairs)
-    found: list[Splice] = []
+    text: list[Splice] = []
     for change in differences(request.old, request.new):
         added = [indents.of_line(line, change.start) for line in request.new[change.new_start : change.new_end]]
         replaced = [pair for pair in pairs[change.start : change.end] if pair is not None]
         if replaced:
-            found.append(source.replaced(replaced[0], replaced[-1], added))
+            text.append(source.replaced(replaced[0], replaced[-1], added))
         elif added:
-            found.append(source.inserted(_place(change, pairs), added))
-    return tuple(splice for splice in found if not source.is_idle(splice))
+            text.append(source.inserted(_place(change, pairs), added))
+    return tuple(splice for splice in text if not source.is_idle(splice))
 
 
 def _place(change: Difference, pairs: Sequence[int | None]) -> int:
@@ -112,26 +112,26 @@ class Indents:
 
     def of_line(self, line: str, near: int) -> str:
         """Return a new line with the file's indentation, as old lines near that index have it."""
-        asked = _indent(line)
-        if not self.pairs or len(asked) == len(line):
+        indent = _indent(line)
+        if not self.pairs or len(indent) == len(line):
             return line
-        if self.odd is not None and (near, asked) == (0, self.odd.asked):
-            return self.odd.found + line[len(asked) :]
+        if self.odd is not None and (near, indent) == (0, self.odd.asked):
+            return self.odd.found + line[len(indent) :]
         pair = min(
             self.pairs,
-            key=lambda pair: (abs(_width(pair.asked) - _width(asked)), -_width(pair.asked), abs(pair.index - near)),
+            key=lambda pair: (abs(_width(pair.asked) - _width(indent)), -_width(pair.asked), abs(pair.index - near)),
         )
-        return self._converted(asked, pair) + line[len(asked) :]
+        return self._converted(indent, pair) + line[len(indent) :]
 
-    def _converted(self, asked: str, pair: _Pair) -> str:
-        if asked == pair.asked:
+    def _converted(self, indent: str, pair: _Pair) -> str:
+        if indent == pair.asked:
             return pair.found
-        if asked.startswith(pair.asked):
-            return pair.found + self._step(asked[len(pair.asked) :])
-        more = _width(asked) - _width(pair.asked)
+        if indent.startswith(pair.asked):
+            return pair.found + self._step(indent[len(pair.asked) :])
+        more = _width(indent) - _width(pair.asked)
         if more > 0:
             return pair.found + self._step(" " * more)
-        surplus = pair.asked.removeprefix(asked) if pair.asked.startswith(asked) else " " * -more
+        surplus = pair.asked.removeprefix(indent) if pair.asked.startswith(indent) else " " * -more
         return pair.found[: max(0, len(pair.found) - len(self._step(surplus)))]
 
     def _step(self, more: str) -> str:

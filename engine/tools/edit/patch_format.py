@@ -93,12 +93,12 @@ Operation = AddFile | DeleteFile | UpdateFile
 def parse_patch(text: str) -> tuple[Operation, ...]:
     """Return what a patch asks for. Raises `ToolError`, which tells the line that can't be read."""
     reader = _Reader(*_inside(unix(text).split("\n")))
-    found: list[Operation] = []
+    operations: list[Operation] = []
     while reader.skip_blank():
-        found.append(reader.operation())
-    if not found:
+        operations.append(reader.operation())
+    if not operations:
         raise ToolError("The patch is empty: there is nothing between *** Begin Patch and *** End Patch.")
-    return tuple(found)
+    return tuple(operations)
 
 
 def _inside(lines: list[str]) -> tuple[list[str], int]:

@@ -45,7 +45,7 @@ class Unplaced:
 
 def place_chunks(source: Source, chunks: Sequence[Chunk], *, fuzzy: bool) -> tuple[Placed, ...] | Unplaced:
     """Return the places of all chunks, or the first of them that has none."""
-    found: list[Placed] = []
+    placements: list[Placed] = []
     at = changed = 0
     for chunk in chunks:
         if chunk.request.old == chunk.request.new:
@@ -57,11 +57,11 @@ def place_chunks(source: Source, chunks: Sequence[Chunk], *, fuzzy: bool) -> tup
             placed = placed if isinstance(again, Unplaced) else again
         if isinstance(placed, Unplaced):
             return placed
-        found.append(placed)
+        placements.append(placed)
         at = placed.lines[1]
         kept = common(chunk.request.old[::-1], chunk.request.new[::-1]) if placed.tier == "exact" else 0
         changed = at - kept
-    return tuple(found)
+    return tuple(placements)
 
 
 def _place(source: Source, chunk: Chunk, at: int, *, fuzzy: bool) -> Placed | Unplaced:
@@ -120,8 +120,8 @@ def _lines_of(source: Source, header: str, within: range) -> list[int]:
         lambda index: source.stripped[index].startswith(header.strip()),
     )
     for test in tests:
-        if found := list(islice(filter(test, within), _MOST_LINES + 1)):
-            return found
+        if lines := list(islice(filter(test, within), _MOST_LINES + 1)):
+            return lines
     return []
 
 

@@ -103,8 +103,8 @@ def _instead(source: Source, old: str, answer: Missing) -> str:
     where = named([answer.lines])
     if answer.why == "applied":
         return f"But new_string stands there already, on {where}: this edit seems to have been made before."
-    told = f"The most similar place is {where}"
+    hint = f"The most similar place is {where}"
     if answer.why == "lossy":
-        told = f"Much of it is like {where}, but the file has more there, which would be lost"
+        hint = f"Much of it is like {where}, but the file has more there, which would be lost"
     differs = compared(source, old, answer.lines).removesuffix("\n")
-    return f"{told}. This is what differs (- old_string, + the file):\n{differs}"
+    return f"{hint}. This is what differs (- old_string, + the file):\n{differs}"

@@ -47,28 +47,28 @@ def align(request: Sequence[str], block: Sequence[str]) -> Alignment | None:
     Equal lines are found first. What lies between these must be as many lines in the
     request as in the block, or more of them.
     """
-    asked = [index for index, line in enumerate(request) if line]
-    found = [index for index, line in enumerate(block) if line]
+    request_indexes = [index for index, line in enumerate(request) if line]
+    block_indexes = [index for index, line in enumerate(block) if line]
     pairs: list[int | None] = [None] * len(request)
     total = 0.0
     at = block_at = 0
-    for gap in [*differences([request[i] for i in asked], [block[i] for i in found]), None]:
-        upto, block_upto = (len(asked), len(found)) if gap is None else (gap.start, gap.new_start)
+    for gap in [*differences([request[i] for i in request_indexes], [block[i] for i in block_indexes]), None]:
+        upto, block_upto = (len(request_indexes), len(block_indexes)) if gap is None else (gap.start, gap.new_start)
         for one, other in zip(range(at, upto), range(block_at, block_upto), strict=True):
-            pairs[asked[one]] = found[other]
+            pairs[request_indexes[one]] = block_indexes[other]
             total += 1.0
         if gap is None:
             break
         ours, theirs = range(gap.start, gap.end), range(gap.new_start, gap.new_end)
-        chosen = _best([request[asked[i]] for i in ours], [block[found[i]] for i in theirs])
-        if chosen is None:
+        best = _best([request[request_indexes[i]] for i in ours], [block[block_indexes[i]] for i in theirs])
+        if best is None:
             return None
-        for index, score, other in zip(*chosen, theirs, strict=True):
-            pairs[asked[ours[index]]] = found[other]
+        for index, score, other in zip(*best, theirs, strict=True):
+            pairs[request_indexes[ours[index]]] = block_indexes[other]
             total += score
         at, block_at = gap.end, gap.new_end
     _pair_blanks(request, block, pairs)
-    return Alignment(tuple(pairs), total / len(asked) if asked else 1.0)
+    return Alignment(tuple(pairs), total / len(request_indexes) if request_indexes else 1.0)
 
 
 def _best(request: Sequence[str], block: Sequence[str]) -> tuple[list[int], list[float]] | None:
@@ -86,15 +86,15 @@ def _best(request: Sequence[str], block: Sequence[str]) -> tuple[list[int], list
         for j in range(i, len(request)):
             sums[j + 1] = max(sums[j], best[i][j] + row[j])
         best.append(sums)
-    chosen: list[int] = []
+    matched: list[int] = []
     j = len(request)
     for i in range(len(block), 0, -1):
         while best[i][j] == best[i][j - 1]:
             j -= 1
         j -= 1
-        chosen.append(j)
-    chosen.reverse()
-    return chosen, [scores[i][j] for i, j in enumerate(chosen)]
+        matched.append(j)
+    matched.reverse()
+    return matched, [scores[i][j] for i, j in enumerate(matched)]
 
 
 def _pair_blanks(request: Sequence[str], block: Sequence[str], pairs: list[int | None]) -> None:
@@ -111,15 +111,15 @@ def _pair_blanks(request: Sequence[str], block: Sequence[str], pairs: list[int |
 
 def closest(source: Source, request: Sequence[str]) -> tuple[int, int] | None:
     """Return the lines of the file that are most like those of a request: the first and the last, counted from 0."""
-    wanted = list(dict.fromkeys(line.strip() for line in request if line.strip()))
+    lines_sought = list(dict.fromkeys(line.strip() for line in request if line.strip()))
     lines = source.stripped[:_MOST_LINES]
-    if not wanted or not lines:
+    if not lines_sought or not lines:
         return None
-    known = set(wanted)
-    weights = [len(line) if line in known else 0 for line in lines]
+    sought = set(lines_sought)
+    weights = [len(line) if line in sought else 0 for line in lines]
     if any(weights):
         return _heaviest(weights, min(len(request), len(lines)))
-    tried = heapq.nlargest(_TRIED, wanted, key=len)
+    tried = heapq.nlargest(_TRIED, lines_sought, key=len)
     scores = ((similarity(line, other), -index, line) for line in tried for index, other in enumerate(lines))
     score, place, line = max(scores, key=lambda found: found[:2])
     if score < _CLOSE:

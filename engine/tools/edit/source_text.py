@@ -54,22 +54,22 @@ class Source:
     @cached_property
     def starts(self) -> list[int]:
         """Where each line begins."""
-        found: list[int] = []
+        offsets: list[int] = []
         offset = 0
         for line in self.lines:
-            found.append(offset)
+            offsets.append(offset)
             offset += len(line) + 1
-        return found
+        return offsets
 
     @cached_property
     def _returns(self) -> list[int]:
         """Which line ends have a carriage return in the file: offsets of the line feeds."""
-        found: list[int] = []
+        offsets: list[int] = []
         offset = -1
         for piece in self.original.split("\r\n")[:-1]:
             offset += len(piece) + 1
-            found.append(offset)
-        return found
+            offsets.append(offset)
+        return offsets
 
     @property
     def is_mixed(self) -> bool:
@@ -78,13 +78,13 @@ class Source:
 
     def lines_at(self, offsets: Iterable[int]) -> list[int]:
         """Return the numbers of the lines that some offsets are in, which ascend; without a list of all lines."""
-        found: list[int] = []
+        numbers: list[int] = []
         number, at = 1, 0
         for offset in offsets:
             number += self.text.count("\n", at, offset)
             at = offset
-            found.append(number)
-        return found
+            numbers.append(number)
+        return numbers
 
     def line_at(self, offset: int) -> int:
         """Return the number of the line that *offset* is in, the first being 1."""

@@ -110,8 +110,8 @@ class SpillStore:
 
     def take_complaint(self) -> str:
         """Return, once, what went wrong in the last sweep. Not a checkpoint."""
-        told, self._complaint = self._complaint, ""
-        return told
+        warning, self._complaint = self._complaint, ""
+        return warning
 
     def _sweep(self) -> None:
         (self.directory / STAMP).touch(mode=0o600)
@@ -210,7 +210,7 @@ class Spills:
         try:
             folder = open_folder(self._store.directory, self._folder, create=False)
             try:
-                found = os.open(spill_id, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+                fd = os.open(spill_id, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
             finally:
                 os.close(folder)
         except FileNotFoundError as error:
@@ -220,7 +220,7 @@ class Spills:
             ) from error
         except OSError as error:
             raise ToolError(f"{PREFIX}{spill_id} can't be read: {reason_of(error)}.") from error
-        return os.fdopen(found, "rb")
+        return os.fdopen(fd, "rb")
 
     def note_kept(self) -> None:
         """See `SpillStore.note_kept`."""

@@ -179,19 +179,19 @@ def open_folder(directory: Path, name: str, *, create: bool) -> int:
         if create:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=base)
-        found = os.open(name, flags | os.O_NOFOLLOW, dir_fd=base)
+        fd = os.open(name, flags | os.O_NOFOLLOW, dir_fd=base)
     finally:
         os.close(base)
     try:
-        state = os.fstat(found)
+        state = os.fstat(fd)
         if state.st_uid != os.geteuid():
             raise PermissionError(errno.EACCES, "the folder of kept outputs is somebody else's")
         if create and stat.S_IMODE(state.st_mode) != 0o700:
-            os.fchmod(found, 0o700)
+            os.fchmod(fd, 0o700)
     except BaseException:  # whatever it is, the descriptor is nobody's yet
-        os.close(found)
+        os.close(fd)
         raise
-    return found
+    return fd
 
 
 def reason_of(error: OSError) -> str:

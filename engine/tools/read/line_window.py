@@ -130,10 +130,10 @@ def _behind_the_end(part: Part, lines: int) -> ToolError:
 def _skip_line(file: BinaryIO) -> bool:
     """Go to the next line; tell whether there was one."""
     data = file.readline(_PIECE_BYTES)
-    found = bool(data)
+    has_line = bool(data)
     while data and not data.endswith(b"\n"):
         data = file.readline(_PIECE_BYTES)
-    return found
+    return has_line
 
 
 def _next_line(file: BinaryIO) -> _Line | None:

@@ -170,39 +170,39 @@ def image(file: io.BufferedReader, side: int, size: int, pixels: int) -> tuple[d
     vars(pil)["MAX_IMAGE_PIXELS"] = (
         None  # its own limit is looked at too early: here, before anything is decoded, is in time
     )
-    found = cast("_Image", pil.open(file))
-    if found.size[0] * found.size[1] > pixels:
+    image_ = cast("_Image", pil.open(file))
+    if image_.size[0] * image_.size[1] > pixels:
         raise Refused(f"it has more than {pixels:,} pixels")
-    is_lossless = found.format in {"PNG", "GIF"}
-    found.draft(None, (side, side))
-    found = turned(found)
-    has_alpha = "A" in found.mode or "transparency" in found.info
-    found = found.convert("RGBA" if has_alpha else "RGB")
+    is_lossless = image_.format in {"PNG", "GIF"}
+    image_.draft(None, (side, side))
+    image_ = turned(image_)
+    has_alpha = "A" in image_.mode or "transparency" in image_.info
+    image_ = image_.convert("RGBA" if has_alpha else "RGB")
     while True:
-        scaled = _scaled(found, side)
+        scaled = _scaled(image_, side)
         for media_type, data in _encoded(pil.new, scaled, is_lossless=is_lossless or has_alpha):
             if len(data) <= size:
                 return {"media_type": media_type, "width": scaled.size[0], "height": scaled.size[1]}, data
         side = side * 2 // 3
 
 
-def _scaled(found: _Image, side: int) -> _Image:
-    width, height = found.size
+def _scaled(original: _Image, side: int) -> _Image:
+    width, height = original.size
     factor = min(1.0, side / max(width, height))
     lanczos = 1
-    return found.resize((max(1, round(width * factor)), max(1, round(height * factor))), lanczos)
+    return original.resize((max(1, round(width * factor)), max(1, round(height * factor))), lanczos)
 
 
-def _encoded(new: _New, found: _Image, *, is_lossless: bool) -> list[tuple[str, bytes]]:
+def _encoded(new: _New, original: _Image, *, is_lossless: bool) -> list[tuple[str, bytes]]:
     written: list[tuple[str, bytes]] = []
     if is_lossless:
         file = io.BytesIO()
-        found.save(file, "PNG", optimize=True)
+        original.save(file, "PNG", optimize=True)
         written.append(("image/png", file.getvalue()))
-    plain = found
-    if found.mode == "RGBA":
-        plain = new("RGB", found.size, "white")
-        plain.paste(found, mask=found.getchannel("A"))
+    plain = original
+    if original.mode == "RGBA":
+        plain = new("RGB", original.size, "white")
+        plain.paste(original, mask=original.getchannel("A"))
     for quality in _QUALITIES:
         file = io.BytesIO()
         plain.save(file, "JPEG", quality=quality)

@@ -46,11 +46,11 @@ def notebook_of(data: bytes) -> Notebook | None:
 def _cells(document: object) -> list[object] | None:
     if not is_object(document):
         return None
-    found: object = document.get("cells")
-    if found is None:  # the format before 2013
+    cells: object = document.get("cells")
+    if cells is None:  # the format before 2013
         sheets = as_list(document.get("worksheets"))
-        found = as_object(sheets[0]).get("cells") if sheets else None
-    return cast("list[object]", found) if isinstance(found, list) else None
+        cells = as_object(sheets[0]).get("cells") if sheets else None
+    return cast("list[object]", cells) if isinstance(cells, list) else None
 
 
 @attrs.define
@@ -76,13 +76,13 @@ class _Writer:
         name = text(output, "name") or text(output, "stream")
         self.lines.append(f"--- output{f' to {name}' if name else ''} ---")
         # Before 2014 what is in `data` now was in the output itself.
-        found = as_object(output.get("data")) or output
-        shown = next((value for key in ("text", "text/plain") if (value := found.get(key)) is not None), None)
+        data = as_object(output.get("data")) or output
+        shown = next((value for key in ("text", "text/plain") if (value := data.get(key)) is not None), None)
         if shown is not None:
             self.add_text("\n".join(_lines(shown)))
-        others = [key for key in found if "/" in key and key != "text/plain"]
+        others = [key for key in data if "/" in key and key != "text/plain"]
         for key in others:
-            self.add_other(key, found.get(key), has_text=shown is not None)
+            self.add_other(key, data.get(key), has_text=shown is not None)
 
     def add_text(self, shown: str) -> None:
         plain = _ESCAPE.sub("", shown)

@@ -48,10 +48,10 @@ class _Matcher:
 
     def last(self, text: bytes) -> int:
         """Return the number of the last rule that matches, or -1."""
-        found = self.literals.get(text, -1)
+        index = self.literals.get(text, -1)
         if self.magic is not None and (match := self.magic.match(text)) and match.lastindex is not None:
-            return max(found, self.indices[match.lastindex - 1])
-        return found
+            return max(index, self.indices[match.lastindex - 1])
+        return index
 
 
 @attrs.frozen(eq=False)
@@ -137,13 +137,13 @@ def _regex(pattern: str) -> bytes:
 
 
 def _matcher(rules: Sequence[_Rule], *, by_name: bool, folders: bool) -> _Matcher:
-    wanted = [
+    rules_of_kind = [
         (index, rule)
         for index, rule in enumerate(rules)
         if rule.by_name == by_name and (folders or not rule.folders_only)
     ]
-    literals = {rule.pattern.encode(): index for index, rule in wanted if not is_magic(rule.pattern)}
-    magic = [(index, rule) for index, rule in reversed(wanted) if is_magic(rule.pattern)]
+    literals = {rule.pattern.encode(): index for index, rule in rules_of_kind if not is_magic(rule.pattern)}
+    magic = [(index, rule) for index, rule in reversed(rules_of_kind) if is_magic(rule.pattern)]
     expression = b"|".join(b"(%s)" % _regex(rule.pattern) for _, rule in magic)
     return _Matcher(
         rules, literals, re.compile(expression, re.DOTALL) if magic else None, [index for index, _ in magic]

@@ -160,8 +160,8 @@ def window(hits: Sequence[Hit], skip: int, take: int, *, before: int = 0, after:
     if not (before or after):
         return tuple(shown)
     near = {(hit.path, number) for hit in shown for number in range(hit.number - before, hit.number + after + 1)}
-    chosen = {(hit.path, hit.number) for hit in shown}
-    return tuple(hit for hit in hits if (hit.path, hit.number) in (chosen if hit.is_match else near))
+    matches = {(hit.path, hit.number) for hit in shown}
+    return tuple(hit for hit in hits if (hit.path, hit.number) in (matches if hit.is_match else near))
 
 
 def drop_last(hits: list[Hit], path: bytes) -> int:

@@ -88,15 +88,15 @@ async def search(ripgrep: str, request: SearchRequest, scope: Scope) -> Found:
     if tallies:
         request = attrs.evolve(request, counts=False, before=0, after=0, max_columns=1)
     run = _Run(ripgrep, request, scope, form, deadline)
-    pile = Heap(scope.held)
-    ended = await run.into(Tally(pile) if tallies else pile)
-    if not pile.is_full:
-        total = sum(hit.is_match for hit in pile.hits)
+    buffer = Heap(scope.held)
+    ended = await run.into(Tally(buffer) if tallies else buffer)
+    if not buffer.is_full:
+        total = sum(hit.is_match for hit in buffer.hits)
         # In a thread: sorting all that can be held takes a while.
-        shown = await to_thread(_first, pile.hits, scope, request)
+        shown = await to_thread(_first, buffer.hits, scope, request)
         return Found(
             hits=shown,
-            everything=tuple(pile.hits),
+            everything=tuple(buffer.hits),
             total=total,
             has_more=total > scope.skip + scope.take,
             timed_out=ended.timed_out,
@@ -116,8 +116,8 @@ async def search(ripgrep: str, request: SearchRequest, scope: Scope) -> Found:
 def _first(hits: Sequence[Hit], scope: Scope, request: SearchRequest) -> tuple[Hit, ...]:
     """Return the hits that are wanted, of all there are."""
     if request.pattern is None:
-        wanted = scope.skip + scope.take
-        return tuple(heapq.nsmallest(wanted, hits, key=lambda hit: hit.path.split(b"/"))[scope.skip :])
+        end = scope.skip + scope.take
+        return tuple(heapq.nsmallest(end, hits, key=lambda hit: hit.path.split(b"/"))[scope.skip :])
     return window(in_order(hits), scope.skip, scope.take, before=request.before, after=request.after)
 
 
@@ -137,8 +137,8 @@ class _Run:
     form: Form
     deadline: float
 
-    async def into(self, pile: Pile, *, ordered: bool = False) -> _Ended:
-        """Put what is found into *pile* until that is full. A checkpoint; if cancelled, the program is ended first."""
+    async def into(self, buffer: Pile, *, ordered: bool = False) -> _Ended:
+        """Put what is found into *buffer* until that is full. A checkpoint; if cancelled, the program is ended first."""
         arguments = command(self.ripgrep, self.request, in_repository=self.scope.in_repository, ordered=ordered)
         reader = HitReader(self.form)
         errors = ErrorReader()
@@ -146,7 +146,7 @@ class _Run:
         with trio.CancelScope() as enough:
 
             def take(chunk: bytes) -> None:
-                if not pile.is_full and self._pile_up(pile, reader.feed(chunk)):
+                if not buffer.is_full and self._pile_up(buffer, reader.feed(chunk)):
                     enough.cancel(reason="enough was found")
 
             try:
@@ -161,22 +161,22 @@ class _Run:
                 )
             except OSError as error:  # the program or the folder went away, the pattern is too long for the system
                 raise ToolError(f"The search could not be started: {error.strerror or error}.") from error
-        if finished is None or pile.is_full:
+        if finished is None or buffer.is_full:
             return _Ended(unreadable=errors.unreadable)
-        self._pile_up(pile, reader.finish())
-        pile.finish()
+        self._pile_up(buffer, reader.finish())
+        buffer.finish()
         return _judged(finished, errors)
 
-    def _pile_up(self, pile: Pile, found: Iterable[Hit | Binary]) -> bool:
-        """Put hits into *pile*; return whether it is full."""
-        for hit in found:
+    def _pile_up(self, buffer: Pile, hits: Iterable[Hit | Binary]) -> bool:
+        """Put hits into *buffer*; return whether it is full."""
+        for hit in hits:
             if isinstance(hit, Binary):
-                pile.drop(hit.path)
+                buffer.drop(hit.path)
             elif self.scope.wanted(hit.path):
-                pile.add(
+                buffer.add(
                     attrs.evolve(hit, text=hit.text[:_KEPT_TEXT_BYTES]) if len(hit.text) > _KEPT_TEXT_BYTES else hit
                 )
-            if pile.is_full:
+            if buffer.is_full:
                 return True
         return False
 
@@ -193,9 +193,9 @@ def _judged(finished: Finished, errors: ErrorReader) -> _Ended:
     return _Ended(unreadable=errors.unreadable)
 
 
-def complaint(told: str) -> str:
+def complaint(message: str) -> str:
     """Return what is wrong with a pattern, without advice about options that the model does not have."""
-    text = told.removeprefix("rg: ").split("\n\n")[0].strip()
+    text = message.removeprefix("rg: ").split("\n\n")[0].strip()
     if "is not allowed" in text:
         text += "\nA pattern with a line end in it needs multiline=true."
     return f"The pattern could not be used: {text}\nTo search for a text as it is, set literal=true."

@@ -54,11 +54,11 @@ class Place:
     only: str = ""
     in_repository: bool
 
-    def path(self, found: bytes) -> str:
+    def path(self, relative: bytes) -> str:
         """Return the path of something below the folder as the model sees it."""
         if self.only:
             return self.shown
-        return joined(self.shown, visible_name(os.fsdecode(found)))
+        return joined(self.shown, visible_name(os.fsdecode(relative)))
 
 
 @attrs.frozen(kw_only=True)
@@ -115,33 +115,33 @@ def read_need(cwd: str, path: Path) -> Need:
 
 def folder_at(cwd: str, path: str) -> Place:
     """Return the folder at *path*. Raises `ToolError` if there is none."""
-    found = resolve(cwd, path)
-    with renamed_errors(path, found):
-        if not stat.S_ISDIR(found.stat().st_mode):
+    folder = resolve(cwd, path)
+    with renamed_errors(path, folder):
+        if not stat.S_ISDIR(folder.stat().st_mode):
             raise ToolError(f"{path} is no folder. If it is a text file, use the read tool to see what is in it.")
-    return _place(cwd, path, found)
+    return _place(cwd, path, folder)
 
 
 def place_at(cwd: str, path: str) -> Place:
     """Return the folder or the file at *path*. Raises `ToolError` if there is none, or if the file is no text."""
-    found = resolve(cwd, path)
-    if is_folder(found):
-        return _place(cwd, path, found)
-    with renamed_errors(path, found):
-        size = check_regular(path, found).st_size
-        with open(found, "rb", opener=without_waiting) as file:
+    target = resolve(cwd, path)
+    if is_folder(target):
+        return _place(cwd, path, target)
+    with renamed_errors(path, target):
+        size = check_regular(path, target).st_size
+        with open(target, "rb", opener=without_waiting) as file:
             beginning = file.read(_SNIFFED_BYTES) or b""
             if looks_binary(beginning) and not is_utf16(beginning):  # a searcher reads the latter
                 raise ToolError(f"{path} is a binary file of {size:,} bytes.")
-    real = Path(followed(found))  # a link to a file is not followed in a search, a file that was named is
-    return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, found), only=real.name)
+    real = Path(followed(target))  # a link to a file is not followed in a search, a file that was named is
+    return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, target), only=real.name)
 
 
-def judged_place(place: Place, judged: Collection[str] | None) -> Place:
-    """Return a place by its real path. Raises `ToolError` if that is not one of those that the right was *judged* for."""
+def judged_place(place: Place, approved: Collection[str] | None) -> Place:
+    """Return a place by its real path. Raises `ToolError` if that is not one of those that the right was *approved* for."""
     real = followed(place.folder)
     whole = os.path.join(real, place.only) if place.only else real  # noqa: PTH118 - a str is wanted
-    if judged is not None and whole not in judged:
+    if approved is not None and whole not in approved:
         raise ToolError(
             f"{place.shown} leads to another place than when the right to it was given: a link on its way was changed. "
             "Nothing was searched."
@@ -194,10 +194,10 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def wanted_names(wanted: Wanted, globs: tuple[str, ...]) -> Wanted:
-    """Return *wanted*, of the names that one of *globs* fits."""
+def wanted_names(path_filter: Wanted, globs: tuple[str, ...]) -> Wanted:
+    """Return *path_filter*, of the names that one of *globs* fits."""
     names = re.compile("|".join(map(glob_regex, globs)), re.DOTALL)
-    return attrs.evolve(wanted, names=names, hint=wanted.hint or globs)
+    return attrs.evolve(path_filter, names=names, hint=path_filter.hint or globs)
 
 
 def _is_file(path: Path) -> bool:

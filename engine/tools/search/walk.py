@@ -70,9 +70,9 @@ class Folder:
 
     def read(self, most: int | None = None) -> Listing:
         """Return what is in it, of a giant folder only the first *most* that the system tells of. Raises `OSError`."""
-        with os.scandir(self.path) as found:
-            there: dict[bytes, Kind] = {entry.name: _kind(entry) for entry in islice(found, most)}
-            is_whole = next(found, None) is None
+        with os.scandir(self.path) as entries:
+            there: dict[bytes, Kind] = {entry.name: _kind(entry) for entry in islice(entries, most)}
+            is_whole = next(entries, None) is None
         kept = [Entry(name, there[name]) for name in sorted(there) if name not in _VCS_NAMES]
         chains = self.chains
         if chains is not None:
