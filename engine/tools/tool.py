@@ -32,7 +32,7 @@ Assess = Callable[[object, str], Awaitable[bool]]
 Body = Callable[[object, "ToolContext"], Awaitable["str | ToolOutput"]]
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Tool:
     """A tool, ready for use. Make one with `engine.tool`.
 
@@ -75,6 +75,10 @@ class Tool:
     protected: bool = False
     resumable: bool = False
     assess: Assess | None = None
+
+    def __repr__(self) -> str:
+        """Return its name only: its description can be pages long."""
+        return f"Tool({self.name!r})"
 
     @property
     def schema(self) -> ToolSchema:
