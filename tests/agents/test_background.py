@@ -263,7 +263,7 @@ async def test_it_is_looked_at_and_stopped_by_its_name(autojump_clock: MockClock
         await trio.sleep(1)
         how = await play(w, "how")
         assert [s.text for s in how.settlements] == [
-            "any: running for 1.0 s. It said last:\nSo far. ",
+            "any: running for 1.0 s. Its last message:\nSo far. ",
             f"{child} (any): running for 1.0 s",
         ]
         stopped = await play(w, "stop")

@@ -66,8 +66,7 @@ def _output(job: AgentJob) -> ToolOutput:
     elif job.is_running:
         text = f"{job.agent}: {job.status_text}."
         if job.last_text:
-            text = f"{job.agent}: {job.status_text}. Its last message:
-{job.last_text}"
+            text = f"{job.agent}: {job.status_text}. Its last message:\n{job.last_text}"
     else:
         text = f"{job.agent} did not start: {job.error}."
     return ToolOutput(
