@@ -56,7 +56,7 @@ bench: ## the figures, each beside a baseline measured in the same run
 
 cover: dev ## branch coverage of the tests: 95% of the whole, all of nursery/
 	@rm -f .coverage .coverage.*
-	@$(PYTEST) -n $(JOBS) --dist worksteal --cov --cov-report= --cov-fail-under=0 $(ARGS)
+	@$(PYTEST) -n $(JOBS) --dist worksteal --full --timeout 1200 --cov --cov-report= --cov-fail-under=0 $(ARGS)
 	@$(BIN)/coverage report
 	@$(BIN)/coverage report --include='engine/nursery/*' --fail-under=100
 

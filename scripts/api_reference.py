@@ -167,8 +167,8 @@ def _own_docstring(cls: type) -> str:
 def _members(cls: type) -> Iterator[tuple[str, object]]:
     """Yield the public methods and properties of a class, those of its private bases included."""
     fields = {field.name for field in attrs.fields(cls)} if attrs.has(cls) else set[str]()
-    owners = [base for base in cls.__mro__ if base.__module__.startswith("engine")]
-    for owner in owners[:1] + [base for base in owners[1:] if base.__name__.startswith("_")]:
+    private = [base for base in cls.__mro__[1:] if base.__module__.startswith("engine") and base.__name__[0] == "_"]
+    for owner in [cls, *private]:
         for name, attribute in vars(owner).items():
             if not name.startswith("_") and name not in fields:
                 yield name, attribute

@@ -1,0 +1,106 @@
+"""The scripts of `make check` and `make docs`: the check of words, and the API reference."""
+
+from pathlib import Path
+
+import attrs
+
+from scripts import api_reference, check_words
+
+HERE = Path("here.py")
+
+
+def test_names_are_split_at_underscores_and_capitals() -> None:
+    assert check_words.words_of("_toldHTTPError_GIVEN") == ["told", "http", "error", "given"]
+
+
+def test_private_words_in_names_are_reported() -> None:
+    text = "def told(is_known: bool, unknown: int) -> None:\n    raise SessionNotFound(told=1)\n"
+    found = check_words.names_in(HERE, text, frozenset({"is_known"}))
+    assert [(finding.line, finding.text) for finding in found] == [(1, "told"), (2, "told")]
+
+
+def test_tags_of_events_are_allowed() -> None:
+    assert {"PermissionAsked", "CallJudged", "is_known"} <= check_words.allowed_names()
+
+
+def test_messages_are_checked_and_docstrings_are_not() -> None:
+    text = '"""Nobody."""\nx = 1\n"""Nobody here."""\nraise ValueError(f"nobody answers {x}")\nSQL = "asked_anew"\n'
+    assert [finding.line for finding in check_words.messages_in(HERE, text)] == [4]
+
+
+def test_code_lines_are_counted_without_comments_and_docstrings() -> None:
+    assert check_words.code_lines('"""A docstring\n\nof three lines."""\n\n# why\nx = [\n    1,\n]\n') == 3
+
+
+# ---- the API reference -----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Base:
+    """A value."""
+
+    name: str
+
+
+@attrs.frozen(kw_only=True)
+class Point(Base):
+    """A place.
+
+    It has two numbers.
+
+    Attributes:
+        x: the first one,
+            in two lines.
+    """
+
+    x: int = 0
+    y: "list[int]" = attrs.field(factory=list[int])
+
+    async def move(self, by: int, /, *, fast: bool = False) -> None:
+        """Move it.
+
+        Example::
+
+            await point.move(1)
+        """
+
+
+def test_a_class_is_described_with_its_members() -> None:
+    assert "\n".join(api_reference._describe("Point", Point)).split("\n") == [
+        "## Point",
+        "",
+        "```text",
+        "Point(*, x: int = 0, y: list[int] = ...)",
+        "```",
+        "",
+        "A place.",
+        "",
+        "It has two numbers.",
+        "",
+        "**Attributes**",
+        "",
+        "- `x`: the first one,",
+        "  in two lines.",
+        "",
+        "### Point.move",
+        "",
+        "```text",
+        "async move(by: int, /, *, fast: bool = False) -> None",
+        "```",
+        "",
+        "Move it.",
+        "",
+        "**Example**",
+        "",
+        "```text",
+        "await point.move(1)",
+        "```",
+        "",
+    ]
+
+
+def test_every_public_name_is_listed() -> None:
+    page = api_reference.overview()
+    for module, names in api_reference.public_names().items():
+        section = page.partition(f"\n## `{module}`\n")[2].partition("\n## ")[0]
+        assert all(f"\n- `{name}`: " in section for name in names), module
