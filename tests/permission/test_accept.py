@@ -113,7 +113,7 @@ def replies(*answers: Reply) -> React:
 NO = engine.Reject(feedback="no")
 
 
-def asked(played: Played) -> list[set[str]]:
+def rights_asked(played: Played) -> list[set[str]]:
     return [{f"{one.permission} {one.pattern}" for one in event.rights} for event in played.all(PermissionAsked)]
 
 
@@ -147,10 +147,10 @@ async def test_what_a_command_line_is_asked_about(tmp_path: Path, command: str, 
     async with at(folder, bash(command), DONE) as there:
         played = await there.play(replies(NO))
     assert (played.statuses, (folder / "x").exists(), (tmp_path / "out").exists()) == (["denied"], True, False)
-    (told,) = asked(played)
-    told = {right for right in told if "/fd/" not in right}  # a pipe to a command of the line itself
-    assert {right.format(up=tmp_path) for right in rights} <= told
-    assert all(right.startswith("bash ") or right in {one.format(up=tmp_path) for one in rights} for right in told)
+    (texts,) = rights_asked(played)
+    texts = {right for right in texts if "/fd/" not in right}  # a pipe to a command of the line itself
+    assert {right.format(up=tmp_path) for right in rights} <= texts
+    assert all(right.startswith("bash ") or right in {one.format(up=tmp_path) for one in rights} for right in texts)
     assert played.one(PermissionAsked).detail == command
 
 
@@ -180,9 +180,9 @@ async def test_a_deny_finds_the_command_wherever_it_hides(tmp_path: Path, comman
     (tmp_path / "list").write_text("x\n")
     async with at(tmp_path, bash(command), DONE, approver=policy("deny bash rm *", profile=profile)) as there:
         played = await there.play()
-        told = said(there.world.requests[-1].transcript[-1])
-    assert (played.statuses, asked(played), (tmp_path / "x").exists()) == (["denied"], [], True)
-    assert told == "Denied by the rule 'deny bash rm *' of the layer user (test). Don't try to get around it."
+        texts = said(there.world.requests[-1].transcript[-1])
+    assert (played.statuses, rights_asked(played), (tmp_path / "x").exists()) == (["denied"], [], True)
+    assert texts == "Denied by the rule 'deny bash rm *' of the layer user (test). Don't try to get around it."
     assert played.all(CallJudged)[-1].source == "the rule 'deny bash rm *' of the layer user (test)"
 
 
@@ -195,7 +195,7 @@ async def test_what_can_not_be_parsed_is_asked_and_denied_where_nobody_is(tmp_pa
         assert (first.detail, first.offers) == (command, ())
         there.world.will_say(bash(command), DONE)
         headless = await there.play(headless="deny")
-    assert (headless.statuses, asked(headless)) == (["denied"], [])
+    assert (headless.statuses, rights_asked(headless)) == (["denied"], [])
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ async def test_what_only_reads_in_the_project_is_not_asked(tmp_path: Path, comma
     (tmp_path / "a.txt").write_text("x\n")
     async with at(tmp_path, bash(command), DONE) as there:
         played = await there.play()
-    assert (asked(played), played.statuses) == ([], ["completed"])
+    assert (rights_asked(played), played.statuses) == ([], ["completed"])
 
 
 async def test_an_always_for_a_command_line_holds_for_that_line(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ async def test_deny_and_ask_in_one_call_is_a_deny_without_a_question(tmp_path: P
     approver = policy("ask bash touch *", "deny bash rm *")
     async with at(tmp_path, bash("touch a; rm b"), DONE, approver=approver) as there:
         played = await there.play()
-    assert (asked(played), played.statuses, list(tmp_path.iterdir())) == ([], ["denied"], [])
+    assert (rights_asked(played), played.statuses, list(tmp_path.iterdir())) == ([], ["denied"], [])
 
 
 async def test_a_secret_in_a_folder_below_is_asked_about(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ async def test_a_secret_in_a_folder_below_is_asked_about(tmp_path: Path) -> None
     (tmp_path / "a" / "b.env").write_text("KEY=1\n")
     async with at(tmp_path, tool("read", path="a/b.env"), DONE) as there:
         played = await there.play(replies(NO))
-    assert asked(played) == [{"read a/b.env"}]
+    assert rights_asked(played) == [{"read a/b.env"}]
 
 
 async def test_a_hidden_tool_is_not_offered_and_denied_if_called(tmp_path: Path) -> None:
@@ -324,9 +324,9 @@ async def test_an_always_of_one_conversation_and_the_open_question_of_another(
                 await two.reply(second.request_id, engine.Once())
             assert [(await turn.wait()).stop_reason for turn in (one, two)] == ["completed"] * 2
         events = other.journal.events()
-    judged = [e.source for e in events if isinstance(e, CallJudged)]
+    sources = [e.source for e in events if isinstance(e, CallJudged)]
     by = "the user, who allowed bash touch x (for this project)" if released else "the user, once"
-    assert judged[-1] == by
+    assert sources[-1] == by
     assert [e.answer for e in events if isinstance(e, PermissionAnswered)] == ["once"]
 
 
@@ -457,8 +457,8 @@ async def family(folder: Path, command: Answer, own: Sequence[str], react: React
 async def test_a_sub_agent_of_a_session_that_may_not_edit_may_not_edit(tmp_path: Path) -> None:
     command = tool("write", path="a", content="x")
     played = await family(tmp_path, command, ["deny edit *"], None, "wait")
-    judged = [e.source for e in played.events if isinstance(e, CallJudged) and e.session_id != played.session.id]
-    assert judged == ["the rule 'deny edit *' of the layer agent (the host's own)"]
+    sources = [e.source for e in played.events if isinstance(e, CallJudged) and e.session_id != played.session.id]
+    assert sources == ["the rule 'deny edit *' of the layer agent (the host's own)"]
     assert not (tmp_path / "a").exists()
 
 
@@ -516,8 +516,8 @@ async def test_a_second_opinion(
     tmp_path: Path, verdict: object, headless: Headless, status: str, questions: int
 ) -> None:
     async with at(tmp_path, bash("touch x"), DONE, opinion=says(verdict)) as there:
-        wanted = Settings(headless=headless, hook_timeout=0.2)
-        played = await there.world.play(session=there.session, react=replies(engine.Once()), settings=wanted)
+        request = Settings(headless=headless, hook_timeout=0.2)
+        played = await there.world.play(session=there.session, react=replies(engine.Once()), settings=request)
     assert (played.statuses, len(played.all(PermissionAsked))) == ([status], questions)
     assert (tmp_path / "x").exists() == (status == "completed")
 
@@ -535,14 +535,14 @@ async def test_a_second_opinion_is_not_asked_about_what_a_rule_or_a_hook_has_sai
 
 
 async def test_a_policy_hook_that_hangs_denies(tmp_path: Path) -> None:
-    async def hangs(wanted: PermissionWanted) -> PermissionDecision:
+    async def hangs(request: PermissionWanted) -> PermissionDecision:
         await trio.sleep_forever()
-        raise AssertionError(wanted)
+        raise AssertionError(request)
 
     hooks = Hooks(permission_request=(hangs,))
     async with at(tmp_path, bash("touch x"), DONE, hooks=hooks) as there:
         played = await there.world.play(session=there.session, settings=Settings(hook_timeout=0.2))
-    assert (played.statuses, asked(played), (tmp_path / "x").exists()) == (["denied"], [], False)
+    assert (played.statuses, rights_asked(played), (tmp_path / "x").exists()) == (["denied"], [], False)
 
 
 async def test_what_a_hook_wants_asked_no_rule_and_no_always_for_another_call_answers(tmp_path: Path) -> None:
@@ -564,8 +564,8 @@ async def test_what_a_hook_wants_asked_no_rule_and_no_always_for_another_call_an
             await one.wait()
             await two.reply(second.request_id, NO)
             await two.wait()
-        told = [e.answer for e in other.journal.events() if isinstance(e, PermissionAnswered)]
-    assert told == ["reject"]
+        texts = [e.answer for e in other.journal.events() if isinstance(e, PermissionAnswered)]
+    assert texts == ["reject"]
 
 
 async def test_what_is_allowed_while_a_second_opinion_thinks_is_not_asked_any_more(tmp_path: Path) -> None:
@@ -584,7 +584,7 @@ async def test_what_is_allowed_while_a_second_opinion_thinks_is_not_asked_any_mo
         opinion=allows_it_elsewhere,
     ) as there:
         played = await there.play()
-    assert (played.statuses, asked(played)) == (["completed"], [])
+    assert (played.statuses, rights_asked(played)) == (["completed"], [])
 
 
 # -- nobody there ---------------------------------------------------------------------------------------------------
@@ -603,7 +603,7 @@ async def test_what_is_allowed_while_a_second_opinion_thinks_is_not_asked_any_mo
 async def test_headless(tmp_path: Path, user: tuple[str, ...], headless: Headless, status: str) -> None:
     async with at(tmp_path, bash("touch x"), DONE, approver=policy(*user)) as there:
         played = await there.play(headless=headless)
-    assert (played.statuses, asked(played), (tmp_path / "x").exists()) == ([status], [], status == "completed")
+    assert (played.statuses, rights_asked(played), (tmp_path / "x").exists()) == ([status], [], status == "completed")
 
 
 async def test_by_rule_alone_not_even_reading_is_allowed_by_default(tmp_path: Path) -> None:
@@ -611,8 +611,8 @@ async def test_by_rule_alone_not_even_reading_is_allowed_by_default(tmp_path: Pa
     script = [tool("read", path="a"), bash("ls"), DONE]
     async with at(tmp_path, *script) as there:
         played = await there.play(headless="rules")
-        told = [one.text for one in played.settlements]
-    assert told == [
+        texts = [one.text for one in played.settlements]
+    assert texts == [
         "Denied: no rule allows 'read' here, and nobody is there to ask.",
         "Denied: no rule allows 'bash' here, and nobody is there to ask.",
     ]
@@ -620,9 +620,9 @@ async def test_by_rule_alone_not_even_reading_is_allowed_by_default(tmp_path: Pa
 
 async def test_a_question_says_until_when_it_waits_and_is_denied_then(tmp_path: Path) -> None:
     async with at(tmp_path, bash("touch x"), bash("touch x"), DONE) as there:
-        wanted = Settings(question_timeout=0.2)
+        request = Settings(question_timeout=0.2)
         began = trio.current_time()
-        played = await there.world.play(session=there.session, settings=wanted)
+        played = await there.world.play(session=there.session, settings=request)
     first, second = played.all(PermissionAsked)
     assert first.until is not None
     assert second.until is not None
@@ -672,7 +672,7 @@ async def test_a_search_in_a_file_that_somebody_allows_shows_it(tmp_path: Path) 
     search = [*call("grep", {"pattern": "KEY", "path": ".env"}, id="g"), *done("calls")]
     async with at(tmp_path, search, DONE) as there:
         played = await there.play(replies(engine.Once()))
-    assert (asked(played), played.settlements[0].text) == ([{"read .env"}], ".env\n1: KEY=1")
+    assert (rights_asked(played), played.settlements[0].text) == ([{"read .env"}], ".env\n1: KEY=1")
 
 
 @pytest.mark.parametrize("way", ["a person", "a second opinion", "a hook"])
@@ -682,7 +682,7 @@ async def test_a_search_outside_that_somebody_allows_shows_what_is_asked_for_the
     tree(tmp_path / "out")
     search = [*call("grep", {"pattern": "KEY", "path": str(tmp_path / "out")}, id="g"), *done("calls")]
 
-    async def allows(wanted: PermissionWanted) -> PermissionDecision:
+    async def allows(request: PermissionWanted) -> PermissionDecision:
         await trio.lowlevel.checkpoint()
         return PermissionDecision(verdict="allow")
 
@@ -690,6 +690,6 @@ async def test_a_search_outside_that_somebody_allows_shows_what_is_asked_for_the
     opinion = says("allow") if way == "a second opinion" else None
     async with at(tmp_path / "app", search, DONE, hooks=hooks, opinion=opinion) as there:
         played = await there.play(replies(engine.Once()))
-    assert len(asked(played)) == (1 if way == "a person" else 0)
+    assert len(rights_asked(played)) == (1 if way == "a person" else 0)
     shown = played.settlements[0].text
     assert (shown.count("KEY=1"), "(2 files left out" in shown) == (3, True)

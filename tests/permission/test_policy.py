@@ -252,43 +252,43 @@ some_allowance = st.builds(
 @pytest.mark.slow
 @given(some_layers, some_query(), DENY, st.data())
 @settings(max_examples=150, deadline=None)
-def test_a_deny_more_never_allows_more(layers: Rules, asked: PermissionQuery, deny: Rule, data: st.DataObject) -> None:
+def test_a_deny_more_never_allows_more(layers: Rules, call: PermissionQuery, deny: Rule, data: st.DataObject) -> None:
     where = data.draw(st.sampled_from(["project", "user", "host", "agent"]))
-    before = weight(layers.policy().judge(asked))
+    before = weight(layers.policy().judge(call))
     if where == "agent":
-        at = data.draw(st.integers(0, len(asked.chain) - 1))
-        chain = list(asked.chain)
+        at = data.draw(st.integers(0, len(call.chain) - 1))
+        chain = list(call.chain)
         chain[at] = attrs.evolve(chain[at], rules=_with(chain[at].rules, deny, data))
-        asked = attrs.evolve(asked, chain=tuple(chain))
+        call = attrs.evolve(call, chain=tuple(chain))
     elif where == "project":
         layers = attrs.evolve(layers, project=_with(layers.project, deny, data))
     elif where == "user":
         layers = attrs.evolve(layers, user=_with(layers.user, deny, data))
     else:
         layers = attrs.evolve(layers, host=_with(layers.host, deny, data))
-    assert weight(layers.policy().judge(asked)) >= before
+    assert weight(layers.policy().judge(call)) >= before
 
 
-def _with(given_rules: tuple[Rule, ...], deny: Rule, data: st.DataObject) -> tuple[Rule, ...]:
-    at = data.draw(st.integers(0, len(given_rules)))
-    return (*given_rules[:at], deny, *given_rules[at:])
+def _with(rules_before: tuple[Rule, ...], deny: Rule, data: st.DataObject) -> tuple[Rule, ...]:
+    at = data.draw(st.integers(0, len(rules_before)))
+    return (*rules_before[:at], deny, *rules_before[at:])
 
 
 @pytest.mark.slow
 @given(some_layers, some_query(), st.lists(st.tuples(some_query(), some_allowance), max_size=4))
 @settings(max_examples=150, deadline=None)
 def test_whatever_is_allowed_lifts_no_deny(
-    layers: Rules, asked: PermissionQuery, answers: list[tuple[PermissionQuery, Allowance]]
+    layers: Rules, call: PermissionQuery, answers: list[tuple[PermissionQuery, Allowance]]
 ) -> None:
     rules_at_work = layers.policy()
-    before = rules_at_work.judge(asked)
+    before = rules_at_work.judge(call)
     for question, answer in answers:
         try:
             # By the same sessions, so that it does hold for them.
-            rules_at_work.grant(attrs.evolve(question, chain=asked.chain), answer)
+            rules_at_work.grant(attrs.evolve(question, chain=call.chain), answer)
         except ConfigError:  # no project there
             assert (answer.scope, question.cwd) == ("project", "/")
-    after = rules_at_work.judge(asked)
+    after = rules_at_work.judge(call)
     assert weight(after) <= weight(before)
     if before.verdict == "deny":
         assert after.verdict == "deny"
@@ -298,13 +298,13 @@ def test_whatever_is_allowed_lifts_no_deny(
 @given(some_layers, some_query(), some_rules)
 @settings(max_examples=150, deadline=None)
 def test_a_sub_agent_may_do_what_it_and_all_above_it_may(
-    layers: Rules, asked: PermissionQuery, own: tuple[Rule, ...]
+    layers: Rules, call: PermissionQuery, own: tuple[Rule, ...]
 ) -> None:
     rules_at_work = layers.policy()
     child = PermissionScope(session_id=SessionId("child"), turn_id=TurnId("below"), rules=own)
-    nested = attrs.evolve(asked, chain=(*asked.chain, child))
-    assert weight(rules_at_work.judge(nested)) >= weight(rules_at_work.judge(asked))
-    alone = [rules_at_work.judge(attrs.evolve(asked, chain=(one,))) for one in nested.chain]
+    nested = attrs.evolve(call, chain=(*call.chain, child))
+    assert weight(rules_at_work.judge(nested)) >= weight(rules_at_work.judge(call))
+    alone = [rules_at_work.judge(attrs.evolve(call, chain=(one,))) for one in nested.chain]
     assert weight(rules_at_work.judge(nested)) == max(map(weight, alone))
 
 
@@ -312,22 +312,22 @@ def test_a_sub_agent_may_do_what_it_and_all_above_it_may(
 @given(some_layers, some_query(), st.sampled_from(GRANT_SCOPES), st.data())
 @settings(max_examples=150, deadline=None)
 def test_an_offer_that_is_made_answers_the_question(
-    layers: Rules, asked: PermissionQuery, scope: GrantScope, data: st.DataObject
+    layers: Rules, call: PermissionQuery, scope: GrantScope, data: st.DataObject
 ) -> None:
     rules_at_work = layers.policy()
-    judgement = rules_at_work.judge(asked)
+    judgement = rules_at_work.judge(call)
     if judgement.verdict != "ask":
         assert (judgement.missing_rights, judgement.offers) == ((), None)
         return
     assert judgement.missing_rights
     assert judgement.offers is not None
-    if not judgement.offers or (scope == "project" and asked.cwd == "/"):
+    if not judgement.offers or (scope == "project" and call.cwd == "/"):
         return
-    taken = data.draw(st.sampled_from(judgement.offers))
-    other = attrs.evolve(asked, chain=(link("other"),))
+    offered_one = data.draw(st.sampled_from(judgement.offers))
+    other = attrs.evolve(call, chain=(link("other"),))
     elsewhere = rules_at_work.judge(other)
-    rules_at_work.grant(asked, allowed(taken, scope))
-    assert rules_at_work.judge(asked).verdict == "allow"
+    rules_at_work.grant(call, allowed(offered_one, scope))
+    assert rules_at_work.judge(call).verdict == "allow"
     if scope != "project":
         assert rules_at_work.judge(other) == elsewhere
 
@@ -336,24 +336,24 @@ def test_an_offer_that_is_made_answers_the_question(
 @given(some_layers, some_query(), some_query())
 @settings(max_examples=150, deadline=None)
 def test_a_grant_goes_no_further_than_what_was_offered(
-    layers: Rules, asked: PermissionQuery, later: PermissionQuery
+    layers: Rules, call: PermissionQuery, later: PermissionQuery
 ) -> None:
     rules_at_work = layers.policy()
-    asked = attrs.evolve(asked, cwd=PROJECT)
+    call = attrs.evolve(call, cwd=PROJECT)
     # What follows of a command is another matter: see below.
     bare = tuple(attrs.evolve(one, follows=()) for one in later.rights)
-    later = attrs.evolve(later, chain=asked.chain, rights=bare, cwd=PROJECT)
+    later = attrs.evolve(later, chain=call.chain, rights=bare, cwd=PROJECT)
     before = rules_at_work.judge(later)
-    offered = rules_at_work.judge(asked).offers or ()
+    offered = rules_at_work.judge(call).offers or ()
     for one in offered:
-        rules_at_work.grant(asked, allowed(one))
+        rules_at_work.grant(call, allowed(one))
     if before.verdict == "ask" and rules_at_work.judge(later).verdict == "allow":
         given_rights = [right for one in offered for right in one.rights]
         assert all(any(_covers(one, right) for one in given_rights) for right in before.missing_rights)
 
 
-def _covers(given_right: Right, right: Right) -> bool:
-    name, pattern = given_right.permission, given_right.pattern
+def _covers(granted: Right, right: Right) -> bool:
+    name, pattern = granted.permission, granted.pattern
     if name not in PATH_PERMISSIONS:
         return name == right.permission.removesuffix(":read") and Wildcard(pattern).matches(right.pattern)
     goes_out = right.permission == "outside" and pattern.startswith(("/", "~/"))
@@ -369,44 +369,44 @@ def test_a_policy_is_all_that_an_approver_can_be() -> None:
 
 
 def test_the_rule_and_its_layer_are_told() -> None:
-    judged = policy("deny bash rm *").judge(query(needed("bash", "rm x")))
-    assert judged == Judgement(verdict="deny", source="the rule 'deny bash rm *' of the layer user (test)")
+    judgement = policy("deny bash rm *").judge(query(needed("bash", "rm x")))
+    assert judgement == Judgement(verdict="deny", source="the rule 'deny bash rm *' of the layer user (test)")
 
 
 def test_deny_and_ask_in_one_call_is_a_deny() -> None:
-    judged = policy("deny bash rm *").judge(query(needed("bash", "npm x"), needed("bash", "rm x")))
-    assert (judged.verdict, judged.missing_rights, judged.offers) == ("deny", (), None)
+    judgement = policy("deny bash rm *").judge(query(needed("bash", "npm x"), needed("bash", "rm x")))
+    assert (judgement.verdict, judgement.missing_rights, judgement.offers) == ("deny", (), None)
 
 
 def test_only_what_is_asked_about_is_asked_and_offered() -> None:
     rights = (needed("bash", "ls", reads=True), needed("bash", "rm x"), needed("read", "a"), needed("edit", "/etc/x"))
-    judged = policy().judge(query(*rights))
-    assert judged.missing_rights == (
+    judgement = policy().judge(query(*rights))
+    assert judgement.missing_rights == (
         Right(permission="bash", pattern="rm x"),
         Right(permission="edit", pattern="/etc/x"),
         Right(permission="outside", pattern="/etc/x"),
     )
-    assert judged.offers == (offer("bash rm x", "edit /etc/x"),)
+    assert judgement.offers == (offer("bash rm x", "edit /etc/x"),)
 
 
 def test_an_offer_that_would_not_do_is_not_made() -> None:
     rights = (needed("bash", "rm x"), needed("edit", "b"))
-    judged = policy().judge(query(*rights, offers=[offer("bash rm *"), offer("bash rm *", "edit ./b")]))
-    assert judged.offers == (offer("bash rm *", "edit ./b"),)
+    judgement = policy().judge(query(*rights, offers=[offer("bash rm *"), offer("bash rm *", "edit ./b")]))
+    assert judgement.offers == (offer("bash rm *", "edit ./b"),)
 
 
 def test_what_nobody_can_see_through_is_asked_each_time() -> None:
-    asked = query(needed("bash", "x"), offers=[offer("bash *", "opaque *")], opaque="it is dark")
-    judged = policy().judge(asked)
-    assert (judged.verdict, judged.offers) == ("ask", ())
-    assert judged.missing_rights[-1] == Right(permission="opaque", pattern="the whole text")
+    call = query(needed("bash", "x"), offers=[offer("bash *", "opaque *")], opaque="it is dark")
+    judgement = policy().judge(call)
+    assert (judgement.verdict, judgement.offers) == ("ask", ())
+    assert judgement.missing_rights[-1] == Right(permission="opaque", pattern="the whole text")
     held = policy()
-    held.grant(asked, allowed(offer("bash *", "opaque *")))
-    assert held.judge(asked).verdict == "ask"
+    held.grant(call, allowed(offer("bash *", "opaque *")))
+    assert held.judge(call).verdict == "ask"
 
 
 @pytest.mark.parametrize(
-    ("profile", "user", "said"),
+    ("profile", "user", "verdict"),
     [
         ("ask", (), "ask"),
         ("ask", ("allow opaque *", "allow bash *"), "allow"),
@@ -419,13 +419,13 @@ def test_what_nobody_can_see_through_is_asked_each_time() -> None:
         ("read-only", (), "deny"),
     ],
 )
-def test_the_dark_is_allowed_only_where_nothing_is_forbidden(profile: str, user: tuple[str, ...], said: str) -> None:
-    judged = policy(*user, profile=profile).judge(query(needed("bash", "x"), opaque="it is dark"))
-    assert judged.verdict == said
+def test_the_dark_is_allowed_only_where_nothing_is_forbidden(profile: str, user: tuple[str, ...], verdict: str) -> None:
+    judgement = policy(*user, profile=profile).judge(query(needed("bash", "x"), opaque="it is dark"))
+    assert judgement.verdict == verdict
 
 
 @pytest.mark.parametrize(
-    ("profile", "user", "said", "is_default"),
+    ("profile", "user", "verdict", "is_default"),
     [
         ("ask", (), "ask", True),
         ("auto-edit", (), "allow", True),
@@ -436,10 +436,10 @@ def test_the_dark_is_allowed_only_where_nothing_is_forbidden(profile: str, user:
     ],
 )
 def test_a_sandbox_answers_what_is_asked_by_default(
-    profile: str, user: tuple[str, ...], said: str, *, is_default: bool
+    profile: str, user: tuple[str, ...], verdict: str, *, is_default: bool
 ) -> None:
-    judged = policy(*user, profile=profile).judge(query(needed("bash", "npm x"), sandboxed=True))
-    assert (judged.verdict, judged.is_default) == (said, is_default)
+    judgement = policy(*user, profile=profile).judge(query(needed("bash", "npm x"), sandboxed=True))
+    assert (judgement.verdict, judgement.is_default) == (verdict, is_default)
 
 
 def test_other_spellings_are_denied_too_and_never_allow() -> None:
@@ -453,38 +453,38 @@ def test_other_spellings_are_denied_too_and_never_allow() -> None:
 @pytest.mark.parametrize("path", ["../beside", "src/../../x", f"{PROJECT}/../x", UNKNOWN])
 def test_a_path_that_may_lead_out_is_outside(path: str) -> None:
     """What a tool of a host's own may tell: the rules follow no links, so `..` may lead anywhere."""
-    judged = policy("allow edit *").judge(query(needed("edit", path)))
-    assert judged.verdict == "ask"
-    assert "outside" in {right.permission for right in judged.missing_rights}
+    judgement = policy("allow edit *").judge(query(needed("edit", path)))
+    assert judgement.verdict == "ask"
+    assert "outside" in {right.permission for right in judgement.missing_rights}
     assert policy("allow edit *", "deny edit a/b").judge(query(needed("edit", path))).verdict == "deny"
 
 
 @pytest.mark.parametrize("path", [".", "./", "a.txt", "./a.txt", "src//x", f"{PROJECT}/a.txt"])
 def test_a_path_inside_is_inside_however_it_is_written(path: str) -> None:
-    judged = policy("allow edit *").judge(query(needed("edit", path), cwd=f"{PROJECT}"))
-    assert judged.verdict == "allow"
+    judgement = policy("allow edit *").judge(query(needed("edit", path), cwd=f"{PROJECT}"))
+    assert judgement.verdict == "allow"
 
 
 def test_paths_are_seen_from_the_project_wherever_the_session_works() -> None:
     inner = policy("deny edit src/a.py")
     inner._projects[f"{PROJECT}/src"] = inner._project_at(PROJECT)  # as in a repository, which this one is not
     assert inner.judge(query(needed("edit", "a.py"), cwd=f"{PROJECT}/src")).verdict == "deny"
-    asked = query(needed("edit", "b.py"), cwd=f"{PROJECT}/src")
-    inner.grant(asked, allowed(asked.offers[0]))
-    assert inner.judge(asked).verdict == "allow"
+    call = query(needed("edit", "b.py"), cwd=f"{PROJECT}/src")
+    inner.grant(call, allowed(call.offers[0]))
+    assert inner.judge(call).verdict == "allow"
     assert inner.judge(query(needed("edit", "src/b.py"))).verdict == "allow"
     assert inner.judge(query(needed("edit", "b.py"))).verdict == "ask"
 
 
 def test_without_a_project_all_is_outside_and_nothing_is_kept_for_it() -> None:
     nowhere = policy()
-    asked = query(needed("read", "etc/hosts"), cwd="/", offers=[offer("read /etc/hosts")])
-    assert nowhere.judge(asked).missing_rights == (Right(permission="outside", pattern="/etc/hosts"),)
+    call = query(needed("read", "etc/hosts"), cwd="/", offers=[offer("read /etc/hosts")])
+    assert nowhere.judge(call).missing_rights == (Right(permission="outside", pattern="/etc/hosts"),)
     with pytest.raises(ConfigError, match="/ belongs to no project: allow it for this session, or once"):
-        nowhere.grant(asked, allowed(offer("read /etc/hosts"), "project"))
+        nowhere.grant(call, allowed(offer("read /etc/hosts"), "project"))
     assert nowhere.grants.current(0) == ()
-    nowhere.grant(asked, allowed(offer("read /etc/hosts")))
-    assert nowhere.judge(asked).verdict == "allow"
+    nowhere.grant(call, allowed(offer("read /etc/hosts")))
+    assert nowhere.judge(call).verdict == "allow"
 
 
 def test_a_file_named_star_is_one_file() -> None:
@@ -494,9 +494,9 @@ def test_a_file_named_star_is_one_file() -> None:
     need = Need(permission="edit", patterns=("*",))
     assert need.offered == (offer("edit ./\\*"),)
     held = policy()
-    asked = query(*need.needed, offers=need.offered)
-    held.grant(asked, allowed(asked.offers[0]))
-    assert held.judge(asked).verdict == "allow"
+    call = query(*need.needed, offers=need.offered)
+    held.grant(call, allowed(call.offers[0]))
+    assert held.judge(call).verdict == "allow"
     assert held.judge(query(needed("edit", "a.txt"))).verdict == "ask"
 
 
@@ -519,8 +519,8 @@ def test_rules_that_can_not_be_read_deny_what_is_done_there() -> None:
         raise ConfigError(f"{root}/.engine/config.toml is no valid TOML")
 
     held = attrs.evolve(policy(), load_project_rules=broken)
-    judged = held.judge(query(needed("read", "a")))
-    assert (judged.verdict, judged.source) == (
+    judgement = held.judge(query(needed("read", "a")))
+    assert (judgement.verdict, judgement.source) == (
         "deny",
         f"the rules here, which can't be read: {PROJECT}/.engine/config.toml is no valid TOML",
     )
@@ -591,17 +591,17 @@ def test_how_far_an_always_reaches(scope: GrantScope, holding: set[str]) -> None
     }
     held = policy()
     held.grant(askers["child"], allowed(offer("bash git push *"), scope))
-    assert {name for name, asked in askers.items() if held.judge(asked).verdict == "allow"} == holding
+    assert {name for name, call in askers.items() if held.judge(call).verdict == "allow"} == holding
 
 
 def test_an_always_ends_when_its_time_is_up_and_is_forgotten() -> None:
     clock = [100.0]
     held = Policy(home=HOME, load_project_rules=lambda _: (), now=lambda: clock[0])
-    asked = pushed_in(link())
-    held.grant(asked, allowed(offer("bash git push *"), seconds=60))
-    for clock[0], said in ((159.9, "allow"), (160.0, "ask"), (1e9, "ask")):
-        assert held.judge(asked).verdict == said
-    held.grant(asked, allowed(offer("bash x")))
+    call = pushed_in(link())
+    held.grant(call, allowed(offer("bash git push *"), seconds=60))
+    for clock[0], verdict in ((159.9, "allow"), (160.0, "ask"), (1e9, "ask")):
+        assert held.judge(call).verdict == verdict
+    held.grant(call, allowed(offer("bash x")))
     assert [grant.pattern for grant in held.grants.current(0)] == ["x"]
 
 
@@ -615,14 +615,14 @@ def test_what_was_allowed_for_a_turn_is_forgotten_with_the_next_one() -> None:
 
 def test_a_grant_says_where_it_comes_from_and_is_taken_back() -> None:
     held = policy(now=7.0)
-    asked = pushed_in(link("root"), link("child"))
-    held.grant(asked, allowed(offer("bash git push *")))
+    call = pushed_in(link("root"), link("child"))
+    held.grant(call, allowed(offer("bash git push *")))
     (grant,) = held.grants.current(7.0)
     origin = grant.origin
     assert (origin.session_id, origin.call_id, origin.tool, origin.granted) == ("child", "call", "tool", 7.0)
-    assert held.judge(asked).source == "the user, who allowed bash git push * (for this session)"
+    assert held.judge(call).source == "the user, who allowed bash git push * (for this session)"
     held.grants.revoke(grant.id)
-    assert held.judge(asked).verdict == "ask"
+    assert held.judge(call).verdict == "ask"
 
 
 def test_what_can_not_be_remembered_is_not_remembered_by_half() -> None:
@@ -645,8 +645,8 @@ def test_thousands_of_grants_cost_a_question_next_to_nothing() -> None:
     held = policy()
     for number in range(2_000):
         held.grant(pushed_in(link()), allowed(offer(f"bash make {number}", f"edit ./f{number}")))
-    asked = query(needed("bash", "make 7"), needed("edit", "f7"))
-    assert held.judge(asked).verdict == "allow"
+    call = query(needed("bash", "make 7"), needed("edit", "f7"))
+    assert held.judge(call).verdict == "allow"
     books = held.grants._grant_lists
     assert len(books[PROJECT, "bash"].index.candidates("make 7")) == 1
     assert len(books[PROJECT, "edit"].index.candidates("f7")) == 1
@@ -685,10 +685,10 @@ def test_what_is_hidden_from_a_parent_is_hidden_from_its_child() -> None:
 @pytest.mark.slow
 @given(some_layers, some_query(), st.sampled_from(["bash", "edit", "read"]))
 @settings(max_examples=100, deadline=None)
-def test_whatever_is_hidden_is_denied_when_it_is_called(layers: Rules, asked: PermissionQuery, name: str) -> None:
+def test_whatever_is_hidden_is_denied_when_it_is_called(layers: Rules, call: PermissionQuery, name: str) -> None:
     rules_at_work = layers.policy()
-    if rules_at_work.hides(asked.chain, asked.cwd, name) and any(one.permission == name for one in asked.rights):
-        assert rules_at_work.judge(asked).verdict == "deny"
+    if rules_at_work.hides(call.chain, call.cwd, name) and any(one.permission == name for one in call.rights):
+        assert rules_at_work.judge(call).verdict == "deny"
 
 
 # -- in a real file -----------------------------------------------------------------------------------------------
@@ -710,8 +710,8 @@ async def test_a_restart_keeps_what_was_allowed_for_the_project_and_nothing_else
     second = policy(file=file)
     await second.prepare(PROJECT)
     for scope in GRANT_SCOPES:
-        asked = query(needed("bash", scope), chain=[link()])
-        assert second.judge(asked).verdict == ("allow" if scope == "project" else "ask")
+        call = query(needed("bash", scope), chain=[link()])
+        assert second.judge(call).verdict == ("allow" if scope == "project" else "ask")
 
 
 @pytest.mark.os
@@ -719,13 +719,13 @@ async def test_what_could_not_be_written_holds_though_the_file_is_read_again(tmp
     folder = tmp_path / "state"
     folder.write_text("no folder")
     held = policy(file=GrantFile(folder / "grants.json"))
-    asked = pushed_in(link())
-    held.grant(asked, allowed(offer("bash git push *"), "project"))
+    call = pushed_in(link())
+    held.grant(call, allowed(offer("bash git push *"), "project"))
     with pytest.raises(EngineError):
         await held.save()
     folder.unlink()
     await held.prepare(PROJECT)
-    assert held.judge(asked).verdict == "allow"
+    assert held.judge(call).verdict == "allow"
     await held.save()  # it was told once that it is not kept
     assert kept(GrantFile(folder / "grants.json")) == []
 
@@ -747,34 +747,34 @@ async def test_a_save_that_is_cancelled_before_it_began_is_made_up_for(tmp_path:
 async def test_what_is_allowed_while_the_file_is_read_is_not_lost(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "grants.json")
     held = policy(file=file)
-    asked = pushed_in(link())
+    call = pushed_in(link())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(held.prepare, PROJECT)
         await trio.lowlevel.checkpoint()
-        held.grant(asked, allowed(offer("bash git push *"), "project"))
-    assert held.judge(asked).verdict == "allow"
+        held.grant(call, allowed(offer("bash git push *"), "project"))
+    assert held.judge(call).verdict == "allow"
 
 
 @pytest.mark.os
 async def test_what_another_process_revokes_is_over_when_the_file_is_read_again(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "grants.json")
     held = policy(file=file)
-    asked = pushed_in(link())
-    held.grant(asked, allowed(offer("bash git push *"), "project"))
+    call = pushed_in(link())
+    held.grant(call, allowed(offer("bash git push *"), "project"))
     await held.save()
     file.revoke(file.load()[0].id)
     await held.prepare(PROJECT)
-    assert held.judge(asked).verdict == "ask"
+    assert held.judge(call).verdict == "ask"
 
 
 @pytest.mark.os
 async def test_a_broken_file_is_told_and_changes_nothing(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "grants.json")
     held = policy(file=file)
-    asked = pushed_in(link())
-    held.grant(asked, allowed(offer("bash git push *"), "project"))
+    call = pushed_in(link())
+    held.grant(call, allowed(offer("bash git push *"), "project"))
     await held.save()
     file.path.write_text('{"version": 1, "grants": [7]}')
     with pytest.raises(ConfigError, match=r"grants\.json"):
         await held.prepare(PROJECT)
-    assert held.judge(asked).verdict == "allow"
+    assert held.judge(call).verdict == "allow"

@@ -8,7 +8,7 @@ from engine.sandbox.bwrap import argv
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("settings", "message"),
     [
         ({"backend": "docker"}, "sandbox.backend must be one of bwrap, not 'docker'"),
         ({"network": 1}, "sandbox.network must be True or False, not 1"),
@@ -20,10 +20,10 @@ from engine.sandbox.bwrap import argv
         ({"hidden": (1,)}, "sandbox.hidden must be a tuple of paths"),
     ],
 )
-def test_settings_that_make_no_sense(given: dict[str, object], told: str) -> None:
+def test_settings_that_make_no_sense(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        Sandbox(**given)  # type: ignore[arg-type]
-    assert str(raised.value).startswith(told)
+        Sandbox(**settings)  # type: ignore[arg-type]
+    assert str(raised.value).startswith(message)
 
 
 def test_what_is_hidden_unless_somebody_says_otherwise() -> None:

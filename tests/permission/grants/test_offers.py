@@ -167,9 +167,9 @@ def test_a_command_that_is_too_long_is_not_offered() -> None:
 
 
 def test_users_add_programs() -> None:
-    known = extend_registry({"deploy": {"arity": 2}, "mine": {"reading": "free"}})
-    assert offers_for(words("deploy prod now"), known) == ("deploy prod now", "deploy prod *")
-    assert offers_for(words("mine x"), known) == ("mine x", "mine *")
+    registry = extend_registry({"deploy": {"arity": 2}, "mine": {"reading": "free"}})
+    assert offers_for(words("deploy prod now"), registry) == ("deploy prod now", "deploy prod *")
+    assert offers_for(words("mine x"), registry) == ("mine x", "mine *")
 
 
 _WORD = st.sampled_from(

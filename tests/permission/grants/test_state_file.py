@@ -223,9 +223,9 @@ def test_what_several_processes_add_is_all_there(file: StateFile) -> None:
     processes = [subprocess.Popen([sys.executable, "-c", PROGRAM, file.path, str(one)]) for one in range(4)]
     seen = 0
     while any(process.poll() is None for process in processes):
-        found = len(file.read())
-        assert found >= seen  # whole at any time, and never less than before
-        seen = found
+        size = len(file.read())
+        assert size >= seen  # whole at any time, and never less than before
+        seen = size
     assert [process.returncode for process in processes] == [0] * 4
     assert sorted(map(str, file.read())) == sorted(f"{one} {number}" for one in range(4) for number in range(25))
     assert others(file) == ["things.json.lock"]

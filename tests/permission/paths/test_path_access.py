@@ -75,10 +75,10 @@ class Tree:
     def project(self) -> str:
         return str(self.root / "home/project")
 
-    def judged(self, text: str) -> PathLocation | Unclear:
+    def judge(self, text: str) -> PathLocation | Unclear:
         return judge_path(text, cwd=self.project, project=self.project, home=self.home, kind="file")
 
-    def looked(
+    def analyse(
         self,
         *uses: tuple[Access, str],
         by: str = "cat",
@@ -106,11 +106,11 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(root)
 
 
-def leads(looked: PathAnalysis) -> str:
+def leads(analyse: PathAnalysis) -> str:
     """Say it in one word."""
-    if looked.opaque:
+    if analyse.opaque:
         return "unclear"
-    return "inside" if all(path.inside for path in looked.paths) else "outside"
+    return "inside" if all(path.inside for path in analyse.paths) else "outside"
 
 
 # ---- paths that a tool is given --------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ UNCLEAR = (
 @pytest.mark.parametrize(("text", "leads_to"), INSIDE.items())
 def test_inside(tree: Tree, text: str, leads_to: str) -> None:
     path = "/".join(filter(None, (tree.project, leads_to.format())))
-    assert tree.judged(text.format(root=tree.root)) == PathLocation(path, inside=True)
+    assert tree.judge(text.format(root=tree.root)) == PathLocation(path, inside=True)
 
 
 @pytest.mark.parametrize(("text", "leads_to"), OUTSIDE.items())
@@ -240,12 +240,12 @@ def test_outside(tree: Tree, text: str, leads_to: str) -> None:
     path = str(tree.root / leads_to) if leads_to else "/"
     if path.startswith("/etc"):
         path = os.path.realpath(path)
-    assert tree.judged(text) == PathLocation(path, inside=False)
+    assert tree.judge(text) == PathLocation(path, inside=False)
 
 
 @pytest.mark.parametrize("text", UNCLEAR)
 def test_unclear(tree: Tree, text: str) -> None:
-    assert isinstance(tree.judged(text), Unclear)
+    assert isinstance(tree.judge(text), Unclear)
 
 
 def test_names_differ_by_their_bytes(tree: Tree) -> None:
@@ -253,7 +253,7 @@ def test_names_differ_by_their_bytes(tree: Tree) -> None:
     for form in ("NFC", "NFD"):
         (tree.root / "home" / f"{unicodedata.normalize(form, 'über')}-{form}").mkdir()
         name = unicodedata.normalize(form, "ünï.txt")
-        assert tree.judged(name) == PathLocation(f"{tree.project}/{name}", inside=True)
+        assert tree.judge(name) == PathLocation(f"{tree.project}/{name}", inside=True)
     project = tree.root / "home" / f"{unicodedata.normalize('NFC', 'über')}-NFC"
     other = str(tree.root / "home" / f"{unicodedata.normalize('NFD', 'über')}-NFC/x")
     assert judge_path(other, cwd=tree.project, project=str(project), home=tree.home, kind="file") == PathLocation(
@@ -263,7 +263,7 @@ def test_names_differ_by_their_bytes(tree: Tree) -> None:
 
 def test_the_home_of_a_user(tree: Tree) -> None:
     somebody = pwd.getpwuid(os.getuid())
-    assert tree.judged(f"~{somebody.pw_name}/nowhere") == PathLocation(
+    assert tree.judge(f"~{somebody.pw_name}/nowhere") == PathLocation(
         f"{os.path.realpath(somebody.pw_dir)}/nowhere", inside=False
     )
     assert judge_path(
@@ -298,8 +298,8 @@ def test_as_many_links_as_the_kernel_follows(tree: Tree, count: int) -> None:
     for number in range(count):
         (tree.root / f"link{number}").symlink_to(f"link{number + 1}")
     (tree.root / f"link{count}").write_text("")
-    found = real_path(str(tree.root / "link0"))
-    assert isinstance(found, Real) == (count <= MAX_LINKS) == (tree.root / "link0").exists()
+    result = real_path(str(tree.root / "link0"))
+    assert isinstance(result, Real) == (count <= MAX_LINKS) == (tree.root / "link0").exists()
 
 
 def test_what_is_missing(tree: Tree) -> None:
@@ -335,17 +335,17 @@ def kernel_says(path: str) -> str | None:
     """Return which file the kernel opens, or makes where there is none; None: it does neither."""
     is_new = False
     try:
-        found = os.open(path, os.O_PATH)
+        result = os.open(path, os.O_PATH)
     except OSError:
         try:
-            found = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC)
+            result = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC)
         except OSError:
             return None
         is_new = True
     try:
-        real = str(Path(f"/proc/self/fd/{found}").readlink())
+        real = str(Path(f"/proc/self/fd/{result}").readlink())
     finally:
-        os.close(found)
+        os.close(result)
     if is_new:
         Path(real).unlink()
     return real
@@ -380,12 +380,12 @@ def test_it_is_the_file_that_the_kernel_opens(tmp_path: Path, seed: int) -> None
     checked = 0
     for _ in range(300):
         path = f"{dice.choice(folders)}/{some_path(6)}"
-        said = kernel_says(path)
-        if said is not None:
+        expected = kernel_says(path)
+        if expected is not None:
             checked += 1
-            found = real_path(path)
-            assert isinstance(found, Real), path
-            assert found.path == said, path
+            result = real_path(path)
+            assert isinstance(result, Real), path
+            assert result.path == expected, path
     assert checked > 30
 
 
@@ -405,8 +405,8 @@ def test_it_is_the_file_that_the_kernel_opens(tmp_path: Path, seed: int) -> None
     ],
 )
 def test_paths_of_a_script(tree: Tree, path: str, expected: str) -> None:
-    assert leads(tree.looked(("read", path))) == expected
-    assert leads(tree.looked(("write", path), by="redirection")) == expected
+    assert leads(tree.analyse(("read", path))) == expected
+    assert leads(tree.analyse(("write", path), by="redirection")) == expected
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/urandom", "/dev/stderr", "/dev/fd/1", "/dev/../dev/null"])
@@ -426,7 +426,7 @@ def test_devices_that_do(tree: Tree, path: str) -> None:
     [("src", "inside"), ("in", "inside"), ("..", "outside"), ("out", "outside"), ("README.md", "unclear")],
 )
 def test_the_folder_that_a_command_runs_in(tree: Tree, cwd: str, expected: str) -> None:
-    assert leads(tree.looked(cwd=cwd)) == expected
+    assert leads(tree.analyse(cwd=cwd)) == expected
 
 
 def test_a_folder_that_nobody_knows(tree: Tree) -> None:
@@ -439,7 +439,7 @@ def test_a_folder_that_nobody_knows(tree: Tree) -> None:
 def test_a_folder_that_the_script_makes(tree: Tree) -> None:
     """`mkdir -p build/debug && cd build && cat ../README.md`, and without the first."""
 
-    def looked(*made: str) -> str:
+    def analyse(*made: str) -> str:
         commands = (
             ScannedCommand(argv=("mkdir",), cwd=tree.project),
             ScannedCommand(argv=("cat",), cwd=f"{tree.project}/build"),
@@ -449,9 +449,9 @@ def test_a_folder_that_the_script_makes(tree: Tree) -> None:
         scan = Scan(commands=commands, paths=(*uses, read))
         return leads(analyse_paths(scan, cwd=tree.project, project=tree.project))
 
-    assert looked("build/debug") == "inside"
-    assert looked() == "unclear"
-    assert looked("other") == "unclear"
+    assert analyse("build/debug") == "inside"
+    assert analyse() == "unclear"
+    assert analyse("other") == "unclear"
 
 
 @pytest.mark.parametrize(
@@ -468,12 +468,12 @@ def test_a_folder_that_the_script_makes(tree: Tree) -> None:
     ],
 )
 def test_the_program_that_is_run(tree: Tree, program: str, expected: str) -> None:
-    assert leads(tree.looked(by=program)) == expected
+    assert leads(tree.analyse(by=program)) == expected
 
 
 def test_doubts_of_the_scanner_are_passed_on(tree: Tree) -> None:
-    looked = analyse_paths(Scan(opaque=("eval",)), cwd=tree.project, project=tree.project)
-    assert looked == PathAnalysis(opaque=("eval",))
+    analyse = analyse_paths(Scan(opaque=("eval",)), cwd=tree.project, project=tree.project)
+    assert analyse == PathAnalysis(opaque=("eval",))
 
 
 @pytest.mark.parametrize(
@@ -524,7 +524,7 @@ def test_links_that_the_script_itself_puts_in_the_way(
     ],
 )
 def test_patterns_of_a_script(tree: Tree, pattern: str, expected: str) -> None:
-    assert leads(tree.looked(("read", pattern), pattern=True)) == expected
+    assert leads(tree.analyse(("read", pattern), pattern=True)) == expected
 
 
 PATTERNS = (
@@ -563,10 +563,10 @@ def test_what_bash_finds_is_found(tmp_path: Path, pattern: str) -> None:
         for name in ("a", "x", "*x", "ü"):
             (tmp_path / folder / name).write_text("")
     script = f'printf "%s\\0" {tmp_path}/{pattern}'
-    told = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
-    found = expand_glob(f"{tmp_path}/{pattern}")
-    assert not isinstance(found, Unclear)
-    assert set(told.decode().split("\0")[:-1]) <= set(found)
+    output = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
+    result = expand_glob(f"{tmp_path}/{pattern}")
+    assert not isinstance(result, Unclear)
+    assert set(output.decode().split("\0")[:-1]) <= set(result)
 
 
 def test_too_many_files_to_look_at(tmp_path: Path) -> None:
@@ -639,8 +639,8 @@ def serving() -> Generator[subprocess.Popen[bytes]]:
 
 def test_requests_line_by_line(tree: Tree) -> None:
     def request(tool: str, text: str, worktree: str = tree.project) -> bytes:
-        asked = {"tool": tool, "text": text, "cwd": tree.project, "worktree": worktree, "home": tree.home}
-        return json.dumps(asked).encode()
+        request = {"tool": tool, "text": text, "cwd": tree.project, "worktree": worktree, "home": tree.home}
+        return json.dumps(request).encode()
 
     with serving() as program:
         assert program.stdin is not None
@@ -651,8 +651,8 @@ def test_requests_line_by_line(tree: Tree) -> None:
             assert program.stdout is not None
             program.stdin.write(line + b"\n")
             program.stdin.flush()
-            told = json.loads(program.stdout.readline())
-            return told if not told["opaque"] else ("opaque", len(told["reasons"]))
+            output = json.loads(program.stdout.readline())
+            return output if not output["opaque"] else ("opaque", len(output["reasons"]))
 
         inside = {"path": f"{tree.project}/README.md", "inside": True}
         assert answer(request("read", "README.md")) == {"paths": [inside], "opaque": False, "reasons": []}
@@ -674,20 +674,20 @@ def test_a_wrong_command_line() -> None:
 @pytest.mark.parametrize("script", ["ls | xargs tar cf x.tar", "git ls-files | xargs sed -i s/a/b/"])
 def test_names_that_become_words_may_be_options(tmp_path: Path, script: str, name: str) -> None:
     (tmp_path / "a.txt").touch()
-    found = scan(script, cwd=str(tmp_path), home="/home/dev")
-    assert analyse_paths(found, cwd=str(tmp_path), project=str(tmp_path)).opaque == ()
+    result = scan(script, cwd=str(tmp_path), home="/home/dev")
+    assert analyse_paths(result, cwd=str(tmp_path), project=str(tmp_path)).opaque == ()
     (tmp_path / name).touch()
-    (reason,) = analyse_paths(found, cwd=str(tmp_path), project=str(tmp_path)).opaque
+    (reason,) = analyse_paths(result, cwd=str(tmp_path), project=str(tmp_path)).opaque
     assert "may read as an option" in reason
 
 
 def test_a_script_that_makes_such_a_name_itself_is_opaque(tmp_path: Path) -> None:
-    found = scan("touch -- --checkpoint=1; ls | xargs tar cf x.tar", cwd=str(tmp_path), home="/home/dev")
-    assert found.opaque == ("it creates a file whose name looks like an option",)
+    result = scan("touch -- --checkpoint=1; ls | xargs tar cf x.tar", cwd=str(tmp_path), home="/home/dev")
+    assert result.opaque == ("it creates a file whose name looks like an option",)
 
 
 @pytest.mark.parametrize("script", ["cat <(ls)", "diff <(ls) <(ls -a)", "exec 3<a; cat /dev/fd/3"])
 def test_what_a_script_has_opened_itself_is_no_file_elsewhere(tmp_path: Path, script: str) -> None:
-    found = scan(script, cwd=str(tmp_path), home="/home/dev")
-    looked = analyse_paths(found, cwd=str(tmp_path), project=str(tmp_path))
-    assert (looked.opaque, [judged.path for judged in looked.paths if not judged.inside]) == ((), [])
+    result = scan(script, cwd=str(tmp_path), home="/home/dev")
+    analyse = analyse_paths(result, cwd=str(tmp_path), project=str(tmp_path))
+    assert (analyse.opaque, [judge.path for judge in analyse.paths if not judge.inside]) == ((), [])

@@ -33,10 +33,10 @@ def test_secrets_that_a_search_would_show(tmp_path: Path, command: str, shown: l
     for name in ("a.txt", ".env", ".env.example", "sub/server.key", "sub/b.txt"):
         (tmp_path / name).write_text("x")
     project = str(tmp_path.resolve())
-    looked = analyse_paths(scan(command, cwd=project, home="/h"), cwd=project, project=project)
-    files = {one.target.path for one in looked.accesses if one.use is not None and Path(one.target.path).is_file()}
+    analysis = analyse_paths(scan(command, cwd=project, home="/h"), cwd=project, project=project)
+    files = {one.target.path for one in analysis.accesses if one.use is not None and Path(one.target.path).is_file()}
     assert sorted(files - {f"{project}/a.txt"}) == [f"{project}/{name}" for name in shown]
-    assert looked.opaque == ()
+    assert analysis.opaque == ()
 
 
 def test_more_than_anybody_would_read(tmp_path: Path) -> None:
@@ -44,9 +44,9 @@ def test_more_than_anybody_would_read(tmp_path: Path) -> None:
     for number in range(30):
         (tmp_path / "project" / f"{number}.key").write_text("x")
     project = str((tmp_path / "project").resolve())
-    looked = analyse_paths(scan("grep -r x .", cwd=project, home="/h"), cwd=project, project=project)
-    assert len(looked.accesses) < 30
-    assert looked.opaque == (f"{project}/. contains too many files to tell what grep shows",)
+    analysis = analyse_paths(scan("grep -r x .", cwd=project, home="/h"), cwd=project, project=project)
+    assert len(analysis.accesses) < 30
+    assert analysis.opaque == (f"{project}/. contains too many files to tell what grep shows",)
     above = analyse_paths(scan("grep -r x ..", cwd=project, home="/h"), cwd=project, project=project)
     assert [one.target.inside for one in above.accesses if one.use is not None] == [False]
     assert above.opaque == ()

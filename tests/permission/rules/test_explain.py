@@ -8,15 +8,19 @@ from engine.permission.rules.rules import Layer, Ruleset
 
 
 def rule(pattern: str, action: str, line: int) -> Rule:
-    for known in ("allow", "ask", "deny"):
-        if action.removesuffix("!") == known:
+    for verdict in ("allow", "ask", "deny"):
+        if action.removesuffix("!") == verdict:
             return Rule(
-                permission="bash", pattern=pattern, action=known, override=action.endswith("!"), origin=f"c.toml:{line}"
+                permission="bash",
+                pattern=pattern,
+                action=verdict,
+                override=action.endswith("!"),
+                origin=f"c.toml:{line}",
             )
     raise AssertionError(action)
 
 
-def told(right: RequiredRight, *layers: Layer) -> list[str]:
+def explained(right: RequiredRight, *layers: Layer) -> list[str]:
     return explain(Ruleset(layers, "/p", "/h"), right).splitlines()
 
 
@@ -27,7 +31,7 @@ def test_a_decision_is_told_with_all_that_matched() -> None:
         Layer("user", (rule("git *", "ask", 4), rule("git push *", "allow", 5))),
         Layer("agent", (rule("git push origin", "allow!", 6),)),
     ]
-    assert told(RequiredRight("bash", f"git push {UNKNOWN}"), *layers) == [
+    assert explained(RequiredRight("bash", f"git push {UNKNOWN}"), *layers) == [
         "deny: bash git push …",
         "  by the rule 'deny bash git push *' of the layer project (c.toml:2)",
         "  these match as well:",
@@ -35,14 +39,14 @@ def test_a_decision_is_told_with_all_that_matched() -> None:
         "  - 'ask bash git *' of the layer user (c.toml:4): 'allow bash git push *' comes after it in the same layer",
         "  - 'ask bash *' of the layer defaults (c.toml:1): the layer project is above it",
     ]
-    assert told(RequiredRight("bash", "git push origin"), *layers)[:2] == [
+    assert explained(RequiredRight("bash", "git push origin"), *layers)[:2] == [
         "allow: bash git push origin",
         "  by the rule 'allow! bash git push origin' of the layer agent (c.toml:6)",
     ]
 
 
 def test_no_rule() -> None:
-    assert told(RequiredRight("bash", "a\nb")) == [
+    assert explained(RequiredRight("bash", "a\nb")) == [
         "ask: bash 'a\\nb'",
         "  by no rule matches, so it is asked about",
     ]
@@ -50,7 +54,7 @@ def test_no_rule() -> None:
 
 def test_another_spelling() -> None:
     layer = Layer("user", (rule("/bin/*", "allow", 1), rule("rm *", "deny", 2), rule("r?? x", "ask", 3)))
-    assert told(RequiredRight("bash", "/bin/rm x", ("rm x", "run x")), layer) == [
+    assert explained(RequiredRight("bash", "/bin/rm x", ("rm x", "run x")), layer) == [
         "deny: bash /bin/rm x",
         "  by the rule 'deny bash rm *' of the layer user (c.toml:2), because it is rm x too",
         "  these match as well:",
@@ -67,7 +71,7 @@ def test_what_may_match_and_what_lifts_nothing() -> None:
         Layer("project", (rule("rm *", "allow!", 2),)),
         Layer("user", (rule("rm -r *", "ask!", 3),)),
     ]
-    assert told(RequiredRight("bash", f"rm {UNKNOWN}"), *layers)[3:] == [
+    assert explained(RequiredRight("bash", f"rm {UNKNOWN}"), *layers)[3:] == [
         "  - 'ask! bash rm -r *' of the layer user (c.toml:3): it may not match, and only a certain match lifts a deny",
         "  - 'allow! bash rm *' of the layer project (c.toml:2): a rule of a repository never lifts a deny of the user",
     ]
@@ -75,7 +79,7 @@ def test_what_may_match_and_what_lifts_nothing() -> None:
 
 def test_an_allow_of_another_spelling() -> None:
     layer = Layer("user", (rule("cat *", "allow", 1), rule("./*", "ask", 2)))
-    assert told(RequiredRight("bash", "./cat x", ("cat x",)), layer)[3:] == [
+    assert explained(RequiredRight("bash", "./cat x", ("cat x",)), layer)[3:] == [
         "  - 'allow bash cat *' of the layer user (c.toml:1): it matches only cat x, and an allow must match "
         "the right as it stands",
     ]
@@ -83,14 +87,14 @@ def test_an_allow_of_another_spelling() -> None:
 
 def test_of_rules_that_may_match_the_stricter_one_counts() -> None:
     layer = Layer("user", (rule("rm x", "deny", 1), rule("rm y", "ask", 2)))
-    assert told(RequiredRight("bash", f"rm {UNKNOWN}"), layer)[3:] == [
+    assert explained(RequiredRight("bash", f"rm {UNKNOWN}"), layer)[3:] == [
         "  - 'ask bash rm y' of the layer user (c.toml:2): it may match as well, and the stricter verdict counts",
     ]
 
 
 def test_a_rule_is_named_once() -> None:
     layers = [Layer("defaults", (rule("*", "ask", 1),)), Layer("user", (rule("cat *", "allow", 2),))]
-    assert told(RequiredRight("bash", "cat x", ("cat 'x'",)), *layers) == [
+    assert explained(RequiredRight("bash", "cat x", ("cat 'x'",)), *layers) == [
         "allow: bash cat x",
         "  by the rule 'allow bash cat *' of the layer user (c.toml:2)",
         "  these match as well:",

@@ -22,14 +22,14 @@ def layer(name: LayerName, text: str) -> Layer:
     return Layer(name, tuple(parse_rule(line, f"c:{number}") for number, line in enumerate(lines, 1)))
 
 
-def found(**layers: str) -> list[str]:
+def lint_messages(**layers: str) -> list[str]:
     made = [layer(name, layers[name]) for name in LAYERS if name in layers]
     return [str(finding) for finding in lint(made, PROJECT, HOME)]
 
 
 def test_ordinary_rules_are_fine() -> None:
     assert (
-        found(
+        lint_messages(
             defaults="ask * *\nallow read *\ndeny edit *.pem",
             project="allow bash npm run *\nask edit docs/**",
             user="deny bash git push *\nallow bash git push origin main\nallow! edit test.pem\nallow mcp_docs* *\n"
@@ -135,11 +135,11 @@ def test_ordinary_rules_are_fine() -> None:
     ],
 )
 def test_what_is_odd_in_a_layer(rules: str, message: str) -> None:
-    assert found(user=rules) == ([message] if message else [])
+    assert lint_messages(user=rules) == ([message] if message else [])
 
 
 def test_a_deny_below_makes_an_allow_useless() -> None:
-    assert found(defaults="deny edit *", user="allow edit docs/**", project="allow edit src") == [
+    assert lint_messages(defaults="deny edit *", user="allow edit docs/**", project="allow edit src") == [
         "warning: 'allow edit src' of the layer project (c:1): it allows nothing: 'deny edit *' (c:1) of the layer defaults "
         "denies all of it, and a deny stays",
         "warning: 'allow edit docs/**' of the layer user (c:1): it allows nothing: 'deny edit *' (c:1) of the layer defaults "
@@ -148,12 +148,12 @@ def test_a_deny_below_makes_an_allow_useless() -> None:
 
 
 def test_a_deny_that_is_taken_back_does_not() -> None:
-    assert found(defaults="deny edit *\nask edit docs", user="allow edit docs/a") == []
-    assert found(defaults="deny edit *", user="allow! edit docs", host="allow edit docs/a") == []
+    assert lint_messages(defaults="deny edit *\nask edit docs", user="allow edit docs/a") == []
+    assert lint_messages(defaults="deny edit *", user="allow! edit docs", host="allow edit docs/a") == []
 
 
 def test_an_override_of_a_repository() -> None:
-    assert found(defaults="deny edit *", project="allow! edit src") == [
+    assert lint_messages(defaults="deny edit *", project="allow! edit src") == [
         "warning: 'allow! edit src' of the layer project (c:1): a repository cannot lift a deny: it counts as 'allow'"
     ]
 
@@ -207,5 +207,5 @@ def _without(layers: list[Layer], name: LayerName, rule: int) -> list[Layer]:
 def test_500_rules_are_read_in_no_time() -> None:
     text = "\n".join(f"allow bash tool{number} *\ndeny read src/part{number}/*.py" for number in range(250))
     began = time.perf_counter()
-    assert found(defaults="ask * *", user=text) == []
+    assert lint_messages(defaults="ask * *", user=text) == []
     assert time.perf_counter() - began < 10

@@ -59,9 +59,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("right", "said"), CASES.items(), ids=" ".join)
-def test_what_each_profile_says(right: tuple[str, str], said: str) -> None:
-    assert [Ruleset([defaults(name)], PROJECT, HOME).judge(*right).verdict for name in PROFILES] == said.split()
+@pytest.mark.parametrize(("right", "verdicts"), CASES.items(), ids=" ".join)
+def test_what_each_profile_says(right: tuple[str, str], verdicts: str) -> None:
+    assert [Ruleset([defaults(name)], PROJECT, HOME).judge(*right).verdict for name in PROFILES] == verdicts.split()
 
 
 def test_everything_a_profile_says_is_a_default() -> None:
@@ -93,7 +93,19 @@ def test_a_profile_that_is_not_there() -> None:
 
 def test_of_no_built_in_tool_the_profile_ask_knows_nothing() -> None:
     """A tool's name is the name of its permission unless it says otherwise: none may fall through unseen."""
-    known = {"read", "edit", "bash", "web", "task", "skill", "question", "todo", "bash_output", "bash_stop", "context"}
+    expected = {
+        "read",
+        "edit",
+        "bash",
+        "web",
+        "task",
+        "skill",
+        "question",
+        "todo",
+        "bash_output",
+        "bash_stop",
+        "context",
+    }
     named = {"read", "grep", "glob", "list", "edit", "multi_edit", "write", "apply_patch", "bash", "bash_output"}
     named |= {
         "bash_stop",
@@ -108,7 +120,7 @@ def test_of_no_built_in_tool_the_profile_ask_knows_nothing() -> None:
         "plan_exit",
     }
     assert {tool.name for tool in builtin_tools()} <= named
-    assert known == {permission.removesuffix(":read") for permission, _ in CASES} - {
+    assert expected == {permission.removesuffix(":read") for permission, _ in CASES} - {
         "outside",
         "opaque",
         "mcp_docs_find",

@@ -31,9 +31,9 @@ HOME = "/home/me"
 
 def rule(text: str) -> Rule:
     action, permission, pattern = text.split(" ", 2)
-    for known in ACTIONS:
-        if action.removesuffix("!") == known:
-            return Rule(action=known, permission=permission, pattern=pattern, override=action.endswith("!"))
+    for verdict in ACTIONS:
+        if action.removesuffix("!") == verdict:
+            return Rule(action=verdict, permission=permission, pattern=pattern, override=action.endswith("!"))
     raise AssertionError(action)
 
 
@@ -47,10 +47,10 @@ def ruleset(**layers: str) -> Ruleset:
     return Ruleset(made, PROJECT, HOME)
 
 
-def said(rules: Ruleset, permission: str, pattern: str, *spellings: str) -> str:
+def deciding_rule(rules: Ruleset, permission: str, pattern: str, *spellings: str) -> str:
     """Return the word, and which rule of which layer said it."""
-    decision = rules.judge(permission, pattern, spellings)
-    return f"{decision.verdict}: {decision.rule} [{decision.layer}]" if decision.rule else decision.verdict
+    verdict = rules.judge(permission, pattern, spellings)
+    return f"{verdict.verdict}: {verdict.rule} [{verdict.layer}]" if verdict.rule else verdict.verdict
 
 
 # -- within a layer ---------------------------------------------------------------------
@@ -58,61 +58,61 @@ def said(rules: Ruleset, permission: str, pattern: str, *spellings: str) -> str:
 
 def test_the_last_rule_that_matches_wins_within_a_layer() -> None:
     rules = ruleset(user="deny bash *\nallow bash git *\nask bash git push *")
-    assert said(rules, "bash", "git status") == "allow: allow bash git * [user]"
-    assert said(rules, "bash", "git push x") == "ask: ask bash git push * [user]"
-    assert said(rules, "bash", "rm x") == "deny: deny bash * [user]"
+    assert deciding_rule(rules, "bash", "git status") == "allow: allow bash git * [user]"
+    assert deciding_rule(rules, "bash", "git push x") == "ask: ask bash git push * [user]"
+    assert deciding_rule(rules, "bash", "rm x") == "deny: deny bash * [user]"
 
 
 def test_without_a_rule_somebody_is_asked() -> None:
-    decision = ruleset(user="allow bash git *").judge("bash", "rm x")
-    assert decision == RuleVerdict(verdict="ask", right=RequiredRight("bash", "rm x"))
-    assert decision.is_default
-    assert decision.source == "no rule matches, so it is asked about"
+    verdict = ruleset(user="allow bash git *").judge("bash", "rm x")
+    assert verdict == RuleVerdict(verdict="ask", right=RequiredRight("bash", "rm x"))
+    assert verdict.is_default
+    assert verdict.source == "no rule matches, so it is asked about"
 
 
 def test_a_decision_names_its_rule_and_layer() -> None:
     deciding = Rule(permission="bash", pattern="rm *", action="deny", origin="config.toml:12")
     rules = Ruleset([Layer("user", (deciding,))], PROJECT, HOME)
-    decision = rules.judge("bash", "rm x", ["rm 'x'"])
-    assert decision == RuleVerdict(
+    verdict = rules.judge("bash", "rm x", ["rm 'x'"])
+    assert verdict == RuleVerdict(
         verdict="deny", right=RequiredRight("bash", "rm x", ("rm 'x'",)), rule=deciding, layer="user", spelling="rm x"
     )
-    assert not decision.is_default
-    assert decision.source == "the rule 'deny bash rm *' of the layer user (config.toml:12)"
+    assert not verdict.is_default
+    assert verdict.source == "the rule 'deny bash rm *' of the layer user (config.toml:12)"
 
 
 def test_a_rule_for_several_permissions() -> None:
     rules = ruleset(user="deny mcp_* *\nallow mcp_docs *\nask * secret\ndeny re* *.pem")
-    assert said(rules, "mcp_x", "y") == "deny: deny mcp_* * [user]"
-    assert said(rules, "mcp_docs", "y") == "allow: allow mcp_docs * [user]"
-    assert said(rules, "bash", "secret") == "ask: ask * secret [user]"
-    assert said(rules, "edit", "a/secret/b") == "ask: ask * secret [user]"  # as a path pattern
-    assert said(rules, "bash", "a/secret/b") == "ask"
-    assert said(rules, "read", "a/b.pem") == "deny: deny re* *.pem [user]"
+    assert deciding_rule(rules, "mcp_x", "y") == "deny: deny mcp_* * [user]"
+    assert deciding_rule(rules, "mcp_docs", "y") == "allow: allow mcp_docs * [user]"
+    assert deciding_rule(rules, "bash", "secret") == "ask: ask * secret [user]"
+    assert deciding_rule(rules, "edit", "a/secret/b") == "ask: ask * secret [user]"  # as a path pattern
+    assert deciding_rule(rules, "bash", "a/secret/b") == "ask"
+    assert deciding_rule(rules, "read", "a/b.pem") == "deny: deny re* *.pem [user]"
 
 
 def test_what_only_reads_is_under_the_rules_of_its_name_as_well() -> None:
     rules = ruleset(defaults="ask bash *\nallow bash:read *", user="deny bash rm *\nallow bash make *")
-    assert said(rules, "bash", "ls") == "ask: ask bash * [defaults]"
-    assert said(rules, "bash:read", "ls") == "allow: allow bash:read * [defaults]"
-    assert said(rules, "bash:read", "rm x") == "deny: deny bash rm * [user]"
-    assert said(rules, "bash:read", "make x") == "allow: allow bash make * [user]"
+    assert deciding_rule(rules, "bash", "ls") == "ask: ask bash * [defaults]"
+    assert deciding_rule(rules, "bash:read", "ls") == "allow: allow bash:read * [defaults]"
+    assert deciding_rule(rules, "bash:read", "rm x") == "deny: deny bash rm * [user]"
+    assert deciding_rule(rules, "bash:read", "make x") == "allow: allow bash make * [user]"
 
 
 def test_path_permissions_take_path_patterns() -> None:
     rules = ruleset(user="allow read *\ndeny read *.env\nallow edit src/*.py\nallow bash src/*.py")
-    assert said(rules, "read", "a/b.env") == "deny: deny read *.env [user]"
-    assert said(rules, "edit", "src/a.py") == "allow: allow edit src/*.py [user]"
-    assert said(rules, "edit", "src/a/b.py") == "ask"
-    assert said(rules, "bash", "src/a/b.py") == "allow: allow bash src/*.py [user]"
-    assert said(rules, "read", "src/../../x") == "deny: deny read *.env [user]"  # it may be one
-    assert said(rules, "edit", "src/../../x.py") == "ask"
+    assert deciding_rule(rules, "read", "a/b.env") == "deny: deny read *.env [user]"
+    assert deciding_rule(rules, "edit", "src/a.py") == "allow: allow edit src/*.py [user]"
+    assert deciding_rule(rules, "edit", "src/a/b.py") == "ask"
+    assert deciding_rule(rules, "bash", "src/a/b.py") == "allow: allow bash src/*.py [user]"
+    assert deciding_rule(rules, "read", "src/../../x") == "deny: deny read *.env [user]"  # it may be one
+    assert deciding_rule(rules, "edit", "src/../../x.py") == "ask"
 
 
 def test_a_pattern_that_is_no_path_matches_none_for_several_permissions() -> None:
     rules = ruleset(user="allow * a//b")
-    assert said(rules, "read", "a/b") == "ask"
-    assert said(rules, "bash", "a//b") == "allow: allow * a//b [user]"
+    assert deciding_rule(rules, "read", "a/b") == "ask"
+    assert deciding_rule(rules, "bash", "a//b") == "allow: allow * a//b [user]"
 
 
 # -- over the layers --------------------------------------------------------------------
@@ -122,41 +122,43 @@ def test_a_later_layer_wins() -> None:
     rules = ruleset(
         defaults="ask bash *", project="allow bash make *", user="ask bash make deploy", agent="allow bash make *"
     )
-    assert said(rules, "bash", "make") == "allow: allow bash make * [agent]"
-    assert said(rules, "bash", "rm") == "ask: ask bash * [defaults]"
-    assert said(ruleset(defaults="allow bash *", host="ask bash *"), "bash", "x") == "ask: ask bash * [host]"
+    assert deciding_rule(rules, "bash", "make") == "allow: allow bash make * [agent]"
+    assert deciding_rule(rules, "bash", "rm") == "ask: ask bash * [defaults]"
+    assert deciding_rule(ruleset(defaults="allow bash *", host="ask bash *"), "bash", "x") == "ask: ask bash * [host]"
 
 
 @pytest.mark.parametrize("layer", ["user", "host", "agent"])
 def test_a_deny_stays_unless_it_is_overridden(layer: str) -> None:
     below = "deny bash rm *"
     assert (
-        said(ruleset(defaults=below, **{layer: "allow bash rm *"}), "bash", "rm x") == "deny: deny bash rm * [defaults]"
+        deciding_rule(ruleset(defaults=below, **{layer: "allow bash rm *"}), "bash", "rm x")
+        == "deny: deny bash rm * [defaults]"
     )
     assert (
-        said(ruleset(defaults=below, **{layer: "ask bash rm *"}), "bash", "rm x") == "deny: deny bash rm * [defaults]"
+        deciding_rule(ruleset(defaults=below, **{layer: "ask bash rm *"}), "bash", "rm x")
+        == "deny: deny bash rm * [defaults]"
     )
     lifted = ruleset(defaults=below, **{layer: "allow! bash rm *"})
-    assert said(lifted, "bash", "rm x") == f"allow: allow! bash rm * [{layer}]"
-    asked = ruleset(defaults=below, **{layer: "ask! bash rm *"})
-    assert said(asked, "bash", "rm x") == f"ask: ask! bash rm * [{layer}]"
+    assert deciding_rule(lifted, "bash", "rm x") == f"allow: allow! bash rm * [{layer}]"
+    asking = ruleset(defaults=below, **{layer: "ask! bash rm *"})
+    assert deciding_rule(asking, "bash", "rm x") == f"ask: ask! bash rm * [{layer}]"
 
 
 def test_a_deny_above_an_override_stands() -> None:
     rules = ruleset(defaults="deny bash *", user="allow! bash *", host="deny bash rm *", agent="allow bash *")
-    assert said(rules, "bash", "rm x") == "deny: deny bash rm * [host]"
-    assert said(rules, "bash", "ls") == "allow: allow bash * [agent]"
+    assert deciding_rule(rules, "bash", "rm x") == "deny: deny bash rm * [host]"
+    assert deciding_rule(rules, "bash", "ls") == "allow: allow bash * [agent]"
 
 
 def test_within_a_layer_the_last_rule_needs_no_override_but_does_for_those_below() -> None:
     rules = ruleset(project="deny bash rm *", user="deny bash *\nallow! bash make *\nallow bash rm *")
-    assert said(rules, "bash", "make x") == "allow: allow! bash make * [user]"
-    assert said(rules, "bash", "rm x") == "deny: deny bash rm * [project]"
+    assert deciding_rule(rules, "bash", "make x") == "allow: allow! bash make * [user]"
+    assert deciding_rule(rules, "bash", "rm x") == "deny: deny bash rm * [project]"
 
 
 def test_a_repository_overrides_nothing() -> None:
     rules = ruleset(defaults="deny edit *", project="allow! edit *")
-    assert said(rules, "edit", "a") == "deny: deny edit * [defaults]"
+    assert deciding_rule(rules, "edit", "a") == "deny: deny edit * [defaults]"
 
 
 def test_several_layers_of_one_name_follow_one_another() -> None:
@@ -165,7 +167,7 @@ def test_several_layers_of_one_name_follow_one_another() -> None:
         Layer("defaults", (rule("ask bash *"),)),
         Layer("user", (rule("allow bash rm x"),)),
     ]
-    assert said(Ruleset(layers, PROJECT, HOME), "bash", "rm x") == "allow: allow bash rm x [user]"
+    assert deciding_rule(Ruleset(layers, PROJECT, HOME), "bash", "rm x") == "allow: allow bash rm x [user]"
 
 
 def test_an_untrusted_layer_only_narrows() -> None:
@@ -178,65 +180,72 @@ def test_an_untrusted_layer_only_narrows() -> None:
 
 def test_an_unknown_word_helps_no_allow() -> None:
     rules = ruleset(user="allow bash git log *\nallow bash cat a.txt")
-    assert said(rules, "bash", f"git log {UNKNOWN}") == "allow: allow bash git log * [user]"
-    assert said(rules, "bash", f"cat {UNKNOWN}") == "ask"
+    assert deciding_rule(rules, "bash", f"git log {UNKNOWN}") == "allow: allow bash git log * [user]"
+    assert deciding_rule(rules, "bash", f"cat {UNKNOWN}") == "ask"
 
 
 def test_an_unknown_word_is_denied_if_it_may_be_what_is_denied() -> None:
     rules = ruleset(user="allow bash git *\ndeny bash git push --force *")
-    assert said(rules, "bash", f"git push {UNKNOWN}") == "deny: deny bash git push --force * [user]"
-    assert said(rules, "bash", f"git pull {UNKNOWN}") == "allow: allow bash git * [user]"
+    assert deciding_rule(rules, "bash", f"git push {UNKNOWN}") == "deny: deny bash git push --force * [user]"
+    assert deciding_rule(rules, "bash", f"git pull {UNKNOWN}") == "allow: allow bash git * [user]"
 
 
 def test_what_only_may_match_hides_nothing_before_it() -> None:
     assert (
-        said(ruleset(user="deny bash rm x\nask bash rm -r *"), "bash", f"rm {UNKNOWN}") == "deny: deny bash rm x [user]"
+        deciding_rule(ruleset(user="deny bash rm x\nask bash rm -r *"), "bash", f"rm {UNKNOWN}")
+        == "deny: deny bash rm x [user]"
     )
-    assert said(ruleset(user="deny bash rm x\nask bash rm *"), "bash", f"rm {UNKNOWN}") == "ask: ask bash rm * [user]"
+    assert (
+        deciding_rule(ruleset(user="deny bash rm x\nask bash rm *"), "bash", f"rm {UNKNOWN}")
+        == "ask: ask bash rm * [user]"
+    )
     rules = ruleset(defaults="deny bash rm *", user="ask! bash rm -r *")
-    assert said(rules, "bash", f"rm {UNKNOWN}") == "deny: deny bash rm * [defaults]"
+    assert deciding_rule(rules, "bash", f"rm {UNKNOWN}") == "deny: deny bash rm * [defaults]"
     rules = ruleset(defaults="deny bash rm x", user="ask! bash rm *")
-    assert said(rules, "bash", f"rm {UNKNOWN}") == "ask: ask! bash rm * [user]"
+    assert deciding_rule(rules, "bash", f"rm {UNKNOWN}") == "ask: ask! bash rm * [user]"
 
 
 def test_a_deny_is_lifted_only_if_all_that_may_decide_lift_it() -> None:
     rules = ruleset(defaults="deny bash rm *", user="allow! bash rm *\nask bash rm -r *")
-    assert said(rules, "bash", "rm x") == "allow: allow! bash rm * [user]"
-    assert said(rules, "bash", "rm -r x") == "deny: deny bash rm * [defaults]"
-    assert said(rules, "bash", f"rm {UNKNOWN}") == "deny: deny bash rm * [defaults]"
+    assert deciding_rule(rules, "bash", "rm x") == "allow: allow! bash rm * [user]"
+    assert deciding_rule(rules, "bash", "rm -r x") == "deny: deny bash rm * [defaults]"
+    assert deciding_rule(rules, "bash", f"rm {UNKNOWN}") == "deny: deny bash rm * [defaults]"
 
 
 @pytest.mark.parametrize(
     "pattern", ["git", "git *", "git push --force", "git * --force *", "* --force *", "*.git", "?it push", "git p*h x*"]
 )
 def test_unknown_words_are_found_by_every_kind_of_pattern(pattern: str) -> None:
-    assert said(ruleset(user=f"deny bash {pattern}"), "bash", f"git{UNKNOWN}") == f"deny: deny bash {pattern} [user]"
-    assert said(ruleset(user=f"deny bash {pattern}"), "bash", f"git p{UNKNOWN}") == (
+    assert (
+        deciding_rule(ruleset(user=f"deny bash {pattern}"), "bash", f"git{UNKNOWN}")
+        == f"deny: deny bash {pattern} [user]"
+    )
+    assert deciding_rule(ruleset(user=f"deny bash {pattern}"), "bash", f"git p{UNKNOWN}") == (
         "ask" if pattern == "git" else f"deny: deny bash {pattern} [user]"
     )
 
 
 def test_another_spelling_is_denied_as_well() -> None:
     rules = ruleset(user="allow bash *\ndeny bash rm *\nallow bash /bin/*")
-    assert said(rules, "bash", "/bin/rm x") == "allow: allow bash /bin/* [user]"
-    assert said(rules, "bash", "/bin/rm x", "rm x") == "deny: deny bash rm * [user]"
+    assert deciding_rule(rules, "bash", "/bin/rm x") == "allow: allow bash /bin/* [user]"
+    assert deciding_rule(rules, "bash", "/bin/rm x", "rm x") == "deny: deny bash rm * [user]"
     assert rules.judge("bash", "/bin/rm x", ["rm x"]).spelling == "rm x"
 
 
 def test_another_spelling_is_not_asked_about_by_a_rule_that_was_answered() -> None:
     rules = ruleset(defaults="ask bash *", user="allow bash /bin/rm *")
-    assert said(rules, "bash", "/bin/rm x", "rm x") == "allow: allow bash /bin/rm * [user]"
-    assert said(rules, "bash", "rm x", "/bin/rm x") == "ask: ask bash * [defaults]"
+    assert deciding_rule(rules, "bash", "/bin/rm x", "rm x") == "allow: allow bash /bin/rm * [user]"
+    assert deciding_rule(rules, "bash", "rm x", "/bin/rm x") == "ask: ask bash * [defaults]"
 
 
 def test_an_allow_for_another_spelling_allows_nothing() -> None:
-    assert said(ruleset(user="allow bash cat *"), "bash", "./cat x", "cat x") == "ask"
+    assert deciding_rule(ruleset(user="allow bash cat *"), "bash", "./cat x", "cat x") == "ask"
 
 
 def test_a_link_is_denied_by_either_name() -> None:
     rules = ruleset(defaults="allow read *", user="deny read *.env")
-    assert said(rules, "read", "config/prod.env", "link") == "deny: deny read *.env [user]"
-    assert said(rules, "read", "config/prod", "link.env") == "deny: deny read *.env [user]"
+    assert deciding_rule(rules, "read", "config/prod.env", "link") == "deny: deny read *.env [user]"
+    assert deciding_rule(rules, "read", "config/prod", "link.env") == "deny: deny read *.env [user]"
 
 
 # -- several rights ---------------------------------------------------------------------
@@ -244,14 +253,14 @@ def test_a_link_is_denied_by_either_name() -> None:
 
 def test_of_several_rights_the_strictest_decides() -> None:
     rules = ruleset(defaults="ask * *", user="allow bash *\ndeny bash rm *\nask bash git *")
-    allowed, asked, denied = RequiredRight("bash", "ls"), RequiredRight("bash", "git x"), RequiredRight("bash", "rm x")
+    allowed, asking, denied = RequiredRight("bash", "ls"), RequiredRight("bash", "git x"), RequiredRight("bash", "rm x")
     by_default = RequiredRight("web", "x.org")
-    assert judge_all(rules, [allowed, asked, denied, by_default]).right == denied
-    assert judge_all(rules, [allowed, asked]).right == asked
+    assert judge_all(rules, [allowed, asking, denied, by_default]).right == denied
+    assert judge_all(rules, [allowed, asking]).right == asking
     assert judge_all(rules, [allowed, allowed]).verdict == "allow"
     # A hook may answer what is asked by default, so the rule that asks is the stricter one.
-    assert judge_all(rules, [by_default, asked]).right == asked
-    assert not judge_all(rules, [by_default, asked]).is_default
+    assert judge_all(rules, [by_default, asking]).right == asking
+    assert not judge_all(rules, [by_default, asking]).is_default
 
 
 def test_of_no_right_somebody_is_asked() -> None:
@@ -365,7 +374,7 @@ def judge_all(rules: Ruleset, rights: Sequence[RequiredRight]) -> RuleVerdict:
     return strictest(rules.judge(right.permission, right.pattern, right.spellings) for right in rights)
 
 
-def judged(layers: Sequence[Layer], right: RequiredRight) -> RuleVerdict:
+def judge_right(layers: Sequence[Layer], right: RequiredRight) -> RuleVerdict:
     return Ruleset(layers, PROJECT, HOME).judge(right.permission, right.pattern, right.spellings)
 
 
@@ -373,7 +382,7 @@ def rank(action: Action) -> int:
     return ACTIONS.index(action)
 
 
-def told_plainly(layers: Sequence[Layer], permission: str, text: str) -> Action:
+def judge_naively(layers: Sequence[Layer], permission: str, text: str) -> Action:
     """Return what the rules say of a text without anything unknown, by the words of the issue alone."""
     word: Action | None = None
     for name in LAYERS:
@@ -404,12 +413,12 @@ def fits(rule: Rule, permission: str, text: str) -> bool:
 def test_without_unknown_words_the_rules_say_what_the_issue_says(
     layers: list[Layer], permission: str, text: str
 ) -> None:
-    assert judged(layers, RequiredRight(permission, text)).verdict == told_plainly(layers, permission, text)
+    assert judge_right(layers, RequiredRight(permission, text)).verdict == judge_naively(layers, permission, text)
 
 
 @given(SOME_LAYERS, st.sampled_from(["read", "edit"]), st.sampled_from(PATHS))
 def test_the_same_for_paths(layers: list[Layer], permission: str, path: str) -> None:
-    assert judged(layers, RequiredRight(permission, path)).verdict == told_plainly(layers, permission, path)
+    assert judge_right(layers, RequiredRight(permission, path)).verdict == judge_naively(layers, permission, path)
 
 
 @given(SOME_LAYERS, UNSURE)
@@ -417,7 +426,9 @@ def test_an_unknown_word_gets_at_least_what_each_of_its_values_gets(layers: list
     parts = text.split(UNKNOWN)
     for filling in product(["", "a", "b", "a b", " b", "x"], repeat=len(parts) - 1):
         value = "".join(a + b for a, b in zip(parts, [*filling, ""], strict=True))
-        assert rank(judged(layers, RequiredRight("bash", text)).verdict) >= rank(told_plainly(layers, "bash", value))
+        assert rank(judge_right(layers, RequiredRight("bash", text)).verdict) >= rank(
+            judge_naively(layers, "bash", value)
+        )
 
 
 @given(SOME_LAYERS, SOME_RULE, st.sampled_from(LAYERS), st.integers(0, 5), SOME_RIGHT)
@@ -425,7 +436,7 @@ def test_a_deny_more_anywhere_never_allows_more(
     layers: list[Layer], extra: Rule, name: LayerName, at: int, right: RequiredRight
 ) -> None:
     denial = attrs.evolve(extra, action="deny", override=False)
-    before = judged(layers, right)
+    before = judge_right(layers, right)
     changed = [
         attrs.evolve(layer, rules=(*layer.rules[:at], denial, *layer.rules[at:]))
         if number == at % len(layers)
@@ -433,7 +444,7 @@ def test_a_deny_more_anywhere_never_allows_more(
         for number, layer in enumerate(layers)
     ]
     for more in (changed, [*layers, Layer(name, (denial,))], [Layer(name, (denial,)), *layers]):
-        after = judged(more, right)
+        after = judge_right(more, right)
         assert rank(after.verdict) >= rank(before.verdict)
         assert after.strictness >= before.strictness
 
@@ -441,16 +452,16 @@ def test_a_deny_more_anywhere_never_allows_more(
 @given(SOME_LAYERS, SOME_RIGHT, st.one_of(UNSURE, SOME_PATH))
 def test_a_spelling_more_never_allows_more(layers: list[Layer], right: RequiredRight, spelling: str) -> None:
     more = attrs.evolve(right, spellings=(*right.spellings, spelling))
-    assert judged(layers, more).strictness >= judged(layers, right).strictness
+    assert judge_right(layers, more).strictness >= judge_right(layers, right).strictness
 
 
 @given(SOME_LAYERS, st.lists(SOME_RIGHT, min_size=1, max_size=4))
 def test_several_rights_get_the_meet(layers: list[Layer], rights: list[RequiredRight]) -> None:
     rules = Ruleset(layers, PROJECT, HOME)
-    each = [judged(layers, right) for right in rights]
+    each = [judge_right(layers, right) for right in rights]
     whole = judge_all(rules, rights)
     assert whole in each
-    assert whole.strictness == max(decision.strictness for decision in each)
+    assert whole.strictness == max(verdict.strictness for verdict in each)
     assert strictest(reversed(each)).strictness == whole.strictness
 
 
@@ -460,8 +471,8 @@ def test_no_rule_above_a_deny_lifts_it_without_an_override(
 ) -> None:
     below = [layer for layer in layers if LAYERS.index(layer.name) < LAYERS.index(name)]
     above = Layer(name, (attrs.evolve(extra, override=False),))
-    if judged(below, right).verdict == "deny":
-        assert judged([*below, above], right).verdict == "deny"
+    if judge_right(below, right).verdict == "deny":
+        assert judge_right([*below, above], right).verdict == "deny"
 
 
 @given(SOME_LAYERS, st.sampled_from(["bash", "bash:read", "read", "edit", "other"]), st.one_of(UNSURE, SOME_PATH))
@@ -475,4 +486,4 @@ def test_what_is_hidden_is_denied(layers: list[Layer], permission: str, text: st
 def test_an_untrusted_repository_never_allows_more(layers: list[Layer], right: RequiredRight) -> None:
     without = [layer for layer in layers if layer.name != "project"]
     untrusted = [layer.untrusted if layer.name == "project" else layer for layer in layers]
-    assert judged(untrusted, right).strictness >= judged(without, right).strictness
+    assert judge_right(untrusted, right).strictness >= judge_right(without, right).strictness

@@ -121,12 +121,12 @@ def test_what_may_match_really_does_for_some_value(pattern: str, text: str) -> N
     # The unknown may have to hold whatever the pattern wants at that place.
     plain = [shape.replace("[*]", "\0").replace("*", "").replace("\0", "*").replace("[?]", "?") for shape in shapes]
     parts = {shape[a:b] for shape in plain for a in range(len(shape) + 1) for b in range(a, len(shape) + 1)}
-    known = text.split(UNKNOWN)
-    if len(known) > 3:
+    literals = text.split(UNKNOWN)
+    if len(literals) > 3:
         return
-    fillings = product(parts, repeat=len(known) - 1)
+    fillings = product(parts, repeat=len(literals) - 1)
     assert any(
-        naive(pattern, "".join(a + b for a, b in zip(known, [*filling, ""], strict=True))) for filling in fillings
+        naive(pattern, "".join(a + b for a, b in zip(literals, [*filling, ""], strict=True))) for filling in fillings
     )
 
 
