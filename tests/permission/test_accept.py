@@ -3,10 +3,10 @@
 The "Accept" lines of the behaviours that this engine promises, one after the other:
 
 - T18, shell commands: `test_what_a_command_line_is_asked_about`, `test_a_deny_finds_the_command_wherever_it_hides`,
-  `test_what_can_not_be_parsed_is_asked_and_denied_where_nobody_is`, `test_what_only_reads_in_the_project_is_not_asked`.
-- T19, sub-agents: `test_a_sub_agent_of_a_session_that_may_not_edit_may_not_edit` and the one behind it.
-- T24, rules: `test_deny_and_ask_in_one_call_is_a_deny_without_a_question`, `test_a_hidden_tool_is_not_offered_and_denied_if_called`,
-  `test_a_secret_in_a_folder_below_is_asked_about`.
+  `test_unparsable_scripts_ask_or_are_denied`, `test_reading_the_project_needs_no_question`.
+- T19, sub-agents: `test_sub_agents_inherit_denies` and the one behind it.
+- T24, rules: `test_deny_beats_ask_without_a_question`, `test_hidden_tools_are_not_offered_and_denied`,
+  `test_secrets_in_subfolders_are_asked_about`.
 - T25, answers: the tests on "always", rejections and withdrawn questions; those on one question in tests/nursery/test_questions.py.
 """
 
@@ -187,7 +187,7 @@ async def test_a_deny_finds_the_command_wherever_it_hides(tmp_path: Path, comman
 
 
 @pytest.mark.parametrize("command", ["echo 'x", "eval $X", "$(", "rm\u202e x", "echo x" * 3_000])
-async def test_what_can_not_be_parsed_is_asked_and_denied_where_nobody_is(tmp_path: Path, command: str) -> None:
+async def test_unparsable_scripts_ask_or_are_denied(tmp_path: Path, command: str) -> None:
     async with at(tmp_path, bash(command), bash(command), DONE) as there:
         played = await there.play(replies(NO, NO))
         first = played.all(PermissionAsked)[0]
@@ -208,14 +208,14 @@ async def test_what_can_not_be_parsed_is_asked_and_denied_where_nobody_is(tmp_pa
         "git status 2>&1; true",
     ],
 )
-async def test_what_only_reads_in_the_project_is_not_asked(tmp_path: Path, command: str) -> None:
+async def test_reading_the_project_needs_no_question(tmp_path: Path, command: str) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     async with at(tmp_path, bash(command), DONE) as there:
         played = await there.play()
     assert (rights_asked(played), played.statuses) == ([], ["completed"])
 
 
-async def test_an_always_for_a_command_line_holds_for_that_line(tmp_path: Path) -> None:
+async def test_always_covers_the_same_command_line(tmp_path: Path) -> None:
     """The offers always answer the question that they were made with: each of them, by its number."""
     for number in range(2):
         folder = tmp_path / str(number)
@@ -229,14 +229,14 @@ async def test_an_always_for_a_command_line_holds_for_that_line(tmp_path: Path) 
 # -- T24 --------------------------------------------------------------------------------------------------
 
 
-async def test_deny_and_ask_in_one_call_is_a_deny_without_a_question(tmp_path: Path) -> None:
+async def test_deny_beats_ask_without_a_question(tmp_path: Path) -> None:
     approver = policy("ask bash touch *", "deny bash rm *")
     async with at(tmp_path, bash("touch a; rm b"), DONE, approver=approver) as there:
         played = await there.play()
     assert (rights_asked(played), played.statuses, list(tmp_path.iterdir())) == ([], ["denied"], [])
 
 
-async def test_a_secret_in_a_folder_below_is_asked_about(tmp_path: Path) -> None:
+async def test_secrets_in_subfolders_are_asked_about(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b.env").write_text("KEY=1\n")
     async with at(tmp_path, tool("read", path="a/b.env"), DONE) as there:
@@ -244,7 +244,7 @@ async def test_a_secret_in_a_folder_below_is_asked_about(tmp_path: Path) -> None
     assert rights_asked(played) == [{"read a/b.env"}]
 
 
-async def test_a_hidden_tool_is_not_offered_and_denied_if_called(tmp_path: Path) -> None:
+async def test_hidden_tools_are_not_offered_and_denied(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\n")
     edit = tool("edit", path="a", old_string="one", new_string="two")
     async with at(tmp_path, edit, bash("touch b"), DONE, approver=policy(profile="read-only")) as there:
@@ -255,7 +255,7 @@ async def test_a_hidden_tool_is_not_offered_and_denied_if_called(tmp_path: Path)
     assert (played.statuses, (tmp_path / "a").read_text()) == (["denied", "denied"], "one\n")
 
 
-async def test_which_tools_are_hidden_is_decided_once_for_a_set_of_tools(tmp_path: Path) -> None:
+async def test_hidden_tools_are_computed_once_per_tool_set(tmp_path: Path) -> None:
     """Requests begin with the tools, and are cheap only as long as they begin alike."""
     asked_about: list[str] = []
 
@@ -309,7 +309,7 @@ def engine_allowance(permission: str, pattern: str) -> Allowance:
 
 
 @pytest.mark.parametrize(("scope", "released"), [("turn", False), ("session", False), ("project", True)])
-async def test_an_always_of_one_conversation_and_the_open_question_of_another(
+async def test_always_answers_open_questions_of_other_conversations(
     tmp_path: Path, scope: GrantScope, *, released: bool
 ) -> None:
     async with at(tmp_path, bash("touch x"), bash("touch x"), DONE, DONE) as there:
@@ -339,7 +339,7 @@ async def question(session: Session) -> PermissionAsked:
             await trio.sleep(0.01)
 
 
-async def test_a_restart_keeps_what_was_allowed_for_the_project(tmp_path: Path) -> None:
+async def test_project_grants_survive_a_restart(tmp_path: Path) -> None:
     file, folder = GrantFile(tmp_path / "state" / "grants.json"), tmp_path / "app"
     for scope, questions in (("session", 2), ("project", 2), ("project", 1), ("turn", 1)):
         script = [bash("touch x"), bash("rm x"), bash("rm x"), DONE]
@@ -349,7 +349,7 @@ async def test_a_restart_keeps_what_was_allowed_for_the_project(tmp_path: Path) 
     assert {grant.scope for grant in file.load()} == {"project"}
 
 
-async def test_where_there_is_no_project_nothing_is_kept_for_it_and_the_question_stays_open() -> None:
+async def test_project_grants_need_a_project() -> None:
     seen: list[str] = []
 
     async def react(turn: Turn, event: Seen) -> None:
@@ -364,7 +364,7 @@ async def test_where_there_is_no_project_nothing_is_kept_for_it_and_the_question
     assert (len(seen), answers(played)) == (1, ["reject"])
 
 
-async def test_a_grant_that_can_not_be_written_holds_and_is_told(tmp_path: Path) -> None:
+async def test_unwritable_grants_apply_and_are_reported(tmp_path: Path) -> None:
     state = tmp_path / "state"
     async with at(
         tmp_path, bash("touch x"), bash("touch x"), DONE, approver=policy(file=GrantFile(state / "grants.json"))
@@ -414,9 +414,7 @@ async def _always(file: GrantFile, folder: Path, injector: CancelAt, *, by_host:
 
 
 @pytest.mark.parametrize("by_host", [False, True], ids=["the turn", "the host"])
-def test_wherever_an_always_for_the_project_is_cancelled_it_is_kept_whole_or_not_at_all(
-    tmp_path: Path, *, by_host: bool
-) -> None:
+def test_cancelled_project_grants_are_stored_atomically(tmp_path: Path, *, by_host: bool) -> None:
     outcomes: set[int] = set()
     for step in range(1, 400, 3):
         file = GrantFile(tmp_path / str(step) / "grants.json")
@@ -454,7 +452,7 @@ async def family(folder: Path, command: Answer, own: Sequence[str], react: React
         return await w.play(session=session, react=react, settings=Settings(headless=headless))
 
 
-async def test_a_sub_agent_of_a_session_that_may_not_edit_may_not_edit(tmp_path: Path) -> None:
+async def test_sub_agents_inherit_denies(tmp_path: Path) -> None:
     command = tool("write", path="a", content="x")
     played = await family(tmp_path, command, ["deny edit *"], None, "wait")
     sources = [e.source for e in played.events if isinstance(e, CallJudged) and e.session_id != played.session.id]
@@ -463,7 +461,7 @@ async def test_a_sub_agent_of_a_session_that_may_not_edit_may_not_edit(tmp_path:
 
 
 @pytest.mark.parametrize("headless", ["wait", "deny"])
-async def test_a_sub_agents_question_is_asked_at_the_root_with_its_path(tmp_path: Path, headless: Headless) -> None:
+async def test_sub_agent_questions_reach_the_root(tmp_path: Path, headless: Headless) -> None:
     paths: list[int] = []
     roots: list[str] = []
 
@@ -522,7 +520,7 @@ async def test_a_second_opinion(
     assert (tmp_path / "x").exists() == (status == "completed")
 
 
-async def test_a_second_opinion_is_not_asked_about_what_a_rule_or_a_hook_has_said(tmp_path: Path) -> None:
+async def test_second_opinion_only_where_rules_ask(tmp_path: Path) -> None:
     async def wants_a_person(use: ToolUse) -> ToolDecision:
         await trio.lowlevel.checkpoint()
         return ToolDecision(verdict="ask", reason="look at it" if "touch" in use.arguments else "")
@@ -545,7 +543,7 @@ async def test_a_policy_hook_that_hangs_denies(tmp_path: Path) -> None:
     assert (played.statuses, rights_asked(played), (tmp_path / "x").exists()) == (["denied"], [], False)
 
 
-async def test_what_a_hook_wants_asked_no_rule_and_no_always_for_another_call_answers(tmp_path: Path) -> None:
+async def test_a_hooks_question_needs_its_own_answer(tmp_path: Path) -> None:
     """Two open questions, one of them a hook's: an "always" for the other one leaves it open."""
 
     async def wants_a_person(use: ToolUse) -> ToolDecision:
@@ -568,7 +566,7 @@ async def test_what_a_hook_wants_asked_no_rule_and_no_always_for_another_call_an
     assert texts == ["reject"]
 
 
-async def test_what_is_allowed_while_a_second_opinion_thinks_is_not_asked_any_more(tmp_path: Path) -> None:
+async def test_grants_during_a_second_opinion_answer_the_call(tmp_path: Path) -> None:
     approver = policy()
 
     async def allows_it_elsewhere(query: PermissionQuery, judgement: Judgement) -> Verdict:
@@ -606,7 +604,7 @@ async def test_headless(tmp_path: Path, user: tuple[str, ...], headless: Headles
     assert (played.statuses, rights_asked(played), (tmp_path / "x").exists()) == ([status], [], status == "completed")
 
 
-async def test_by_rule_alone_not_even_reading_is_allowed_by_default(tmp_path: Path) -> None:
+async def test_headless_rules_allow_nothing_by_default(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\n")
     script = [tool("read", path="a"), bash("ls"), DONE]
     async with at(tmp_path, *script) as there:
@@ -618,7 +616,7 @@ async def test_by_rule_alone_not_even_reading_is_allowed_by_default(tmp_path: Pa
     ]
 
 
-async def test_a_question_says_until_when_it_waits_and_is_denied_then(tmp_path: Path) -> None:
+async def test_questions_expire_at_their_deadline(tmp_path: Path) -> None:
     async with at(tmp_path, bash("touch x"), bash("touch x"), DONE) as there:
         request = Settings(question_timeout=0.2)
         began = trio.current_time()
@@ -643,7 +641,7 @@ def tree(folder: Path) -> None:
 GREP: Answer = [*call("grep", {"pattern": "KEY"}, id="g"), *done("calls")]
 
 
-async def test_a_search_does_not_show_what_may_not_be_read(tmp_path: Path) -> None:
+async def test_searches_hide_unreadable_files(tmp_path: Path) -> None:
     tree(tmp_path)
     async with at(tmp_path, GREP, DONE) as there:
         played = await there.play()
@@ -667,7 +665,7 @@ async def test_nor_which_of_them_match(tmp_path: Path, output: str) -> None:
     )
 
 
-async def test_a_search_in_a_file_that_somebody_allows_shows_it(tmp_path: Path) -> None:
+async def test_an_allowed_file_is_searched(tmp_path: Path) -> None:
     tree(tmp_path)
     search = [*call("grep", {"pattern": "KEY", "path": ".env"}, id="g"), *done("calls")]
     async with at(tmp_path, search, DONE) as there:
@@ -676,9 +674,7 @@ async def test_a_search_in_a_file_that_somebody_allows_shows_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("way", ["a person", "a second opinion", "a hook"])
-async def test_a_search_outside_that_somebody_allows_shows_what_is_asked_for_the_same_reason(
-    tmp_path: Path, way: str
-) -> None:
+async def test_an_allowed_search_outside_shows_its_files(tmp_path: Path, way: str) -> None:
     tree(tmp_path / "out")
     search = [*call("grep", {"pattern": "KEY", "path": str(tmp_path / "out")}, id="g"), *done("calls")]
 

@@ -297,7 +297,7 @@ def test_whatever_is_allowed_lifts_no_deny(
 @pytest.mark.slow
 @given(some_layers, some_query(), some_rules)
 @settings(max_examples=150, deadline=None)
-def test_a_sub_agent_may_do_what_it_and_all_above_it_may(
+def test_sub_agents_get_the_intersection_of_permissions(
     layers: Rules, call: PermissionQuery, own: tuple[Rule, ...]
 ) -> None:
     rules_at_work = layers.policy()
@@ -335,9 +335,7 @@ def test_an_offer_that_is_made_answers_the_question(
 @pytest.mark.slow
 @given(some_layers, some_query(), some_query())
 @settings(max_examples=150, deadline=None)
-def test_a_grant_goes_no_further_than_what_was_offered(
-    layers: Rules, call: PermissionQuery, later: PermissionQuery
-) -> None:
+def test_grants_cover_only_what_was_offered(layers: Rules, call: PermissionQuery, later: PermissionQuery) -> None:
     rules_at_work = layers.policy()
     call = attrs.evolve(call, cwd=PROJECT)
     # What follows of a command is another matter: see below.
@@ -363,7 +361,7 @@ def _covers(granted: Right, right: Right) -> bool:
 # -- what is said of a call -------------------------------------------------------------------------------
 
 
-def test_a_policy_is_all_that_an_approver_can_be() -> None:
+def test_policy_implements_all_approver_protocols() -> None:
     assert isinstance(policy(), PersistentApprover)
     assert isinstance(policy(), HidingApprover)
 
@@ -373,12 +371,12 @@ def test_the_rule_and_its_layer_are_told() -> None:
     assert judgement == Judgement(verdict="deny", source="the rule 'deny bash rm *' of the layer user (test)")
 
 
-def test_deny_and_ask_in_one_call_is_a_deny() -> None:
+def test_deny_beats_ask_in_one_call() -> None:
     judgement = policy("deny bash rm *").judge(query(needed("bash", "npm x"), needed("bash", "rm x")))
     assert (judgement.verdict, judgement.missing_rights, judgement.offers) == ("deny", (), None)
 
 
-def test_only_what_is_asked_about_is_asked_and_offered() -> None:
+def test_only_missing_rights_are_asked_and_offered() -> None:
     rights = (needed("bash", "ls", reads=True), needed("bash", "rm x"), needed("read", "a"), needed("edit", "/etc/x"))
     judgement = policy().judge(query(*rights))
     assert judgement.missing_rights == (
@@ -389,13 +387,13 @@ def test_only_what_is_asked_about_is_asked_and_offered() -> None:
     assert judgement.offers == (offer("bash rm x", "edit /etc/x"),)
 
 
-def test_an_offer_that_would_not_do_is_not_made() -> None:
+def test_insufficient_offers_are_dropped() -> None:
     rights = (needed("bash", "rm x"), needed("edit", "b"))
     judgement = policy().judge(query(*rights, offers=[offer("bash rm *"), offer("bash rm *", "edit ./b")]))
     assert judgement.offers == (offer("bash rm *", "edit ./b"),)
 
 
-def test_what_nobody_can_see_through_is_asked_each_time() -> None:
+def test_opaque_scripts_are_asked_about_each_time() -> None:
     call = query(needed("bash", "x"), offers=[offer("bash *", "opaque *")], opaque="it is dark")
     judgement = policy().judge(call)
     assert (judgement.verdict, judgement.offers) == ("ask", ())
@@ -419,7 +417,9 @@ def test_what_nobody_can_see_through_is_asked_each_time() -> None:
         ("read-only", (), "deny"),
     ],
 )
-def test_the_dark_is_allowed_only_where_nothing_is_forbidden(profile: str, user: tuple[str, ...], verdict: str) -> None:
+def test_opaque_scripts_are_allowed_only_without_restrictions(
+    profile: str, user: tuple[str, ...], verdict: str
+) -> None:
     judgement = policy(*user, profile=profile).judge(query(needed("bash", "x"), opaque="it is dark"))
     assert judgement.verdict == verdict
 
@@ -460,12 +460,12 @@ def test_a_path_that_may_lead_out_is_outside(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [".", "./", "a.txt", "./a.txt", "src//x", f"{PROJECT}/a.txt"])
-def test_a_path_inside_is_inside_however_it_is_written(path: str) -> None:
+def test_paths_inside_the_project_in_any_spelling(path: str) -> None:
     judgement = policy("allow edit *").judge(query(needed("edit", path), cwd=f"{PROJECT}"))
     assert judgement.verdict == "allow"
 
 
-def test_paths_are_seen_from_the_project_wherever_the_session_works() -> None:
+def test_paths_are_relative_to_the_project() -> None:
     inner = policy("deny edit src/a.py")
     inner._projects[f"{PROJECT}/src"] = inner._project_at(PROJECT)  # as in a repository, which this one is not
     assert inner.judge(query(needed("edit", "a.py"), cwd=f"{PROJECT}/src")).verdict == "deny"
@@ -476,7 +476,7 @@ def test_paths_are_seen_from_the_project_wherever_the_session_works() -> None:
     assert inner.judge(query(needed("edit", "b.py"))).verdict == "ask"
 
 
-def test_without_a_project_all_is_outside_and_nothing_is_kept_for_it() -> None:
+def test_without_a_project_everything_is_outside() -> None:
     nowhere = policy()
     call = query(needed("read", "etc/hosts"), cwd="/", offers=[offer("read /etc/hosts")])
     assert nowhere.judge(call).missing_rights == (Right(permission="outside", pattern="/etc/hosts"),)
@@ -514,7 +514,7 @@ def test_a_query_for_nothing_is_asked(cwd: str) -> None:
     assert policy(profile="full").judge(query(cwd=cwd, offers=())).verdict == "ask"
 
 
-def test_rules_that_can_not_be_read_deny_what_is_done_there() -> None:
+def test_unreadable_project_rules_deny_calls() -> None:
     def broken(root: str) -> tuple[Rule, ...]:
         raise ConfigError(f"{root}/.engine/config.toml is no valid TOML")
 
@@ -538,7 +538,7 @@ def copy_to(path: str) -> PermissionQuery:
     )
 
 
-def test_an_always_for_a_command_goes_for_the_files_of_the_project_that_it_touches() -> None:
+def test_command_grants_cover_the_project_files_it_touches() -> None:
     held = policy()
     held.grant(copy_to("b"), allowed(copy_to("b").offers[0]))
     assert held.judge(copy_to("c")).verdict == "allow"
@@ -548,14 +548,14 @@ def test_an_always_for_a_command_goes_for_the_files_of_the_project_that_it_touch
     "path", ["/etc/passwd", f"{HOME}/.ssh/authorized_keys", ".env", ".git/hooks/pre-commit", "../x"]
 )
 @pytest.mark.parametrize("profile", ["ask", "auto-edit"])
-def test_but_not_beyond_the_project_nor_for_what_is_asked_about_by_name(path: str, profile: str) -> None:
+def test_command_grants_exclude_outside_and_named_files(path: str, profile: str) -> None:
     held = policy(profile=profile)
     held.grant(copy_to("b"), allowed(copy_to("b").offers[0]))
     assert held.judge(copy_to(path)).verdict == "ask"
     assert policy("allow bash cp *", profile=profile).judge(copy_to(path)).verdict == "ask", "nor does a rule"
 
 
-def test_a_rule_about_a_command_goes_for_what_follows_but_not_against_other_rules() -> None:
+def test_command_rules_cover_consequences_but_no_other_rules() -> None:
     assert policy("allow bash cp *").judge(query(*COPY)).verdict == "allow"
     assert policy("allow bash cp *", "ask edit b").judge(query(*COPY)).verdict == "ask"
     assert policy("allow bash cp *", "deny edit b").judge(query(*COPY)).verdict == "deny"
@@ -594,7 +594,7 @@ def test_how_far_an_always_reaches(scope: GrantScope, holding: set[str]) -> None
     assert {name for name, call in askers.items() if held.judge(call).verdict == "allow"} == holding
 
 
-def test_an_always_ends_when_its_time_is_up_and_is_forgotten() -> None:
+def test_expired_grants_are_dropped() -> None:
     clock = [100.0]
     held = Policy(home=HOME, load_project_rules=lambda _: (), now=lambda: clock[0])
     call = pushed_in(link())
@@ -605,7 +605,7 @@ def test_an_always_ends_when_its_time_is_up_and_is_forgotten() -> None:
     assert [grant.pattern for grant in held.grants.current(0)] == ["x"]
 
 
-def test_what_was_allowed_for_a_turn_is_forgotten_with_the_next_one() -> None:
+def test_turn_grants_are_dropped_with_the_next_turn() -> None:
     held = policy()
     held.grant(pushed_in(link("root", turn="1")), allowed(offer("bash one"), "turn"))
     held.grant(pushed_in(link("root", turn="2")), allowed(offer("bash two"), "turn"))
@@ -613,7 +613,7 @@ def test_what_was_allowed_for_a_turn_is_forgotten_with_the_next_one() -> None:
     assert [grant.pattern for grant in held.grants.current(0)] == ["two", "three"]
 
 
-def test_a_grant_says_where_it_comes_from_and_is_taken_back() -> None:
+def test_grants_have_an_origin_and_can_be_revoked() -> None:
     held = policy(now=7.0)
     call = pushed_in(link("root"), link("child"))
     held.grant(call, allowed(offer("bash git push *")))
@@ -625,7 +625,7 @@ def test_a_grant_says_where_it_comes_from_and_is_taken_back() -> None:
     assert held.judge(call).verdict == "ask"
 
 
-def test_what_can_not_be_remembered_is_not_remembered_by_half() -> None:
+def test_invalid_grants_are_all_or_nothing() -> None:
     held = policy()
     with pytest.raises(ConfigError):
         held.grant(pushed_in(link()), allowed(offer("bash fine", f"bash {UNKNOWN}")))
@@ -640,7 +640,7 @@ def test_deny_secret_always_on_all_still_denied() -> None:
     assert held.judge(query(needed("edit", "docs/SECRET.md"))).verdict == "deny"
 
 
-def test_thousands_of_grants_cost_a_question_next_to_nothing() -> None:
+def test_judging_with_thousands_of_grants_is_cheap() -> None:
     """Counted, not timed: how many patterns are looked at."""
     held = policy()
     for number in range(2_000):
@@ -676,7 +676,7 @@ def test_which_rights_nobody_can_get(profile: str, user: tuple[str, ...], hidden
     assert {name for name in names if held.hides([link()], PROJECT, name)} == hidden
 
 
-def test_what_is_hidden_from_a_parent_is_hidden_from_its_child() -> None:
+def test_hidden_tools_stay_hidden_from_sub_agents() -> None:
     chain = [link("root", "deny edit *"), link("child", "allow! edit *")]
     assert policy().hides(chain, PROJECT, "edit")
     assert not policy().hides(chain[1:], PROJECT, "edit")
@@ -685,7 +685,7 @@ def test_what_is_hidden_from_a_parent_is_hidden_from_its_child() -> None:
 @pytest.mark.slow
 @given(some_layers, some_query(), st.sampled_from(["bash", "edit", "read"]))
 @settings(max_examples=100, deadline=None)
-def test_whatever_is_hidden_is_denied_when_it_is_called(layers: Rules, call: PermissionQuery, name: str) -> None:
+def test_hidden_permissions_are_denied(layers: Rules, call: PermissionQuery, name: str) -> None:
     rules_at_work = layers.policy()
     if rules_at_work.hides(call.chain, call.cwd, name) and any(one.permission == name for one in call.rights):
         assert rules_at_work.judge(call).verdict == "deny"
@@ -699,7 +699,7 @@ def kept(file: GrantFile) -> list[str]:
 
 
 @pytest.mark.os
-async def test_a_restart_keeps_what_was_allowed_for_the_project_and_nothing_else(tmp_path: Path) -> None:
+async def test_only_project_grants_survive_a_restart(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "state" / "grants.json")
     first = policy(file=file)
     await first.prepare(PROJECT)
@@ -715,7 +715,7 @@ async def test_a_restart_keeps_what_was_allowed_for_the_project_and_nothing_else
 
 
 @pytest.mark.os
-async def test_what_could_not_be_written_holds_though_the_file_is_read_again(tmp_path: Path) -> None:
+async def test_unsaved_grants_survive_reloading_the_file(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.write_text("no folder")
     held = policy(file=GrantFile(folder / "grants.json"))
@@ -731,7 +731,7 @@ async def test_what_could_not_be_written_holds_though_the_file_is_read_again(tmp
 
 
 @pytest.mark.os
-async def test_a_save_that_is_cancelled_before_it_began_is_made_up_for(tmp_path: Path) -> None:
+async def test_a_cancelled_save_is_repeated(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "grants.json")
     held = policy(file=file)
     held.grant(pushed_in(link()), allowed(offer("bash git push *"), "project"))
@@ -744,7 +744,7 @@ async def test_a_save_that_is_cancelled_before_it_began_is_made_up_for(tmp_path:
 
 
 @pytest.mark.os
-async def test_what_is_allowed_while_the_file_is_read_is_not_lost(tmp_path: Path) -> None:
+async def test_grants_added_while_reading_the_file_survive(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "grants.json")
     held = policy(file=file)
     call = pushed_in(link())
@@ -756,7 +756,7 @@ async def test_what_is_allowed_while_the_file_is_read_is_not_lost(tmp_path: Path
 
 
 @pytest.mark.os
-async def test_what_another_process_revokes_is_over_when_the_file_is_read_again(tmp_path: Path) -> None:
+async def test_grants_revoked_elsewhere_end_on_reload(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "grants.json")
     held = policy(file=file)
     call = pushed_in(link())

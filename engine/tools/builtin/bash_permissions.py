@@ -50,7 +50,7 @@ class CommandScan:
     result: Scan
     folders: dict[str, bool]
 
-    def holds_for(self, command: str, cwd: str, home: str) -> bool:
+    def applies_to(self, command: str, cwd: str, home: str) -> bool:
         """Tell whether a new scan would have the same result. It asks the file system, so it blocks."""
         is_same = (self.command, self.cwd, self.home) == (command, cwd, home)
         return is_same and all(can_enter(folder) == entered for folder, entered in self.folders.items())
@@ -102,7 +102,7 @@ def need_of(
     """
     knowledge = programs or DEFAULT_REGISTRY
     home = home or str(Path("~").expanduser())
-    if earlier is None or not earlier.holds_for(command, cwd, home):
+    if earlier is None or not earlier.applies_to(command, cwd, home):
         earlier = scan_command(command, cwd, home, programs)
     scanned = earlier.result
     analysis = analyse_paths(scanned, cwd=cwd, project=find_project_root(cwd, home=home))

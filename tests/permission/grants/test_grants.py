@@ -67,7 +67,7 @@ def test_a_grant_holds_in_its_scope_and_below(scope: GrantScope, holding: list[t
         assert grants.find(PUSH, chain, "/other", 200.0) is None
 
 
-def test_a_grant_of_a_child_is_none_of_its_parent() -> None:
+def test_a_childs_grant_does_not_cover_its_parent() -> None:
     grants = book(attrs.evolve(grant(), session_id=CHILD))
     assert grants.find(PUSH, IN_CHILD, PROJECT, 200.0) is not None
     assert grants.find(PUSH, ASKER, PROJECT, 200.0) is None
@@ -85,7 +85,7 @@ def test_a_grant_covers_what_it_surely_matches() -> None:
     assert grants.find(RequiredRight("opaque", "git push origin"), ASKER, PROJECT, 0) is None
 
 
-def test_a_grant_for_reading_commands_is_none_for_others() -> None:
+def test_grants_for_reading_cover_no_other_commands() -> None:
     assert book(grant(permission="bash:read")).find(PUSH, ASKER, PROJECT, 0) is None
 
 
@@ -121,13 +121,13 @@ def test_scopes_end() -> None:
     assert [each.id for each in grants.current(0)] == ["project", "x"]
 
 
-def test_the_end_of_a_session_ends_its_turns_grants() -> None:
+def test_ending_a_session_drops_its_turn_grants() -> None:
     grants = book(grant("turn"))
     grants.end_session(ROOT)
     assert grants.current(0) == ()
 
 
-def test_grants_are_listed_as_given_and_can_be_revoked() -> None:
+def test_grants_are_listed_and_revoked() -> None:
     late, early = grant(), attrs.evolve(grant(name="g0"), origin=attrs.evolve(ORIGIN, granted=50.0))
     grants = book(late, early)
     assert grants.current(0) == (early, late)
@@ -200,7 +200,7 @@ def test_no_grants_widen_a_deny(
 
 
 @given(SOME_RULE, SOME_RIGHT)
-def test_a_grant_covers_no_more_than_a_rule_would_allow(rule: Rule, right: RequiredRight) -> None:
+def test_grants_allow_no_more_than_rules(rule: Rule, right: RequiredRight) -> None:
     grants = book(grant(pattern=rule.pattern, permission=rule.permission))
     if grants.find(right, ASKER, PROJECT, 0):
         allowing = attrs.evolve(rule, action="allow", override=False)

@@ -133,19 +133,19 @@ def test_options_that_do_nothing_are_left_out() -> None:
     assert full_command_line(words("git --no-pager log")) == "git --no-pager log"
 
 
-def test_what_is_forbidden_is_found_however_it_is_written() -> None:
+def test_bare_command_lines_ignore_spelling() -> None:
     assert bare_command_line(words("/usr/bin/git -C x --no-pager push -f")) == "git push -f"
     assert bare_command_line(words("./rm -rf x")) == "rm -rf x"
     assert bare_command_line(words("docker --context x run y")) == "docker run y"
     assert bare_command_line(words("? x")) == "\ufffc x"
 
 
-def test_words_are_quoted_where_a_shell_would_need_it() -> None:
+def test_words_are_quoted_as_in_a_shell() -> None:
     assert command_line(("git", "commit", "-m", "a b", "it's", "")) == "git commit -m 'a b' 'it'\"'\"'s' ''"
     assert command_line(("echo", None, WordPrefix("src/"), WordPrefix("./\0"))) == "echo \ufffc src/\ufffc ./\ufffc"
 
 
-def test_stars_of_the_command_are_stars_of_the_pattern() -> None:
+def test_literal_stars_are_escaped_in_patterns() -> None:
     assert offers_for(("grep", "a*b?", "x")) == ("grep 'a[*]b[?]' x", "grep *")
 
 
@@ -161,7 +161,7 @@ def test_what_is_not_known_is_not_offered() -> None:
     assert offers_for(("echo", "\ufffc")) == ("echo *",)
 
 
-def test_a_command_that_is_too_long_is_not_offered() -> None:
+def test_overlong_commands_are_not_offered() -> None:
     assert offers_for(("frobnicate", "x" * 20_000)) == ()
     assert offers_for(("ls", "x" * 20_000)) == ("ls *",)
 
@@ -210,7 +210,7 @@ def test_a_prefix_is_the_beginning_of_the_command(name: str, rest: list[Argument
         "rm",
     ],
 )
-def test_what_starts_others_is_never_offered_as_a_whole(name: str) -> None:
+def test_launchers_are_never_offered_with_any_arguments(name: str) -> None:
     for rest in ("", "x", "-x y", "ls", "-c ls", "sh -c ls", "x sh -c ls"):
         for offer in offers_for((name, *rest.split())):
             assert offer != f"{name} *"

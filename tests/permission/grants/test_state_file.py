@@ -80,7 +80,7 @@ def test_a_change_that_fails_changes_nothing(file: StateFile) -> None:
         (b" " * (MAX_BYTES + 1), "it is larger than"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_left_alone(file: StateFile, data: bytes, words: str) -> None:
+def test_invalid_files_are_left_alone(file: StateFile, data: bytes, words: str) -> None:
     file.update(adding("a"))
     file.path.write_bytes(data)
     for use in (file.read, lambda: file.update(adding("b"))):
@@ -92,7 +92,7 @@ def test_a_file_that_makes_no_sense_is_left_alone(file: StateFile, data: bytes, 
 
 
 @pytest.mark.parametrize(("target", "mode"), [("file", 0o620), ("file", 0o602), ("folder", 0o720), ("folder", 0o777)])
-def test_a_file_that_others_can_change_does_not_count(file: StateFile, target: str, mode: int) -> None:
+def test_files_writable_by_others_are_ignored(file: StateFile, target: str, mode: int) -> None:
     file.update(adding("a"))
     (file.path if target == "file" else file.path.parent).chmod(mode)
     for use in (file.read, lambda: file.update(adding("b"))):
@@ -167,7 +167,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.os
-def test_on_a_full_disk_the_file_is_as_it_was(full_disk: Path) -> None:
+def test_a_full_disk_leaves_the_file_unchanged(full_disk: Path) -> None:
     file = StateFile(full_disk / "things.json", "things")
     file.update(adding("a"))
     before = file.path.read_bytes()
@@ -179,7 +179,7 @@ def test_on_a_full_disk_the_file_is_as_it_was(full_disk: Path) -> None:
 
 
 @pytest.mark.os
-def test_a_write_that_is_cut_short_leaves_the_file_as_it_was(file: StateFile) -> None:
+def test_a_partial_write_leaves_the_file_unchanged(file: StateFile) -> None:
     file.update(adding("a"))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
@@ -242,7 +242,7 @@ def test_what_several_threads_add_is_all_there(file: StateFile) -> None:
 
 
 @pytest.mark.os
-def test_a_process_that_is_killed_leaves_the_file_whole(file: StateFile) -> None:
+def test_a_killed_process_leaves_the_file_whole(file: StateFile) -> None:
     program = PROGRAM.replace("range(25)", "range(10 ** 9)")
     for _ in range(5):
         before = file.read()
@@ -297,9 +297,7 @@ def test_a_grant_for_a_session_is_not_kept(tmp_path: Path) -> None:
         ({"id": "g2"}, "there are two grants g2"),
     ],
 )
-def test_a_grant_that_makes_no_sense_keeps_all_from_counting(
-    tmp_path: Path, change: dict[str, object], words: str
-) -> None:
+def test_one_invalid_grant_invalidates_the_file(tmp_path: Path, change: dict[str, object], words: str) -> None:
     file = GrantFile(tmp_path / "grants.json")
     file.add(GRANT, 0)
     file.add(LIMITED, 0)
@@ -352,7 +350,7 @@ def test_a_folder_is_trusted_until_it_is_not(trust: Trust, home: Path) -> None:
         trust.distrust(project)
 
 
-def test_below_it_the_same_repository_is_trusted_and_no_other(trust: Trust, home: Path) -> None:
+def test_trust_extends_within_the_same_repository(trust: Trust, home: Path) -> None:
     project = folder(home, "app", git=True)
     inside, module = folder(project, "src", "deep"), folder(project, "vendor", "lib")
     (module / ".git").write_text("gitdir: ../../.git/modules/lib")
@@ -367,7 +365,7 @@ def test_below_it_the_same_repository_is_trusted_and_no_other(trust: Trust, home
         trust.distrust(inside)
 
 
-def test_a_part_of_a_repository_can_be_trusted_by_itself(trust: Trust, home: Path) -> None:
+def test_part_of_a_repository_can_be_trusted(trust: Trust, home: Path) -> None:
     project = folder(home, "app", git=True)
     part = folder(project, "src")
     trust.trust(part)
@@ -375,7 +373,7 @@ def test_a_part_of_a_repository_can_be_trusted_by_itself(trust: Trust, home: Pat
     assert not trust.is_trusted(project)
 
 
-def test_without_a_repository_a_folder_is_trusted_for_itself_alone(trust: Trust, home: Path) -> None:
+def test_without_a_repository_trust_is_one_folder(trust: Trust, home: Path) -> None:
     downloads = folder(home, "downloads")
     trust.trust(downloads)
     assert trust.is_trusted(downloads)
@@ -383,7 +381,7 @@ def test_without_a_repository_a_folder_is_trusted_for_itself_alone(trust: Trust,
     assert not trust.is_trusted(folder(downloads, "clone", git=True))
 
 
-def test_a_repository_of_the_home_folder_is_none_of_what_is_in_it(trust: Trust, home: Path) -> None:
+def test_a_home_repository_does_not_extend_trust(trust: Trust, home: Path) -> None:
     (home / ".git").mkdir()
     downloads = folder(home, "downloads")
     trust.trust(downloads)
@@ -401,7 +399,7 @@ def test_what_holds_everything_is_never_trusted(trust: Trust, home: Path) -> Non
     assert not trust.is_trusted(folder(home, "app"))
 
 
-def test_a_link_that_leaves_a_trusted_folder_leads_to_an_untrusted_one(trust: Trust, home: Path) -> None:
+def test_links_out_of_a_trusted_folder_are_untrusted(trust: Trust, home: Path) -> None:
     project, outside = folder(home, "app", git=True), folder(home, "evil")
     (project / "link").symlink_to(outside)
     trust.trust(project)
@@ -415,7 +413,7 @@ def test_only_folders_are_trusted(trust: Trust, home: Path) -> None:
             trust.trust(path)
 
 
-def test_a_file_of_trust_that_makes_no_sense_trusts_nothing(trust: Trust, home: Path) -> None:
+def test_an_invalid_trust_file_trusts_nothing(trust: Trust, home: Path) -> None:
     project = folder(home, "app")
     trust.trust(project)
     trust.path.write_text(json.dumps({"version": 1, "folders": [str(project), 7]}))

@@ -489,7 +489,7 @@ def test_doubts_of_the_scanner_are_passed_on(tree: Tree) -> None:
         ("cat", ("sub",), "fresh/x", "inside"),
     ],
 )
-def test_links_that_the_script_itself_puts_in_the_way(
+def test_links_created_by_the_script(
     tree: Tree, program: str, operands: tuple[str, ...], used: str, expected: str
 ) -> None:
     commands = tuple(ScannedCommand(argv=(name,), cwd=tree.project) for name in (program, "cat"))
@@ -577,7 +577,7 @@ def test_too_many_files_to_look_at(tmp_path: Path) -> None:
     assert isinstance(expand_glob("/" + "*" * 5_000), Unclear)
 
 
-def test_no_name_that_a_repository_brings_takes_long_to_compare(tmp_path: Path) -> None:
+def test_hostile_file_names_match_quickly(tmp_path: Path) -> None:
     name = "a" * 200
     (tmp_path / name).touch()
     began = time.process_time()
@@ -589,7 +589,7 @@ def test_no_name_that_a_repository_brings_takes_long_to_compare(tmp_path: Path) 
 # ---- the project -----------------------------------------------------------------------------------------------------
 
 
-def test_the_project_is_the_repository_around_the_working_directory(tree: Tree) -> None:
+def test_project_is_the_surrounding_repository(tree: Tree) -> None:
     deep = f"{tree.project}/sub/deep"
     assert find_project_root(deep, home=tree.home) == deep
     (tree.root / "home/project/.git").mkdir()
@@ -599,7 +599,7 @@ def test_the_project_is_the_repository_around_the_working_directory(tree: Tree) 
     assert find_project_root(deep, home=tree.home) == f"{tree.project}/sub"
 
 
-def test_a_home_folder_that_is_a_repository_is_no_project_of_what_is_in_it(tree: Tree) -> None:
+def test_a_home_repository_is_not_the_project(tree: Tree) -> None:
     (tree.root / "home/.git").mkdir()
     assert find_project_root(f"{tree.project}/src", home=tree.home) == f"{tree.project}/src"
     assert find_project_root(f"{tree.project}/src", home="/elsewhere") == tree.home
@@ -681,13 +681,13 @@ def test_names_that_become_words_may_be_options(tmp_path: Path, script: str, nam
     assert "may read as an option" in reason
 
 
-def test_a_script_that_makes_such_a_name_itself_is_opaque(tmp_path: Path) -> None:
+def test_creating_an_option_like_file_is_opaque(tmp_path: Path) -> None:
     result = scan("touch -- --checkpoint=1; ls | xargs tar cf x.tar", cwd=str(tmp_path), home="/home/dev")
     assert result.opaque == ("it creates a file whose name looks like an option",)
 
 
 @pytest.mark.parametrize("script", ["cat <(ls)", "diff <(ls) <(ls -a)", "exec 3<a; cat /dev/fd/3"])
-def test_what_a_script_has_opened_itself_is_no_file_elsewhere(tmp_path: Path, script: str) -> None:
+def test_open_file_descriptors_are_not_outside(tmp_path: Path, script: str) -> None:
     result = scan(script, cwd=str(tmp_path), home="/home/dev")
     analyse = analyse_paths(result, cwd=str(tmp_path), project=str(tmp_path))
     assert (analyse.opaque, [judge.path for judge in analyse.paths if not judge.inside]) == ((), [])

@@ -85,7 +85,7 @@ def test_an_allow_of_another_spelling() -> None:
     ]
 
 
-def test_of_rules_that_may_match_the_stricter_one_counts() -> None:
+def test_the_stricter_possible_match_counts() -> None:
     layer = Layer("user", (rule("rm x", "deny", 1), rule("rm y", "ask", 2)))
     assert explained(RequiredRight("bash", f"rm {UNKNOWN}"), layer)[3:] == [
         "  - 'ask bash rm y' of the layer user (c.toml:2): it may match as well, and the stricter verdict counts",

@@ -181,7 +181,7 @@ def test_the_profiles_are_in_order(profile: str) -> None:
 
 
 @given(SOME_LAYERS, SOME_RIGHT)
-def test_what_is_said_to_have_no_effect_has_none(layers: list[Layer], right: RequiredRight) -> None:
+def test_reported_rules_have_no_effect(layers: list[Layer], right: RequiredRight) -> None:
     if UNKNOWN in right.pattern or not is_resolved(right.pattern) or right.spellings:
         return
     # Each rule an object of its own: two that are equal are told apart.

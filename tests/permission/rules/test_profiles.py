@@ -72,13 +72,13 @@ def test_everything_a_profile_says_is_a_default() -> None:
         assert decision.rule.origin == f"profile {name}"
 
 
-def test_tools_that_change_something_are_hidden_where_nothing_may_be_changed() -> None:
+def test_read_only_hides_tools_that_change_something() -> None:
     rules = Ruleset([defaults("read-only")], PROJECT, HOME)
     names = ("read", "edit", "bash", "bash:read", "web", "mcp_docs_find", "todo")
     assert [name for name in names if rules.hides(name)] == ["edit", "bash", "mcp_docs_find"]
 
 
-def test_a_user_lifts_what_the_profile_denies_by_an_override_alone() -> None:
+def test_only_an_override_lifts_a_profiles_deny() -> None:
     rule = Rule(permission="bash", pattern="make *", action="allow")
     lifted = Rule(permission="bash", pattern="make *", action="allow", override=True)
     for given, action in ((rule, "deny"), (lifted, "allow")):
@@ -91,7 +91,7 @@ def test_a_profile_that_is_not_there() -> None:
         defaults("auto")
 
 
-def test_of_no_built_in_tool_the_profile_ask_knows_nothing() -> None:
+def test_profile_ask_covers_every_built_in_tool() -> None:
     """A tool's name is the name of its permission unless it says otherwise: none may fall through unseen."""
     expected = {
         "read",

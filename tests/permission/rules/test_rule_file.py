@@ -51,7 +51,7 @@ def test_an_empty_section_says_nothing() -> None:
     assert read("[permissions]") == Permissions()
 
 
-def test_everything_that_is_wrong_is_named_with_its_line() -> None:
+def test_all_problems_are_listed_with_lines() -> None:
     text = '''\
 permissions.profile = "auto"
 permissions.rule = 1

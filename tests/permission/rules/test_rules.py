@@ -56,7 +56,7 @@ def deciding_rule(rules: Ruleset, permission: str, pattern: str, *spellings: str
 # -- within a layer ---------------------------------------------------------------------
 
 
-def test_the_last_rule_that_matches_wins_within_a_layer() -> None:
+def test_the_last_matching_rule_wins_within_a_layer() -> None:
     rules = ruleset(user="deny bash *\nallow bash git *\nask bash git push *")
     assert deciding_rule(rules, "bash", "git status") == "allow: allow bash git * [user]"
     assert deciding_rule(rules, "bash", "git push x") == "ask: ask bash git push * [user]"
@@ -91,7 +91,7 @@ def test_a_rule_for_several_permissions() -> None:
     assert deciding_rule(rules, "read", "a/b.pem") == "deny: deny re* *.pem [user]"
 
 
-def test_what_only_reads_is_under_the_rules_of_its_name_as_well() -> None:
+def test_reading_commands_obey_rules_for_all_commands() -> None:
     rules = ruleset(defaults="ask bash *\nallow bash:read *", user="deny bash rm *\nallow bash make *")
     assert deciding_rule(rules, "bash", "ls") == "ask: ask bash * [defaults]"
     assert deciding_rule(rules, "bash:read", "ls") == "allow: allow bash:read * [defaults]"
@@ -109,7 +109,7 @@ def test_path_permissions_take_path_patterns() -> None:
     assert deciding_rule(rules, "edit", "src/../../x.py") == "ask"
 
 
-def test_a_pattern_that_is_no_path_matches_none_for_several_permissions() -> None:
+def test_command_patterns_match_no_paths() -> None:
     rules = ruleset(user="allow * a//b")
     assert deciding_rule(rules, "read", "a/b") == "ask"
     assert deciding_rule(rules, "bash", "a//b") == "allow: allow * a//b [user]"
@@ -150,7 +150,7 @@ def test_a_deny_above_an_override_stands() -> None:
     assert deciding_rule(rules, "bash", "ls") == "allow: allow bash * [agent]"
 
 
-def test_within_a_layer_the_last_rule_needs_no_override_but_does_for_those_below() -> None:
+def test_override_is_needed_only_across_layers() -> None:
     rules = ruleset(project="deny bash rm *", user="deny bash *\nallow! bash make *\nallow bash rm *")
     assert deciding_rule(rules, "bash", "make x") == "allow: allow! bash make * [user]"
     assert deciding_rule(rules, "bash", "rm x") == "deny: deny bash rm * [project]"
@@ -184,7 +184,7 @@ def test_an_unknown_word_helps_no_allow() -> None:
     assert deciding_rule(rules, "bash", f"cat {UNKNOWN}") == "ask"
 
 
-def test_an_unknown_word_is_denied_if_it_may_be_what_is_denied() -> None:
+def test_unknown_words_are_denied_if_they_may_match() -> None:
     rules = ruleset(user="allow bash git *\ndeny bash git push --force *")
     assert deciding_rule(rules, "bash", f"git push {UNKNOWN}") == "deny: deny bash git push --force * [user]"
     assert deciding_rule(rules, "bash", f"git pull {UNKNOWN}") == "allow: allow bash git * [user]"
@@ -205,7 +205,7 @@ def test_what_only_may_match_hides_nothing_before_it() -> None:
     assert deciding_rule(rules, "bash", f"rm {UNKNOWN}") == "ask: ask! bash rm * [user]"
 
 
-def test_a_deny_is_lifted_only_if_all_that_may_decide_lift_it() -> None:
+def test_a_deny_is_lifted_only_by_all_candidates() -> None:
     rules = ruleset(defaults="deny bash rm *", user="allow! bash rm *\nask bash rm -r *")
     assert deciding_rule(rules, "bash", "rm x") == "allow: allow! bash rm * [user]"
     assert deciding_rule(rules, "bash", "rm -r x") == "deny: deny bash rm * [defaults]"
@@ -215,7 +215,7 @@ def test_a_deny_is_lifted_only_if_all_that_may_decide_lift_it() -> None:
 @pytest.mark.parametrize(
     "pattern", ["git", "git *", "git push --force", "git * --force *", "* --force *", "*.git", "?it push", "git p*h x*"]
 )
-def test_unknown_words_are_found_by_every_kind_of_pattern(pattern: str) -> None:
+def test_every_kind_of_pattern_matches_unknown_words(pattern: str) -> None:
     assert (
         deciding_rule(ruleset(user=f"deny bash {pattern}"), "bash", f"git{UNKNOWN}")
         == f"deny: deny bash {pattern} [user]"
@@ -232,7 +232,7 @@ def test_another_spelling_is_denied_as_well() -> None:
     assert rules.judge("bash", "/bin/rm x", ["rm x"]).spelling == "rm x"
 
 
-def test_another_spelling_is_not_asked_about_by_a_rule_that_was_answered() -> None:
+def test_a_spelling_does_not_repeat_an_answered_rule() -> None:
     rules = ruleset(defaults="ask bash *", user="allow bash /bin/rm *")
     assert deciding_rule(rules, "bash", "/bin/rm x", "rm x") == "allow: allow bash /bin/rm * [user]"
     assert deciding_rule(rules, "bash", "rm x", "/bin/rm x") == "ask: ask bash * [defaults]"
@@ -288,7 +288,7 @@ def test_of_no_right_somebody_is_asked() -> None:
         ({}, False),
     ],
 )
-def test_a_tool_whose_every_call_would_be_denied_is_hidden(layers: dict[str, str], hidden: bool) -> None:
+def test_tools_denied_for_every_call_are_hidden(layers: dict[str, str], hidden: bool) -> None:
     rules = ruleset(**layers)
     assert rules.hides("edit") == hidden
     if hidden:
@@ -325,7 +325,7 @@ def test_an_action_is_one_of_three() -> None:
         Rule(permission="bash", pattern="x", action=action)
 
 
-def test_a_pattern_that_can_match_nothing_names_its_rule_and_place() -> None:
+def test_invalid_patterns_name_their_rule() -> None:
     broken = Rule(permission="read", pattern="a/../b", action="deny", origin="c.toml:3")
     with pytest.raises(ConfigError, match=r"^the rule 'deny read a/\.\./b' \(c\.toml:3\): the path pattern"):
         Ruleset([Layer("user", (broken,))], PROJECT, HOME)
@@ -410,9 +410,7 @@ def fits(rule: Rule, permission: str, text: str) -> bool:
 
 
 @given(SOME_LAYERS, st.sampled_from(["bash", "bash:read", "other"]), st.sampled_from(WORDS))
-def test_without_unknown_words_the_rules_say_what_the_issue_says(
-    layers: list[Layer], permission: str, text: str
-) -> None:
+def test_rules_agree_with_a_naive_model(layers: list[Layer], permission: str, text: str) -> None:
     assert judge_right(layers, RequiredRight(permission, text)).verdict == judge_naively(layers, permission, text)
 
 
@@ -422,7 +420,7 @@ def test_the_same_for_paths(layers: list[Layer], permission: str, path: str) -> 
 
 
 @given(SOME_LAYERS, UNSURE)
-def test_an_unknown_word_gets_at_least_what_each_of_its_values_gets(layers: list[Layer], text: str) -> None:
+def test_unknown_words_are_judged_as_strictly_as_values(layers: list[Layer], text: str) -> None:
     parts = text.split(UNKNOWN)
     for filling in product(["", "a", "b", "a b", " b", "x"], repeat=len(parts) - 1):
         value = "".join(a + b for a, b in zip(parts, [*filling, ""], strict=True))
@@ -466,9 +464,7 @@ def test_several_rights_get_the_meet(layers: list[Layer], rights: list[RequiredR
 
 
 @given(SOME_LAYERS, SOME_RULE, st.sampled_from(LAYERS[2:]), SOME_RIGHT)
-def test_no_rule_above_a_deny_lifts_it_without_an_override(
-    layers: list[Layer], extra: Rule, name: LayerName, right: RequiredRight
-) -> None:
+def test_only_an_override_lifts_a_deny(layers: list[Layer], extra: Rule, name: LayerName, right: RequiredRight) -> None:
     below = [layer for layer in layers if LAYERS.index(layer.name) < LAYERS.index(name)]
     above = Layer(name, (attrs.evolve(extra, override=False),))
     if judge_right(below, right).verdict == "deny":

@@ -104,7 +104,7 @@ def test_it_agrees_with_a_naive_matcher(pattern: str, text: str) -> None:
 
 
 @given(PATTERNS, UNSURE)
-def test_the_sure_and_the_possible_bound_what_is_true(pattern: str, text: str) -> None:
+def test_certain_and_possible_matches_bound_the_truth(pattern: str, text: str) -> None:
     answers = [naive(pattern, value) for value in values(text)]
     if matches(pattern, text):
         assert all(answers)
@@ -183,7 +183,7 @@ def test_heads_tails_and_needles_are_in_every_match() -> None:
 
 
 @given(PATTERNS, TEXTS)
-def test_every_match_has_the_head_the_tail_and_the_needle(pattern: str, text: str) -> None:
+def test_matches_contain_head_tail_and_needle(pattern: str, text: str) -> None:
     ready = Wildcard(pattern)
     if ready.matches(text):
         assert text.startswith(ready.head)
