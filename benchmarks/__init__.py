@@ -1,4 +1,4 @@
-"""The engine's figures, each beside a baseline of bare trio measured in the same run.
+"""The engine's figures, each with a baseline of bare trio measured in the same run.
 
 `python -m benchmarks` prints them all as one table; `docs/benchmarks.md` says what
 each of them means.

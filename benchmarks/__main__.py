@@ -98,7 +98,7 @@ def _measured(figure: Figure) -> Sequence[Row]:
 def _parser(by_name: dict[str, Figure]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure the engine's figures, each beside a baseline of the same run.",
+        description="Measure the engine's figures, each with a baseline of the same run.",
         epilog="; ".join(f"{figure.name}: {figure.about}" for figure in by_name.values()),
     )
     # Not `choices`: with nargs="*" argparse checks the empty default against them too.

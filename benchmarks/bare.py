@@ -54,7 +54,7 @@ class BareStep:
 
 
 async def bare_turn(step: BareStep, steps: int) -> None:
-    """Run *steps* of them as a turn does: a loop task in a nursery, and a watcher beside it."""
+    """Run *steps* of them as a turn does: a loop task in a nursery, and a watcher."""
     async with trio.open_nursery() as turn:
         turn.start_soon(step.watch)
         over = trio.Event()

@@ -104,16 +104,16 @@ def _editing(path: Path, request: str) -> Callable[[], float]:
 
 
 def _bare(path: Path) -> float:
-    """Read the file, replace an exact text, write it beside, and rename it: what no edit can do without."""
+    """Read the file, replace an exact text, write it to another file, and rename that: what no edit can do without."""
 
     def work() -> None:
         text = path.read_text(encoding="utf-8")
-        beside = path.with_suffix(".tmp")
-        with beside.open("w", encoding="utf-8") as file:
+        other = path.with_suffix(".tmp")
+        with other.open("w", encoding="utf-8") as file:
             file.write(text.replace(BLOCK, BLOCK.replace("return", "yield")))
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        other.replace(path)
 
     async def edit() -> float:
         path.write_text(CODE, encoding="utf-8")  # noqa: ASYNC240  # nothing else runs

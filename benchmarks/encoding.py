@@ -121,7 +121,7 @@ def measure() -> list[Row]:
         growth = median(after / before for before, after in zip(at_10, at_1000, strict=True))
         rows.append(
             Row(
-                name=f"encoding: {name}, a step with 2 MB of history, beside step 10",
+                name=f"encoding: {name}, a step with 2 MB of history, versus step 10",
                 measured=seconds(median(at_1000)),
                 baseline=seconds(median(at_10)),
                 ratio=growth,
@@ -133,7 +133,7 @@ def measure() -> list[Row]:
             whole = min(anew(model) for _ in range(ROUNDS))
             rows.append(
                 Row(
-                    name=f"encoding: {name}, the same, beside writing it anew",
+                    name=f"encoding: {name}, the same, versus writing it anew",
                     measured=seconds(median(at_1000)),
                     baseline=seconds(whole),
                     ratio=median(at_1000) / whole,

@@ -54,7 +54,7 @@ def measure() -> list[Row]:
     bare, trio_attrs, imported, used, httpx_alone, provider, *version = (min(samples) for samples in taken)
     rows = [
         Row(
-            name="imports: import engine, beside import trio, attrs",
+            name="imports: import engine, versus import trio, attrs",
             measured=seconds(imported),
             baseline=seconds(trio_attrs),
             ratio=imported / trio_attrs,
@@ -68,7 +68,7 @@ def measure() -> list[Row]:
             ratio=used / trio_attrs,
         ),
         Row(
-            name="imports: a first model, trio and all, beside import httpx",
+            name="imports: a first model, trio and all, versus import httpx",
             measured=seconds(provider),
             baseline=seconds(httpx_alone),
             ratio=provider / httpx_alone,
@@ -78,7 +78,7 @@ def measure() -> list[Row]:
     ]
     return rows + [
         Row(
-            name="imports: engine --version, beside a bare interpreter",
+            name="imports: engine --version, versus a bare interpreter",
             measured=seconds(told),
             baseline=seconds(bare),
             ratio=told / bare,

@@ -1,4 +1,4 @@
-"""Figure `parallel`: safe calls run beside the stream that still announces others."""
+"""Figure `parallel`: safe calls that run while the stream still announces others."""
 
 from __future__ import annotations
 

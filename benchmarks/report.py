@@ -18,7 +18,7 @@ class Row:
     Attributes:
         name: the figure's name, then what was measured.
         measured: for a person, with its unit.
-        baseline: what it stands beside.
+        baseline: what it is compared with.
         ratio: measured to baseline.
         target: what it should be; empty: it is only shown.
         ok: whether it is; None: there is no target.

@@ -111,7 +111,7 @@ def _comparisons() -> list[Row]:
 
 def _missed(what: str, figures: Figures) -> Row:
     return Row(
-        name=f"scanning: of {what}, those that did something untold",
+        name=f"scanning: of {what}, those that did something hidden",
         measured=str(len(figures.failures)),
         baseline=f"{figures.programs:,} programs, {figures.writes:,} writes",
         target="0",
@@ -134,7 +134,7 @@ def _workload() -> None:
 
 FIGURE = Figure(
     name="scanning",
-    about="scans of shell scripts, beside what bash runs",
+    about="scans of shell scripts, versus what bash runs",
     measure=measure,
     workload=_workload,
 )

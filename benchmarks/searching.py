@@ -1,4 +1,4 @@
-"""Figure `searching`: grep and glob over 100,000 small files, beside ripgrep itself in the same run."""
+"""Figure `searching`: grep and glob over 100,000 small files, versus ripgrep itself in the same run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _rows(ripgrep: str, root: Path) -> list[Row]:
     found = f"f00.py\n{LINES + 1}: a needle"
     return [
         _row(
-            "grep for a rare word, beside rg",
+            "grep for a rare word, versus rg",
             partial(called, ripgrep, root, rare, found),
             partial(bare, ripgrep, root, "--line-number", "needle"),
             limit=LIMIT,
@@ -98,7 +98,7 @@ def _rows(ripgrep: str, root: Path) -> list[Row]:
             partial(bare, ripgrep, root, "--line-number", "ordinary"),
         ),
         _row(
-            "glob for all of them, the newest first, beside rg --files",
+            "glob for all of them, the newest first, versus rg --files",
             partial(called, ripgrep, root, files, f"100 of {FILES:,} files"),
             partial(bare, ripgrep, root, "--files"),
         ),
@@ -128,7 +128,7 @@ def _workload() -> Sequence[float]:
 
 FIGURE = Figure(
     name="searching",
-    about="grep and glob over 100,000 small files beside ripgrep itself",
+    about="grep and glob over 100,000 small files versus ripgrep itself",
     measure=measure,
     workload=_workload,
 )

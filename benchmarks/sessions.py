@@ -230,24 +230,24 @@ def measure() -> list[Row]:
     traced = {count: in_child("engine", "memory", count).traced for count in COUNTS}
     bare = in_child("bare", "memory", most).traced
     return [
-        _beside(
+        _compared(
             f"sessions: memory of each of {most:,} mid-turn (tracemalloc)",
             traced[most],
             bare,
             kilobytes,
         ),
-        _beside("sessions: the same, resident (RSS)", resident["engine"], resident["bare"], kilobytes),
-        _beside(f"sessions: an idle one after {DELTAS:,} deltas, beside their text", *idle_bytes(), kilobytes),
+        _compared("sessions: the same, resident (RSS)", resident["engine"], resident["bare"], kilobytes),
+        _compared(f"sessions: an idle one after {DELTAS:,} deltas, versus their text", *idle_bytes(), kilobytes),
         *(_resting(turns) for turns in (0, 3)),
-        _beside(
+        _compared(
             f"sessions: steps over all {most:,}, each with a call and a watcher",
             1 / step["engine", "speed", most],
             1 / step["bare", "speed", most],
             rate,
         ),
         *(
-            _beside(
-                f"sessions: memory of each of {count:,}, beside {few}",
+            _compared(
+                f"sessions: memory of each of {count:,}, versus {few}",
                 traced[count],
                 traced[few],
                 kilobytes,
@@ -256,8 +256,8 @@ def measure() -> list[Row]:
             for count in COUNTS[1:]
         ),
         *(
-            _beside(
-                f"sessions: CPU of a step with {count:,}, beside {few}",
+            _compared(
+                f"sessions: CPU of a step with {count:,}, versus {few}",
                 step["engine", "speed", count],
                 step["engine", "speed", few],
                 seconds,
@@ -265,14 +265,14 @@ def measure() -> list[Row]:
             )
             for count in COUNTS[1:]
         ),
-        _beside(
-            f"sessions: the same of bare trio with {most:,}, beside {few}",
+        _compared(
+            f"sessions: the same of bare trio with {most:,}, versus {few}",
             step["bare", "speed", most],
             step["bare", "speed", few],
             seconds,
         ),
-        _beside(
-            f"sessions: CPU of a step with {most:,}, beside {few}, collector tuned",
+        _compared(
+            f"sessions: CPU of a step with {most:,}, versus {few}, collector tuned",
             step["engine", "tuned", most],
             step["engine", "tuned", few],
             seconds,
@@ -292,7 +292,9 @@ def _resting(turns: int) -> Row:
     )
 
 
-def _beside(name: str, measured: float, baseline: float, shown: Callable[[float], str], *, linear: bool = False) -> Row:
+def _compared(
+    name: str, measured: float, baseline: float, shown: Callable[[float], str], *, linear: bool = False
+) -> Row:
     ratio = measured / baseline if baseline else None
     return Row(
         name=name,

@@ -1,4 +1,4 @@
-"""Figure `shell`: what a call of bash costs beside a bare `trio.run_process` of the same command."""
+"""Figure `shell`: what a call of bash costs, versus a bare `trio.run_process` of the same command."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _workload() -> None:
 
 FIGURE = Figure(
     name="shell",
-    about="a call of bash beside a bare trio.run_process of the same command",
+    about="a call of bash versus a bare trio.run_process of the same command",
     measure=measure,
     workload=_workload,
 )

@@ -127,7 +127,7 @@ def measure() -> list[Row]:
             ok=growth <= LIMIT,
         ),
         Row(
-            name="spill: time for it, beside the same output thrown away",
+            name="spill: time for it, versus the same output thrown away",
             measured=seconds(took),
             baseline=seconds(without),
             ratio=took / without,

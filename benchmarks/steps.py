@@ -78,7 +78,7 @@ def measure() -> list[Row]:
     growth = median(late / early for early, late in zip(at_10, at_2000, strict=True))
     return [
         Row(
-            name="steps: CPU per step at step 2,000, beside bare trio",
+            name="steps: CPU per step at step 2,000, versus bare trio",
             measured=seconds(cost),
             baseline=seconds(base),
             ratio=cost / base,
@@ -86,7 +86,7 @@ def measure() -> list[Row]:
             ok=cost <= 1e-3,
         ),
         Row(
-            name="steps: the same, beside step 10",
+            name="steps: the same, versus step 10",
             measured=seconds(cost),
             baseline=seconds(median(at_10)),
             ratio=growth,

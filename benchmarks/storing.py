@@ -209,8 +209,8 @@ async def watched() -> AsyncGenerator[list[float]]:
         nursery.cancel_scope.cancel(reason="enough was seen")
 
 
-async def beside_a_thread() -> float:
-    """Return the longest time that the loop stands still beside a thread that only computes: the interpreter's lock."""
+async def with_a_computing_thread() -> float:
+    """Return the longest time that the loop stands still while there is a thread that only computes: the interpreter's lock."""
     events = session(SessionId("ses_a"), 100)
 
     def compute() -> None:
@@ -376,7 +376,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         written = trio.run(write, partial(open_sqlite_store, folder / "written.db"))
-        computed = trio.run(beside_a_thread)
+        computed = trio.run(with_a_computing_thread)
         bare = write_bare(folder / "bare.db")
         listed, rare, common = trio.run(read, partial(open_sqlite_store, folder / "read.db"))
         by_day, by_other = trio.run(count, folder / "counted.db")
@@ -391,7 +391,7 @@ def measure() -> list[Row]:
             ok=written.rate >= WRITTEN,
         ),
         Row(
-            name="store: the longest time that the loop stood still meanwhile, beside a thread that only computes",
+            name="store: the longest time that the loop stood still meanwhile, versus a thread that only computes",
             measured=seconds(written.still),
             baseline=seconds(computed),
             ratio=written.still / computed,
@@ -408,7 +408,7 @@ def measure() -> list[Row]:
         ),
         within("store: the same by model, folder and session, the slowest of them", by_other, COUNTED),
         Row(
-            name=f"store: a session of {MESSAGES:,} messages opened, beside the fold of all its events",
+            name=f"store: a session of {MESSAGES:,} messages opened, versus the fold of all its events",
             measured=seconds(opened),
             baseline=seconds(folded),
             ratio=opened / folded,

@@ -39,7 +39,7 @@ def _rows(server: Server) -> list[Row]:
     opened, loaded, folded = trio.run(storing.reopen, partial(open_postgres_store, server.dsn(), namespace="opened"))
     return [
         Row(
-            name=f"store: PostgreSQL beside it: {EVENTS:,} events put, committed and flushed, the server here",
+            name=f"store: PostgreSQL: {EVENTS:,} events put, committed and flushed, the server here",
             measured=rate(written.rate),
         ),
         Row(
@@ -51,7 +51,7 @@ def _rows(server: Server) -> list[Row]:
         storing.within("store: PostgreSQL: search, a rare word", rare, storing.SEARCHED),
         storing.within("store: PostgreSQL: search for words that are in nearly all texts", common, storing.SEARCHED),
         Row(
-            name=f"store: PostgreSQL: a session of {storing.MESSAGES:,} messages opened, beside its fold",
+            name=f"store: PostgreSQL: a session of {storing.MESSAGES:,} messages opened, versus its fold",
             measured=seconds(opened),
             baseline=seconds(folded),
             ratio=opened / folded,

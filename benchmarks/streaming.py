@@ -1,4 +1,4 @@
-"""Figure `streaming`: an answer's deltas over the loopback, beside bare httpx and the official SDKs."""
+"""Figure `streaming`: an answer's deltas over the loopback, versus bare httpx and the official SDKs."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def rows_of(provider: Provider, url: str) -> list[Row]:
     mine, httpx_alone, *of_sdk = (COUNT / min(samples) for samples in taken)
     rows = [
         Row(
-            name=f"streaming: {provider.name} deltas, beside bare httpx + json.loads",
+            name=f"streaming: {provider.name} deltas, versus bare httpx + json.loads",
             measured=rate(mine),
             baseline=rate(httpx_alone),
             ratio=mine / httpx_alone,
@@ -170,11 +170,11 @@ def rows_of(provider: Provider, url: str) -> list[Row]:
         )
     ]
     if not sdk:
-        name = "streaming: the same, beside the SDK: not installed, see `make bench`"
+        name = "streaming: the same, versus the SDK: not installed, see `make bench`"
         return [*rows, Row(name=name, measured=rate(mine), target="≥ 5")]
     return rows + [
         Row(
-            name=f"streaming: the same, beside {provider.package} {release(provider.package)}, {way}",
+            name=f"streaming: the same, versus {provider.package} {release(provider.package)}, {way}",
             measured=rate(mine),
             baseline=rate(theirs),
             ratio=mine / theirs,
@@ -200,7 +200,7 @@ def workload() -> object:
 
 FIGURE = Figure(
     name="streaming",
-    about="deltas of a real stream per CPU second, beside bare httpx and the official SDKs",
+    about="deltas of a real stream per CPU second, versus bare httpx and the official SDKs",
     measure=measure,
     workload=workload,
 )
