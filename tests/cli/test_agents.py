@@ -16,6 +16,8 @@ from engine.core.events import TurnEnded
 from tests.cli.conftest import Start
 from tests.cli.processes import REPOSITORY, await_sleepers, sleepers, token
 
+pytestmark = pytest.mark.os
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:

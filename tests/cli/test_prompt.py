@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.conftest import Start
 
+pytestmark = pytest.mark.os
+
 SKILL = "---\nname: fish\ndescription: How to fish.\n---\nCast the line.\n"
 
 

@@ -13,6 +13,8 @@ import pytest
 from engine.cli.default_tools import offered_tools
 from tests.cli.processes import REPOSITORY
 
+pytestmark = pytest.mark.os
+
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "engine", "tools", *arguments]
