@@ -343,18 +343,24 @@ class ProgramAnalysis:
         self.remote = self.remote or program.remote
         if program.displaced:
             self.cwd = None
-        if not words and not self.remote and (self.invocation.stdin is not None or self.name in _START_SHELLS):
-            self.mark_opaque("starts a shell, if it starts anything")
+        if not words:
+            self._check_default_shell()
+        first = exact_text(words[0]) if words else None
         if program.tail == "shell":
             self.run_joined(words, program.shell)
         elif program.tail == "text":
-            texts = words[1:] if words and exact_text(words[0]) == "-c" else words
+            texts = words[1:] if first == "-c" else words
             for text in texts[:1]:
                 self.run_text(text, program.shell)
-        elif program.tail == "either" and words and exact_text(words[0]) in {"-c", "--command"}:
+        elif program.tail == "either" and first in {"-c", "--command"}:
             self.run_text([*words, ""][1], program.shell)
         else:
             self.start([program.started, *words] if program.started else words)
+
+    def _check_default_shell(self) -> None:
+        """Mark a program as opaque that starts a shell if no command is behind the operands."""
+        if not self.remote and (self.invocation.stdin is not None or self.name in _START_SHELLS):
+            self.mark_opaque("starts a shell, if it starts anything")
 
     def start_shell(self) -> None:
         """Start a shell that reads its commands from standard input."""

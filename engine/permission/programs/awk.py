@@ -51,13 +51,18 @@ def analyze_awk(analysis: ProgramAnalysis, program: Program) -> None:
     for word in texts:
         if not _add_program(analysis, word):
             return
-    if any((exact_text(operand) or "").startswith("/inet") for operand in operands):
-        analysis.mark_opaque("connects to a network")
     for operand in operands:
-        text = exact_text(operand)
-        if text is None or (text != "-" and not _ASSIGNMENT.fullmatch(text)):
-            analysis.touch(operand, "read")
+        _add_input(analysis, operand)
     analysis.reads_only = not arguments.unknown
+
+
+def _add_input(analysis: ProgramAnalysis, operand: Argument) -> None:
+    """Add a file that a program reads, unless the operand is an assignment."""
+    text = exact_text(operand)
+    if text is not None and text.startswith("/inet"):
+        analysis.mark_opaque("connects to a network")
+    if text is None or (text != "-" and not _ASSIGNMENT.fullmatch(text)):
+        analysis.touch(operand, "read")
 
 
 def _add_program(analysis: ProgramAnalysis, word: Argument) -> bool:
@@ -144,9 +149,8 @@ class _OutputFinder:
                 printing = None
             elif sign in {"|", "|&"}:
                 raise UnsupportedProgram("its program may execute commands")
-            elif sign == "getline":
-                if has_less:
-                    raise UnsupportedProgram("its program reads other files")
+            elif sign == "getline" and has_less:
+                raise UnsupportedProgram("its program reads other files")
             elif sign == ">>" or (sign == ">" and printing is not None and depth <= printing):
                 yield from self._target(at + 1)
 

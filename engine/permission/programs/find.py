@@ -53,14 +53,19 @@ def _roots(analysis: ProgramAnalysis, words: Sequence[Argument]) -> int:
         text = exact_text(word)
         if text in {"-D", "-f"}:
             at += 1
-        elif (text is None and not (isinstance(word, WordPrefix) and word and word[0] not in "-(!),")) or (
-            text is not None and text not in _LEADING and (text[:1] in {"-", ",", ")"} or text in {"(", "!"})
-        ):
-            break
-        elif text is None or text not in _LEADING:
+        elif text not in _LEADING:
+            if _begins_expression(word):
+                break
             analysis.touch(word, "read")
         at += 1
     return min(at, len(words))
+
+
+def _begins_expression(word: Argument) -> bool:
+    """Return whether the expression of `find` begins with a word, or may begin with it."""
+    if word is None or isinstance(word, WordPrefix):
+        return not word or word[0] in "-(!),"
+    return word[:1] in {"-", ",", ")"} or word in {"(", "!"}
 
 
 _LEADING: Final = frozenset({"-H", "-L", "-P", "-E", "-X", "-s", "-x", "-d", "-O0", "-O1", "-O2", "-O3", "--"})

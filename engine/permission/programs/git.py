@@ -11,6 +11,7 @@ from engine.permission.programs.analysis import ProgramAnalysis, exact_text, spl
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
+from engine.permission.programs.wrappers import uses
 
 # Settings that execute nothing: patterns for the whole name in lower case; its middle part may be any text.
 _HARMLESS: Final = re.compile(
@@ -138,9 +139,8 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
         _configure(analysis, arguments.used, arguments.operands)
         return
     analysis.apply_operands(inner, arguments.operands)
-    if any(used.name == "--no-index" for used in arguments.used):
-        for operand in arguments.operands:
-            analysis.touch(operand, "read")
+    for operand in arguments.operands if uses(arguments.used, "--no-index") else ():
+        analysis.touch(operand, "read")
     if any(_signs(exact_text(word) or "") for word in words):
         analysis.changes = True
     if analysis.changes or not analysis.reads_only:
@@ -201,8 +201,7 @@ def _check_strategy(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> No
 def _configure(analysis: ProgramAnalysis, used: Sequence[UsedOption], operands: Sequence[Argument]) -> None:
     """Analyze the arguments of `git config`."""
     names = {option.name for option in used}
-    verb = exact_text(operands[0]) if operands else None
-    verb = verb if verb in _VERBS else None
+    verb = next((text for text in map(exact_text, operands[:1]) if text in _VERBS), None)
     words = operands if verb is None else operands[1:]
     is_changing = bool(names & _CHANGING)
     is_lookup = verb is None and len(words) == 1 and not is_changing
@@ -211,10 +210,11 @@ def _configure(analysis: ProgramAnalysis, used: Sequence[UsedOption], operands: 
         analysis.prints_names = False
         return
     analysis.changes = True
-    if names & {"--edit", "-e", *_FLAGS_REMOVING} or verb in _VERBS_WITHOUT_VALUE or not words:
-        return
-    key = exact_text(words[0])
-    value = exact_text(words[1]) if len(words) > 1 else ""
+    if not names & {"--edit", "-e", *_FLAGS_REMOVING} and verb not in _VERBS_WITHOUT_VALUE and words:
+        _set_key(analysis, *[*map(exact_text, words[:2]), ""][:2])
+
+
+def _set_key(analysis: ProgramAnalysis, key: str | None, value: str | None) -> None:
     if key is None or is_dangerous_key(key, value):
         analysis.mark_opaque(f"sets {key or 'an unknown setting'}, which may execute commands")
 

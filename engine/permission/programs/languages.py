@@ -139,10 +139,15 @@ def _use_tool(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
         analysis.change_folder(rest[0] if rest else "")
         analysis.start(rest[1:])
     elif name in _CMAKE_WRITING:
-        for word in [word for word in rest if not (exact_text(word) or "").startswith("-")]:
-            analysis.touch(word, "write")
+        _write_all(analysis, rest)
     elif name not in _CMAKE_TELLING:
         analysis.mark_opaque("its tool is unknown")
+
+
+def _write_all(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
+    for word in words:
+        if not (exact_text(word) or "").startswith("-"):
+            analysis.touch(word, "write")
 
 
 def analyze_dd(analysis: ProgramAnalysis, _: Program) -> None:

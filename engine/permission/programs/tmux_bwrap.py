@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
@@ -97,11 +99,16 @@ def analyze_tmux(analysis: ProgramAnalysis, _: Program) -> None:
     if None in words or any("#(" in text or text.endswith(";") for text in texts):
         analysis.mark_opaque("its words may execute commands")
     elif name in _TMUX_STARTING:
-        arguments = analysis.parse_words(_TMUX_OPTIONS, words[1:])
-        analysis.apply_options(_TMUX_OPTIONS, arguments)
-        if len(arguments.operands) == 1:
-            analysis.run_text(arguments.operands[0])
-        else:
-            analysis.start(arguments.operands, takes_stdin=False)
+        _start_in_pane(analysis, words[1:])
     elif name not in _TMUX_HARMLESS and name not in {"", "-V"}:
         analysis.mark_opaque(f"{name} may execute commands")
+
+
+def _start_in_pane(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
+    """Start the command of a new pane: a single word is a script for a shell."""
+    arguments = analysis.parse_words(_TMUX_OPTIONS, words)
+    analysis.apply_options(_TMUX_OPTIONS, arguments)
+    if len(arguments.operands) == 1:
+        analysis.run_text(arguments.operands[0])
+    else:
+        analysis.start(arguments.operands, takes_stdin=False)

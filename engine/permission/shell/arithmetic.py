@@ -8,7 +8,7 @@ expression makes bash skip the rest of a line, so that variables keep their old 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from engine.permission.shell.special_variables import SPECIAL_VARIABLES
@@ -35,16 +35,21 @@ def assigned_numbers(text: str, state: ShellState) -> list[str] | None:
     is_conditional = any(value in _CONDITIONAL for _, value in tokens)
     assigned: list[str] = []
     made: set[str] = set()
-    for before, (kind, name), after in zip([_NONE, *tokens], tokens, [*tokens[1:], _NONE], strict=False):
-        if kind != "name":
-            continue
+    for before, name, after in _names(tokens):
         if name not in made and not _is_numeric(name, state):
             if after != ("change", "=") or is_conditional:
                 return None
             made.add(name)
-        if "step" in (before[0], after[0]) or after[0] == "change" or after[1] in ("/=", "%="):
+        if before[0] == "step" or after[0] in ("step", "change") or after[1] in ("/=", "%="):
             assigned.append(name)
     return assigned
+
+
+def _names(tokens: Sequence[Token]) -> Iterator[tuple[Token, str, Token]]:
+    """Yield each name between the tokens around it."""
+    for before, (kind, name), after in zip([_NONE, *tokens], tokens, [*tokens[1:], _NONE], strict=False):
+        if kind == "name":
+            yield before, name, after
 
 
 def _is_numeric(name: str, state: ShellState) -> bool:

@@ -89,15 +89,21 @@ def _expand_range(inner: list[Part]) -> list[list[Part]] | None:
     text = "".join(piece.text for piece in texts)
     if ".." not in text:
         return []
-    match = _RANGE.fullmatch(text)
-    if match is None or any(piece.quoted for piece in texts):
+    match = None if any(piece.quoted for piece in texts) else _RANGE.fullmatch(text)
+    return None if match is None else _range_words(match)
+
+
+def _range_words(match: re.Match[str]) -> list[list[Part]] | None:
+    """Return the words of a range; None: too many, or not supported."""
+    values = _range_values(match)
+    if not 0 < len(values) <= _MAX_WORDS:
         return None
-    values = _range_values(*match.groups())
-    return [[Text(value, quoted=False)] for value in values] if 0 < len(values) <= _MAX_WORDS else None
+    return [[Text(value, quoted=False)] for value in values]
 
 
-def _range_values(first: str, last: str, first_letter: str | None, last_letter: str) -> list[str]:
+def _range_values(match: re.Match[str]) -> list[str]:
     """Return the values of a range; an empty list: not supported."""
+    first, last, first_letter, last_letter = match.groups()
     if first_letter is not None:
         if first_letter.islower() != last_letter.islower():
             return []

@@ -57,23 +57,25 @@ def _printf(shell: SimulatedShell, call: CommandCall) -> Outcome:
     arguments = call.arguments
     if arguments and arguments[0].may_be_option:
         shell.findings.mark_opaque("printf with a format that may be an option")
-    first = arguments[0].exact_text or "" if arguments else ""
+    first = _first_text(arguments)
     if first.startswith("-v"):
-        name = arguments[1] if first == "-v" and len(arguments) > 1 else Field(first[2:])
-        set_unknown(shell, call, [name])
+        set_unknown(shell, call, (arguments[1:2] if first == "-v" else []) or [Field(first[2:])])
     elif first.startswith("-") and first not in ("-", "--"):
         shell.findings.mark_opaque("an unknown option of printf")
     elif not call.command.redirects:
-        shell.output = _format_printf(
-            [field.exact_text for field in arguments if field.exact_text != "--"], len(arguments)
-        )
+        words = [field.exact_text for field in arguments]
+        shell.output = UnknownInput() if "--" in words else _format_printf(words)
     return call.outcome
 
 
-def _format_printf(words: Sequence[str | None], count: int) -> Stdin:
+def _first_text(fields: Sequence[Field]) -> str:
+    return (fields[0].exact_text or "") if fields else ""
+
+
+def _format_printf(words: Sequence[str | None]) -> Stdin:
     """Return what printf prints, for simple formats."""
     texts = [word for word in words if word is not None]
-    if not texts or len(texts) != count or "\\" in "".join(texts[1:]):
+    if not texts or len(texts) != len(words) or "\\" in "".join(texts[1:]):
         return UnknownInput()
     pieces: list[str] = _FORMAT.findall(texts[0])
     if "".join(pieces) != texts[0] or ("%s" not in pieces and len(texts) > 1):

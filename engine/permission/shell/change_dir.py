@@ -5,23 +5,27 @@ from __future__ import annotations
 import posixpath
 
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
-from engine.permission.shell.state import Folders, ShellState, join_folders
+from engine.permission.shell.state import Field, Folders, ShellState, join_folders
 
 
 def change_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Simulate `cd`: on success the shell is in the new folder, on failure in the old one."""
-    operands = [field for field in call.arguments if field.exact_text not in ("-L", "-e", "--")]
+    operands = _operands(call)
     if not operands:
-        return _move_to(shell, call, (shell.home,) if not call.arguments and shell.home is not None else None)
+        return _move_to(shell, call, None if call.arguments or shell.home is None else (shell.home,))
     target = operands[0].exact_text
     if len(operands) == 1 and target == "-":
         return _move_to(shell, call, call.state.previous_folders)
+    if None in [field.exact_text for field in operands]:
+        shell.findings.mark_opaque("an unknown folder")
     if len(operands) > 1 or target is None or target.startswith("-"):
-        if any(field.exact_text is None for field in operands):
-            shell.findings.mark_opaque("an unknown folder")
         return _move_to(shell, call, None)
     shell.programs.add_file(target, "read", "cd", call.state.folders)
     return _move_to(shell, call, _resolve_target(call.state.folders, target))
+
+
+def _operands(call: CommandCall) -> list[Field]:
+    return [field for field in call.arguments if field.exact_text not in ("-L", "-e", "--")]
 
 
 def push_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from engine.permission.shell.parser.nodes import Conditional, Word
-from engine.permission.shell.state import Field, ShellState, Value, is_number
+from engine.permission.shell.state import Field, ShellState, Value, ValueKind, is_number
 
 if TYPE_CHECKING:
     from engine.permission.shell.word_expansion import Expander
@@ -25,17 +25,15 @@ def check_condition(expander: Expander, condition: Conditional, state: ShellStat
     values = [item if isinstance(item, str) else expander.value(item, state) for item in condition.items]
     state.merge(before)
     for index, item in enumerate(condition.items):
-        plain = item.plain if isinstance(item, Word) else None
-        following = next(iter(values[index + 1 :]), None)
-        if plain in _NAMED and not _is_identifier(following):
-            expander.findings.mark_opaque(f"a condition with {plain}")
-        if plain in _ARITHMETIC and index:
-            operands = (values[index - 1], following)
-            if any(value is None or not is_number(value) for value in operands):
-                expander.findings.mark_opaque("a condition that may calculate with a value that is not a number")
+        operator = item.plain if isinstance(item, Word) else None
+        following = next(iter(values[index + 1 :]), ValueKind.UNKNOWN)
+        if operator in _NAMED and not _is_identifier(following):
+            expander.findings.mark_opaque(f"a condition with {operator}")
+        if operator in _ARITHMETIC and index and not (is_number(values[index - 1]) and is_number(following)):
+            expander.findings.mark_opaque("a condition that may calculate with a value that is not a number")
 
 
-def _is_identifier(value: Value | None) -> bool:
+def _is_identifier(value: Value) -> bool:
     return isinstance(value, str) and value.isidentifier()
 
 

@@ -85,16 +85,17 @@ class Findings:
 
     def _check_executed_files(self) -> None:
         """Mark the scan as opaque if a file is executed that the same script may have written, before or after."""
-        if not self._executed_files:
-            return
-        written = [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
+        written = self._written_files()
         is_vague = any(use.is_pattern for use in written)
         # The output of a compiler is as trustworthy as the project's own files that it compiles.
         is_built = all(use.by in _MAKING for use in written)
         names = set[str]() if is_built else {posixpath.basename(use.path) for use in written}
-        for file in self._executed_files:
-            if is_vague or posixpath.basename(file) in names or (written and _MAGIC & set(file)):
+        for file in self._executed_files if written else ():
+            if is_vague or posixpath.basename(file) in names or _MAGIC & set(file):
                 self.mark_opaque(f"it runs {file[:200]}, which it may have written itself")
+
+    def _written_files(self) -> list[PathUse]:
+        return [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
 
 
 def _reads_like_option(path: str) -> bool:

@@ -117,20 +117,17 @@ class ProgramScanner:
                 reads_only=effects.reads_only and not effects.opaque,
             )
         )
-        if isinstance(run.stdin, UnknownInput) and run.stdin.lists_files and effects.starts:
+        if effects.starts and _lists_files(run.stdin):
             self.findings.trusts_names = True
         if effects.opaque:
             self.findings.mark_opaque(f"{posixpath.basename(name)}: {effects.opaque}")
-        if "/" in name:
-            self.findings.add_executed_file(name)
-        for file in effects.runs:
+        for file in [name, *effects.runs] if "/" in name else effects.runs:
             if file is None or isinstance(file, WordPrefix):
                 self.findings.mark_opaque("it runs a file with an unknown name")
             else:
                 self.findings.add_executed_file(file)
-        if not run.remote:
-            for access in effects.touches:
-                self._add_access(access.path, access.access, run)
+        for access in effects.touches if not run.remote else ():
+            self._add_access(access.path, access.access, run)
 
     def _start(self, started: StartedCommand | ShellText, run: ProgramRun) -> None:
         name = run.fields[0].text or ""
@@ -253,6 +250,10 @@ def _worst_of(effects: ProgramEffects, other: ProgramEffects) -> ProgramEffects:
     if _started_names(other) != _started_names(effects):
         opaque = "what it starts depends on unknown words"
     return attrs.evolve(effects, opaque=opaque, reads_only=effects.reads_only and other.reads_only)
+
+
+def _lists_files(stdin: Stdin) -> bool:
+    return isinstance(stdin, UnknownInput) and stdin.lists_files
 
 
 def _started_names(effects: ProgramEffects) -> list[Argument]:

@@ -62,12 +62,9 @@ def set_options(shell: SimulatedShell, call: CommandCall) -> None:
         if text in ("-", "--"):
             call.state.positional = tuple(remaining)
             return
-        for letter in text[1:]:
-            if letter == "o" and remaining:
-                if remaining.pop(0).exact_text not in _NAMES:
-                    shell.findings.mark_opaque("an option of set that changes how the script is parsed")
-            elif letter != "o" and letter not in _LETTERS:
-                shell.findings.mark_opaque("an option of set that changes how the script is parsed")
+        names = [remaining.pop(0).exact_text for letter in text[1:] if letter == "o" and remaining]
+        if set(text[1:]) - _LETTERS - {"o"} or set(names) - _NAMES:
+            shell.findings.mark_opaque("an option of set that changes how the script is parsed")
     if remaining:
         call.state.positional = tuple(remaining)
 

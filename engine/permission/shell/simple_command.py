@@ -9,9 +9,10 @@ from typing import Final
 import attrs
 
 from engine.permission.effects.program_effects import Stdin, UnknownInput
+from engine.permission.effects.scan_result import Access
 from engine.permission.shell.builtins import BUILTINS
 from engine.permission.shell.invoke import ProgramRun
-from engine.permission.shell.parser.nodes import Assignment, Redirect, Simple, Word
+from engine.permission.shell.parser.nodes import Assignment, Function, Redirect, Simple, Word
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
 from engine.permission.shell.state import Field, ShellState, Value, ValueKind, join_states
@@ -64,32 +65,33 @@ class SimpleCommands(SimulatedShell):
 
     def _dispatch(self, call: CommandCall, settings: dict[str, Value]) -> Outcome:
         choices = call.state.functions.get(call.name, (None,))
-        if choices == (None,):
-            outcome = self.run_builtin_or_program(call)
-        else:
-            good: ShellState | None = None
-            bad: ShellState | None = None
-            for choice in choices:
-                inner = call.state.copy()
-                inner.stdin = UnknownInput() if isinstance(call.stdin, str) else call.stdin
-                for variable in settings:
-                    inner.assign(variable, ValueKind.UNKNOWN)
-                if choice is None:
-                    ends = self.run_builtin_or_program(attrs.evolve(call, state=inner))
-                else:
-                    ends = self.call_function(choice, call.fields[1:], inner)
-                for end in ends:
-                    if end is not None:
-                        end.stdin = call.state.stdin
-                good, bad = join_states(good, ends[0]), join_states(bad, ends[1])
-            self.output = UnknownInput()
-            outcome = (good, bad)
-        for variable in settings:
-            # In front of some builtins, and of functions in other shells, an assignment persists.
-            for end in outcome:
-                if end is not None and (variable in end.variables or end.functions):
+        outcome = self.run_builtin_or_program(call) if choices == (None,) else self._call_any(call, choices, settings)
+        for end in [end for end in outcome if end is not None]:
+            for variable in settings:
+                # In front of some builtins, and of functions in other shells, an assignment persists.
+                if variable in end.variables or end.functions:
                     end.assign(variable, ValueKind.UNKNOWN)
         return outcome
+
+    def _call_any(self, call: CommandCall, choices: Sequence[Function | None], settings: dict[str, Value]) -> Outcome:
+        """Call each of the functions that a name may stand for; None: it may be no function."""
+        good: ShellState | None = None
+        bad: ShellState | None = None
+        for choice in choices:
+            inner = call.state.copy()
+            inner.stdin = UnknownInput() if isinstance(call.stdin, str) else call.stdin
+            for variable in settings:
+                inner.assign(variable, ValueKind.UNKNOWN)
+            if choice is None:
+                ends = self.run_builtin_or_program(attrs.evolve(call, state=inner))
+            else:
+                ends = self.call_function(choice, call.fields[1:], inner)
+            for end in ends:
+                if end is not None:
+                    end.stdin = call.state.stdin
+            good, bad = join_states(good, ends[0]), join_states(bad, ends[1])
+        self.output = UnknownInput()
+        return (good, bad)
 
     def run_builtin_or_program(self, call: CommandCall) -> Outcome:
         """Simulate a builtin or a program."""
@@ -169,22 +171,21 @@ class SimpleCommands(SimulatedShell):
 
     def _file(self, redirect: Redirect, state: ShellState) -> Stdin:
         fields = self.expander.fields([redirect.target], state)
-        if len(fields) == 1 and fields[0].pattern == f"{OPEN_FILES}*":
+        field = fields[0] if len(fields) == 1 else Field(None)
+        if field.pattern == f"{OPEN_FILES}*":
             return UnknownInput()
-        name = fields[0].exact_text if len(fields) == 1 else None
+        name, operator = field.exact_text, redirect.operator
         if name is None:
             self.findings.mark_opaque("a redirection with an unknown file")
-            return UnknownInput()
-        if redirect.operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
-            return UnknownInput()
-        if redirect.operator == "<&" or (redirect.operator == ">&" and not _PLAIN.fullmatch(name)):
+        elif operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
+            pass
+        elif operator == "<&" or (operator == ">&" and not _PLAIN.fullmatch(name)):
             # Bash expands the word after `>&` twice: `>&'$(rm x)'` runs rm.
             self.findings.mark_opaque("an unsupported redirection")
-            return UnknownInput()
-        if _HARMLESS.fullmatch(name):
-            return None if name == "/dev/null" else UnknownInput()
-        writes = redirect.operator in _WRITES or name.startswith(_NETWORK)
-        self.programs.add_file(name, "write" if writes else "read", "redirection", state.folders)
+        elif name == "/dev/null":
+            return None
+        elif not _HARMLESS.fullmatch(name):
+            self.programs.add_file(name, _access(operator, name), "redirection", state.folders)
         return UnknownInput()
 
 
@@ -198,3 +199,7 @@ def _appended(old: Value, more: Value) -> Value:
     if isinstance(old, str) and isinstance(more, str) and len(old) < 10_000:
         return old + more
     return ValueKind.UNKNOWN
+
+
+def _access(operator: str, name: str) -> Access:
+    return "write" if operator in _WRITES or name.startswith(_NETWORK) else "read"

@@ -20,19 +20,25 @@ _SETTING: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL | re.ASCII)
 def read(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Simulate `read`."""
     record_command(shell, call)
-    options = [field.exact_text or "" for field in call.arguments]
-    operands = without_options(call, "ers", "dinNptu")
-    if any(re.fullmatch(r"-[ers]*a.+", option) for option in options):
-        operands = None
-    elif operands is None and any(re.fullmatch(r"-[ers]*a", option) for option in options):
-        operands = without_options(call, "ersa", "dinNptu")
-        for field in operands or ():
-            call.state.add_array(field.exact_text or "")
+    operands = _read_operands(call)
     if operands is None:
         shell.findings.mark_opaque("an unknown option of read")
     else:
         set_unknown(shell, call, operands or [Field("REPLY")])
     return call.outcome
+
+
+def _read_operands(call: CommandCall) -> list[Field] | None:
+    """Return the variables that `read` sets, with `-a` an array; None: an option is unknown."""
+    options = [field.exact_text or "" for field in call.arguments]
+    if any(re.fullmatch(r"-[ers]*a.+", option) for option in options):
+        return None
+    operands = without_options(call, "ers", "dinNptu")
+    if operands is None and any(re.fullmatch(r"-[ers]*a", option) for option in options):
+        operands = without_options(call, "ersa", "dinNptu")
+        for field in operands or ():
+            call.state.add_array(field.exact_text or "")
+    return operands
 
 
 def mapfile(shell: SimulatedShell, call: CommandCall) -> Outcome:

@@ -137,14 +137,7 @@ class DollarReader(ABC):
             return
         following = source[self.at + 1 : self.at + 2]
         if following == "(":
-            if source.startswith("((", self.at + 1):
-                self.at += 3
-                parts.append(Arithmetic(self.arithmetic("))"), quoted))
-            else:
-                self.at += 2
-                if source.startswith("\\\n", self.at):
-                    raise self.unsupported("an operator split over two lines")
-                parts.append(Substitution(self._nested(), quoted))
+            parts.append(self._parenthesized(quoted=quoted))
         elif following == "{":
             self.at += 2
             parts.append(self._braced(quoted=quoted))
@@ -156,6 +149,16 @@ class DollarReader(ABC):
         else:
             parts.append(Text("$", quoted=True))
             self.at += 1
+
+    def _parenthesized(self, *, quoted: bool) -> Arithmetic | Substitution:
+        """Parse `$((…))` or `$(…)`."""
+        if self.source.startswith("((", self.at + 1):
+            self.at += 3
+            return Arithmetic(self.arithmetic("))"), quoted)
+        self.at += 2
+        if self.source.startswith("\\\n", self.at):
+            raise self.unsupported("an operator split over two lines")
+        return Substitution(self._nested(), quoted)
 
     def _braced(self, *, quoted: bool) -> Parameter:
         """Parse `${…}` from behind the brace."""
@@ -218,17 +221,24 @@ class DollarReader(ABC):
                 self.dollar(parts, quoted=quoted)
             elif sign == "`":
                 parts.append(self._backticks(quoted=quoted))
-            elif sign == "'" and not quoted:
-                parts.append(Text(self._quoted_text("'"), quoted=True))
-            elif sign == '"' and not quoted:
-                self.at += 1
-                parts.extend(self.double_quoted())
-            elif sign == "\\" and not quoted and source[self.at + 1 : self.at + 2] not in ("", "\n"):
-                parts.append(Text(source[self.at + 1], quoted=True))
-                self.at += 2
-            else:
+            elif quoted:
                 raise self.unsupported("an unsupported expansion")
+            else:
+                parts.extend(self._quotation(sign))
         return tuple(parts)
+
+    def _quotation(self, sign: str) -> list[Part]:
+        """Parse a text in quotes, or an escaped character, in an operand that is not quoted itself."""
+        if sign == "'":
+            return [Text(self._quoted_text("'"), quoted=True)]
+        if sign == '"':
+            self.at += 1
+            return self.double_quoted()
+        following = self.source[self.at + 1 : self.at + 2]
+        if sign != "\\" or following in ("", "\n"):
+            raise self.unsupported("an unsupported expansion")
+        self.at += 2
+        return [Text(following, quoted=True)]
 
     def _slice(self) -> tuple[Part, ...]:
         """Parse `a:b` in `${x:a:b}`, and consume the closing brace."""

@@ -60,10 +60,7 @@ class Parser(CompoundReader):
         source = self.source
         while True:
             self._newlines()
-            sign = source[self.at : self.at + 1]
-            if not sign or sign == ")" or source.startswith((";;", ";&"), self.at) or self._reserved() in ends:
-                if (sign or "") not in ends and not (not sign and not ends) and self._end() not in ends:
-                    raise self.unsupported("the script ends too early" if not sign else f"unexpected {sign!r}")
+            if self._is_at_end(ends):
                 return items
             items.append(self._and_or())
             self._blanks()
@@ -77,6 +74,16 @@ class Parser(CompoundReader):
                 self._no_continuation()
             elif sign not in ("", "\n", ")", ";"):
                 raise self.unsupported(f"unexpected {sign!r}")
+
+    def _is_at_end(self, ends: frozenset[str]) -> bool:
+        """Return whether a list of commands ends here; refuse an end that is not one of these (empty: the whole text)."""
+        sign = self.source[self.at : self.at + 1]
+        if sign and sign != ")" and not self.source.startswith((";;", ";&"), self.at) and self._reserved() not in ends:
+            return False
+        is_expected = sign in ends or (not sign and not ends) or self._end() in ends
+        if not is_expected:
+            raise self.unsupported(f"unexpected {sign!r}" if sign else "the script ends too early")
+        return True
 
     def _end(self) -> str:
         if self.source.startswith((";;", ";&"), self.at):
@@ -98,17 +105,12 @@ class Parser(CompoundReader):
     def _pipeline(self) -> Pipeline:
         pipeline = Pipeline([], negated=False)
         while (word := self._reserved()) in ("!", "time"):
-            if word == "time" and self.is_posix:
-                raise self.unsupported("`time`, which only bash supports")
-            self.move_to(self.at + len(word))
+            start = self.at
+            self.move_to(start + len(word))
             pipeline.negated = pipeline.negated != (word == "!")
-            start = self.at - len(word)
             self._blanks()
-            if word == "time" and re.compile(r"-p(?=[ \t\n])").match(self.source, self.at):
-                self.move_to(self.at + 2)
-                self._blanks()
-            if word == "time" and self.source.startswith("-", self.at):
-                raise self.unsupported("an option of `time`")
+            if word == "time":
+                self._time_option()
             self.masked.append((start, self.at))
         while True:
             pipeline.commands.append(self._command())
@@ -120,6 +122,16 @@ class Parser(CompoundReader):
                 raise self.unsupported("`|&`, which only bash supports")
             self._no_continuation()
             self._newlines()
+
+    def _time_option(self) -> None:
+        """Parse the option of `time`: only `-p` is supported."""
+        if self.is_posix:
+            raise self.unsupported("`time`, which only bash supports")
+        if re.compile(r"-p(?=[ \t\n])").match(self.source, self.at):
+            self.move_to(self.at + 2)
+            self._blanks()
+        if self.source.startswith("-", self.at):
+            raise self.unsupported("an option of `time`")
 
     def _command(self) -> Command:
         source = self.source

@@ -70,8 +70,7 @@ class SimpleReader(LineReader):
             if self._assigns(command):
                 continue
             word = self._required_word()
-            if source[self.at - 1] == "}" and source[self.at : self.at + 1] in ("<", ">") and source[word.start] == "{":
-                raise self.unsupported("a redirection that stores its number in an array element")
+            self._refuse_array_redirect(word)
             if not command.words:
                 self._check_first(word)
                 self.starts.append(word.start)
@@ -79,6 +78,12 @@ class SimpleReader(LineReader):
         if self.at == begin or not (command.words or command.assignments or command.redirects):
             raise self.unsupported("a command is missing")
         return command
+
+    def _refuse_array_redirect(self, word: Word) -> None:
+        """Refuse `{name[subscript]}>file`."""
+        ends = self.source[self.at - 1 : self.at + 1]
+        if ends in ("}<", "}>") and self.source[word.start] == "{":
+            raise self.unsupported("a redirection that stores its number in an array element")
 
     def _check_first(self, word: Word) -> None:
         """Refuse a first word that is a reserved word, or an assignment, split over two lines."""
