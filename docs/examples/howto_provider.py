@@ -24,19 +24,19 @@ from engine.providers import (
 
 def encode(request: ModelRequest) -> bytes:
     """Return the newest user message, on one line; a real encoder sends the whole transcript."""
-    said = [message.text for message in request.transcript if isinstance(message, UserMessage)]
-    return f"ASK {' '.join(said[-1].split())}\n".encode()
+    texts = [message.text for message in request.transcript if isinstance(message, UserMessage)]
+    return f"ASK {' '.join(texts[-1].split())}\n".encode()
 
 
 @attrs.define(eq=False)
 class Decoder:
-    """Bytes in, events out, however the network cuts them."""
+    """Bytes in, events out, at any chunk boundaries."""
 
     is_over: bool = attrs.field(default=False, init=False)
     _rest: bytes = attrs.field(default=b"", init=False)
 
     def feed(self, data: bytes) -> list[StreamEvent]:
-        """Return the events of the lines that are whole by now."""
+        """Return the events of the complete lines."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [event for line in lines for event in self._line(line.decode())]
 
@@ -61,25 +61,25 @@ class Decoder:
 
 @attrs.define(eq=False)
 class LineModel:
-    """A model at a host that speaks lines."""
+    """A model at a host with a line protocol."""
 
     port: int
     info: ModelInfo = ModelInfo(name="lines/one", context=8_000, output=1_000, price_output=2.0)
 
     async def open(self, request: ModelRequest) -> "LineStream":
-        """Send the request; return when the answer begins. If cancelled, no connection is left."""
+        """Send the request; return when the response begins. If cancelled, no connection is left."""
         try:
             connection = await trio.open_tcp_stream("127.0.0.1", self.port)
         except OSError as error:
-            raise ConnectionBroken(f"the host can't be reached: {error}", retryable=True) from error
+            raise ConnectionBroken(f"cannot reach the host: {error}", retryable=True) from error
         stream = LineStream(connection)
         try:
             await connection.send_all(encode(request))
         except trio.BrokenResourceError as error:
             await stream.aclose()
-            raise ConnectionBroken("the host hung up", retryable=True) from error
+            raise ConnectionBroken("the host closed the connection", retryable=True) from error
         except BaseException:
-            # A cancel: closing in a cancelled scope closes at once.
+            # After a cancel, `aclose` closes at once.
             await stream.aclose()
             raise
         return stream
@@ -87,20 +87,20 @@ class LineModel:
 
 @attrs.define(eq=False)
 class LineStream:
-    """An answer as it comes in."""
+    """A response being received."""
 
     _connection: trio.SocketStream
     _decoder: Decoder = attrs.field(factory=Decoder, init=False)
 
     async def receive(self) -> Sequence[StreamEvent]:
-        """Return what one chunk of the network holds; nothing when the answer is over."""
+        """Return the events of one network chunk; an empty list when the response is over."""
         while not self._decoder.is_over:
             try:
                 chunk = await self._connection.receive_some()
             except trio.BrokenResourceError as error:
                 raise ConnectionBroken("the connection was lost", retryable=True) from error
             if not chunk:
-                raise ConnectionBroken("the host hung up in the middle", retryable=True)
+                raise ConnectionBroken("the host closed the connection during the response", retryable=True)
             if events := self._decoder.feed(chunk):
                 return events
         await trio.lowlevel.checkpoint()
@@ -116,16 +116,18 @@ class LineStream:
 
 @attrs.define(eq=False)
 class Host:
-    """Busy at first; then it answers in pieces that end anywhere."""
+    """Busy at first; then it responds in arbitrary pieces."""
 
     requests: int = attrs.field(default=0, init=False)
 
     async def handle(self, connection: trio.SocketStream) -> None:
         """Answer one request."""
         self.requests += 1
-        asked = (await connection.receive_some()).decode().strip()
+        request = (await connection.receive_some()).decode().strip()
         answer = (
-            f"BEGIN\nSAY You said: \nSAY {asked.removeprefix('ASK ')}\nEND 7\n" if self.requests > 1 else "BUSY 0.01\n"
+            f"BEGIN\nSAY You said: \nSAY {request.removeprefix('ASK ')}\nEND 7\n"
+            if self.requests > 1
+            else "BUSY 0.01\n"
         )
         for start in range(0, len(answer), 5):
             await connection.send_all(answer[start : start + 5].encode())

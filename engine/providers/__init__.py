@@ -1,4 +1,8 @@
-"""Models and their hosts: names resolved to models, and what a model of your own implements."""
+"""Model providers, and the facade for writing one.
+
+`resolve` turns a model's name into a model. Folders, from the lowest up: `wire` (what all wire formats share), `hosts`,
+`models`, `failures`, `auth`, `http`, one folder for each wire format, `local`.
+"""
 
 from engine.core.facade import lazy_exports
 

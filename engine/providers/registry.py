@@ -1,4 +1,4 @@
-"""From a model's name to a model: `anthropic/claude-sonnet-4-5`."""
+"""Resolves a model name, such as `anthropic/claude-sonnet-4-5`, to a model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from engine.providers.http.endpoint import Endpoint
     from engine.providers.wire.wire_format import WireFormat
 
-# Whose models these are, for somebody who left the host out.
+# Guesses the maker from a model's name, for users who left the host out.
 _MAKERS: tuple[tuple[str, str], ...] = (
     (r"claude", "anthropic"),
     (r"gpt|o\d|codex|chatgpt", "openai"),
@@ -48,15 +48,15 @@ _MAKERS: tuple[tuple[str, str], ...] = (
 
 
 class ProviderModel(Model, Protocol):
-    """A model that holds connections, to be closed by whoever resolved it."""
+    """A model that holds connections; the caller of `resolve` must close it."""
 
     async def aclose(self) -> None:
-        """Close all connections, those in use too. If cancelled, the same."""
+        """Close all connections, also those in use. Completes even if cancelled."""
         ...
 
 
 def wire_format(host: Host, quirks: Quirks) -> WireFormat:
-    """Return what *host* speaks; its module is imported here, and no other."""
+    """Return the wire format of *host*. Imports only that format's module."""
     module = import_module(f"engine.providers.{host.wire}.wire")
     wire = cast("Callable[[Quirks], WireFormat]", module.wire)(quirks)
     if quirks.output == "native":
@@ -67,10 +67,10 @@ def wire_format(host: Host, quirks: Quirks) -> WireFormat:
 
 
 def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> ProviderModel:
-    """Return the model called *name*, with the keys and addresses that *env* holds.
+    """Return the model called *name*, with keys and addresses from *env*.
 
-    Raises `UnknownModel` for a name that no host answers to, `ConfigError`
-    for an environment or a configuration in which it can't work. Opens no connection.
+    Raises `UnknownModel` for a name without a known host, `ConfigError` for a missing or invalid setting. Opens no
+    connection.
     """
     config = config or Config()
     if name.startswith("local:"):
@@ -81,7 +81,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     base_url, auth = split_password(
         base_url_of(host, env, None if host_config is None else host_config.base_url), auth_of(host, env)
     )
-    # httpx takes longer to import than the rest of the engine: only who uses a model pays for it.
+    # Importing httpx takes longer than importing the rest of the engine: only users of a model should pay for it.
     from engine.providers.http.endpoint import Endpoint
     from engine.providers.http.model import HttpModel
 
@@ -94,7 +94,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
 
 
 def _limits_prober(host: Host, endpoint: Endpoint, model: str) -> Callable[[ModelInfo], Awaitable[ModelInfo]] | None:
-    """Return what asks *host* for the limits of *model*; None if it does not tell."""
+    """Return a function that queries *host* for the limits of *model*; None if it has no such API."""
     if not host.limits_api:
         return None
     from engine.providers.local.probe import probe_limits
@@ -103,7 +103,7 @@ def _limits_prober(host: Host, endpoint: Endpoint, model: str) -> Callable[[Mode
 
 
 def _local_file_model(name: str, config: Config) -> ProviderModel:
-    """Return the model of a GGUF file: llama.cpp serves it."""
+    """Return the model of a GGUF file, served by llama.cpp."""
     from engine.providers.local.model import local_model
 
     host = BY_NAME["llamacpp"]
@@ -118,19 +118,19 @@ def _local_file_model(name: str, config: Config) -> ProviderModel:
 
 
 def split_name(name: str, config: Config) -> tuple[Host, str]:
-    """Return the host of a model and the model's own name, which may have slashes too; raise `UnknownModel`."""
+    """Split *name* into its host and the model's name, which may contain slashes. Raises `UnknownModel`."""
     prefix, _, own_name = name.partition("/")
     host = host_named(prefix, config)
     if host is not None and own_name:
-        if not {".", ".."}.isdisjoint(own_name.split("/")):  # in the path of a request it would name another one
-            raise UnknownModel(f"no model has a name like {name!r}: it has a part which is only dots")
+        if not {".", ".."}.isdisjoint(own_name.split("/")):  # in a request's path it would name another model
+            raise UnknownModel(f"invalid model name {name!r}: a part of it is '.' or '..'")
         return host, own_name
-    raise UnknownModel(f"no host answers to the model name {name!r}: {_name_advice(prefix, own_name, name, config)}")
+    raise UnknownModel(f"no host for the model name {name!r}: {_name_advice(prefix, own_name, name, config)}")
 
 
 def _name_advice(prefix: str, own_name: str, name: str, config: Config) -> str:
     if (host := host_named(prefix, config)) is not None:
-        return f"{prefix} is a host; write a model's name after it, for example {host.name}/{host.example}"
+        return f"{prefix} is a host; add a model's name, for example {host.name}/{host.example}"
     if not own_name:
         maker = next((host for pattern, host in _MAKERS if re.match(pattern, name.lower())), None)
         if name and maker is not None:
@@ -141,7 +141,7 @@ def _name_advice(prefix: str, own_name: str, name: str, config: Config) -> str:
 
 
 def unusable_reason(host: Host, env: Mapping[str, str], config: Config | None = None) -> str:
-    """Return why *host* can't be used here, and what to do about it; empty: it can, as far as can be told."""
+    """Return why *host* cannot be used with *env*, and what to do; empty if nothing is missing."""
     host_config = config.hosts.get(host.name) if config else None
     env = with_region(host, env)
     try:

@@ -124,7 +124,7 @@ def test_a_command_of_another_harness_works_with_the_user_s_model(engine: Start,
             "greet2",
             "/greet2: the model 'sonnet' is a name of another program's: it works with the model of who calls it",
         ),
-        ("greet3", "/greet3: no host answers to the model name 'nowhere/large'"),
+        ("greet3", "/greet3: no host for the model name 'nowhere/large'"),
     ):
         command = engine("run", f"/{name}", "you", "--trust")
         assert command.wait() == 0, command.output

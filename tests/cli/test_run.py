@@ -233,8 +233,8 @@ def test_the_task_from_standard_input(host: str, tmp_path: Path) -> None:
         (["a", "--max-seconds", "nan"], "argument --max-seconds: must be a number above 0, not"),
         (["a", "--network"], "engine run: --network is about the sandbox of --sandbox bwrap: give both, or neither"),
         (["a", "--network", "--sandbox", "off"], "engine run: --network is about the sandbox"),
-        (["a", "--model", "gpt"], "engine run: no host answers to the model name 'gpt'"),
-        (["a", "--model", "anthropic/"], "engine run: no host answers to the model name 'anthropic/'"),
+        (["a", "--model", "gpt"], "engine run: no host for the model name 'gpt'"),
+        (["a", "--model", "anthropic/"], "engine run: no host for the model name 'anthropic/'"),
     ],
 )
 def test_wrong_usage_is_one_clear_line(engine: Start, arguments: list[str], error: str) -> None:

@@ -276,7 +276,7 @@ def test_somebody_says_how_to_go_on_when_the_model_can_t_be_reached(engine: Star
     assert "enough for today" in command.output
     assert "the limit is lifted at " in command.output
     command.type("nobody/knows\n")
-    command.read_until("no host answers to the model name 'nobody/knows'")
+    command.read_until("no host for the model name 'nobody/knows'")
     command.read_until("to go on with: ")
     command.type("anthropic/claude-haiku-4-5\n")
     assert command.wait() == 0

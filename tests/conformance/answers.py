@@ -84,10 +84,10 @@ async def _ask(server: ReplayServer, model_at: Callable[[str], HttpModel]) -> An
 
 
 async def _events(model: HttpModel) -> tuple[list[StreamEvent], ProviderError | None]:
-    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hi"),))
+    message = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hi"),))
     events: list[StreamEvent] = []
     try:
-        stream = await model.open(ModelRequest(model=model.info.name, system="", transcript=Transcript([said])))
+        stream = await model.open(ModelRequest(model=model.info.name, system="", transcript=Transcript([message])))
         try:
             while batch := await stream.receive():
                 events += [event for event in batch if not isinstance(event, Ping)]

@@ -35,14 +35,14 @@ READERS: Mapping[str, tuple[str, type[RequestReader]]] = {
 
 def parameters() -> list[Any]:
     """Return a parameter for each recorded request that a reader can read; a skipped one if there are none."""
-    found: list[Any] = []
+    actual: list[Any] = []
     for path in sorted(WIRE.glob("*/*.request.json")):
         record = json.loads(path.read_text())
         protocol = record["protocol"]
         member, reader = READERS.get(protocol) or READERS.get(f"{protocol} {record['host']}") or ("", None)
         if reader is not None and (record["request"]["body"] or {}).get(member):
-            found.append(pytest.param(record, reader, id=name_of(path)))
-    return found or [pytest.param(None, None, marks=ABSENT)]
+            actual.append(pytest.param(record, reader, id=name_of(path)))
+    return actual or [pytest.param(None, None, marks=ABSENT)]
 
 
 @pytest.mark.parametrize(("record", "reader"), parameters())

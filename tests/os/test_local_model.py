@@ -91,7 +91,7 @@ async def test_a_file_that_is_none_is_told(gguf: Callable[[str], str]) -> None:
     async with engine.open_engine(model=name, settings=FEW) as eng:
         result = await (await eng.create_session()).run("go")
     assert result.stop_reason == "provider_error"
-    assert "can't be served: RuntimeError: no GGUF file" in result.detail
+    assert "cannot be served: RuntimeError: no GGUF file" in result.detail
 
 
 async def test_a_server_that_dies_is_started_anew(gguf: Callable[[str], str]) -> None:
@@ -174,7 +174,7 @@ async def test_outside_of_an_engine_it_says_so(gguf: Callable[[str], str]) -> No
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no file"):
+    with pytest.raises(ConfigError, match="no such file"):
         resolve(f"local:{tmp_path}/none.gguf", {})
     (tmp_path / "model.gguf").write_text("x")
     if find_spec("xllamacpp") is None:

@@ -243,17 +243,17 @@ WRITE = attrs.evolve(READ, name="write")
 )
 def test_what_broke_the_prefix_is_named(wire: str, changes: dict[str, Any], at: str) -> None:
     for host in hosts_of(wire):
-        said = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("t"), text="go"),))
+        words = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("t"), text="go"),))
         request = ModelRequest(
             model=model_of(host),
             system="be brief",
-            transcript=Transcript([said]),
+            transcript=Transcript([words]),
             tools=(READ, WRITE),
             session_id="s1",
         )
         encoder = encoder_of(host, quirks_of(host, host.example))
         assert encoder.encode(request).broken_at == ""
-        longer = attrs.evolve(request, transcript=request.transcript.append(said), **changes)
+        longer = attrs.evolve(request, transcript=request.transcript.append(words), **changes)
         assert encoder.encode(longer).broken_at == at, host.name
 
 

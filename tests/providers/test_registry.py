@@ -40,11 +40,11 @@ LAB = Config(
         ("open-router/gpt-5", "did you mean openrouter"),
         ("model", "`engine models` lists the hosts"),
         ("open-router/gpt-5", "did you mean openrouter?"),
-        ("bedrock/..", "only dots"),
-        ("google/../../x", "only dots"),
-        ("openrouter/a/./b", "only dots"),
+        ("bedrock/..", "a part of it is '.' or '..'"),
+        ("google/../../x", "a part of it is '.' or '..'"),
+        ("openrouter/a/./b", "a part of it is '.' or '..'"),
         ("", "write host/model"),
-        ("anthropic", "anthropic is a host; write a model's name after it, for example anthropic/claude-sonnet-4-5"),
+        ("anthropic", "anthropic is a host; add a model's name, for example anthropic/claude-sonnet-4-5"),
         ("anthropic/", "anthropic is a host"),
         ("claude-sonnet-4-5", "did you mean anthropic/claude-sonnet-4-5"),
         ("gpt-5.2", "did you mean openai/gpt-5.2"),
@@ -121,10 +121,10 @@ def test_a_header_s_secret_comes_from_the_environment_and_is_hidden() -> None:
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        (HostConfig(wire="openai_chat"), "needs a base_url"),
-        (HostConfig(base_url="http://x"), "needs a base_url, and a wire"),
+        (HostConfig(wire="openai_chat"), "needs `base_url` and either"),
+        (HostConfig(base_url="http://x"), "needs `base_url` and either `wire` or `like`"),
         (HostConfig(like="olama", base_url="http://x"), "did you mean ollama"),
-        (HostConfig(like="ollama", quirks={"effortss": ()}), "there is no quirk 'effortss': did you mean efforts"),
+        (HostConfig(like="ollama", quirks={"effortss": ()}), "unknown quirk 'effortss': did you mean efforts"),
         (HostConfig(like="ollama", quirks={"user_media": ("smell",)}), "must be one of 'image', 'pdf'"),
         (HostConfig(like="ollama", quirks={"strict_tools": 1}), "must be like False, not 1"),
         (HostConfig(like="ollama", quirks={"reasoning_field": "thoughts"}), "must be one of '', 'reasoning_content'"),
@@ -149,10 +149,10 @@ def test_what_is_said_of_a_known_host_is_all_that_changes() -> None:
         hosts={"ollama": HostConfig(parallel=0, quirks={"efforts": ("low",), "default_temperature": 0.5}, key="")}
     )
     host, _ = split_name("ollama/qwen3", config)
-    known = BY_NAME["ollama"]
+    listed = BY_NAME["ollama"]
     assert (host.parallel, host.auth) == (None, "none")
     assert (host.quirks.efforts, host.quirks.default_temperature) == (("low",), 0.5)
-    assert (host.title, host.base_url, host.is_local) == (known.title, known.base_url, True)
+    assert (host.title, host.base_url, host.is_local) == (listed.title, listed.base_url, True)
 
 
 def test_another_wire_format_has_other_quirks() -> None:
@@ -196,13 +196,13 @@ def wires_of(modules: set[str]) -> set[str]:
 
 
 def test_httpx_and_the_wire_formats_are_imported_on_use() -> None:
-    asked = loaded_after(
-        "from engine.providers.registry import why_not\n"
+    requested = loaded_after(
+        "from engine.providers.registry import unusable_reason\n"
         "from engine.providers.hosts.table import HOSTS\n"
-        "[why_not(host, {}) for host in HOSTS if host.auth != 'google']"
+        "[unusable_reason(host, {}) for host in HOSTS if host.auth != 'google']"
     )
-    assert not asked & {"httpx", "engine.providers.http.model", "tomllib", "platformdirs"}
-    assert wires_of(asked) == set()
+    assert not requested & {"httpx", "engine.providers.http.model", "tomllib", "platformdirs"}
+    assert wires_of(requested) == set()
 
 
 @pytest.mark.parametrize("host", ["anthropic", "openai", "google", "openrouter", "cohere"])

@@ -77,9 +77,9 @@ def about_everything(things: Iterable[object]) -> str:
     return "\n".join(f"{thing!s}\n{thing!r}" for thing in things)
 
 
-def assert_clean(where: str, found: str) -> None:
+def assert_clean(where: str, actual: str) -> None:
     for form in FORMS:
-        assert form not in found, f"a secret is in {where}: …{found[max(0, found.find(form) - 200) :][:400]}"
+        assert form not in actual, f"a secret is in {where}: …{actual[max(0, actual.find(form) - 200) :][:400]}"
 
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
@@ -158,8 +158,8 @@ def test_the_longest_secret_is_hidden_first() -> None:
 
 def test_what_the_host_has_masked_itself_is_left() -> None:
     endpoint = Endpoint(base_url="https://models.example", auth=KeyAuth("authorization", "sk-abcdefghijklm", "Bearer"))
-    told = "Incorrect API key provided: sk-ab*******klm."
-    assert endpoint.redact(told) == told
+    reported = "Incorrect API key provided: sk-ab*******klm."
+    assert endpoint.redact(reported) == reported
 
 
 @pytest.mark.parametrize(

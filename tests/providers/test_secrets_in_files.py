@@ -33,7 +33,7 @@ pytestmark = pytest.mark.os
 LONG = "for n in $(seq 4000); do echo line $n; done"
 
 
-def answered(echo: Echo, count: int) -> Echo:
+def model_message(echo: Echo, count: int) -> Echo:
     """Tools first, then what the host makes of it."""
 
     def answer(request: ReceivedRequest) -> Answer:
@@ -44,7 +44,7 @@ def answered(echo: Echo, count: int) -> Echo:
     return answer
 
 
-def found_in(folder: Path) -> list[str]:
+def secrets_in(folder: Path) -> list[str]:
     forms = [form.encode() for form in (*FORMS, TOKEN)]
     files = [path for path in folder.rglob("*") if path.is_file()]
     return [f"{form!r} in {path}" for path in files for form in forms if form in path.read_bytes()]
@@ -70,7 +70,7 @@ async def test_nothing_that_is_written_holds_a_secret(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)  # as an application that logs has it
-    server = ScriptedServer(answered(ECHOES[name], 1))
+    server = ScriptedServer(model_message(ECHOES[name], 1))
     path = tmp_path / "store" / "sessions.db"
     async with trio.open_nursery() as nursery:
         url = urlsplit(await nursery.start(server.serve))
@@ -89,7 +89,7 @@ async def test_nothing_that_is_written_holds_a_secret(
             for prompt in ("run it", "fail at once"):
                 await session.run(prompt)
             assert os.path.exists(f"{path}-wal")  # noqa: PTH110, ASYNC240  # before it is put back into the file
-            assert found_in(tmp_path) == []
+            assert secrets_in(tmp_path) == []
             state = encode_state(session.state)
         assert any(path.is_file() for path in (tmp_path / "spill").rglob("*")), "nothing was spilled"
         await model.aclose()
@@ -98,7 +98,7 @@ async def test_nothing_that_is_written_holds_a_secret(
     assert all("I run it." in export for export in exports)
     assert not any(form in export for form in (*FORMS, TOKEN) for export in exports)
     assert server.requests[0].headers["x-api-key"] == KEY
-    assert found_in(tmp_path) == []
+    assert secrets_in(tmp_path) == []
     logged = "\n".join(f"{record.getMessage()} {record.args!r}" for record in caplog.records)
     for form in (*FORMS, TOKEN):
         assert form not in state

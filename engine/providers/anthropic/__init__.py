@@ -1,1 +1,1 @@
-"""Anthropic."""
+"""The Anthropic Messages API."""

@@ -1,17 +1,15 @@
-"""The Anthropic Messages stream, decoded.
+"""Decodes the stream of the Anthropic Messages API.
 
-Theory of operation. An answer is `message_start`, then content blocks, each
-`content_block_start`, deltas, `content_block_stop`; then `message_delta` with the
-reason and the usage, and `message_stop`. `ping` may come anywhere, `error` ends
-it all. Blocks are told apart by their index; a block of a kind that we have no
-event for (the work of hosted tools) is gathered and handed on whole, as JSON.
+A response is `message_start`, then content blocks, each `content_block_start`, deltas, `content_block_stop`; then
+`message_delta` with the stop reason and the usage, and `message_stop`. `ping` may come anywhere; `error` ends the
+stream. Blocks are distinguished by their index. A block of a kind without an event of ours (the work of hosted tools)
+is collected and emitted whole, as JSON.
 
-Numbers of a usage are merged, the later over the earlier: `message_delta` counts
-from the start of the answer, may correct `message_start`, and may leave out what
-has not changed.
+Usage is merged, later numbers over earlier ones: `message_delta` counts from the start of the response, may correct
+`message_start`, and may omit unchanged numbers.
 
-A call whose block was never stopped gets no `ToolCallDone`: nobody may take it for
-whole. The token limit can cut an answer there.
+A call whose block was never stopped gets no `ToolCallDone`, so that it is not taken for complete: the token limit can
+cut a response there.
 """
 
 from __future__ import annotations
@@ -65,12 +63,12 @@ class _Block:
 
 @attrs.define(eq=False)
 class AnthropicReader:
-    """Makes stream events of one answer's events.
+    """Turns one response's events into stream events.
 
     Attributes:
-        host: for error texts.
-        is_over: the answer has come to its proper end.
-        ignored: what was not understood or has no neutral form, counted by name.
+        host: the host, for error messages.
+        is_over: whether the response is complete.
+        ignored: how many events were not recognised or have no neutral form, by kind.
     """
 
     host: str = "Anthropic"
@@ -83,27 +81,27 @@ class AnthropicReader:
     _detail: str = attrs.field(default="", init=False)
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
-        """Take a message that was not streamed."""
+        """Read a message that was not streamed."""
         if as_object(document.get("error")):
             raise stream_failure(self.host, document.get("error"))
         if not isinstance(document.get("content"), list):
-            raise ProviderProtocolError(f"{self.host} answered with JSON that is no message")
+            raise ProviderProtocolError(f"{self.host} sent JSON that is not a message")
         self._count(document.get("usage"), out)
         self._record_stop(document)
         contents = as_list(document["content"])
         for index, content in enumerate(contents):
             self._open({"index": index, "content_block": content}, out)
-            # What the token limit cut is the last thing said; the host gives no other sign of it.
+            # The token limit cuts the last block; nothing else marks it as incomplete.
             is_cut = self._stop_reason == "max_tokens" and index == len(contents) - 1
             if not is_cut or self._blocks[index].kind != "tool_use":
                 self._close(self._blocks.pop(index), out)
         self._finish(out)
 
     def end(self, out: list[StreamEvent]) -> None:
-        """The bytes are over: without its `message_stop` an answer is not whole."""
+        """Do nothing: a response without `message_stop` is incomplete."""
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take an event; its type stands in the event itself."""
+        """Read an event; its type is a member of it."""
         match event.get("type"):
             case "content_block_delta":
                 self._extend(event, out)
@@ -131,7 +129,7 @@ class AnthropicReader:
         delta = self._object(event, "delta")
         block = self._blocks.get(_index(event))
         if block is None:
-            raise ProviderProtocolError(f"{self.host}: a delta of a block that is not open", retryable=True)
+            raise ProviderProtocolError(f"{self.host}: a delta for a block that is not open", retryable=True)
         match block.kind, delta.get("type"):
             case "text", "text_delta":
                 if piece := text(delta, "text"):
@@ -147,7 +145,7 @@ class AnthropicReader:
                 self._add(block, delta, out)
 
     def _add(self, block: _Block, delta: Json, out: list[StreamEvent]) -> None:
-        """Add what shows only when the block is whole."""
+        """Add a delta that is only emitted with the complete block."""
         match block.kind, delta.get("type"):
             case "text", "citations_delta":
                 _cite(block, delta.get("citation"), out)
@@ -188,7 +186,7 @@ class AnthropicReader:
                 pass
 
     def _new_id(self, content: Json) -> str:
-        """Return the host's id of a call, or else a number; never the same one twice."""
+        """Return the host's id of a call, else a number; always unique."""
         own = text(content, "id")
         number = len(self._ids)
         new = own or str(number)
@@ -217,7 +215,7 @@ class AnthropicReader:
         self.is_over = True
 
     def _close_unfinished(self, block: _Block, out: list[StreamEvent]) -> None:
-        """Close a block that was not stopped, unless it has to be whole."""
+        """Close a block that was not stopped, unless its content must be complete."""
         if block.kind in {"text", "thinking", "redacted_thinking"}:
             self._close(block, out)
 
@@ -242,7 +240,7 @@ class AnthropicReader:
             return block.content | {"input": loads(streamed)}
         except ValueError as error:
             raise ProviderProtocolError(
-                f"{self.host}: the input of a {block.kind} is no JSON", retryable=True
+                f"{self.host}: the input of a {block.kind} is not valid JSON", retryable=True
             ) from error
 
     def _object(self, parent: Json, name: str) -> Json:

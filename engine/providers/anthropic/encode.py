@@ -1,10 +1,8 @@
-"""The neutral transcript as a request to the Anthropic Messages API.
+"""Encodes a transcript for the Anthropic Messages API.
 
-The API wants turns of user and assistant by turns, a user's first; the results of
-an assistant's calls at the very start of the turn after it; no thinking that it has
-not signed, and none at the end of a turn. A hosted tool's work of which one half is
-missing is left out. The rest of what a transcript may lack is put right by the
-`TranscriptNormalizer`.
+The API requires alternating turns of user and assistant, the user first; results at the start of the turn after their
+calls; no thinking that it has not signed, and none at the end of a turn. Half of a hosted tool's work is dropped. The
+`TranscriptNormalizer` repairs everything else.
 """
 
 from __future__ import annotations
@@ -43,12 +41,12 @@ from engine.providers.wire.wire_format import bare_model_name
 
 _TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
 _THINKING = {"thinking", "redacted_thinking"}
-# The member that only we write.
+# The member that `extra_body` must not set.
 MESSAGES = "messages"
-# What comes after the messages, for it may change from step to step.
+# Members after the messages, because they may change between steps.
 _CLOSING_MEMBERS = {"max_tokens", "thinking", "temperature", "top_p", "top_k", "tool_choice"}
 _TURNS = TurnWriter()
-# Tokens of thinking where they have to be said as a number; they are part of the output cap.
+# Reasoning budgets in tokens; they count towards the output cap.
 _BUDGETS: dict[Effort, int] = {
     "minimal": 1_024,
     "low": 4_096,
@@ -68,13 +66,13 @@ def encoder(quirks: Quirks) -> Encoder[AnthropicState]:
 
 @attrs.frozen
 class AnthropicState:
-    """What the transcript so far means for what comes after it.
+    """The state of the encoded transcript.
 
     Attributes:
-        role: of the turn that is open.
-        has_calls: there was a call.
-        unthought: the model's last turn asked for calls, or was paused, and did not begin with a thought: the answer
-            belongs to that turn, and with a budget for thinking it would have to.
+        role: the role of the open turn.
+        has_calls: whether there was a call.
+        lacks_thinking: the model's last turn, which the response continues, does not begin with thinking: the API then
+            refuses a thinking budget.
     """
 
     role: str | None = None
@@ -84,10 +82,10 @@ class AnthropicState:
 
 @attrs.frozen
 class AnthropicDialect:
-    """How the Messages API writes a request.
+    """Writes requests of the Messages API.
 
     Attributes:
-        extra: what is merged into the body.
+        extra: members that are merged into the body.
     """
 
     quirks: Quirks
@@ -98,7 +96,7 @@ class AnthropicDialect:
         return AnthropicState()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
-        """Return what stays the same from step to step."""
+        """Return the part that stays the same between steps."""
         marker = self._marker(request.options.cache or "5m")
         extra = {name: value for name, value in self.extra.items() if name not in _CLOSING_MEMBERS}
         hosted = [tool for tool in map(as_object, as_list(extra.pop("tools", None))) if tool]
@@ -115,7 +113,7 @@ class AnthropicDialect:
         return [*pieces, Piece("messages", b',"messages":[')]
 
     def add(self, state: AnthropicState, item: TranscriptItem) -> tuple[AnthropicState, list[Chunk]]:
-        """Write an item as blocks of a turn."""
+        """Encode an item as blocks of a turn."""
         match item:
             case UserItem():
                 role, chunks = _TURNS.write(state.role, "user", [(_user_block(part), True) for part in item.parts])
@@ -132,12 +130,12 @@ class AnthropicDialect:
                 assert_never(item)
 
     def closing(self, state: AnthropicState, request: ModelRequest) -> bytes:
-        """Return what may differ from step to step."""
+        """Return the part that may change between steps."""
         body: Json = {"max_tokens": request.max_output}
         if request.tools or self.extra.get("tools"):
             body["tool_choice"] = {"type": _TOOL_CHOICE[request.tool_choice]}
         elif state.has_calls:
-            # A transcript with calls is refused where no tool is declared.
+            # The API refuses a transcript with calls unless a tool is declared.
             body |= {"tools": [_PLACEHOLDER_TOOL], "tool_choice": {"type": "none"}}
         if thinking := self._thinking(state, request):
             body["thinking"] = thinking
@@ -147,7 +145,7 @@ class AnthropicDialect:
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
-        """Put a cache marker at the end of a block."""
+        """Add a cache marker to a block."""
         return data[:-1] + b"," + members({"cache_control": self._marker(lifetime)}) + b"}"
 
     def _output_config(self, request: ModelRequest) -> Json:
@@ -161,7 +159,7 @@ class AnthropicDialect:
 
     def _thinking(self, state: AnthropicState, request: ModelRequest) -> Json:
         effort = request.options.effort
-        # A call can't be demanded of a model that thinks.
+        # The API refuses a forced call together with thinking.
         if effort is None or effort == "none" or (request.tools and request.tool_choice == "required"):
             return {}
         if self.quirks.adaptive_thinking:
@@ -240,9 +238,9 @@ def _provider_block(part: ProviderPart) -> Iterator[Json]:
 
 
 def _drop_unpaired(blocks: list[Json], *, may_be_open: bool) -> list[Json]:
-    """Leave out a hosted tool's call without its result, and the reverse.
+    """Drop a hosted tool's call without its result, and a result without its call.
 
-    The last call of a paused turn has none yet: the host goes on with it.
+    The last call of a paused turn has no result yet: the host continues it.
     """
     call_ids = {text(block, "id") for block in blocks if _is_hosted_call(block)}
     result_ids = {text(block, "tool_use_id") for block in blocks if _is_hosted_result(block)}
@@ -275,7 +273,7 @@ def _result_block(answered: CallWithResult) -> Json:
 
 
 def _tools(tools: Sequence[ToolSchema], hosted: Sequence[Json], marker: Json) -> list[Piece]:
-    """Write the tools, those that the host has itself after ours, and the marker of the last one as a piece of its own."""
+    """Encode our tools, then the hosted ones, then the cache marker of the last one as a separate piece."""
     documents = [*((f"tool {tool.name}", _tool(tool)) for tool in tools), *(("tools", tool) for tool in hosted)]
     pieces = [
         Piece(label, (b"}," if number else b"") + to_bytes(document)[:-1])

@@ -17,7 +17,7 @@ API_VERSION = "2023-06-01"
 
 
 def wire(quirks: Quirks) -> WireFormat:
-    """Return the format as a host with *quirks* speaks it."""
+    """Return the wire format for a host with *quirks*."""
     quirks = attrs.evolve(quirks, title=quirks.title or "Anthropic")
     return WireFormat(
         host=quirks.title,

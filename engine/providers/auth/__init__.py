@@ -1,1 +1,1 @@
-"""Auth."""
+"""Authentication: keys, passwords, AWS signatures, Google tokens."""

@@ -1,4 +1,4 @@
-"""How a request shows who sends it."""
+"""Authentication of requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.providers.wire.wire_format import Body
 
 @attrs.frozen(kw_only=True)
 class UnsignedRequest:
-    """A request that is complete but for who sends it."""
+    """A request that is complete except for its authentication."""
 
     method: str
     url: str
@@ -23,17 +23,17 @@ class UnsignedRequest:
 
 
 class Auth(Protocol):
-    """Makes the headers that show who sends a request."""
+    """Creates the authentication headers of a request."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be seen: it is cut out of every error."""
+        """Values that are redacted from every error."""
         ...
 
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
-        """Return the headers to add. A checkpoint or not; if cancelled, nothing has happened.
+        """Return the headers to add. May be a checkpoint; a cancel changes nothing.
 
-        Raises `AuthFailed` where nothing valid can be had, `ConfigError` for what can't work.
+        Raises `AuthFailed` if no valid credentials are available, `ConfigError` for an invalid setting.
         """
         ...
 
@@ -51,53 +51,53 @@ class KeyAuth:
         """The key."""
         return (self.key,)
 
-    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:  # the port is async; a key needs nothing
+    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:  # async because of the protocol
         """Return the key's header. Not a checkpoint."""
         return {self.header: f"{self.scheme} {self.key}" if self.scheme else self.key}
 
 
 @attrs.frozen
 class NoAuth:
-    """Nobody asks who we are: a server of the user's own."""
+    """No authentication, for local servers."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """None."""
         return ()
 
-    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:  # the port is async
+    async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:  # async because of the protocol
         """Return nothing. Not a checkpoint."""
         return {}
 
 
 @attrs.frozen
 class ExtraHeadersAuth:
-    """What another shows, and headers of the user's own which are as secret as a key."""
+    """Another authentication, plus the user's own secret headers."""
 
     auth: Auth
     own: Mapping[str, str] = attrs.field(repr=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The keys, and what these headers hold."""
+        """The secrets of both."""
         return (*self.auth.secrets, *self.own.values())
 
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
-        """Return the headers of both. A checkpoint if the other's is one."""
+        """Return the headers of both. A checkpoint if the other authentication is one."""
         return {**self.own, **await self.auth.headers(request)}
 
 
 @attrs.frozen
 class BasicAuth:
-    """What another shows, and the user and password of an address."""
+    """Another authentication, plus the user and password of a URL."""
 
     auth: Auth
-    user: str = attrs.field(repr=False)  # alone, it is a token
+    user: str = attrs.field(repr=False)  # without a password, it is a token
     password: str = attrs.field(repr=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The other's, the password, and the form in which it is sent."""
+        """The other's secrets, the password, and its encoded form."""
         return (*self.auth.secrets, self._token, self.password or self.user)
 
     @property
@@ -105,14 +105,14 @@ class BasicAuth:
         return b64encode(f"{self.user}:{self.password}".encode()).decode()
 
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
-        """Return the headers of both; the other's goes first where both have one. A checkpoint if its is one."""
+        """Return the headers of both; the other's wins on a conflict. A checkpoint if the other is one."""
         return {"authorization": f"Basic {self._token}", **await self.auth.headers(request)}
 
 
 def split_password(base_url: str, auth: Auth) -> tuple[str, Auth]:
-    """Return *base_url* without a user and password, and what shows them instead.
+    """Return *base_url* without user and password, and an authentication that sends them.
 
-    In the URL of a request they would be in the log of the HTTP client.
+    The HTTP client would log them as a part of the URL.
     """
     parts = urlsplit(base_url)
     if "@" not in parts.netloc:

@@ -1,9 +1,9 @@
-"""Who asks AWS: keys that the environment holds, or whatever botocore finds.
+"""AWS credentials: from the environment, or from botocore.
 
-A Bedrock API key is a plain bearer key, and needs none of this. Keys in the environment
-are used as they are. All else (profiles, single sign-on, roles, containers, instances) is
-botocore's business. It reads files and may ask the network, so it works in a thread, one
-at a time: a caller that is cancelled leaves its thread behind, and the next one waits for it.
+A Bedrock API key is a plain bearer key and needs none of this. Keys in the environment are used as they are.
+Everything else (profiles, single sign-on, roles, containers, instances) is left to botocore. It reads files and may
+use the network, so it runs in a thread, one at a time: a cancelled caller leaves its thread behind, and the next one
+waits for it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from engine.providers.auth.aws_sigv4 import AwsKeys, signature_headers
 
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 INSTALL: Final = "pip install 'nursery-engine[bedrock]'"
-# Keys from a file without a date of their own may be written anew by whoever keeps them.
+# Keys from a file have no expiry, but another program may replace them.
 _RELOAD_AFTER = 300.0
 _KEYS = "AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
 @attrs.define(eq=False)
 class AwsAuth:
-    """A signature.
+    """Signs requests for AWS.
 
     Attributes:
-        region: where the request goes.
-        service: what it goes to, as signatures name it.
-        find_keys: returns keys that are valid now; may block.
-        is_quick: it never blocks.
-        clock: tells the time since the epoch.
+        region: the request's region.
+        service: the service's name in signatures.
+        find_keys: returns currently valid keys; may block.
+        is_quick: `find_keys` never blocks.
+        clock: returns the time since the epoch.
     """
 
     region: str
@@ -54,15 +54,14 @@ class AwsAuth:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The keys that the last request was signed with."""
+        """The keys of the last request."""
         keys = self._keys
         return () if keys is None else tuple(filter(None, (keys.secret_key, keys.token)))
 
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
-        """Return the headers of the signature. A checkpoint, unless the keys are at hand.
+        """Return the signature's headers. A checkpoint unless the keys are in the environment.
 
-        If cancelled while keys are looked for, the search goes on in its thread, and
-        what it finds is there for the next request.
+        If cancelled during a search for keys, the search continues in its thread; the next request uses its result.
         """
         if self.is_nonblocking:
             self._keys = self.find_keys()
@@ -72,19 +71,19 @@ class AwsAuth:
 
 
 def aws_auth(env: Mapping[str, str], service: str) -> AwsAuth:
-    """Return what signs requests to *service*; raise `ConfigError` where nothing can."""
+    """Return the authentication for *service*. Raises `ConfigError` without a region or keys."""
     region = region_of(env)
     if not region:
-        raise ConfigError(f"nobody says which region of AWS: set the environment variable {REGION_VARIABLES[0]}")
+        raise ConfigError(f"the AWS region is not set: set the environment variable {REGION_VARIABLES[0]}")
     if (keys := _keys_from_environment(env)) is not None:
         return AwsAuth(region, service, lambda: keys, is_nonblocking=True)
     if find_spec("botocore") is None:
-        raise ConfigError(f"no key for AWS: set {_KEYS}; a profile or a role needs botocore: {INSTALL}")
+        raise ConfigError(f"no AWS credentials: set {_KEYS}; a profile or a role needs botocore: {INSTALL}")
     return AwsAuth(region, service, AwsKeyChain(env).find)
 
 
 def region_of(env: Mapping[str, str]) -> str:
-    """Return the region that the environment names, or else its profile; empty: neither does."""
+    """Return the region of the environment, else of its profile; empty if neither sets one."""
     for variable in REGION_VARIABLES:
         if region := env.get(variable, "").strip():
             return region
@@ -92,7 +91,7 @@ def region_of(env: Mapping[str, str]) -> str:
     parser = RawConfigParser()
     try:
         parser.read_string(_config_file(env).read_text(encoding="utf-8"))
-    except (OSError, ValueError, ConfigParserError):  # none, or one that botocore will complain of
+    except (OSError, ValueError, ConfigParserError):  # missing, or invalid: botocore reports that
         return ""
     return parser.get("default" if profile == "default" else f"profile {profile}", "region", fallback="").strip()
 
@@ -110,10 +109,10 @@ def _keys_from_environment(env: Mapping[str, str]) -> AwsKeys | None:
     if not access or not secret:
         return None
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"):
-        # They become headers. An HTTP library that stumbles over one would show it in the error.
+        # They become headers: the HTTP library would quote an invalid one in its error.
         value = env.get(variable, "").strip()
         if not value.isascii() or (value and not value.isprintable()) or " " in value:
-            raise ConfigError(f"{variable} holds a character that no key has: set it anew, on one line")
+            raise ConfigError(f"{variable} contains a character that no key has: set it again, on one line")
     return AwsKeys(access_key=access, secret_key=secret, token=env.get("AWS_SESSION_TOKEN", "").strip())
 
 
@@ -132,7 +131,7 @@ class _Credentials(Protocol):
 
 @attrs.define(eq=False)
 class AwsKeyChain:
-    """Keys as botocore finds them, and keeps them fresh. For threads: it blocks."""
+    """Keys from botocore, which renews them. Blocks, so it runs in a thread."""
 
     env: Mapping[str, str] = attrs.field(repr=False)
     clock: Callable[[], float] = time.monotonic
@@ -140,7 +139,7 @@ class AwsKeyChain:
     _loaded_at: float = attrs.field(default=0.0, init=False)
 
     def find(self) -> AwsKeys:
-        """Return keys that are valid now; raise `AuthFailed` where there are none, `ConfigError` for nonsense."""
+        """Return valid keys. Raises `AuthFailed` if there are none, `ConfigError` if the configuration is invalid."""
         exceptions: Any = import_module("botocore.exceptions")
         try:
             credentials = self._load(exceptions)
@@ -148,21 +147,21 @@ class AwsKeyChain:
         except EngineError:
             raise
         except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
-            raise ConnectionBroken(f"AWS's keys could not be had: {_error_text(error)}", retryable=True) from error
+            raise ConnectionBroken(f"no AWS credentials available: {_error_text(error)}", retryable=True) from error
         except (exceptions.ProfileNotFound, exceptions.ConfigParseError, exceptions.InvalidConfigError) as error:
-            raise ConfigError(f"AWS's configuration: {_error_text(error)}") from error
+            raise ConfigError(f"invalid AWS configuration: {_error_text(error)}") from error
         except (exceptions.BotoCoreError, exceptions.ClientError) as error:
-            raise AuthFailed(f"AWS's keys could not be had: {_error_text(error)}; {_advice(self.env)}") from error
+            raise AuthFailed(f"no AWS credentials available: {_error_text(error)}; {_advice(self.env)}") from error
         return AwsKeys(access_key=frozen.access_key, secret_key=frozen.secret_key, token=frozen.token or "")
 
     def _load(self, exceptions: Any) -> _Credentials:
         credentials = self._credentials
         is_stale = self.clock() - self._loaded_at > _RELOAD_AFTER
-        # Those that expire renew themselves.
+        # Expiring credentials renew themselves.
         if credentials is None or (is_stale and not hasattr(credentials, "refresh_needed")):
             credentials = cast("_Credentials | None", self._session().get_credentials())
             if credentials is None:
-                raise AuthFailed(f"there are no keys for AWS here: {_advice(self.env)}")
+                raise AuthFailed(f"no AWS credentials found: {_advice(self.env)}")
             self._credentials, self._loaded_at = credentials, self.clock()
         return credentials
 

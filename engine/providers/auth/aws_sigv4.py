@@ -1,4 +1,4 @@
-"""AWS's signature of a request, version 4."""
+"""AWS Signature Version 4."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import attrs
 from engine.providers.auth.auth import UnsignedRequest
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
-# Of the headers, those that no proxy rewrites; and AWS's own.
+# Signed headers: those that no proxy rewrites, and AWS's own.
 _SIGNED = {"host", "content-type"}
 _SIGNED_PREFIX = "x-amz-"
 
 
 @attrs.frozen(kw_only=True)
 class AwsKeys:
-    """Who signs."""
+    """A pair of AWS keys, with the session token of temporary ones."""
 
     access_key: str
     secret_key: str = attrs.field(repr=False)
@@ -30,7 +30,7 @@ class AwsKeys:
 def signature_headers(
     request: UnsignedRequest, keys: AwsKeys, *, region: str, service: str, now: float
 ) -> Mapping[str, str]:
-    """Return the headers that show *service* in *region* who sends *request*, at *now* seconds since the epoch."""
+    """Sign *request* for *service* in *region*; *now* is in seconds since the epoch."""
     moment = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     added = {"x-amz-date": moment} | ({"x-amz-security-token": keys.token} if keys.token else {})
     headers = {name.lower(): " ".join(value.split()) for name, value in {**request.headers, **added}.items()}
@@ -50,7 +50,7 @@ def signature_headers(
 
 
 def _target(request: UnsignedRequest) -> tuple[str, str, str]:
-    """Return method, path and query as they are signed: what is escaped in the path is so once more."""
+    """Return method, path and query in canonical form: escapes in the path are escaped again."""
     parts = urlsplit(request.url)
     query = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in _pairs(parts.query))
     return request.method, quote(parts.path or "/", safe="/-_.~"), "&".join(f"{name}={value}" for name, value in query)

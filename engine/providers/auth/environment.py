@@ -1,4 +1,4 @@
-"""From what the environment holds to what shows who asks."""
+"""Selects the authentication for a host from the environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.providers.hosts.host import Host
 
 
 def auth_of(host: Host, env: Mapping[str, str]) -> Auth:
-    """Return what shows *host* who asks; raise `ConfigError` where there is no key, or none that can be."""
+    """Return the authentication for *host*. Raises `ConfigError` if the key is missing or invalid."""
     hidden = {name: _secret(value[1:], env) for name, value in host.headers.items() if value.startswith("$")}
     auth = _key_auth(host, env)
     return ExtraHeadersAuth(auth, hidden) if hidden else auth
@@ -21,7 +21,7 @@ def _key_auth(host: Host, env: Mapping[str, str]) -> Auth:
         return NoAuth()
     for variable in host.key_variables:
         if key := _value(variable, env):
-            # A cloud's key is a bearer; what its own way of signing needs is found elsewhere.
+            # An API key of a cloud is a bearer token; its signatures use other credentials.
             is_bearer = host.auth in {"bearer", "aws", "google"}
             return KeyAuth("authorization", key, "Bearer") if is_bearer else KeyAuth(host.auth, key)
     for variable in host.token_variables:
@@ -45,12 +45,12 @@ def _google(env: Mapping[str, str]) -> Auth:
 def _aws(host: Host, env: Mapping[str, str]) -> Auth:
     from engine.providers.auth.aws_credentials import aws_auth
 
-    # Each of the two is a service of its own, and so are the rights to use it.
+    # The two are separate services with separate permissions.
     return aws_auth(env, "bedrock-mantle" if "bedrock-mantle" in host.base_url else "bedrock")
 
 
 def with_region(host: Host, env: Mapping[str, str]) -> Mapping[str, str]:
-    """Return *env*, and what *host*'s own configuration files say of where it is."""
+    """Return *env* with the region of AWS's configuration files, for a host at AWS."""
     if host.auth != "aws":
         return env
     from engine.providers.auth.aws_credentials import REGION_VARIABLES, region_of
@@ -60,25 +60,25 @@ def with_region(host: Host, env: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def key_variables(host: Host) -> tuple[str, ...]:
-    """Return the variables that may hold the key, the usual one first."""
+    """Return the environment variables for the key, the usual one first."""
     return (*host.key_variables, *host.token_variables)
 
 
 def public_headers(host: Host) -> Mapping[str, str]:
-    """Return the headers of *host* that are no secret."""
+    """Return the headers of *host* that are not secret."""
     return {name: value for name, value in host.headers.items() if not value.startswith("$")}
 
 
 def _value(variable: str, env: Mapping[str, str]) -> str:
     value = env.get(variable, "").strip()
-    # It becomes a header. An HTTP library that stumbles over it would show it in the error.
+    # It becomes a header: the HTTP library would quote an invalid one in its error.
     if value and not (value.isascii() and value.isprintable() and " " not in value):
-        raise ConfigError(f"{variable} holds a character that no key has: set it anew, on one line")
+        raise ConfigError(f"{variable} contains a character that no key has: set it again, on one line")
     return value
 
 
 def _secret(variable: str, env: Mapping[str, str]) -> str:
     value = _value(variable, env)
     if not value:
-        raise ConfigError(f"the environment variable {variable} is not set: the configuration sends it in a header")
+        raise ConfigError(f"the environment variable {variable} is not set, but a configured header uses it")
     return value

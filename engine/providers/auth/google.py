@@ -1,13 +1,12 @@
-"""Google's credentials for Vertex, through google-auth: service accounts, `gcloud`, workload identity.
+"""Google credentials for Vertex, through google-auth: service accounts, `gcloud`, workload identity.
 
-google-auth blocks: it reads files, signs, and asks a token server. So it works in a
-thread, one at a time for all requests, and the token is used until shortly before it
-expires. Its requests go through httpx, as all others do: the same proxies and
-certificates count, and no further HTTP library has to be installed.
+google-auth blocks: it reads files, signs, and calls a token server. So it runs in a thread, one at a time for all
+requests, and a token is reused until shortly before it expires. Its requests go through httpx like all others, with
+the same proxies and certificates, so no second HTTP library is needed.
 
-Theory of cancelling. A cancelled request abandons its thread; the refresh goes on there
-and its token is used by whoever comes next, who waits for it in a thread, behind a lock
-that threads share. An asking of the token server has a time limit, so the wait has one.
+Cancellation: a cancelled request abandons its thread. The refresh continues there and its token serves the next
+request, which waits in a thread for a lock that threads share. A request to the token server has a timeout, so the
+wait is bounded.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 KEY_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 _MISSING: Final = "Vertex needs google-auth: pip install 'nursery-engine[vertex]'"
 _ADVICE: Final = f"run `gcloud auth application-default login`, or set {KEY_FILE} to the file of a service account"
-# The metadata server of a machine in Google's cloud is never behind a proxy.
+# Google Cloud machines reach their metadata server without a proxy.
 _METADATA = frozenset({"metadata.google.internal", "metadata", "169.254.169.254"})
 _TIMEOUT = 30.0
 _LONGEST_REASON = 300
 
 
 class Credentials(Protocol):
-    """What google-auth's credentials are to us."""
+    """The part of google-auth's credentials that is used here."""
 
     @property
     def token(self) -> str | None:
-        """The token, once there is one."""
+        """The token, or None before the first refresh."""
         ...
 
     @property
     def valid(self) -> bool:
-        """Whether the token will be good for some minutes more."""
+        """Whether the token is valid for some minutes more."""
         ...
 
     def refresh(self, request: Callable[..., Any]) -> None:
@@ -53,12 +52,12 @@ class Credentials(Protocol):
         ...
 
     def apply(self, headers: dict[str, str]) -> None:
-        """Put the token, and who pays, into *headers*."""
+        """Add the token and the billing project to *headers*."""
         ...
 
 
 def google_auth(env: Mapping[str, str]) -> GoogleAuth:
-    """Return what shows Google who asks. Raises `ConfigError` if google-auth is not installed; reads nothing yet."""
+    """Return the authentication. Reads nothing yet; raises `ConfigError` if google-auth is not installed."""
     try:
         is_there = find_spec("google.auth") is not None
     except ModuleNotFoundError:
@@ -70,10 +69,10 @@ def google_auth(env: Mapping[str, str]) -> GoogleAuth:
 
 @attrs.define(eq=False)
 class GoogleAuth:
-    """Shows a token of Google's; made once for all requests that share it.
+    """Authenticates with a Google token that all requests share.
 
     Attributes:
-        key_file: of a service account, or what else google-auth reads; empty: whatever this machine is logged in with.
+        key_file: a service account's file, or another that google-auth reads; empty: the default credentials.
     """
 
     key_file: str = ""
@@ -84,17 +83,17 @@ class GoogleAuth:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The token, and the one before it: an answer under way may still quote that."""
+        """The token, and the previous one, which a running response may still quote."""
         return tuple(self._tokens)
 
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
-        """Return the header with the token; a new one is asked for when there is none that lasts.
+        """Return the header with the token; refresh it first if it is about to expire.
 
-        A checkpoint if it has to be asked for. If cancelled then, the asking goes on in
-        its thread and its token is kept.
+        A checkpoint if the token is refreshed. If cancelled then, the refresh continues in its thread, and its token
+        is kept.
 
-        Raises `ConfigError` where google-auth is not installed or finds no credentials,
-        `AuthFailed` where they are refused, and other `ProviderError`s that may pass.
+        Raises `ConfigError` if google-auth is not installed or finds no credentials, `AuthFailed` if they are refused,
+        and other `ProviderError`s for temporary failures.
         """
         credentials = self._credentials
         if credentials is None or not credentials.valid:
@@ -118,17 +117,17 @@ class GoogleAuth:
 
 
 def _load_credentials(key_file: str) -> Credentials:
-    """Return the credentials of *key_file*, or those of this machine. Blocks."""
+    """Load the credentials of *key_file*, or those of this machine. Blocks."""
     library, errors = _library(), _errors()
     try:
         if not key_file:
             return cast("Credentials", library.default(scopes=[SCOPE], request=_send)[0])
         with warnings.catch_warnings():
-            # It warns of files from strangers; this one is named by the user.
+            # It warns about untrusted files; the user named this one.
             warnings.simplefilter("ignore", DeprecationWarning)
             return cast("Credentials", library.load_credentials_from_file(key_file, scopes=[SCOPE], request=_send)[0])
     except errors.DefaultCredentialsError as error:
-        raise ConfigError(f"no credentials of Google's can be used here: {_reason(error)}; {_ADVICE}") from error
+        raise ConfigError(f"no usable Google credentials: {_reason(error)}; {_ADVICE}") from error
     except errors.GoogleAuthError as error:
         raise _translate_error(error) from error
 
@@ -157,7 +156,7 @@ def _errors() -> Any:
 
 def _translate_error(error: Exception) -> ProviderError:
     errors = _errors()
-    message = f"Google gives no token: {_reason(error)}"
+    message = f"no Google access token: {_reason(error)}"
     if isinstance(error, (errors.TransportError, errors.TimeoutError)):
         return ConnectionBroken(message, retryable=True)
     if getattr(error, "retryable", False):
@@ -166,16 +165,16 @@ def _translate_error(error: Exception) -> ProviderError:
 
 
 def _reason(error: Exception) -> str:
-    """Return what google-auth says, without the whole of the server's answer that it puts behind it."""
+    """Return google-auth's message, without the server's response that it appends."""
     return " ".join(str(error.args[0] if error.args else error).split())[:_LONGEST_REASON]
 
 
-# -- google-auth's way to the network ------------------------------------------------------
+# -- google-auth's transport ------------------------------------------------------
 
 
 @attrs.frozen
 class _Response:
-    """What google-auth takes for an answer."""
+    """A response in google-auth's form."""
 
     status: int
     headers: Mapping[str, str]
@@ -190,7 +189,7 @@ def _send(
     timeout: float | None = None,
     **unknown: object,
 ) -> _Response:
-    """Send a request for google-auth, in whose words its errors are. Blocks."""
+    """Send a request for google-auth; raises its `TransportError`. Blocks."""
     import httpx
 
     failure = _errors().TransportError
@@ -201,6 +200,6 @@ def _send(
         with httpx.Client(timeout=timeout or _TIMEOUT, trust_env=trust_env, follow_redirects=method == "GET") as client:
             answer = client.request(method, url, content=body, headers=headers)
             return _Response(answer.status_code, answer.headers, answer.content)
-    # ImportError: a proxy of a kind that httpx reads only with an extra.
+    # ImportError: a kind of proxy for which httpx needs an extra.
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:
         raise failure(str(error) or type(error).__name__) from error

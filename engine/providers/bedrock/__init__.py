@@ -1,1 +1,1 @@
-"""Bedrock."""
+"""The AWS Bedrock Converse API."""

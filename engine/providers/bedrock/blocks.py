@@ -1,4 +1,4 @@
-"""A content block of a Converse answer while it is open, and what is known only at its end."""
+"""An open content block of a Converse response."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps
 
 @attrs.define(eq=False)
 class ConverseBlock:
-    """A content block that is open.
+    """A content block that is still open.
 
     Attributes:
-        kind: "text", "reasoning", "call", "item" (gathered, and handed on whole), or "unknown".
-        id: of its events.
-        member: what its start calls it; empty: it had none.
-        content: what came with its start.
+        kind: "text", "reasoning", "call", "item" (collected, and emitted whole), or "unknown".
+        id: the id of its events.
+        member: its kind in the start event; empty if it had none.
+        content: the content of the start event.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class ConverseBlock:
     _results: list[object] = attrs.field(factory=list[object], init=False)
 
     def add_reasoning(self, delta: Json, out: list[StreamEvent]) -> None:
-        """Take more of the thinking, its signature, or thinking that nobody may read."""
+        """Add reasoning text, its signature, or redacted reasoning."""
         if piece := text(delta, "text"):
             out.append(ReasoningChunk(self.id, piece))
         if piece := text(delta, "signature"):
@@ -40,12 +40,12 @@ class ConverseBlock:
             self._redacted.append(piece)
 
     def add_citation(self, citation: Json, out: list[StreamEvent]) -> None:
-        """Take a source of the text."""
+        """Add a citation."""
         if citation:
             out.append(Cited(self.id, _citation(citation)))
 
     def add_delta(self, value: object, out: list[StreamEvent]) -> None:
-        """Take more of what had a start."""
+        """Add a delta of a block that had a start event."""
         match self.kind, self.member:
             case "call", _:
                 if piece := text(as_object(value), "input"):
@@ -61,11 +61,11 @@ class ConverseBlock:
                 pass
 
     def reasoning_done(self) -> ReasoningDone:
-        """Return the end of the thinking."""
+        """Return the end of the reasoning."""
         return ReasoningDone(self.id, "".join(self._pieces) or None, _join_base64(self._redacted) or None)
 
     def arguments(self) -> object:
-        """Return the arguments of a call, parsed; none are `{}`, and None is what is no JSON."""
+        """Parse the arguments of a call; empty ones are `{}`, invalid ones None."""
         document = "".join(self._pieces)
         try:
             return loads(document) if document.strip() else {}
@@ -74,11 +74,11 @@ class ConverseBlock:
 
     @property
     def has_pieces(self) -> bool:
-        """Whether there is more to it than came with its start."""
+        """Whether there were deltas."""
         return bool(self._pieces)
 
     def to_content(self) -> Json | None:
-        """Return an item as the content block that a request would hold; None for one that is broken."""
+        """Return an item as the content block of a request; None if its arguments are invalid."""
         match self.member:
             case "toolUse":
                 arguments = self.arguments()
@@ -100,7 +100,7 @@ def _citation(raw: Json) -> Citation:
 
 
 def _add_results(results: list[object], more: list[object]) -> None:
-    """Add what a host's tool told; a text goes on where the last one ended."""
+    """Add the results of a hosted tool; adjacent texts are joined."""
     last = as_object(results[-1]) if results else {}
     if more and last.keys() == {"text"} and as_object(more[0]).keys() == {"text"}:
         results[-1] = {"text": text(last, "text") + text(as_object(more[0]), "text")}
@@ -109,7 +109,7 @@ def _add_results(results: list[object], more: list[object]) -> None:
 
 
 def _join_base64(pieces: list[str]) -> str:
-    """Return one base64 text for all *pieces*, each of which is one by itself."""
+    """Join *pieces*, each of which is complete base64, into one base64 text."""
     if len(pieces) < 2:
         return "".join(pieces)
     try:

@@ -1,7 +1,6 @@
-"""Parts of the transcript as content blocks of the Bedrock Converse API.
+"""Encodes parts of a transcript as content blocks of the Bedrock Converse API.
 
-A hosted tool's work of which one half is missing is left out, as is thinking that was
-not signed, or that stands at the end of a turn.
+Half of a hosted tool's work is dropped, as is reasoning that is unsigned or at the end of a turn.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _VIDEO_FORMATS: Mapping[str, str] = {"quicktime": "mov", "x-matroska": "mkv", "x
 
 
 def user_block(part: UserPart, names: Iterator[int]) -> Json:
-    """Write what a user says or shows; a document takes the next of *names* for its own."""
+    """Encode a part of a user message; a document takes the next number of *names*."""
     if isinstance(part, TextPart):
         return {"text": part.text}
     return _media_block(part, names)
@@ -47,13 +46,13 @@ def _media_block(part: MediaPart, names: Iterator[int]) -> Json:
 
 
 def _document_name(part: FilePart, number: int) -> str:
-    """Return a name in the characters that are allowed, which no other document of the request has."""
+    """Return a name in the allowed characters that is unique in the request."""
     name = _NOT_IN_A_NAME.sub(" ", part.name)[:_LONGEST_NAME].strip()
     return f"{name or 'document'} {number}"
 
 
 def assistant_blocks(item: AssistantItem) -> list[Json]:
-    """Write what the model said, as far as the host takes it back."""
+    """Encode the parts of an assistant message that the host accepts."""
     blocks = _drop_unpaired([block for part in item.parts for block in _blocks(part)])
     while blocks and "reasoningContent" in blocks[-1]:
         blocks.pop()
@@ -80,7 +79,7 @@ def _blocks(part: AssistantPart) -> Iterator[Json]:
 
 
 def _provider_block(part: ProviderPart) -> Iterator[Json]:
-    """Give back a hosted tool's work. What else the model made, an image, is not taken from its side."""
+    """Encode a hosted tool's work. The host accepts no images from the assistant."""
     try:
         block = as_object(loads(part.data))
     except ValueError:
@@ -90,7 +89,7 @@ def _provider_block(part: ProviderPart) -> Iterator[Json]:
 
 
 def _drop_unpaired(blocks: list[Json]) -> list[Json]:
-    """Leave out a hosted tool's call without its result, and the reverse."""
+    """Drop a hosted tool's call without its result, and a result without its call."""
     call_ids = {_use_id(block, "toolUse") for block in blocks if _is_hosted(block)}
     result_ids = {_use_id(block, "toolResult") for block in blocks}
 
@@ -111,7 +110,7 @@ def _use_id(block: Json, member: str) -> str:
 
 
 def result_block(answered: CallWithResult, names: Iterator[int]) -> Json:
-    """Write the result of a call."""
+    """Encode the result of a call."""
     output = answered.text
     content = [{"text": output}] if output.strip() else []
     content += [_media_block(part, names) for part in answered.media]

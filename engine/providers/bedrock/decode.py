@@ -1,18 +1,16 @@
-"""The answers of the Bedrock Converse API, decoded.
+"""Decodes responses of the Bedrock Converse API.
 
-Theory of operation. A stream is `messageStart`, then content blocks told apart by their
-index, then `messageStop` with the reason, and last `metadata` with the usage: only then
-is the answer over, or with the bytes, if they end between the two. A call opens with a
-`contentBlockStart`; text and thinking have none, their first delta opens them. So a delta
-of another kind than the block's own closes that block and opens the next. Blocks come in
-any order of kinds, and are left open by some models.
+A stream is `messageStart`, then content blocks distinguished by their index, then `messageStop` with the reason, and
+last `metadata` with the usage. The response is complete after that, or at the end of the bytes if they end between
+the two. A call opens with a `contentBlockStart`; text and reasoning have none, so their first delta opens them. A
+delta of a kind other than the block's own closes that block and opens the next one. Blocks come in any order of
+kinds, and some models leave them open.
 
-What the host's own tools did (`toolUse` of the type `server_tool_use`, `toolResult`) and
-images are gathered and handed on whole, as the content block that a request would hold.
+The work of the host's own tools (`toolUse` of the type `server_tool_use`, `toolResult`) and images are collected and
+emitted whole, as the content block of a request.
 
-A call is known to be whole when its block has stopped and its arguments are JSON. If they
-are not, the reason of the stop decides: a limit has cut them, or the model wrote nonsense
-(then the call is handed on, to be answered by an error).
+A call is complete if its block has stopped and its arguments are JSON. If they are not, the stop reason decides:
+either a limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
 """
 
 from __future__ import annotations
@@ -56,12 +54,12 @@ FINISH_REASONS: Mapping[str, FinishReason] = {
 
 @attrs.define(eq=False)
 class BedrockReader:
-    """Makes stream events of one answer's events.
+    """Turns one response's events into stream events.
 
     Attributes:
-        host: for error texts.
-        is_over: the answer has come to its proper end.
-        ignored: what was not understood, counted by name.
+        host: the host, for error messages.
+        is_over: whether the response is complete.
+        ignored: how many events were not recognised, by kind.
     """
 
     host: str = "AWS Bedrock"
@@ -77,7 +75,7 @@ class BedrockReader:
     _detail: str = attrs.field(default="", init=False)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take an event; *name* is its type, or with a colon before it an exception's."""
+        """Read an event; *name* is its type, or a colon and the type of an exception."""
         match name:
             case "contentBlockDelta":
                 self._extend(event, out)
@@ -100,15 +98,15 @@ class BedrockReader:
                 self.ignored[name] += 1
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
-        """Take a whole answer: its blocks are read as if they had been streamed."""
+        """Read a document by replaying its blocks as a stream."""
         message = as_object(as_object(document.get("output")).get("message"))
         if not isinstance(message.get("content"), list):
-            raise ProviderProtocolError(f"{self.host} answered with JSON that is no message")
+            raise ProviderProtocolError(f"{self.host} sent JSON that is not a message")
         self._stop_reason = text(document, "stopReason") or None
         contents = as_list(message["content"])
         for index, content in enumerate(contents):
             self._replay_content(index, as_object(content), out)
-            # What the token limit cut is the last thing said; the host gives no other sign of it.
+            # The token limit cuts the last block; nothing else marks it as incomplete.
             is_cut = self._stop_reason == "max_tokens" and index == len(contents) - 1
             if not (is_cut and index in self._blocks and self._blocks[index].kind == "call"):
                 self._stop(index, out)
@@ -116,7 +114,7 @@ class BedrockReader:
         self._finish(out)
 
     def end(self, out: list[StreamEvent]) -> None:
-        """The bytes are over: an answer that has stopped is whole without its usage."""
+        """End a response that has stopped: it is complete even without usage."""
         if self._has_stopped:
             self._finish(out)
 
@@ -143,7 +141,7 @@ class BedrockReader:
                 case _ if block is not None and block.member == member:
                     block.add_delta(value, out)
                 case "toolUse":
-                    raise ProviderProtocolError(f"{self.host}: arguments of a call that was not opened", retryable=True)
+                    raise ProviderProtocolError(f"{self.host}: arguments for a call that is not open", retryable=True)
                 case _:
                     self.ignored[member] += 1
 
@@ -163,7 +161,7 @@ class BedrockReader:
     def _open(
         self, index: int, kind: str, out: list[StreamEvent], member: str = "", content: Json | None = None
     ) -> ConverseBlock:
-        self._stop(index, out)  # some models leave it open, and go on with something else
+        self._stop(index, out)  # some models leave a block open and start another
         content = content or {}
         block = ConverseBlock(kind, self._new_id(text(content, "toolUseId") if kind == "call" else ""), member, content)
         self._blocks[index] = block
@@ -180,7 +178,7 @@ class BedrockReader:
         return block
 
     def _new_id(self, own: str) -> str:
-        """Return the host's id of a call, or else a number; never the same one twice."""
+        """Return the host's id of a call, else a number; always unique."""
         number = len(self._ids)
         new = own or str(number)
         while new in self._ids:
@@ -219,7 +217,7 @@ class BedrockReader:
             out.append(ProviderItem(block.id, block.member, dumps(content)))
 
     def _replay_content(self, index: int, content: Json, out: list[StreamEvent]) -> None:
-        """Read a block of a document as the events that it would have been."""
+        """Read a block of a document as the events that a stream would have."""
         for member, value in content.items():
             for name, event in _events_of(member, value):
                 self.read(name, event | {"contentBlockIndex": index}, out)
@@ -260,7 +258,7 @@ def _index(event: Json) -> int:
 
 
 def _events_of(member: str, value: object) -> Iterator[tuple[str, Json]]:
-    """Give the events of a stream that a document's content block stands for."""
+    """Yield the stream events of a document's content block."""
     content = as_object(value)
     match member:
         case "text":

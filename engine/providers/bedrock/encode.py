@@ -1,14 +1,12 @@
-"""The neutral transcript as a request to the Bedrock Converse API.
+"""Encodes a transcript for the Bedrock Converse API.
 
-One format for the models of many makers, of which each takes a part. All want turns of
-user and assistant by turns, a user's first, no text without a visible letter, each call
-answered in the turn after it, and tools declared where there was a call. What only some
-take is said by quirks: cache points, thinking, a choice of tools, words beside a call or
-a result.
+One format serves the models of many makers, each of which accepts a part of it. All require alternating turns of user
+and assistant, the user first; no blank text; a result for each call in the next turn; and declared tools if there was
+a call. Quirks say which models accept the rest: cache points, thinking, a tool choice, text together with calls or
+results.
 
-`toolConfig` holds the choice of tools, which may change from step to step, so it stands
-after the messages. For a cache it is the request's beginning all the same: `opening`
-names its tools without writing them.
+`toolConfig` holds the tool choice, which may change between steps, so it comes after the messages. To a cache it is
+still the start of the request, so `opening` lists its tools as labels without bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from engine.providers.wire.untrusted_json import Json, as_object, dumps, text, t
 
 _TURNS = TurnWriter()
 _PLACEHOLDER_TOOL = ToolSchema(name="unavailable", description="Not offered.", schema='{"type": "object"}')
-# Some models take no user's words beside results, nor right after them.
+# Some models accept no user text together with results, nor right after them.
 _FILLER = "Noted."
 _SEE_DOCUMENT = "(See the document.)"
 
@@ -42,12 +40,12 @@ def encoder(quirks: Quirks) -> Encoder[BedrockState]:
 
 @attrs.frozen
 class BedrockState:
-    """What the transcript so far means for what comes after it.
+    """The state of the encoded transcript.
 
     Attributes:
-        role: of the turn that is open.
-        has_calls: there was a call.
-        has_results: the open turn holds results.
+        role: the role of the open turn.
+        has_calls: whether there was a call.
+        has_results: whether the open turn holds results.
         unthought: the model's last turn asked for calls and did not begin with a thought: with a budget for thinking
             it would have to.
         documents: how many there were: each has a name of its own.
@@ -78,7 +76,7 @@ class BedrockDialect:
         return BedrockState()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
-        """Return what stays the same from step to step."""
+        """Return the part that stays the same between steps."""
         pieces = [Piece("model", b"{")]
         if config := self._output_config(request):
             pieces.append(Piece("output", members({"outputConfig": config}) + b","))
@@ -104,7 +102,7 @@ class BedrockDialect:
                 assert_never(item)
 
     def closing(self, state: BedrockState, request: ModelRequest) -> bytes:
-        """Return what may differ from step to step."""
+        """Return the part that may change between steps."""
         tools = request.tools or ((_PLACEHOLDER_TOOL,) if state.has_calls else ())
         written = self._tool_config(tools, request) if tools else b""
         thinking = self._thinking(state, request)
@@ -138,7 +136,7 @@ class BedrockDialect:
         blocks = assistant_blocks(item)
         if self.quirks.calls_alone and item.calls:
             blocks = [block for block in blocks if "toolUse" in block]
-        if not blocks:  # thinking that nobody signed, say: the turn is not there
+        if not blocks:  # for example unsigned reasoning: skip the turn
             return state, []
         role, chunks = _TURNS.write(
             state.role, "assistant", [(block, "reasoningContent" not in block) for block in blocks]
@@ -176,12 +174,12 @@ class BedrockDialect:
         return b'"toolConfig":{"tools":[' + b",".join(written) + b"]" + choice + b"},"
 
     def _must_call(self, request: ModelRequest) -> bool:
-        """Tell whether a call is demanded. There is no way to forbid one."""
+        """Tell whether a call is required. The API cannot forbid one."""
         return request.tool_choice == "required" and bool(request.tools) and self.quirks.forced_tools
 
     def _thinking(self, state: BedrockState, request: ModelRequest) -> Json:
         effort = request.options.effort
-        # A call can't be demanded of a model that thinks.
+        # The API refuses a forced call together with thinking.
         if effort is None or effort == "none" or self._must_call(request):
             return {}
         match self.quirks.effort_field:
@@ -205,7 +203,7 @@ class BedrockDialect:
     def _inference(self, request: ModelRequest, thinking: Json) -> Json:
         quirks = self.quirks
         if text(as_object(thinking.get("reasoningConfig")), "maxReasoningEffort") == "high":
-            return {}  # Nova takes no limits with it
+            return {}  # Nova accepts no limits with it
         requested = request.options.temperature if quirks.temperature else None
         temperature = quirks.default_temperature if requested is None else min(1.0, requested)
         settings = {"maxTokens": request.max_output, "temperature": temperature, "topP": quirks.default_top_p}
@@ -215,7 +213,7 @@ class BedrockDialect:
 
 @lru_cache(maxsize=512)
 def _tool(tool: ToolSchema) -> bytes:
-    """Write a tool; kept, for tools come after the messages and so are written at each step."""
+    """Encode a tool; cached, because tools come after the messages and are written in each step."""
     spec: Json = {"name": tool.name, "inputSchema": {"json": schema_of(tool.schema, f"tool {tool.name!r}")}}
     if tool.description.strip():
         spec["description"] = tool.description

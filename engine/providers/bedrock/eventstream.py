@@ -1,14 +1,14 @@
-"""The binary event stream of AWS (`application/vnd.amazon.eventstream`), cut wherever the network likes.
+"""Parses AWS event streams (`application/vnd.amazon.eventstream`) at any chunk boundaries.
 
-A message is a prelude (its own length, the length of its headers, a CRC of both), the
-headers, the payload, and a CRC of all that. Nothing is read of a message whose CRC is
-wrong, and nothing after it: where the next one begins is not known any more. Both CRCs
-are checked, the prelude's first, so a length that was damaged is never waited for.
+A message is a prelude (its length, the length of its headers, a CRC of both), the headers, the payload, and a CRC of
+everything before. Parsing stops at a wrong CRC, since the start of the next message is then unknown. The prelude's
+CRC is checked first, so a corrupted length is never waited for.
 
-`EventStreamParser` knows the format; `EventStreamFraming` makes of it what a
-`StreamDecoder` reads: an event is named by its type. What is no event has a name that
-begins with a colon: an exception (`:throttlingException`), an error, and, with nothing
-after the colon, damage.
+`EventStreamParser` parses messages; `EventStreamFraming` turns them into the events that a `StreamDecoder` reads,
+named by their type. Names of anything else begin with a colon: an exception (`:throttlingException`), an error, or a
+colon alone for a corrupted stream.
+
+botocore's parser takes four times as long (see docs/design/0013-wire-formats.md).
 """
 
 from __future__ import annotations
@@ -38,26 +38,25 @@ HeaderValue = bool | int | str | bytes
 
 @attrs.frozen
 class EventMessage:
-    """One message of a stream."""
+    """A message."""
 
     headers: Mapping[str, HeaderValue]
     payload: bytes
 
     def text(self, name: str) -> str:
-        """Return the header called *name*, if it is a string, or the empty one."""
+        """Return the string header *name*; empty if there is none."""
         value = self.headers.get(name)
         return value if isinstance(value, str) else ""
 
 
 @attrs.define(eq=False)
 class EventStreamParser:
-    """Turns the bytes of one stream into its messages.
+    """Parses the messages of one stream.
 
-    Bytes of an unfinished message are kept in a list and joined once, so a message of any
-    size, in pieces of any size, costs its own length.
+    Pieces of an incomplete message are kept in a list and joined once, so the cost is linear in its length.
 
     Attributes:
-        failure: why nothing more is read; None while all is well.
+        failure: the error that stopped parsing; None if there was none.
     """
 
     failure: ProviderProtocolError | None = attrs.field(default=None, init=False)
@@ -66,7 +65,7 @@ class EventStreamParser:
     _needed: int = attrs.field(default=_PRELUDE.size, init=False)
 
     def feed(self, data: bytes) -> list[EventMessage]:
-        """Return the messages that *data* completes, up to the first that is damaged: see `failure`."""
+        """Return the messages that *data* completes, up to a corrupted one: see `failure`."""
         if self.failure is not None or not data:
             return []
         self._pieces.append(data)
@@ -85,7 +84,7 @@ class EventStreamParser:
         return messages
 
     def _read(self, buffer: memoryview, messages: list[EventMessage]) -> int:
-        """Read all whole messages; return where the unfinished one begins."""
+        """Read all complete messages; return where the incomplete one begins."""
         start = 0
         while len(buffer) - start >= _PRELUDE.size:
             length, headers_length, prelude_crc = _PRELUDE.unpack_from(buffer, start)
@@ -110,10 +109,10 @@ class EventStreamParser:
 def _check_lengths(length: int, headers_length: int) -> None:
     payload_length = length - headers_length - _AROUND
     if payload_length < 0 or headers_length > _LARGEST_HEADERS or payload_length > _LARGEST_PAYLOAD:
-        raise _damaged("the lengths in a prelude make no sense")
+        raise _damaged("a prelude has invalid lengths")
 
 
-# The headers of a stream's messages are the same few again and again.
+# A stream's messages repeat the same few headers.
 @lru_cache(maxsize=64)
 def _headers(data: bytes) -> Mapping[str, HeaderValue]:
     headers: dict[str, HeaderValue] = {}
@@ -123,17 +122,17 @@ def _headers(data: bytes) -> Mapping[str, HeaderValue]:
             name_end = place + 1 + data[place]
             name = data[place + 1 : name_end].decode()
             if not name or name in headers:
-                raise _damaged("a header has no name, or that of another")
+                raise _damaged("a header has no name, or a duplicate one")
             headers[name], place = _value(data, name_end)
     except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise _damaged("the headers of a message can't be read") from error
+        raise _damaged("the headers of a message are invalid") from error
     if place != len(data):
-        raise _damaged("the headers of a message are longer than they say")
+        raise _damaged("the headers of a message exceed their length")
     return headers
 
 
 def _value(data: bytes, place: int) -> tuple[HeaderValue, int]:
-    """Return the value that begins at *place* with its type, and where it ends."""
+    """Parse the type and value at *place*; return the value and its end."""
     kind = data[place]
     place += 1
     match kind:
@@ -149,7 +148,7 @@ def _value(data: bytes, place: int) -> tuple[HeaderValue, int]:
         case 9:
             return _slice(data, place, 16), place + 16
         case _:
-            raise _damaged(f"a header has a value of the unknown type {kind}")
+            raise _damaged(f"a header has the unknown value type {kind}")
 
 
 _NUMBERS = {
@@ -170,12 +169,12 @@ def _integer(number: struct.Struct, data: bytes, place: int) -> int:
 
 def _slice(data: bytes, place: int, length: int) -> bytes:
     if place + length > len(data):
-        raise _damaged("a header is longer than its message")
+        raise _damaged("a header exceeds its message")
     return data[place : place + length]
 
 
 def _damaged(what: str) -> ProviderProtocolError:
-    return ProviderProtocolError(f"the event stream is damaged: {what}", retryable=True)
+    return ProviderProtocolError(f"the event stream is corrupted: {what}", retryable=True)
 
 
 # -- as events ------------------------------------------------------------------------
@@ -183,13 +182,13 @@ def _damaged(what: str) -> ProviderProtocolError:
 
 @attrs.define(eq=False)
 class EventStreamFraming:
-    """Cuts a stream of messages into named events, as `SseParser` does one of lines."""
+    """Turns messages into named events, as `SseParser` does for lines."""
 
     _parser: EventStreamParser = attrs.field(factory=EventStreamParser, init=False)
     _has_reported: bool = attrs.field(default=False, init=False)
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """Return the events that *data* completes; after damage, one that says so, and then none."""
+        """Return the events that *data* completes; corruption is reported once, as the last event."""
         events = [_event(message) for message in self._parser.feed(data)]
         failure = self._parser.failure
         if failure is not None and not self._has_reported:
@@ -198,7 +197,7 @@ class EventStreamFraming:
         return events
 
     def close(self) -> list[ServerSentEvent]:
-        """Return nothing: half a message says nothing."""
+        """Return nothing: an incomplete message has no event."""
         return []
 
 

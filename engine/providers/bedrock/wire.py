@@ -18,12 +18,12 @@ from engine.providers.wire.wire_format import WireFormat, bare_model_name
 
 
 def wire(quirks: Quirks) -> WireFormat:
-    """Return the format as a host with *quirks* speaks it."""
+    """Return the wire format for a host with *quirks*."""
     quirks = attrs.evolve(quirks, title=quirks.title or "AWS Bedrock")
     return WireFormat(
         host=quirks.title,
         path=partial(_path, quirks),
-        # A whole answer is JSON, and so is a refusal.
+        # Errors and unstreamed responses are JSON.
         accept="*/*",
         headers=lambda _: {},
         encoder=partial(encoder, quirks),

@@ -1,1 +1,1 @@
-"""Cohere."""
+"""Cohere's chat API."""

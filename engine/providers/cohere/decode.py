@@ -1,16 +1,14 @@
-"""The answers of Cohere's chat API (version 2), decoded.
+"""Decodes responses of Cohere's chat API (version 2).
 
-Theory of operation. A stream is `message-start`, content blocks of text or thinking, each
-`content-start`, deltas, `content-end`; calls in the same three steps, before them the tool
-plan in deltas; and `message-end` with the reason and the usage. `citation-start` comes in
-the middle of the text it speaks of; one that speaks of anything else (a plan, a thought)
-goes to the next text, or to one of its own.
+A stream is `message-start`; content blocks of text or thinking, each `content-start`, deltas, `content-end`; calls in
+the same three steps, preceded by the tool plan in deltas; and `message-end` with the reason and the usage.
+`citation-start` comes in the middle of the text that it refers to; one that refers to a plan or a thought moves to
+the next text, or to a new one.
 
-The plan is no text: it is gathered, and handed on as an item of Cohere's own.
+The plan is not text: it is collected and emitted as a provider item.
 
-A call is known to be whole when it has ended and its arguments are JSON. If they are not,
-the reason of the end decides: the token limit has cut them, or the model wrote nonsense
-(then the call is handed on, to be answered by an error).
+A call is complete if it has ended and its arguments are JSON. If they are not, the finish reason decides: either the
+token limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
 """
 
 from __future__ import annotations
@@ -63,18 +61,18 @@ class _Call:
 
 @attrs.define(eq=False)
 class CohereReader:
-    """Makes stream events of one answer's events.
+    """Turns one response's events into stream events.
 
     Attributes:
-        host: for error texts.
-        is_over: the answer has come to its proper end.
-        ignored: what was not understood, counted by name.
+        host: the host, for error messages.
+        is_over: whether the response is complete.
+        ignored: how many events were not recognised, by kind.
     """
 
     host: str = "Cohere"
     is_over: bool = attrs.field(default=False, init=False)
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
-    # The open blocks: whether each is text, and its id.
+    # Whether each open block is text, and its id.
     _blocks: dict[int, tuple[bool, str]] = attrs.field(factory=dict[int, tuple[bool, str]], init=False)
     _calls: dict[int, _Call] = attrs.field(factory=dict[int, _Call], init=False)
     _invalid_calls: list[_Call] = attrs.field(factory=list[_Call], init=False)
@@ -84,7 +82,7 @@ class CohereReader:
     _has_calls: bool = attrs.field(default=False, init=False)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take an event; its type stands in the event itself."""
+        """Read an event; its type is a member of it."""
         kind = text(event, "type") or name
         match kind:
             case "content-delta":
@@ -103,7 +101,7 @@ class CohereReader:
                 self._read_edge(kind, event, out)
 
     def _read_edge(self, kind: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take the beginning or the end of something."""
+        """Read a start or an end event."""
         message = _message(event)
         match kind:
             case "content-start":
@@ -124,9 +122,9 @@ class CohereReader:
                 self.ignored[kind] += 1
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
-        """Take a whole answer."""
+        """Read a response that was not streamed."""
         if not as_object(document.get("message")) and "finish_reason" not in document:
-            raise ProviderProtocolError(f"{self.host} answered with JSON that is no message")
+            raise ProviderProtocolError(f"{self.host} sent JSON that is not a message")
         message = as_object(document.get("message"))
         for index, content in enumerate(as_list(message.get("content"))):
             self._open(index, as_object(content), out)
@@ -143,7 +141,7 @@ class CohereReader:
         self._finish(document, out)
 
     def end(self, out: list[StreamEvent]) -> None:
-        """The bytes are over: without its `message-end` an answer is not whole."""
+        """Do nothing: a response without `message-end` is incomplete."""
 
     # -- content ----------------------------------------------------------------------
 
@@ -206,7 +204,7 @@ class CohereReader:
     def _add_arguments(self, event: Json, out: list[StreamEvent]) -> None:
         call = self._calls.get(_index(event))
         if call is None:
-            raise ProviderProtocolError(f"{self.host}: arguments of a call that was not opened", retryable=True)
+            raise ProviderProtocolError(f"{self.host}: arguments for a call that is not open", retryable=True)
         for raw in _objects(_message(event).get("tool_calls")):
             _append_arguments(call, as_object(raw.get("function")), out)
 
@@ -223,7 +221,7 @@ class CohereReader:
             self._invalid_calls.append(call)
 
     def _new_id(self, own: str) -> str:
-        """Return the host's id of a call, or else a number; never the same one twice."""
+        """Return the host's id of a call, else a number; always unique."""
         count = len(self._ids)
         new = own or str(count)
         while new in self._ids:
@@ -263,7 +261,7 @@ def _message(event: Json) -> Json:
 
 
 def _objects(value: object) -> list[Json]:
-    """Return the objects of a list; where a stream has one, it stands by itself."""
+    """Return the objects of a list; a stream has a single one without a list."""
     return [as_object(each) for each in (as_list(value) or [value]) if each]
 
 
@@ -294,7 +292,7 @@ def _citation(raw: Json) -> Citation:
 
 
 def _without_body(source: Json) -> Json:
-    """Return a source without what it says: each citation of a long document would hold all of it."""
+    """Return a source without its text, which every citation would repeat."""
     return {name: _drop_long_values(value) if is_object(value) else value for name, value in source.items()}
 
 
@@ -314,6 +312,6 @@ def _usage(raw: Json) -> Usage:
 
 
 def _count(parent: Json, name: str) -> int:
-    """Return a count of tokens, which Cohere's own types allow to be a fraction."""
+    """Return a token count, which Cohere's types declare as a float."""
     value: object = parent.get(name)
     return int(value) if isinstance(value, (int, float)) and value == value // 1 else 0

@@ -1,7 +1,7 @@
-"""The neutral transcript as a request to Cohere's chat API (version 2).
+"""Encodes a transcript for Cohere's chat API (version 2).
 
-Words beside calls are refused where they stand as text: they are the plan of the calls,
-in whose place a thought may stand. A result is a document, so that the answer can cite it.
+The API refuses text content together with calls: the text is sent as the tool plan. It accepts either a plan or
+thinking. A result is a document, so that the answer can cite it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from engine.providers.wire.quirks import Quirks, thinking_budget
 from engine.providers.wire.untrusted_json import Json, as_object, loads, text, to_bytes
 from engine.providers.wire.wire_format import bare_model_name
 
-# "auto" is said by saying nothing.
+# "auto" is the default.
 _TOOL_CHOICE: dict[ToolChoice, str] = {"required": "REQUIRED", "none": "NONE"}
 _TURNS = TurnWriter()
 
@@ -49,7 +49,7 @@ def encoder(quirks: Quirks) -> Encoder[CohereState]:
 
 @attrs.frozen
 class CohereState:
-    """What is open: a user's message, to which more may be added; and whether there was any message."""
+    """The role of the open message, to which parts may be added, and whether there was any message."""
 
     role: str | None = None
     has_messages: bool = False
@@ -57,7 +57,7 @@ class CohereState:
 
 @attrs.frozen
 class CohereDialect:
-    """How Cohere's chat API writes a request."""
+    """Writes requests of Cohere's chat API."""
 
     quirks: Quirks
 
@@ -66,7 +66,7 @@ class CohereDialect:
         return CohereState()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
-        """Return what stays the same from step to step."""
+        """Return the part that stays the same between steps."""
         pieces = [Piece("model", b'{"model":%s,"stream":true' % to_bytes(bare_model_name(request)))]
         if form := self._response_format(request):
             pieces.append(Piece("output", b"," + members({"response_format": form})))
@@ -74,12 +74,12 @@ class CohereDialect:
             documents = [_tool(tool) for tool in request.tools]
             pieces += [Piece("tools", b',"tools":['), *tool_pieces(request.tools, documents), Piece("tools", b"]")]
         pieces.append(Piece("messages", b',"messages":['))
-        if request.system.strip():  # there is always a message after it
+        if request.system.strip():  # a message always follows
             pieces.append(Piece("system", to_bytes({"role": "system", "content": request.system}) + b","))
         return pieces
 
     def add(self, state: CohereState, item: TranscriptItem) -> tuple[CohereState, list[Chunk]]:
-        """Write an item as a message, or several."""
+        """Encode an item as one or more messages."""
         match item:
             case UserItem():
                 opened = state.role if state.has_messages else None
@@ -96,7 +96,7 @@ class CohereDialect:
                 assert_never(item)
 
     def closing(self, state: CohereState, request: ModelRequest) -> bytes:
-        """Return what may differ from step to step."""
+        """Return the part that may change between steps."""
         body: Json = {"max_tokens": request.max_output}
         if request.tools and request.tool_choice in _TOOL_CHOICE:
             body["tool_choice"] = _TOOL_CHOICE[request.tool_choice]
@@ -112,7 +112,7 @@ class CohereDialect:
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
-        """Return the bytes as they are: Cohere caches without being told."""
+        """Return the bytes unchanged: Cohere caches without markers."""
         return data
 
     def _write_messages(self, state: CohereState, messages: Sequence[Json]) -> tuple[CohereState, list[Chunk]]:
@@ -123,7 +123,7 @@ class CohereDialect:
         return CohereState(None, has_messages=True), chunks
 
     def _response_format(self, request: ModelRequest) -> Json:
-        # It is refused beside tools: whoever checks the answer has to do without.
+        # Refused together with tools: the answer is only validated afterwards.
         if request.output_schema is None or request.tools or self.quirks.output == "tool":
             return {}
         return {"type": "json_object", "json_schema": schema_of(request.output_schema, "output")}
@@ -151,11 +151,11 @@ def _assistant_message(item: AssistantItem) -> Json:
     if calls:
         thoughts = [block for block in content if block["type"] == "thinking"]
         plan = "\n".join(planned for part in item.parts if (planned := _plan_text(part)))
-        # Only one of the two is taken; what the user has read too is the one to keep.
+        # The API accepts only one of the two; the user has read the plan.
         companion = {"tool_plan": plan} if plan else {"content": thoughts} if thoughts else {}
         return message | {"tool_calls": calls} | companion
     if not any(block["type"] == "text" for block in content):
-        return {}  # a thought without an answer
+        return {}  # thinking without an answer
     return message | {"content": content}
 
 
@@ -172,7 +172,7 @@ def _block(part: AssistantPart) -> Json | None:
 
 
 def _plan_text(part: AssistantPart) -> str:
-    """Return what *part* says of the calls beside it."""
+    """Return the text of *part* that belongs to the tool plan."""
     if isinstance(part, TextPart):
         return part.text
     if not isinstance(part, ProviderPart) or part.kind != TOOL_PLAN:

@@ -1,8 +1,7 @@
-"""From a host's complaint to one of our errors: code and status first, wording last.
+"""Classifies a host's error report: by code and status first, by its wording last.
 
-Wording is looked at only where a host has one status, or one code, for several
-things: a request that it finds invalid, that it finds too large, that it forbids,
-or that went over some limit. No number in a text is ever taken for a status.
+Wording counts only where a host uses one status, or one code, for several errors: an invalid request, one that is too
+large, a forbidden one, or one over some limit. Numbers in a text are never read as a status.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _MEDIA = re.compile(
     r"|maximum .{0,20}pages|payload size exceeds",
     _FLAGS,
 )
-# A request of so many *bytes* holds media: a window's worth of text is far smaller.
+# A limit in bytes concerns media: text that fills the window is far smaller.
 _BYTES = re.compile(r"\b(bytes|[kmg]i?b)\b", re.IGNORECASE)
 _SIGNATURE = re.compile(
     r"invalid `?signature`?|(invalid|corrupted) thought[ _]signature|thought signature is not valid"
@@ -74,12 +73,12 @@ _NO_MODEL = re.compile(
     r"|(unknown|no such) model|not a valid model|invalid model\b",
     _FLAGS,
 )
-# A limit that counts in days is not lifted while somebody waits.
+# A limit per day or longer is not lifted while a turn waits.
 _LASTING = re.compile(r"\bper[ -]?(day|week|month)|\b(daily|weekly|monthly)\b|usage limit", re.IGNORECASE)
-# Larger than all that the limit allows in its whole minute.
+# Larger than the limit for a whole minute.
 _OVER_LIMIT = re.compile(r"request too large", re.IGNORECASE)
 
-# What one status says of several things, by its wording; the first that fits.
+# Errors that share a status, by wording; the first match counts.
 _REFUSALS: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
     (_SIGNATURE, SignatureRejected),
     (_FILTER, ContentFiltered),
@@ -94,17 +93,17 @@ _BY_STATUS: dict[int, ErrorKind] = {401: AuthFailed, 404: ModelNotFound, 410: Mo
 
 @attrs.frozen(kw_only=True)
 class ErrorReport:
-    """What a host says is wrong.
+    """An error as a host reports it.
 
     Attributes:
-        host: who says it.
-        status: the HTTP status, or the one that stands in the complaint; None: there is none.
-        words: the host's own names and numbers for it, the most telling one first.
-        message: its text.
-        is_lasting: it is a limit that waiting a little does not lift.
-        should_retry: what the host itself says of trying again.
-        retry_after: seconds it asks to wait.
-        reset_at: when it lifts its limit, in seconds since the epoch.
+        host: the host.
+        status: the HTTP status, or one in the body; None: none.
+        words: the host's own error codes, the most specific one first.
+        message: the message.
+        is_lasting: it is a limit that a short wait does not lift.
+        should_retry: whether the host itself advises a retry.
+        retry_after: seconds to wait before a retry.
+        reset_at: when the limit is lifted, in seconds since the epoch.
     """
 
     host: str
@@ -118,22 +117,22 @@ class ErrorReport:
 
     @property
     def text(self) -> str:
-        """The complaint in one line."""
+        """The error in one line."""
         status = "" if self.status is None else f"HTTP {self.status}"
-        facts = ", ".join(filter(None, [status, most_specific(self.codes)])) or "in the middle of its answer"
+        facts = ", ".join(filter(None, [status, most_specific(self.codes)])) or "during the response"
         return f"{self.host}: {one_line(self.message) or 'no reason given'} ({facts})"
 
 
 def one_line(message: str) -> str:
-    """Return *message* in one line of sensible length."""
+    """Return *message* in one line, truncated."""
     line = " ".join(message.split())
     return line if len(line) <= _LONGEST_TEXT else f"{truncate_words(line, _LONGEST_TEXT)} …".lstrip()
 
 
 def truncate_words(text: str, most: int) -> str:
-    """Return the whole words of *text* that *most* characters hold.
+    """Truncate *text* to whole words within *most* characters.
 
-    A key that was cut in two would not be found any more by what hides it, and be shown.
+    Half a key would escape redaction, and be shown.
     """
     if len(text) <= most:
         return text
@@ -145,7 +144,7 @@ def truncate_words(text: str, most: int) -> str:
 
 
 def classify(report: ErrorReport) -> ProviderError:
-    """Return *complaint* as the error to raise."""
+    """Return the error to raise."""
     kind = _error_kind(report)
     return kind(
         report.text,
@@ -160,19 +159,19 @@ def _is_retryable(kind: ErrorKind, report: ErrorReport) -> bool:
     if kind is InvalidRequest and is_model_error(report.codes):
         return report.should_retry is not False
     if kind not in {Overloaded, RateLimited, ProviderError}:
-        return False  # whatever the host says: the same request would fail again
+        return False  # even if the host advises a retry: the same request would fail again
     if report.should_retry is not None:
         return report.should_retry
     if kind is RateLimited:
         return not _is_lasting(report)
-    # In the middle of an answer, what is not the request's fault is the host's.
+    # An error during the response that is not the request's fault is the host's.
     return kind is Overloaded or report.status is None
 
 
 def _is_lasting(report: ErrorReport) -> bool:
     if report.is_lasting or is_lasting(report.codes) or _OVER_LIMIT.search(report.message):
         return True
-    # Where the host says how long, that decides.
+    # A delay that the host names decides.
     return report.retry_after is None and bool(_LASTING.search(report.message))
 
 
@@ -189,7 +188,7 @@ def _error_kind(report: ErrorReport) -> ErrorKind:
         case None:
             return _kind_by_wording(message) or _kind_without_status(report)
         case 402:
-            # OpenRouter's budget of requests under way has the same status, and says when it is free again.
+            # OpenRouter uses 402 also for its limit of concurrent requests, and then names a delay.
             return QuotaExhausted if report.retry_after is None else RateLimited
         case 403:
             return _kind_of_403(message)
@@ -234,7 +233,7 @@ def _kind_of_oversize(message: str) -> ErrorKind:
 
 
 def _kind_by_wording(message: str) -> ErrorKind | None:
-    """Return what the wording alone says; None: nothing that is known."""
+    """Classify by the wording alone; None if it matches nothing."""
     about = other_cause(message)
     if about is not None:
         return _kind_of_limit(message) if about == "rate" else Overloaded
@@ -246,7 +245,7 @@ def _kind_by_wording(message: str) -> ErrorKind | None:
 
 
 def _kind_without_status(report: ErrorReport) -> ErrorKind:
-    """Return what a complaint without a status is, about which the wording says nothing."""
+    """Classify an error without a status whose wording matches nothing."""
     vague = generic_kind_of(report.codes)
     if vague is not None:
         return vague

@@ -1,11 +1,9 @@
-"""What hosts say when something is wrong, in whatever form: to one of our errors.
+"""Extracts the facts of an error response, whatever its format.
 
-No two hosts have one form. `error` is an object, a sentence or a list; `code` is a
-name, a status or a number of the host's own; what the matter is may stand one or two
-objects deeper, as JSON in a string, or in a header. So nothing here looks for the
-form of some host: all objects in which a complaint may stand are gone through, and
-whatever is found is handed to `failures`, which decides. That one is imported when it has
-something to decide: most requests are answered, and its tables take milliseconds.
+No two hosts share a format. `error` is an object, a sentence or a list; `code` is a name, a status or a number of the
+host's own; details may be one or two objects deeper, as JSON in a string, or in a header. So no host's format is
+matched: all objects in which an error may be are searched, and the facts are handed to `classify`, which decides.
+That module is imported only for an error: its tables take milliseconds to build.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _WIDEST = 4
 _LONGEST_MESSAGE = 4_000
 _LONGEST_WORD = 64
 
-# Where an object that complains may hold another one that says more.
+# Members of an error object that may hold another one with details.
 _NESTED = (
     *("error", "errors", "innererror", "inner_error", "response", "metadata", "raw", "base_resp"),
     *("message", "detail", "details", "fault", "cause"),
@@ -48,10 +46,10 @@ _CODES = ("code", "error_code", "reason", "error_type", "__type", "type", "statu
 _STATUSES = ("status_code", "statusCode", "raw_status_code", "http_status_code", "http_code", "status", "code")
 _WAITS = ("retryDelay", "retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
 _RESETS = ("resets_at", "reset_at")
-# How events and objects are called that hold a complaint of any kind.
+# Types of events and objects that hold an error of any kind.
 _WRAPPERS = frozenset({"error", "response.failed", "response.error", "failed", "object", "exception"})
 
-# No pattern may look beyond the next tag: a page of beginnings without an end would be gone through from each of them.
+# No pattern may look beyond the next tag: a page of unclosed tags would take quadratic time.
 _TITLE = re.compile(r"<(?:title|h1)\b[^<>]*>", re.IGNORECASE)
 _TITLE_END = re.compile(r"</(?:title|h1)>", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
@@ -60,7 +58,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 
 @attrs.define
 class _ErrorFacts:
-    """What was found in a complaint."""
+    """The facts of an error response."""
 
     codes: list[str] = attrs.field(factory=list[str])
     messages: list[str] = attrs.field(factory=list[str])
@@ -72,7 +70,7 @@ class _ErrorFacts:
 
     @property
     def message(self) -> str:
-        """What it says, from the outermost object to the innermost, without repetitions."""
+        """The messages, from the outermost object to the innermost, without repetitions."""
         from engine.providers.failures.classify import truncate_words
 
         combined = ""
@@ -83,7 +81,7 @@ class _ErrorFacts:
 
 
 def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
-    """Return the error that *reply*, of *host*, stands for; *now* is the time since the epoch."""
+    """Return the error for *reply* of *host*; *now* is the time since the epoch."""
     from engine.providers.failures.classify import ErrorReport, classify
 
     facts = _collect_facts(_document(reply.body))
@@ -92,7 +90,7 @@ def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
     wait = _first(retry_delay(reply.headers, now), facts.wait, delay_in_text(facts.message))
     report = ErrorReport(
         host=host,
-        # Some hosts refuse with a 200, and say in the body what they mean.
+        # Some hosts send an error with status 200.
         status=reply.status if reply.status >= 400 else facts.status,
         codes=tuple(words),
         message=facts.message,
@@ -105,10 +103,9 @@ def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
 
 
 def stream_failure(host: str, error: object, status: int | None = None) -> ProviderError:
-    """Return the error that stands in the middle of an answer.
+    """Return the error for an error event during a response.
 
-    *error* is the host's error object, or the whole event that holds it; *status* is
-    given if it was told outside of that.
+    *error* is the host's error object, or the whole event that holds it; *status* is set if it is known from elsewhere.
     """
     from engine.providers.failures.classify import ErrorReport, classify
 
@@ -132,7 +129,7 @@ def _first(*values: float | None) -> float | None:
 def _reset_at(facts: _ErrorFacts, headers: Mapping[str, str], now: float | None) -> float | None:
     if facts.reset:
         return parse_moment(facts.reset, now)
-    # A date without a zone is understood only where it is known whose it is: Z.ai's codes say so.
+    # A date without a zone is only read from Z.ai, which is recognised by its numeric codes.
     dated = parse_local_reset(facts.message) if any(word.isdecimal() for word in facts.codes) else None
     return _first(dated, limit_reset_time({**facts.headers, **headers}, now))
 
@@ -141,7 +138,7 @@ def _reset_at(facts: _ErrorFacts, headers: Mapping[str, str], now: float | None)
 
 
 def _document(body: bytes) -> object:
-    """Return what *body* says, as JSON; empty if that is nothing a person could use."""
+    """Return *body* as JSON; empty if it holds no readable text."""
     page = body.decode("utf-8", "ignore").strip().lstrip("\ufeff")
     if page.startswith("<"):
         return {"message": _page_title(page)}
@@ -155,15 +152,15 @@ def _document(body: bytes) -> object:
 
 
 def _page_title(page: str) -> str:
-    """Return the title of a gateway's page: the rest of it helps nobody."""
+    """Describe a gateway's error page by its title."""
     begin = _TITLE.search(page)
     end = _TITLE_END.search(page, begin.end()) if begin else None
     title = html.unescape(_TAG.sub(" ", page[begin.end() : end.start()])).strip() if begin and end else ""
-    return f'a web page instead of an answer: "{title}"' if title else "a web page instead of an answer"
+    return f'a web page instead of a response: "{title}"' if title else "a web page instead of a response"
 
 
 def _first_document(page: str) -> object:
-    """Return the first JSON of a stream that came instead of a document."""
+    """Return the first JSON document of a stream."""
     framing = SseParser()
     frames = [*framing.feed(f"{page}\n\n".encode())] if not page.startswith(("{", "[")) else []
     for candidate in [*(frame.data for frame in frames), *page.splitlines()[:1]]:
@@ -174,7 +171,7 @@ def _first_document(page: str) -> object:
     return {}
 
 
-# -- what stands in it ---------------------------------------------------------------------
+# -- the facts ---------------------------------------------------------------------
 
 
 def _collect_facts(document: object) -> _ErrorFacts:
@@ -185,7 +182,7 @@ def _collect_facts(document: object) -> _ErrorFacts:
             facts.messages.append(message)
         _read_times(layer, facts)
         facts.is_lasting = facts.is_lasting or _is_lasting(layer)
-    for layer in reversed(layers):  # the innermost knows best
+    for layer in reversed(layers):  # the innermost is the most specific
         facts.codes += [word for word in _codes_of(layer) if word not in facts.codes]
         facts.status = _first_status(facts.status, layer)
     if not facts.messages and isinstance(document, str):
@@ -194,7 +191,7 @@ def _collect_facts(document: object) -> _ErrorFacts:
 
 
 def _layers(value: object, depth: int) -> Iterator[Json]:
-    """Yield the objects in which a complaint may stand, the outermost first."""
+    """Yield the objects that may describe the error, the outermost first."""
     if depth == 0:
         return
     if isinstance(value, str):
@@ -210,7 +207,7 @@ def _layers(value: object, depth: int) -> Iterator[Json]:
 
 
 def _parsed(value: str) -> object:
-    """Return the JSON in *value*, which may hold the whole complaint of somebody else; None if there is none."""
+    """Return the JSON in *value*, for example the error of an upstream host; None if there is none."""
     if not value.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -231,13 +228,13 @@ def _message_of(layer: Json) -> str:
 
 
 def _location(layer: Json) -> str:
-    """Return where in the request a validator found something: pydantic's `loc`."""
+    """Return the position that a validator reports: pydantic's `loc`."""
     return ".".join(str(step) for step in as_list(layer.get("loc")))
 
 
 def _codes_of(layer: Json) -> Iterator[str]:
     if "loc" in layer:
-        return  # of a validator, which has a name for each way to be wrong
+        return  # a validator's type, not an error code
     if "status_msg" in layer and isinstance(code := layer.get("status_code"), int):
         from engine.providers.failures.error_codes import base_resp_code
 
@@ -250,7 +247,7 @@ def _codes_of(layer: Json) -> Iterator[str]:
 
 
 def _is_code(code: str) -> bool:
-    """Tell whether *word* names something: no sentence, no status, no name of an event."""
+    """Tell whether *code* is an error code: no sentence, no status, no event type."""
     return (
         0 < len(code) <= _LONGEST_WORD
         and not any(letter.isspace() for letter in code)
@@ -266,7 +263,7 @@ def _first_status(current: int | None, layer: Json) -> int | None:
 
 
 def _status(value: object) -> int | None:
-    """Return *value* if it is the status of an error, as a number or as its digits."""
+    """Return *value* if it is an error status, as a number or as digits."""
     if isinstance(value, str) and len(value) == 3 and value.isdecimal():
         value = int(value)
     return value if type(value) is int and 400 <= value < 600 else None
@@ -290,7 +287,7 @@ def _read_times(layer: Json, facts: _ErrorFacts) -> None:
 
 
 def _is_lasting(layer: Json) -> bool:
-    """Tell whether *layer* names a limit that is counted in days: Google's `quotaId`, OpenRouter's `limit_source`."""
+    """Tell whether *layer* names a daily limit: Google's `quotaId`, OpenRouter's `limit_source`."""
     violations = (as_object(item) for item in as_list(layer.get("violations")))
     names = [text(layer, "limit_source"), *(text(violation, "quotaId") for violation in violations)]
     return any("perday" in name.lower() or "daily" in name.lower() for name in names)

@@ -1,9 +1,8 @@
-"""The names and numbers that hosts give to what is wrong, and which of our errors each stands for.
+"""Hosts' error codes, and the engine's error for each.
 
-Names are compared without case and punctuation: `RateLimitReached`, `rate_limit_reached`
-and `RATE-LIMIT-REACHED` are one. A name that hosts use for anything (a request that
-is somehow invalid, a server that somehow failed) decides only where there is no
-status and the wording says nothing.
+Codes are compared without case and punctuation: `RateLimitReached`, `rate_limit_reached` and `RATE-LIMIT-REACHED` are
+the same. A generic code (a request that is somehow invalid, a server that somehow failed) decides only if there is no
+status and the wording matches nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ ErrorKind = type[ProviderError]
 
 
 def normalize(name: str) -> str:
-    """Return *name* as it is compared; of an AWS name, without its namespace and address."""
+    """Normalize a code for comparison; strip the namespace and URL of an AWS code."""
     name = name.rpartition("#")[2].partition(":")[0]
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
@@ -97,7 +96,7 @@ _BASE_RESP = "base_resp "
 
 
 def base_resp_code(number: int) -> str:
-    """Return the word for MiniMax's *number*: other hosts have the same numbers for other things."""
+    """Return a code for MiniMax's *number*, which means something else at other hosts."""
     return f"{_BASE_RESP}{number}"
 
 
@@ -107,9 +106,9 @@ _KINDS: Mapping[str, ErrorKind] = {
     for kind, names in table.items()
     for name in names.split()
 }
-# The same name for something else, at one host.
+# Codes that mean something else at one host.
 _HOST_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
-    # Tokens per minute, though the name and the sentence are OpenAI's for an empty account.
+    # Tokens per minute, although OpenAI uses this code and message for an empty account.
     "alibaba": {"insufficientquota": RateLimited},
 }
 
@@ -118,7 +117,7 @@ def _normalized(names: str) -> frozenset[str]:
     return frozenset(map(normalize, names.split()))
 
 
-# What hosts say of anything.
+# Generic codes.
 _BUSY = _normalized("""
     api_error server_error internal_server_error internal_error internal internal_failure InternalServerException
     unavailable timeout_error timeout deadline_exceeded upstream_error
@@ -129,29 +128,29 @@ _INVALID = _normalized("""
     unsupported_value unsupported_parameter tool_use_failed
 """)
 _TOO_LARGE = _normalized("request_too_large payload_too_large request_entity_too_large")
-# Waiting for minutes does not help: an allowance of hours or days is used up.
+# Limits of hours or days: waiting for minutes does not help.
 _LASTING = _normalized("usage_limit_reached 1304 1308 1310 1313 1316 1317 1318 1319 1320 1321") | {
     normalize(base_resp_code(2056))
 }
-# The model itself slipped: asked again, it need not.
+# The model's mistake: a retry may succeed.
 _MODEL_ERRORS = _normalized("tool_use_failed")
 
 
 def kind_of(codes: Iterable[str], host: str) -> ErrorKind | None:
-    """Return the error that the first telling one of *words* stands for at *host*."""
+    """Return the error for the first known code at *host*; None if none is known."""
     own = next((named for name, named in _HOST_KINDS.items() if host.casefold().startswith(name)), _KINDS)
     kinds = (own.get(word) or _KINDS.get(word) for word in map(normalize, codes))
     return next((kind for kind in kinds if kind is not None), None)
 
 
 def most_specific(codes: Iterable[str]) -> str:
-    """Return the first of *words* that stands for something, else the first; empty if there are none."""
+    """Return the first known code, else the first one; empty if there are none."""
     candidates = list(codes)
     return next((word for word in candidates if normalize(word) in _KINDS), candidates[0] if candidates else "")
 
 
 def generic_kind_of(codes: Iterable[str]) -> ErrorKind | None:
-    """Return what *words* stand for if they are names for anything."""
+    """Return the error for the first generic code; None if there is none."""
     for word in map(normalize, codes):
         if word in _BUSY:
             return Overloaded
@@ -161,15 +160,15 @@ def generic_kind_of(codes: Iterable[str]) -> ErrorKind | None:
 
 
 def is_too_large(codes: Iterable[str]) -> bool:
-    """Tell whether *words* say that the request is too large, in bytes or in tokens."""
+    """Tell whether a code means that the request is too large, in bytes or in tokens."""
     return any(word in _TOO_LARGE for word in map(normalize, codes))
 
 
 def is_lasting(codes: Iterable[str]) -> bool:
-    """Tell whether *words* name a limit that is not lifted within minutes."""
+    """Tell whether a code means a limit that is not lifted within minutes."""
     return any(word in _LASTING for word in map(normalize, codes))
 
 
 def is_model_error(codes: Iterable[str]) -> bool:
-    """Tell whether *words* blame the model's answer, not the request."""
+    """Tell whether a code blames the model's output, not the request."""
     return any(word in _MODEL_ERRORS for word in map(normalize, codes))

@@ -1,9 +1,7 @@
-"""Too long a request, in the words of every host that has no code for it (T23).
+"""Recognises requests that exceed the context window by their message, for hosts without an error code.
 
-Each row was said by a host, or by a gateway that repeats one. A row is as narrow as
-that allows: what a host says of other limits (of an answer, of tools, of an image, of
-tokens per minute) must not match, since whoever believes it is an overflow throws
-history away.
+Each pattern is from a host, or from a gateway that repeats one, and is as narrow as possible. Messages about other limits
+(of output, tools, images, tokens per minute) must not match: the engine drops history for an overflow.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import re
 from typing import Literal
 
 _N = r"[\d,._]+"
-# Of the one row that names nothing but a limit: what else hosts count.
+# Other things that hosts limit, excluded in the one pattern that names only a limit.
 _OTHER_THINGS = r"tools?|functions?|images?|files?|pdfs?|documents?|videos?|audio|pages?|stop|schemas?|characters|bytes"
 
 _ROWS: tuple[tuple[str, str], ...] = (
@@ -51,7 +49,7 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("anybody", r"request entity too large"),
     ("anybody", r"too many tokens"),
     ("anybody", r"\btoken limit exceeded"),
-    # What an SDK in a gateway makes of an answer of Cerebras or Mistral without a body.
+    # How an SDK in a gateway renders the empty errors of Cerebras and Mistral.
     ("Cerebras, Mistral", r"^4(?:00|13)\b[ :]*(?:status code)? ?\(no body\)"),
 )
 OVERFLOW = tuple((host, re.compile(pattern, re.IGNORECASE | re.DOTALL)) for host, pattern in _ROWS)
@@ -59,22 +57,22 @@ OVERFLOW = tuple((host, re.compile(pattern, re.IGNORECASE | re.DOTALL)) for host
 _RATE = re.compile(r"^\W*throttling error:|\brate[- ]?limit|too many requests", re.IGNORECASE)
 _BUSY = re.compile(r"^\W*service unavailable:", re.IGNORECASE)
 
-# They answer too long a request with a bare status.
+# Hosts that reject an overlong request with an empty body.
 _WORDLESS = ("cerebras", "mistral")
 
 
 def is_overflow(message: str) -> bool:
-    """Tell whether *message* says that the request is too long."""
+    """Tell whether *message* means that the request exceeds the context window."""
     return other_cause(message) is None and any(pattern.search(message) for _, pattern in OVERFLOW)
 
 
 def other_cause(message: str) -> Literal["rate", "busy"] | None:
-    """Return what *message* is about if it can't be about the request's length, whatever else it says."""
+    """Return what *message* is about if it cannot be about the request's length; None otherwise."""
     if _RATE.search(message):
         return "rate"
     return "busy" if _BUSY.search(message) else None
 
 
 def is_wordless_overflow(host: str, status: int | None, message: str) -> bool:
-    """Tell whether an answer without any words means too long a request, at *host*."""
+    """Tell whether an empty error from *host* means that the request is too long."""
     return not message and status in {400, 413} and host.casefold().startswith(_WORDLESS)

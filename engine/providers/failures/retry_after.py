@@ -1,8 +1,7 @@
-"""When a host wants to be asked again: from headers, from fields of the body, and last from its words.
+"""When to retry: from headers, from members of the body, and last from the message.
 
-Hosts say it in seconds, in milliseconds, as durations (`6m0s`), as moments since the
-epoch in seconds or milliseconds, and as dates of two kinds. What is past, or is no
-number, says nothing.
+Hosts give seconds, milliseconds, durations (`6m0s`), timestamps in seconds or milliseconds, and dates in two formats.
+A time in the past, or a value that cannot be parsed, counts as none.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ _WAIT_REQUEST = re.compile(
 )
 _DATED = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?![\d.]*(?:Z|[+-]\d))")
 
-# Nobody waits for longer, and what is far beyond it is no date that could be shown.
+# The longest delay; later dates may not even be displayable.
 _YEAR = 366 * 86400.0
-_LAST_DAY = 4e9  # in 2096; what is later is no date that anybody means
-# A number this large is no count of seconds to wait but a moment: the first of 2001, in seconds, and in milliseconds.
+_LAST_DAY = 4e9  # in 2096; anything later is a mistake
+# Numbers from here on are timestamps, not delays: September 2001, in seconds and in milliseconds.
 _MOMENT = 1e9
 _MOMENT_MS = 1e12
 
 
 def retry_delay(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds that *headers* ask to wait; None if they don't, or if it is past.
+    """Return the delay in seconds that *headers* ask for; None if there is none or it is over.
 
-    Zero is as good as nothing: a host that is too busy to answer can't mean "at once".
+    Zero counts as none: a host that is too busy cannot mean "at once".
     """
     milliseconds = parse_number(headers.get("retry-after-ms"))
     if milliseconds:
@@ -47,9 +46,9 @@ def retry_delay(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def limit_reset_time(headers: Mapping[str, str], now: float | None) -> float | None:
-    """Return when the last of the limits that *headers* show to be used up is lifted; None if they don't say.
+    """Return when the last exhausted limit in *headers* is lifted; None if they do not say.
 
-    Without *now*, only what is told as a date or since the epoch is understood.
+    Without *now*, only absolute times can be read.
     """
     moments = [_reset_of(name, headers[name], now) for name in _resets_of_exhausted(headers) if name in headers]
     upcoming = [moment for moment in moments if moment is not None and (now is None or moment > now)]
@@ -57,14 +56,14 @@ def limit_reset_time(headers: Mapping[str, str], now: float | None) -> float | N
 
 
 def _reset_of(name: str, value: str, now: float | None) -> float | None:
-    # Anthropic's numbers are always moments, be they ever so small: a test's clock may begin at 0.
+    # Anthropic's numbers are always timestamps, even small ones: a test's clock may start at 0.
     if name.startswith("anthropic-") and (moment := parse_number(value)) is not None:
         return min(moment, _LAST_DAY)
     return parse_moment(value, now)
 
 
 def _resets_of_exhausted(headers: Mapping[str, str]) -> Iterator[str]:
-    # Anthropic's subscriptions: told only when it is that limit which was reached.
+    # Anthropic's subscriptions: sent only when this limit is reached.
     yield "anthropic-ratelimit-unified-reset"
     for name, value in headers.items():
         if "ratelimit" in name and "remaining" in name and _is_nothing(value):
@@ -79,7 +78,7 @@ def _is_nothing(value: str) -> bool:
 
 
 def parse_moment(value: str, now: float | None) -> float | None:
-    """Return the moment that *value* tells in any of the customary ways, in seconds since the epoch."""
+    """Parse a time in any of the usual formats; return seconds since the epoch, or None."""
     seconds = parse_number(value)
     if seconds is None:
         seconds = parse_duration(value)
@@ -93,7 +92,7 @@ def parse_moment(value: str, now: float | None) -> float | None:
 
 
 def parse_timestamp(value: str) -> float | None:
-    """Return *value*, a date of RFC 3339 or of HTTP, as seconds since the epoch."""
+    """Parse a date of RFC 3339 or HTTP; return seconds since the epoch, or None."""
     try:
         return _aware(datetime.fromisoformat(value)).timestamp()
     except (ValueError, OverflowError):
@@ -101,19 +100,19 @@ def parse_timestamp(value: str) -> float | None:
 
 
 def parse_duration(value: str) -> float | None:
-    """Return the seconds of *value*, such as `1ms`, `34.4s`, `6m0s` or `2 minutes`; a number alone is none."""
+    """Parse a duration such as `1ms`, `34.4s`, `6m0s` or `2 minutes` into seconds; a bare number is none."""
     return _seconds(value) if _DURATION.fullmatch(value.strip()) else None
 
 
 def delay_in_text(message: str) -> float | None:
-    """Return the seconds that *message* asks to wait: "try again in 9m38.016s"."""
+    """Return the delay that *message* asks for: "try again in 9m38.016s"."""
     request = _WAIT_REQUEST.search(message)
     duration_match = None if request is None else _DURATION.match(message, request.end())
     return None if duration_match is None else _seconds(duration_match[0]) or None
 
 
 def parse_local_reset(message: str) -> float | None:
-    """Return the moment that *message* names by date and time but no zone: Z.ai's, which is Beijing's time."""
+    """Parse the date and time in *message*, which has no zone: Z.ai uses Beijing time."""
     match = _DATED.search(message)
     if match is None:
         return None

@@ -1,1 +1,1 @@
-"""Gemini."""
+"""The Gemini API, at Google and on Vertex."""

@@ -1,4 +1,4 @@
-"""A call's arguments that come in pieces: where each value stands, and the value or more of it."""
+"""Assembles the arguments of a call from partial values, each with its JSON path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.providers.wire.untrusted_json import Json, is_object, text
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[([0-9]+)\]|\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\]""")
 _ESCAPED = re.compile(r"\\(.)")
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
-# Arguments are no deeper and have no longer gaps: more is an attack or a mistake.
+# Deeper arguments, or larger gaps, are an attack or a mistake.
 _DEEPEST = 100
 _LONGEST_GAP = 1_000
 
@@ -21,20 +21,20 @@ _Step = str | int
 
 @attrs.define(eq=False)
 class PartialArguments:
-    """Puts arguments together.
+    """Assembles arguments.
 
     Attributes:
-        value: what has come so far.
-        is_broken: a piece could not be put anywhere, so nobody may take them for whole.
+        value: the arguments so far.
+        is_broken: whether a piece had an invalid path, so the arguments are incomplete.
     """
 
     value: Json = attrs.field(factory=dict[str, object])
     is_broken: bool = attrs.field(default=False, init=False)
 
     def add(self, piece: Json) -> None:
-        """Put a piece in its place; more of a string goes to its end."""
+        """Set a value at its path; strings are appended."""
         name = next((name for name in _VALUES if name in piece), None)
-        if name is None:  # the end of a value that has come already
+        if name is None:  # the end of an earlier value
             return
         steps = _parse_path(text(piece, "jsonPath"))
         value: object = None if name == "nullValue" else piece[name]
@@ -55,7 +55,7 @@ def _fits(name: str, value: object) -> bool:
 
 
 def _parse_path(path: str) -> list[_Step]:
-    """Return the steps of a JSON path that names one place; none if it does not."""
+    """Parse a JSON path to a single value; empty if it is invalid."""
     steps: list[_Step] = []
     place = 1 if path.startswith("$") else len(path) + 1
     while place < len(path):
@@ -72,12 +72,12 @@ def _parse_path(path: str) -> list[_Step]:
 
 
 def _set_value(root: Json, steps: list[_Step], value: object) -> bool:
-    """Put *value* where *steps* lead to, and make the way there; False where there is none."""
+    """Set *value* at the path *steps*, creating parents; return False if that is impossible."""
     place: object = root
     for step, after in zip(steps, [*steps[1:], None], strict=True):
         if not _ensure_slot(place, step):
             return False
-        parent = cast("dict[_Step, object]", place)  # or a list: both are asked the same way
+        parent = cast("dict[_Step, object]", place)  # or a list: both are indexed
         old = parent[step]
         if after is None:
             parent[step] = old + value if isinstance(old, str) and isinstance(value, str) else value
@@ -88,7 +88,7 @@ def _set_value(root: Json, steps: list[_Step], value: object) -> bool:
 
 
 def _ensure_slot(parent: object, step: _Step) -> bool:
-    """See to it that *parent* has something at *step*, be it None; False where that can't be."""
+    """Ensure that *parent* has a value at *step*; return False if that is impossible."""
     if isinstance(step, str):
         if not is_object(parent):
             return False

@@ -1,26 +1,23 @@
-"""The Gemini stream, decoded.
+"""Decodes the stream of the Gemini API.
 
-Theory of operation. Every event is a whole `GenerateContentResponse` with the next
-parts of its first candidate. There are no blocks: parts of one kind after one another
-are one block, which ends where another kind begins. Nothing says that the answer is
-over but the end of the bytes; it is whole if a reason to finish was among them.
+Every event is a complete `GenerateContentResponse` with the next parts of its first candidate. There are no blocks:
+consecutive parts of one kind form a block, which ends where another kind begins. Only the end of the bytes ends the
+response; it is complete if there was a finish reason.
 
-Usage stands in every event and counts from the beginning, so the last one holds. It is
-told when it first comes and at the end.
+Usage is in every event and counts from the start, so the last one counts. It is reported on its first occurrence and
+at the end.
 
-Signatures. Any part may have a `thoughtSignature`, which the host wants back on the
-same part. A signed thought has it in its own `ReasoningDone`. For other parts it is a
-block of reasoning without text right before them, whose signature says what it stood
-on: `text` (and how many characters of it were signed), `empty` (an empty text), `call`,
-`item`, or `last` (the call before it, if it came with a later piece of that). It is
-JSON, which only `gemini_encode` reads again.
+Signatures. Any part may have a `thoughtSignature`, which must be sent back with the same part. A signed thought has
+it in its own `ReasoningDone`. For other parts it becomes a reasoning block without text right before them, whose
+signature names what it is attached to: `text` (and how many characters were signed), `empty` (an empty text), `call`,
+`item`, or `last` (the preceding call, if it came with a later piece of that). It is JSON that only `gemini.encode`
+reads.
 
-Calls. Most come whole. Vertex can send one in pieces: a part with a name opens it, parts
-without a name add to it, an empty one or any other part ends it.
+Calls. Most are sent whole. Vertex can stream one in pieces: a part with a name opens it, parts without a name add to
+it, an empty one or any other part ends it.
 
-Ids. Most hosts send none, so blocks and calls are numbered here, and such an id begins
-with `#`, which no id of the host's does: `#3`. An id of the host's that was there before
-in the same answer gets the number put behind it.
+Ids. Most hosts send none, so blocks and calls are numbered here, and such an id begins with `#`, as no host's does:
+`#3`. A host's id that is used twice in a response gets the number appended.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ from engine.providers.gemini.framing import DOCUMENT
 from engine.providers.gemini.metadata import FINISH_REASONS, citations_in, has_counts, usage_of
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, number, text
 
-# What is said about a part; all else is the part.
+# Metadata of a part; any other member is its content.
 _PART_METADATA = frozenset({"thought", "thoughtSignature", "text", "videoMetadata", "mediaResolution", "partMetadata"})
 
 SignedKind = Literal["thought", "text", "empty", "call", "item", "last"]
@@ -76,12 +73,12 @@ class _Call:
 
 @attrs.define(eq=False)
 class GeminiReader:
-    """Makes stream events of one answer's events.
+    """Turns one response's events into stream events.
 
     Attributes:
-        host: for error texts.
-        is_over: the answer has come to its proper end.
-        ignored: what was not understood or has no neutral form, counted by name.
+        host: the host, for error messages.
+        is_over: whether the response is complete.
+        ignored: how many parts were not recognised or have no neutral form, by kind.
     """
 
     host: str = "Google Gemini"
@@ -89,9 +86,9 @@ class GeminiReader:
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _ids: set[str] = attrs.field(factory=set[str], init=False)
     _block: _Block | None = attrs.field(default=None, init=False)
-    # The open block, if it is text and more may simply be added.
+    # The open block, if it is text that can be appended to.
     _text_id: str | None = attrs.field(default=None, init=False)
-    # Signatures of empty texts: they come after the block that is open. It stays open for sources named later.
+    # Signatures of empty texts, emitted after the open block, which stays open for later citations.
     _empty_signatures: list[str] = attrs.field(factory=list[str], init=False)
     _call: _Call | None = attrs.field(default=None, init=False)
     _has_calls: bool = attrs.field(default=False, init=False)
@@ -103,19 +100,19 @@ class GeminiReader:
     _cited: set[str] = attrs.field(factory=set[str], init=False)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take an event; the framing of arrays names one that is the whole answer."""
+        """Read an event; the framing of arrays names a complete document."""
         if name == DOCUMENT:
             self.read_document(event, out)
         else:
             self._read(event, out)
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
-        """Take an answer that was not streamed: a single event. It is whole, whatever it lacks."""
+        """Read a response that was not streamed: a single event, which is always complete."""
         self._read(document, out)
         self._finish(out)
 
     def end(self, out: list[StreamEvent]) -> None:
-        """The bytes are over: so is the answer, if it had a reason to end."""
+        """End the response, if it had a finish reason."""
         if self._finish_reason is not None or self._is_blocked:
             self._finish(out)
         else:
@@ -143,7 +140,7 @@ class GeminiReader:
                 self.ignored["part"] += 1
                 continue
             piece = part.get("text")
-            # The hot path first: text without anything is nearly all there is.
+            # The hot path first: nearly all parts are plain text.
             if self._text_id is not None and len(part) == 1 and type(piece) is str:
                 if piece:
                     out.append(TextChunk(self._text_id, piece))
@@ -162,7 +159,7 @@ class GeminiReader:
         signature = text(part, "thoughtSignature")
         piece: object = part.get("text")
         kind = next((name for name in part if name not in _PART_METADATA and is_object(part[name])), "")
-        if isinstance(piece, str) or (signature and not kind):  # a signature alone stands on nothing
+        if isinstance(piece, str) or (signature and not kind):  # a signature alone belongs to an empty text
             words = piece if isinstance(piece, str) else ""
             self._read_text(words, signature, out, is_thought=part.get("thought") is True)
         elif kind == "functionCall":
@@ -193,7 +190,7 @@ class GeminiReader:
             out.append(TextChunk(self._block_of_kind("text", out).id, piece))
 
     def _block_of_kind(self, kind: Literal["text", "reasoning"], out: list[StreamEvent]) -> _Block:
-        """Return the block that is open, if it is one of *kind*, or else a new one."""
+        """Return the open block if it is of *kind*, else open one."""
         if self._block is not None and self._block.kind == kind and not self._empty_signatures:
             return self._block
         self._close_block(out)
@@ -218,7 +215,7 @@ class GeminiReader:
         out += (ReasoningStarted(block_id), ReasoningDone(block_id, signature))
 
     def _read_item(self, kind: str, part: Json, signature: str, out: list[StreamEvent]) -> None:
-        """Take a part that only the host understands; images and the work of hosted tools are such."""
+        """Emit a part that only the host understands, such as an image or the work of a hosted tool."""
         self._close_call(out)
         self._close_block(out)
         if signature:
@@ -227,7 +224,7 @@ class GeminiReader:
         out.append(ProviderItem(self._new_id(), kind, dumps(data)))
 
     def _new_id(self, own: str = "") -> str:
-        """Return the host's id of a call, or else one of ours; never the same one twice."""
+        """Return the host's id of a call, else one of ours; always unique."""
         count = len(self._ids)
         new = own if own and own not in self._ids else f"{own}#{count}"
         self._ids.add(new)
@@ -278,13 +275,13 @@ class GeminiReader:
     # -- sources --------------------------------------------------------------------
 
     def _cite(self, citation: Citation, out: list[StreamEvent]) -> None:
-        if citation.raw in self._cited:  # it is repeated in later events
+        if citation.raw in self._cited:  # later events repeat it
             return
         self._cited.add(citation.raw)
         if self._block is not None and self._block.kind == "text":
             out.append(Cited(self._block.id, citation))
         else:
-            # The text is over. One without words holds the source in its place.
+            # The text has ended: an empty one holds the citation.
             block_id = self._new_id()
             out += (TextStarted(block_id), Cited(block_id, citation), TextDone(block_id))
 

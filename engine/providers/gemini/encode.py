@@ -1,13 +1,11 @@
-"""The neutral transcript as a request to `generateContent`.
+"""Encodes a transcript for `generateContent`.
 
-The API wants turns of user and model, and after a turn with calls one that begins with
-the results of them all. A part gets the signature back that it came with: see
-`gemini_decode` for where the transcript keeps it. Gemini 3 refuses a step whose first
-call has none (another model made it, or its thinking had to be left out), unless the
-signature says that there is none to check.
+The API requires turns of user and model; the turn after calls must begin with all their results. A part is sent back
+with its signature: see `gemini.decode` for where the transcript keeps it. Gemini 3 refuses a step whose first call
+has none (another model made it, or its reasoning was dropped), unless a special value skips the check.
 
-The instructions, the tools and the messages come before everything else; what may vary
-from step to step is in `generationConfig` and `toolConfig`, at the end.
+The instructions, the tools and the messages come first; members that may change between steps are in
+`generationConfig` and `toolConfig`, at the end.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads
 UNSIGNED = "skip_thought_signature_validator"
 _MODES: dict[ToolChoice, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _TURNS = TurnWriter("parts")
-# Tokens of thinking where they have to be said as a number; they are part of the output cap.
+# Reasoning budgets in tokens; they count towards the output cap.
 _BUDGETS: dict[str, int] = {
     "none": 0,
     "minimal": 512,
@@ -47,7 +45,7 @@ _BUDGETS: dict[str, int] = {
     "high": 24_576,
     "xhigh": 32_768,
 }
-# No model takes less, but for none at all; and so much has to be left for the answer.
+# No model accepts less, except none at all; and this much must remain for the answer.
 _MIN_BUDGET = 512
 _ROOM_FOR_ANSWER = 1_024
 
@@ -59,7 +57,7 @@ def encoder(quirks: Quirks) -> Encoder[str | None]:
 
 @attrs.frozen
 class GeminiDialect:
-    """How `generateContent` wants a request. Its state is the role of the turn that is open."""
+    """Writes requests of `generateContent`. The state is the role of the open turn."""
 
     quirks: Quirks
 
@@ -68,7 +66,7 @@ class GeminiDialect:
         return None
 
     def opening(self, request: ModelRequest) -> list[Piece]:
-        """Return what stays the same from step to step."""
+        """Return the part that stays the same between steps."""
         pieces = [Piece("system", b"{")]
         if request.system.strip():
             pieces = [Piece("system", b'{"systemInstruction":%s,' % to_bytes({"parts": [{"text": request.system}]}))]
@@ -77,7 +75,7 @@ class GeminiDialect:
         return [*pieces, Piece("contents", b'"contents":[')]
 
     def add(self, state: str | None, item: TranscriptItem) -> tuple[str | None, list[Chunk]]:
-        """Write an item as parts of a turn."""
+        """Encode an item as parts of a turn."""
         match item:
             case UserItem():
                 role, parts = "user", [_user_part(part) for part in item.parts]
@@ -90,7 +88,7 @@ class GeminiDialect:
         return _TURNS.write(state, role, [(part, False) for part in parts])
 
     def closing(self, state: str | None, request: ModelRequest) -> bytes:
-        """Return what may differ from step to step."""
+        """Return the part that may change between steps."""
         config: Json = {"maxOutputTokens": request.max_output} | self._sampling(request.options.temperature)
         if thinking := self._thinking(request):
             config["thinkingConfig"] = thinking
@@ -104,11 +102,11 @@ class GeminiDialect:
         return _TURNS.close(state) + b"]," + members(merge_json(body, added)) + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
-        """Return *data* as it is: the host finds by itself what to cache."""
+        """Return *data* unchanged: the host caches without markers."""
         return data
 
     def _sampling(self, temperature: float | None) -> Json:
-        """Return how much chance there is in the model's words."""
+        """Return the sampling parameters."""
         if not self.quirks.temperature:
             return {}
         settings = {
@@ -119,7 +117,7 @@ class GeminiDialect:
         return {name: value for name, value in settings.items() if value is not None}
 
     def _thinking(self, request: ModelRequest) -> Json:
-        """Return how much to think; nothing for a model that does not, or does not let itself be told."""
+        """Return the reasoning settings; empty for a model without them."""
         effort: Effort | None = request.options.effort or self.quirks.default_effort
         if not self.quirks.efforts:
             return {}
@@ -137,7 +135,7 @@ class GeminiDialect:
         return parse_extra_body(self.quirks, "contents")
 
     def _tools(self, request: ModelRequest) -> list[Piece]:
-        """Return our tools, and after them those of the host's own that somebody has added."""
+        """Return our tools, then the hosted ones from `extra_body`."""
         hosted = [Piece("tools", to_bytes(tool)) for tool in as_list(self._extra().get("tools"))]
         pieces: list[Piece] = []
         if request.tools:
@@ -153,10 +151,10 @@ class GeminiDialect:
         return declared | self._schema(("parameters", "parametersJsonSchema"), tool.schema, f"tool {tool.name!r}")
 
     def _schema(self, names: tuple[str, str], document: str, whose: str) -> Json:
-        """Return a schema, under the first of *names* for a model that reads OpenAPI's schemas only.
+        """Return a schema, under the first of *names* for a model that accepts only OpenAPI schemas.
 
-        Newer models read JSON Schema itself, and nothing is lost on the way: a whole
-        number stays one in an `enum`, and a recursive type stays recursive.
+        Newer models accept JSON Schema, which loses nothing: integers stay integers in an `enum`, recursive types stay
+        recursive.
         """
         schema = adapt(schema_of(document, whose), self.quirks.schema)
         return {names[0] if self.quirks.schema == "gemini" else names[1]: schema}
@@ -184,7 +182,7 @@ class GeminiDialect:
 
 @attrs.frozen
 class _Signature:
-    """A signature, and what it stood on."""
+    """A signature, and the kind of part that it is attached to."""
 
     attached_to: str
     value: str
@@ -208,7 +206,7 @@ def _signature_of(part: ReasoningPart) -> _Signature | None:
 
 
 def _write_signature(signature: _Signature, part: ReasoningPart, parts: list[Json]) -> bool:
-    """Write a signature that stands on nothing that follows; tell whether it was one."""
+    """Add a signature that belongs to no later part; tell whether it was one."""
     match signature.attached_to:
         case "thought":
             parts.append({"text": part.text, "thought": True} | signature.member)
@@ -224,7 +222,7 @@ def _write_signature(signature: _Signature, part: ReasoningPart, parts: list[Jso
 
 
 def _orphan_signature(signature: _Signature | None) -> list[Json]:
-    """Return a signature whose part is not there any more, on an empty text: its place in the answer counts."""
+    """Return the signature of a missing part on an empty text: its position counts."""
     return [] if signature is None else [{"text": ""} | signature.member]
 
 

@@ -1,9 +1,8 @@
-"""Gemini's streams without `alt=sse`: one JSON array, whose elements are the events.
+"""Framing of Gemini streams without `alt=sse`: one JSON array, whose elements are the events.
 
-An answer that was not streamed has the same content type and is one JSON object: the
-first character tells which it is. Elements are found by counting brackets outside of
-strings, and no byte is looked at again when more come, however they are cut; what an
-element means is for the JSON parser to say.
+A response that was not streamed has the same content type and is one JSON object: the first character distinguishes
+them. Elements are found by counting brackets outside of strings, and no byte is scanned twice, at any chunk
+boundaries; parsing an element is left to the JSON parser.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from engine.providers.wire.sse import ServerSentEvent
 DOCUMENT = "document"
 _MESSAGE = "message"
 _BETWEEN = re.compile(rb"[\s,]*")
-# A string without escapes is passed at once, if its end is there.
+# A complete string without escapes is skipped at once.
 _OUTSIDE = re.compile(rb'"[^"\\]*"|["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')
 
 
 @attrs.define(eq=False)
 class JsonFraming:
-    """Cuts the bytes of an array into its elements; an object alone is one event called "document".
+    """Splits an array into its elements; a single object is an event called "document".
 
-    What is no JSON becomes an event that nobody can parse: so it is found where it
-    stands, after all that came before it. The end of the array is `[DONE]`.
+    Invalid JSON becomes an event that cannot be parsed, so the error comes after all earlier events. The end of the
+    array is `[DONE]`.
     """
 
     _pieces: list[bytes] = attrs.field(factory=list[bytes], init=False)
@@ -52,11 +51,11 @@ class JsonFraming:
         return events
 
     def close(self) -> list[ServerSentEvent]:
-        """Return nothing: half an element is none."""
+        """Return nothing: an incomplete element is dropped."""
         return []
 
     def _skip_separators(self, data: bytes, place: int, events: list[ServerSentEvent]) -> int:
-        """Return where the next element begins, or the end of *data*."""
+        """Return the start of the next element, or the end of *data*."""
         separator = _BETWEEN.match(data, place)
         place = place if separator is None else separator.end()
         match data[place : place + 1]:
@@ -78,7 +77,7 @@ class JsonFraming:
         return place
 
     def _scan_element(self, data: bytes, place: int) -> int:
-        """Return where the element ends, or the end of *data*."""
+        """Return the end of the element, or of *data*."""
         if self._after_backslash:
             self._after_backslash = False
             place += 1

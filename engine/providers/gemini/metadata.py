@@ -1,4 +1,4 @@
-"""What a Gemini answer says about itself: what it cost, why it ended, whose words it uses."""
+"""Metadata of a Gemini response: usage, finish reasons, citations."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SOURCES = ("web", "retrievedContext", "maps", "image")
 
 
 def has_counts(usage: Json) -> bool:
-    """Tell whether *usage* counts anything: it may say no more than which price holds."""
+    """Tell whether *usage* has any count: it may hold only the service tier."""
     return any(name in usage for name in _COUNTS)
 
 
 def usage_of(raw: Json) -> Usage:
-    """Return counts as we have them: Gemini's prompt holds what was cached, but not what tools read."""
+    """Return the usage: Gemini's prompt count includes cached tokens, but not those of tools."""
     prompt, cached = number(raw, "promptTokenCount", 0), number(raw, "cachedContentTokenCount", 0)
     thoughts = number(raw, "thoughtsTokenCount", 0)
     return Usage(
@@ -47,7 +47,7 @@ def usage_of(raw: Json) -> Usage:
 
 
 def citations_in(candidate: Json) -> Iterator[Citation]:
-    """Yield the sources that a candidate names: those of a search for each passage, then works that it quotes."""
+    """Yield the citations of a candidate: search results for each passage, then quoted works."""
     grounding = as_object(candidate.get("groundingMetadata"))
     chunks = [as_object(chunk) for chunk in as_list(grounding.get("groundingChunks"))]
     for support in as_list(grounding.get("groundingSupports")):
@@ -61,7 +61,7 @@ def citations_in(candidate: Json) -> Iterator[Citation]:
 
 
 def _grounding_citation(support: Json, chunks: list[Json]) -> Citation:
-    """Return what is said of the first source, and for which words of the answer; the record names all sources."""
+    """Return a citation of the first source and the passage; `raw` holds all sources."""
     sources = [as_object(chunk.get(name)) for chunk in chunks for name in _SOURCES if name in chunk]
     first = sources[0] if sources else Json()
     return Citation(
@@ -73,5 +73,5 @@ def _grounding_citation(support: Json, chunks: list[Json]) -> Citation:
 
 
 def _without_body(source: Json) -> Json:
-    """Return a source without what it says: each citation of a long document would hold all of it."""
+    """Return a source without its text, which every citation would repeat."""
     return {name: value for name, value in source.items() if name != "text"}

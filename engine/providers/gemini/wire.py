@@ -1,4 +1,4 @@
-"""Google's Gemini API (`streamGenerateContent`) as a wire format; Vertex has it at other paths."""
+"""Google's Gemini API (`streamGenerateContent`) as a wire format; Vertex has other paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.providers.wire.wire_format import WireDecoder, WireFormat, bare_mode
 
 
 def wire(quirks: Quirks) -> WireFormat:
-    """Return the format as a host with *quirks* speaks it."""
+    """Return the wire format for a host with *quirks*."""
     quirks = attrs.evolve(quirks, title=quirks.title or "Google Gemini")
     return WireFormat(
         host=quirks.title,
@@ -32,14 +32,14 @@ def wire(quirks: Quirks) -> WireFormat:
 
 
 def _path(request: ModelRequest) -> str:
-    """Return the path of a model, or of a tuned one, whose name has its kind before it."""
+    """Return the path of a model; a tuned model's name includes its resource type."""
     name = bare_model_name(request)
     resource = name if "/" in name else f"models/{name}"
     return f"/v1beta/{quote(resource)}:streamGenerateContent?alt=sse"
 
 
 def _decoder(host: str, content_type: str) -> WireDecoder | None:
-    """Return a decoder; what is JSON may be an array of events or one answer, which its first character tells."""
+    """Return a decoder; JSON may be an array of events or a single document."""
     reader = GeminiReader(host)
     if content_type == "application/json":
         return StreamDecoder(reader, JsonFraming())

@@ -1,1 +1,1 @@
-"""Hosts."""
+"""The table of hosts: addresses, keys, wire formats and quirks."""

@@ -1,8 +1,8 @@
-"""The address of a host: its own, or what the environment or the configuration says instead.
+"""Base URLs: the table's own, or one from the environment or the configuration.
 
-People write an address as some client of theirs wants it: with the version at the end or
-without, with the whole path of a request, without `http://`. What can be understood is.
-An address may hold a password, so none is ever shown.
+Users write addresses in the form that another client wants: with or without the version at the end, with the whole
+path of a request, without `http://`. All forms that can be understood are accepted. An address may hold a password,
+so errors never show one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.config.host_values import WireName
 from engine.core.errors import ConfigError
 from engine.providers.hosts.host import Host
 
-# What a wire format's own paths begin with: an address must not end with it as well.
+# Prefixes of the wire formats' own paths: a base URL must not end with one as well.
 _VERSIONS: Mapping[WireName, tuple[str, ...]] = {
     "anthropic": ("/v1",),
     "gemini": ("/v1beta", "/v1"),
@@ -26,17 +26,17 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _MODEL = "{model}"
 _PATH_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 _HOST_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-# A server that listens everywhere is spoken to here.
-_WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # what is replaced, not bound
+# Servers listen on these; clients connect to loopback.
+_WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # replaced, never bound
 
 
 def base_url_of(host: Host, env: Mapping[str, str], configured: str | None = None) -> str:
-    """Return where *host* is, without a slash at the end; raise `ConfigError` where nobody says, or nonsense.
+    """Return the base URL of *host*, without a trailing slash. Raises `ConfigError` if it is unset or invalid.
 
     Args:
         host: the host.
-        env: the environment: what it says goes before the host's own address.
-        configured: what the configuration says; before the environment.
+        env: the environment, which overrides the table.
+        configured: the configured URL, which overrides both.
     """
     if configured:
         return normalize_url(configured, f"base_url of host {host.name}", host)
@@ -47,12 +47,12 @@ def base_url_of(host: Host, env: Mapping[str, str], configured: str | None = Non
 
 
 def path_of(host: Host, env: Mapping[str, str]) -> str:
-    """Return the path of a request below that address, `{model}` in it; empty: the wire format has its own."""
+    """Return the request path, which may hold `{model}`; empty: the wire format's default."""
     return _fill_template(host.path, host, env, _PATH_PART)
 
 
 def missing_variables(host: Host, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables of which one has to be set before the host's address is known; empty: it is."""
+    """Return variables of which one must be set to know the host's address; empty if it is known."""
     if not any(env.get(variable, "").strip() for variable in host.base_variables):
         if not host.base_url:
             return host.base_variables
@@ -62,7 +62,7 @@ def missing_variables(host: Host, env: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _unset(template: str, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables of the first place in *template* that none of them fills."""
+    """Return the variables of the first placeholder in *template* that is unset."""
     for place in _PLACEHOLDER.finditer(template):
         variables = tuple(place[1].split("|"))
         if place[0] != _MODEL and not any(env.get(variable, "").strip() for variable in variables):
@@ -72,7 +72,9 @@ def _unset(template: str, env: Mapping[str, str]) -> tuple[str, ...]:
 
 def _own_url(host: Host, env: Mapping[str, str]) -> str:
     if missing := missing_variables(host, env):
-        raise ConfigError(f"nobody says where {host.title} is: set the environment variable {' or '.join(missing)}")
+        raise ConfigError(
+            f"the address of {host.title} is not set: set the environment variable {' or '.join(missing)}"
+        )
     if place := _PLACEHOLDER.search(host.base_url):
         _, value = _placeholder_value(place, env)
         if value in host.regional_urls:
@@ -82,30 +84,32 @@ def _own_url(host: Host, env: Mapping[str, str]) -> str:
 
 def _fill_template(template: str, host: Host, env: Mapping[str, str], allowed: re.Pattern[str]) -> str:
     if missing := _unset(template, env):
-        raise ConfigError(f"nobody says where {host.title} is: set the environment variable {' or '.join(missing)}")
+        raise ConfigError(
+            f"the address of {host.title} is not set: set the environment variable {' or '.join(missing)}"
+        )
 
     def fill(place: re.Match[str]) -> str:
         if place[0] == _MODEL:
             return _MODEL
         variable, text = _placeholder_value(place, env)
         text = text.removeprefix("https://").rstrip("/")
-        # Nothing may follow that changes which machine is meant.
+        # The template continues with the rest of the host name; nothing else may change the host.
         text = text.removesuffix(template[place.end() :].partition("/")[0] or " ")
         if not allowed.fullmatch(text):
-            raise ConfigError(f"{variable} can't be a part of an address")
+            raise ConfigError(f"{variable} holds characters that an address cannot contain")
         return text
 
     return _PLACEHOLDER.sub(fill, template)
 
 
 def _placeholder_value(place: re.Match[str], env: Mapping[str, str]) -> tuple[str, str]:
-    """Return the variable that fills *place*, and what it holds."""
+    """Return the variable that fills *place*, and its value."""
     variable = next(name for name in place[1].split("|") if env.get(name, "").strip())
     return variable, env[variable].strip()
 
 
 def normalize_url(url: str, setting: str, host: Host) -> str:
-    """Return *url* as requests to *host* need it; raise a `ConfigError` that names *whose* it is, not what it is."""
+    """Normalize *url* for requests to *host*. Raises a `ConfigError` that names *setting* but not its value."""
     url = url.strip()
     is_short = "://" not in url and host.is_local
     if is_short:
@@ -116,9 +120,9 @@ def normalize_url(url: str, setting: str, host: Host) -> str:
     except ValueError:
         is_good, parts = False, SplitResult("", "", "", "", "")
     if not is_good or not _is_printable(url):
-        raise ConfigError(f"{setting} is no address: it must look like {_example(host)}")
+        raise ConfigError(f"{setting} is not a valid URL: it must look like {_example(host)}")
     if parts.query or parts.fragment:
-        raise ConfigError(f"{setting} must end before the '?' or '#': it must look like {_example(host)}")
+        raise ConfigError(f"{setting} must not contain '?' or '#': it must look like {_example(host)}")
     if host.is_local:
         parts = _complete_local(parts, host, is_short=is_short)
     return parts._replace(path=_path(parts.path.rstrip("/"), host)).geturl()
@@ -134,7 +138,7 @@ def _path(path: str, host: Host) -> str:
 
 
 def _complete_local(parts: SplitResult, host: Host, *, is_short: bool) -> SplitResult:
-    """Complete the address of a server on this machine, as `OLLAMA_HOST` abbreviates it."""
+    """Complete the address of a local server, which may be abbreviated as in `OLLAMA_HOST`."""
     name = parts.hostname or ""
     if name in _WILDCARD_ADDRESSES:
         port = f":{parts.port}" if parts.port else ""

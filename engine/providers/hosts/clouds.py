@@ -1,4 +1,4 @@
-"""Clouds that serve other makers' models, each behind its own way of showing who asks."""
+"""Clouds that serve other makers' models, each with its own authentication."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AZURE = attrs.evolve(
     example="my-deployment",
     note="a model's name is that of your deployment",
 )
-# OpenAI's own models stand on another path than the open ones.
+# OpenAI's own models have another path than the open ones.
 _MANTLE = Host(
     name="bedrock-mantle",
     title="AWS Bedrock (OpenAI models)",

@@ -1,8 +1,7 @@
-"""What a host is: where models are, what they speak there, and what is particular about it.
+"""A host: where models are served, in which wire format, and with which quirks.
 
-A host is data. One that speaks one of the wire formats is added as a row of
-`engine.providers.hosts.table`, or by a user in configuration, without code. Importing
-the table imports no wire format and no HTTP library.
+A host is data. One that speaks an existing wire format is added as a row of `engine.providers.hosts.table`, or in a
+user's configuration, without code. Importing the table imports no wire format and no HTTP library.
 """
 
 from __future__ import annotations
@@ -20,33 +19,33 @@ LimitsApi = Literal["", "ollama", "llamacpp", "lmstudio", "models", "litellm"]
 
 @attrs.frozen(kw_only=True)
 class Host:
-    """Where models are.
+    """A host of models.
 
     Attributes:
-        name: of the host, before the slash in its models' names.
-        like: the host of the table that it is like, if it is one of the user's own; empty: itself.
-        title: for people.
-        wire: what it speaks: the module of that name.
-        base_url: where it is, as its own clients are told: for the OpenAI formats with the version
-            at the end (`…/v1`), for the others without. `{A|B}` stands for what the environment variable A,
-            or else B, holds. Empty: the user has to say.
-        places: the address instead of `base_url` for some of the values of the first variable in it.
-        base_path: what is put after an address of the user's that has no path of its own.
-        base_variables: environment variables that hold the address to use instead.
-        key_variables: those that may hold the key, the first one first.
-        token_variables: those that may hold a token instead, which is shown as a bearer whatever `auth` says.
-        auth: how the key is shown.
-        key_optional: it may be used without a key.
-        quirks: what is particular.
-        example: a model's name that works there.
-        path: the request's path below the base URL, if it is not the wire format's own; `{model}` stands for the model,
-            `{A|B}` for what a variable holds.
-        headers: to be sent besides.
-        is_local: it runs on the user's own machine, and may not be running.
-        asking: in whose words it is asked for a model's window; empty: it is not.
-        parallel: requests at once, at most; None: no limit.
-        prices: what the catalogue of prices calls it; empty: the same name; "-": it is not in there.
-        note: for people, what has to be known to use it.
+        name: its name, before the slash in its models' names.
+        like: for a user's own host, the row of the table that it is based on; empty: none.
+        title: its name for people.
+        wire: its wire format: the module of that name.
+        base_url: its base URL, as in its own documentation: for the OpenAI formats with the version
+            at the end (`…/v1`), for the others without. `{A|B}` stands for the value of the environment variable A,
+            or else B. Empty: the user must set it.
+        places: base URLs for certain values of the first variable in `base_url`.
+        base_path: appended to a user's URL that has no path.
+        base_variables: environment variables that override the base URL.
+        key_variables: environment variables for the key, in order.
+        token_variables: those for a token instead, which is sent as a bearer token whatever `auth` is.
+        auth: the authentication scheme.
+        key_optional: it works without a key.
+        quirks: its quirks.
+        example: the name of a model there.
+        path: the request path below the base URL, if not the wire format's own; `{model}` stands for the model,
+            `{A|B}` for the value of a variable.
+        headers: additional headers.
+        is_local: it runs on the user's machine, if it is running.
+        asking: the API that reports the limits of a model; empty: none.
+        parallel: the most concurrent requests; None: no limit.
+        prices: its name in the price catalogue; empty: the same; "-": it is not listed.
+        note: a hint for users.
     """
 
     name: str
@@ -73,5 +72,5 @@ class Host:
 
     @property
     def kind(self) -> str:
-        """The name of the host in the table that it is, or is like."""
+        """The name of the row of the table that it is, or is based on."""
         return self.like or self.name

@@ -1,4 +1,4 @@
-"""The hosts that are known here: those of the table, and what the user says of them and adds to them."""
+"""The available hosts: the table, with the user's overrides and additions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SETS = frozenset(name for name, value in attrs.asdict(Quirks(), recurse=False).
 
 
 def hosts_of(config: Config) -> Mapping[str, Host]:
-    """Return all hosts by name. Raises `ConfigError` for one that can't be."""
-    return {**BY_NAME, **{name: _apply_overrides(name, said) for name, said in config.hosts.items()}}
+    """Return all hosts by name. Raises `ConfigError` for an invalid one."""
+    return {**BY_NAME, **{name: _apply_overrides(name, overrides) for name, overrides in config.hosts.items()}}
 
 
 def host_named(name: str, config: Config) -> Host | None:
-    """Return one host; None if there is none of that name. Raises `ConfigError` for one that can't be."""
+    """Return the host called *name*, or None. Raises `ConfigError` for an invalid one."""
     if name in config.hosts:
         return _apply_overrides(name, config.hosts[name])
     return BY_NAME.get(name)
@@ -48,21 +48,19 @@ def _apply_overrides(name: str, overrides: HostConfig) -> Host:
 
 
 def _base(name: str, overrides: HostConfig) -> Host:
-    """Return what a host is like before what is said of it."""
+    """Return the host that *overrides* apply to."""
     base = BY_NAME.get(overrides.like or name)
     if base is None and overrides.like:
-        raise ConfigError(
-            f"host {name}: there is no host {overrides.like!r} to be like: {known(overrides.like, BY_NAME)}"
-        )
+        raise ConfigError(f"host {name}: `like` names no host {overrides.like!r}: {known(overrides.like, BY_NAME)}")
     if base is None:
         if not overrides.wire or not overrides.base_url:
-            raise ConfigError(f"host {name} needs a base_url, and a wire or the name of a host that it is like")
+            raise ConfigError(f"host {name} needs `base_url` and either `wire` or `like`")
         return Host(name=name, title=name, wire=overrides.wire, auth="none", prices="-", example="model")
     if overrides.wire is not None and overrides.wire != base.wire:
-        # The paths and quirks of one format mean nothing in another.
+        # Paths and quirks of one wire format mean nothing in another.
         base = attrs.evolve(base, wire=overrides.wire, path="", quirks=Quirks())
     if overrides.like and overrides.like != name:
-        # What the environment says of the address of the other is not meant for this one.
+        # The other host's variables do not apply to this one.
         base = attrs.evolve(base, like=base.name, title=name, base_variables=(), note="")
     return base
 
@@ -79,10 +77,10 @@ def _quirks(host: str, base: Quirks, overrides: Mapping[str, QuirkValue]) -> Qui
 
 
 def parse_quirk(name: str, value: QuirkValue, setting: str) -> object:
-    """Return *value* as the quirk *name* has it; raise `ConfigError` if it can't have it."""
+    """Convert *value* to the type of the quirk *name*. Raises `ConfigError` if it is invalid."""
     fields = attrs.fields_dict(Quirks)
     if name not in fields:
-        raise ConfigError(f"{setting}: there is no quirk {name!r}: {known(name, fields)}")
+        raise ConfigError(f"{setting}: unknown quirk {name!r}: {known(name, fields)}")
     default, allowed = fields[name].default, _allowed_words(name)
     converted = value if not isinstance(value, tuple) else (frozenset(value) if name in _SETS else value)
     fits = _has_type_of(converted, default, name)
@@ -103,7 +101,7 @@ def _has_type_of(value: object, default: object, name: str) -> bool:
 
 
 def _allowed_words(name: str) -> tuple[str, ...]:
-    """Return the words that a quirk may be, or be a set of; none: any."""
+    """Return the literals that a quirk allows; empty if it allows any value of its type."""
     hint: object = _quirk_types()[name]
     while hint is not None:
         words = get_args(hint)

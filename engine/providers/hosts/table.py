@@ -1,4 +1,4 @@
-"""The table of hosts that everybody knows."""
+"""The table of known hosts."""
 
 from __future__ import annotations
 

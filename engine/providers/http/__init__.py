@@ -1,1 +1,1 @@
-"""Http."""
+"""The HTTP client: sends encoded requests, streams responses to a decoder."""

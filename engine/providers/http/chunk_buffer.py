@@ -1,13 +1,11 @@
-"""HTTP chunks that came together, handed on as one.
+"""Merges HTTP chunks that arrived together.
 
-Hosts send each event of a stream as an HTTP chunk of its own, and httpx hands each on by
-itself, through six generators. When many have come at once (a gateway that gathers, a
-busy machine) that is most of what reading an answer costs. So the framing of a chunked
-body is written anew as its bytes come in: all that is there is one chunk. What the bytes
-say is the same, and none of them waits for another.
+Hosts send each event of a stream as an HTTP chunk, and httpx passes each one through six generators. When many arrive
+at once (a buffering gateway, a busy machine) that dominates the cost of reading a response. So the framing of a
+chunked body is rewritten as its bytes arrive: everything that is there becomes one chunk. The content is the same,
+and no byte is delayed.
 
-Whatever is not a chunked body, or not as it should be, goes through untouched, for the
-HTTP library to judge.
+Anything that is not a well-formed chunked body passes unchanged, for the HTTP library to judge.
 """
 
 from __future__ import annotations
@@ -23,16 +21,16 @@ _HEAD_END = b"\r\n\r\n"
 _LARGEST_HEAD = 64 * 1024
 _LONGEST_SIZE = 64
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
-# No chunk begins so: it stands for the end of a chunk that was no end.
+# An invalid chunk header, sent in place of a broken chunk end.
 _INVALID_CHUNK = b"!\r\n"
 
 
 @attrs.define(eq=False)
 class ChunkMerger:
-    """Takes the bytes that a server sends over one connection, and returns those to be read instead."""
+    """Rewrites the bytes that a server sends over one connection."""
 
     _state: Literal["head", "size", "chunk", "broken", "untouched"] = attrs.field(default="head", init=False)
-    # What may be the beginning of a head, which was returned already, or of a chunk's size, which was not.
+    # The start of a head (already returned), or of a chunk's size (not yet returned).
     _partial: bytes = attrs.field(default=b"", init=False)
     # Bytes of the open chunk that are still to come, its line's end among them.
     _left: int = attrs.field(default=0, init=False)
@@ -42,7 +40,7 @@ class ChunkMerger:
         self._state, self._partial, self._left = "head", b"", 0
 
     def feed(self, data: bytes) -> bytes:
-        """Return what to read instead of *data*; nothing, if more has to come first."""
+        """Return the bytes to read instead of *data*; empty if more must arrive first."""
         match self._state:
             case "head":
                 return self._read_head(data)
@@ -54,7 +52,7 @@ class ChunkMerger:
     def _read_head(self, data: bytes) -> bytes:
         seen = self._partial + data
         start = 0
-        # A server may send many that are not the answer's, all at once.
+        # A server may send several interim heads at once.
         while self._state == "head" and (end := seen.find(_HEAD_END, start)) >= 0:
             head, start = seen[start:end], end + len(_HEAD_END)
             if not _is_interim(head):
@@ -68,7 +66,7 @@ class ChunkMerger:
         return data[: len(data) - len(rest)] + (self.feed(rest) if rest else b"")
 
     def _read_body(self, data: bytes) -> bytes:
-        """Take chunks apart and put together what is in them."""
+        """Merge the chunks in *data*."""
         chunks: list[bytes] = []
         at = 0
         if self._state == "chunk":
@@ -81,7 +79,7 @@ class ChunkMerger:
                 self._partial = data[at:]
                 break
             size = _size_of(data[at:line]) if line >= 0 else 0
-            if not size:  # the end of the body, or what no chunk begins with
+            if not size:  # the end of the body, or an invalid size
                 self._state = "untouched"
                 break
             start = line + len(_LINE_END)
@@ -101,11 +99,11 @@ class ChunkMerger:
                 return _chunk(chunks)
 
     def _read_open_chunk(self, data: bytes, at: int, chunks: list[bytes]) -> int:
-        """Take what there is of a chunk that is not whole, or badly ended; return where it stops."""
+        """Read an incomplete or badly terminated chunk; return where it stops."""
         piece = data[at : at + self._left]
         inside = max(0, self._left - len(_LINE_END))
         chunks.append(piece[:inside])
-        # The line's end may come in two halves.
+        # CR and LF may arrive separately.
         is_well_ended = _LINE_END[-min(self._left, len(_LINE_END)) :].startswith(piece[inside:])
         self._left -= len(piece)
         if not is_well_ended:
@@ -122,7 +120,7 @@ def _chunk(chunks: list[bytes]) -> bytes:
 
 @lru_cache(maxsize=1_024)
 def _size_of(line: bytes) -> int:
-    """Return the size of a chunk; 0 for the last one, and for what is none."""
+    """Return the size of a chunk; 0 for the last one and for an invalid size."""
     size = _SIZE.fullmatch(line)
     return int(size[1], 16) if size else 0
 

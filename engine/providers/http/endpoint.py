@@ -1,4 +1,4 @@
-"""Where a model's host is, and what opens it."""
+"""A host's endpoint: its URL, authentication and headers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from engine.providers.auth.auth import Auth
 
 @attrs.frozen(kw_only=True)
 class Endpoint:
-    """Where a model's host is, and what opens it.
+    """A host's URL, authentication and headers.
 
     Attributes:
-        base_url: without a slash at the end.
-        auth: shows who asks.
-        path: below it, if it is not the wire format's own; `{model}` stands for the model's own name.
-        headers: to be sent besides.
+        base_url: without a trailing slash.
+        auth: the authentication.
+        path: the request path, if not the wire format's own; `{model}` stands for the model's name.
+        headers: additional headers.
     """
 
     base_url: str = attrs.field(repr=False)  # may hold a password
@@ -32,12 +32,12 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """The host, fit to be shown."""
+        """The host's name, safe to show."""
         return httpx.URL(self.base_url).host
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is on this machine."""
+        """Whether the host is this machine."""
         if self.host == "localhost":
             return True
         try:
@@ -47,21 +47,21 @@ class Endpoint:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is reached without TLS."""
+        """Whether the connection has no TLS."""
         return httpx.URL(self.base_url).scheme == "http"
 
     def redact(self, text: str) -> str:
-        """Return *text* with every secret cut out: a host may quote what it was sent, as it is or as in a URL.
+        """Redact every secret in *text*: a host may quote one literally, or as in a URL.
 
-        What a host has masked itself ("sk-ab***yz") is left: it opens nothing, and tells which key it was.
+        A key that the host has masked itself ("sk-ab***yz") is kept: it is no secret, and identifies the key.
         """
         forms = {form for secret in self.auth.secrets if secret for form in (secret, quote(secret, safe=""))}
         if not forms:
             return text
-        # The longest first: one secret may be a part of another.
+        # Longest first: one secret may be part of another.
         return re.sub("|".join(map(re.escape, sorted(forms, key=len, reverse=True))), "[key]", text)
 
     def redact_error(self, error: ProviderError) -> ProviderError:
-        """Return *error* with every secret cut out of its text."""
+        """Redact every secret in the message of *error*; return it."""
         error.args = tuple(self.redact(str(argument)) for argument in error.args)
         return error

@@ -1,12 +1,11 @@
-"""The HTTP shell around a wire format: it moves bytes and renames errors, no more.
+"""A model behind HTTP: moves bytes between httpx and a wire format, and translates errors.
 
-It never tries again by itself, and has no time limit but that of connecting: both
-belong to the turn, which knows what has happened already and who is waiting.
+It never retries, and has only a connect timeout: both belong to the turn, which knows what has happened so far and
+what waits for it.
 
-httpx reads an answer through a chain of async generators. Left in the middle, they
-would be cleaned up whenever the garbage collector comes by; so an answer that is
-left early is left by a cancelled read, which unwinds the whole chain and closes
-the socket at once. (Only an error that comes from the innermost of them does that,
+httpx reads a response through a chain of async generators. If one were left suspended, the garbage collector would
+have to clean it up at some later time. So a response that is abandoned is read once more in a cancelled scope, which
+unwinds the whole chain and closes the socket at once. (Only an exception from the innermost generator does that,
 which is why nothing is decompressed in between.)
 """
 
@@ -29,21 +28,21 @@ from engine.providers.http.client import ConnectionGuard, new_client, translate_
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.wire.wire_format import Body, HttpReply, WireDecoder, WireFormat, bare_model_name
 
-# An error needs no more; a host may send a page of any length.
+# Enough for an error; a host may send a page of any length.
 _LONGEST_ERROR_BYTES = 64 * 1024
 _ERROR_TIMEOUT = 5.0
-# After the answer's end the last few bytes of HTTP are on their way. Having read
-# them, the next step can use the same connection: that spares it a handshake.
+# After the end of the response a few bytes of HTTP are still to come. Reading them lets the next step reuse the
+# connection, which saves a handshake.
 _DRAIN_TIMEOUT = 0.25
 
-# Is shown an answer whose body has not been read, what it answers, and the secrets that may be in both. It may put
-# another stream in the place of the answer's own.
+# Called with a response whose body is unread, the request's body, and the secrets that may be in both. It may replace
+# the response's stream.
 Witness = Callable[[httpx.Response, Body, tuple[str, ...]], None]
 
 
 @final
 class HttpModel:
-    """A model at the other end of an HTTP connection.
+    """A model behind HTTP.
 
     Connections are kept between requests: close the model when it is no longer needed.
     """
@@ -58,15 +57,15 @@ class HttpModel:
         clock: Callable[[], float] = time.time,
         learner: Callable[[ModelInfo], Awaitable[ModelInfo]] | None = None,
     ) -> None:
-        """Make a model; nothing is opened yet.
+        """Create a model; opens nothing yet.
 
         Args:
             info: limits and prices.
-            wire: what its host speaks.
-            endpoint: where the host is.
-            connect_timeout: seconds that a connection may take to stand.
-            clock: tells the time since the epoch, for a host which says when to come back.
-            learner: asks the host for the limits, if nobody else told them.
+            wire: its wire format.
+            endpoint: its host.
+            connect_timeout: seconds allowed to connect.
+            clock: returns the time since the epoch, for retry delays.
+            learner: queries the host for limits that are not known otherwise.
         """
         self._info = info
         self._learner = learner
@@ -88,10 +87,10 @@ class HttpModel:
         return self._info
 
     async def learn(self) -> ModelInfo:
-        """Ask the host for the limits, if it tells them and nobody else has; return them. A checkpoint.
+        """Query the host for limits that are not known yet; return them. A checkpoint.
 
-        It takes two seconds at most and never fails: then they stay what they were. If
-        cancelled, the same. May be called again: a server that was not there may have come.
+        Takes at most two seconds and never fails: on an error or a cancel the limits stay unchanged. May be called
+        again, for a server that has started since.
         """
         if self._learner is not None and not self._info.is_known:
             self._info = await self._learner(self._info)
@@ -99,14 +98,14 @@ class HttpModel:
         return self._info
 
     def watch(self, witness: Witness) -> None:
-        """Show *witness* each answer from now on, before it is read."""
+        """Call *witness* for each response from now on, before it is read."""
         self._witnesses.append(witness)
 
     async def open(self, request: ModelRequest) -> HttpStream:
-        """Send *request*, return when the answer begins; raise `ProviderError` if it is none.
+        """Send *request*; return when the response begins, or raise `ProviderError`.
 
         A checkpoint. If cancelled, the connection is closed. Raises `ConfigError`
-        for a transcript that can't be sent, `EngineClosed` after `aclose`.
+        for a request that cannot be encoded, `EngineClosed` after `aclose`.
         """
         content = self._encoder.encode(request)
         client = self._open_client()
@@ -128,7 +127,7 @@ class HttpModel:
         raise self._endpoint.redact_error(await self._error_of(response, body))
 
     async def aclose(self) -> None:
-        """Close all connections, those in use too. A checkpoint; if cancelled, it closes them all the same."""
+        """Close all connections, also those in use. A checkpoint; completes even if cancelled."""
         self._is_closed = True
         client, self._client = self._client, None
         if client is not None:
@@ -158,13 +157,13 @@ class HttpModel:
 
     def _open_client(self) -> httpx.AsyncClient:
         if self._is_closed:
-            raise EngineClosed("this model's connections were closed: resolve it anew")
+            raise EngineClosed("this model is closed: resolve it again")
         if self._client is None:
             self._client = new_client(self._endpoint, self._connect_timeout)
         return self._client
 
     def _decoder(self, response: httpx.Response) -> WireDecoder | None:
-        """Return what reads the answer; None if it is none."""
+        """Return a decoder for the response; None if it is an error or has an unknown type."""
         if response.status_code != 200 or response.headers.get("content-encoding", "identity") != "identity":
             return None
         content_type: str = response.headers.get("content-type", "")
@@ -175,7 +174,7 @@ class HttpModel:
         status = response.status_code
         if status < 400:
             return ProviderProtocolError(
-                f"{self._endpoint.host} answered HTTP {status} with {_content_kind(response)}, not with a stream of events:"
+                f"{self._endpoint.host} answered HTTP {status} with {_content_kind(response)}, not with an event stream:"
                 f" is its address right, and does it speak the wire format of {self._wire.host}?",
                 status=status,
             )
@@ -185,7 +184,7 @@ class HttpModel:
 
 @final
 class HttpStream:
-    """An answer as it comes in; `HttpModel.open` makes it."""
+    """A response being received; created by `HttpModel.open`."""
 
     def __init__(self, body: _ResponseBody, decoder: WireDecoder, endpoint: Endpoint, broken_at: str = "") -> None:
         self._body = body
@@ -194,12 +193,11 @@ class HttpStream:
         self._broken_at = broken_at
 
     async def receive(self) -> Sequence[StreamEvent]:
-        """Return the events of the next bytes; none: the answer is over.
+        """Return the events of the next bytes; an empty list means the response is over.
 
-        Bytes without an event (a comment that keeps the connection alive) are a `Ping`:
-        the watchdog counts bytes, and they came.
+        Bytes without an event (a keep-alive comment) become a `Ping`, so the watchdog sees that bytes arrived.
 
-        A checkpoint. If cancelled, the connection is closed and the answer lost.
+        A checkpoint. If cancelled, the connection is closed and the rest of the response is lost.
         """
         try:
             await trio.lowlevel.checkpoint()
@@ -210,7 +208,7 @@ class HttpStream:
             broken_at, self._broken_at = self._broken_at, ""
             return (PrefixBroken(broken_at),)
         with translate_errors(self._endpoint):
-            events = self._decoder.feed(b"")  # raises what the last bytes ended in
+            events = self._decoder.feed(b"")  # raises the error after the last events
             if events or self._decoder.is_over:
                 return events
             chunk = await self._body.read()
@@ -222,16 +220,16 @@ class HttpStream:
         return () if self._decoder.is_over else (Ping(),)
 
     async def aclose(self) -> None:
-        """Close the connection, or give it back if the answer is over. A checkpoint.
+        """Close the connection, or return it to the pool if the response is over. A checkpoint.
 
-        If cancelled, it is closed all the same, as `trio.abc.AsyncResource` has it.
+        If cancelled, it is closed, as `trio.abc.AsyncResource` requires.
         """
         await self._body.aclose(_DRAIN_TIMEOUT if self._decoder.is_over else 0)
 
 
 @final
 class _RequestContent(httpx.AsyncByteStream):
-    """The bytes of a request. httpx's own are a generator, which a cancelled upload leaves in the middle."""
+    """The bytes of a request. httpx's own class is a generator, which a cancelled upload would leave suspended."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
@@ -256,7 +254,7 @@ class _PieceIterator:
 
 @final
 class _ResponseBody:
-    """The bytes of an answer, and the connection they come from."""
+    """The body of a response, and its connection."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._chunks = aiter(response.aiter_raw())
@@ -267,7 +265,7 @@ class _ResponseBody:
         return await anext(self._chunks, None)
 
     async def read_page(self) -> bytes:
-        """Return what an error says, as far as it comes in reasonable time; close the connection."""
+        """Read the body of an error within limits of time and size; close the connection."""
         page = b""
         try:
             with trio.move_on_after(_ERROR_TIMEOUT), suppress(httpx.HTTPError):  # noqa: ASYNC912  # the caller's code in it is the cancel point
@@ -278,12 +276,12 @@ class _ResponseBody:
         return page[:_LONGEST_ERROR_BYTES]
 
     async def aclose(self, timeout: float) -> None:
-        """Read to the end for *patience* seconds, then close the connection."""
+        """Read to the end for at most *timeout* seconds, then close the connection."""
         if not self._is_closed:
             self._is_closed = True
             with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
                 if timeout == 0:
-                    scope.cancel(reason="the rest of the answer is not wanted")
+                    scope.cancel(reason="the rest of the response is not needed")
                 with suppress(httpx.HTTPError):
                     while await self.read() is not None:
                         pass

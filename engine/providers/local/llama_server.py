@@ -1,11 +1,10 @@
-"""The child process of a local model: llama.cpp's own server, on one file, for one engine.
+"""The child process of a local model: llama.cpp's own server, for one file and one engine.
 
-Run as `python -m engine.providers.local.llama_server FILE CONTEXT PARENT`; the key comes in
-the environment. It tells where it listens in one line, serves until it is killed, and
-ends by itself when its parent is gone, however that went.
+Run as `python -m engine.providers.local.llama_server FILE CONTEXT PARENT`; the key comes in the environment. It
+reports its URL in one line, serves until it is killed, and exits when its parent is gone, even after a crash.
 
-A process of its own, because the binding keeps Python's lock while it loads a file and
-while it stops: in the engine's process nothing else would run for as long.
+It is a separate process because the binding holds the GIL while it loads a file and while it stops, which would block
+the engine.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ def main(path: str, context: int, parent: int) -> None:
         server = binding.Server(params)
         url = str(server.listening_address)
         _report({"url": url, "context": _context_of(url, key)})
-    except Exception as error:  # noqa: BLE001  # whatever it is, the parent is to tell it to a person
+    except Exception as error:  # noqa: BLE001  # reported to the user by the parent
         _report({"error": f"{type(error).__name__}: {error}"})
         return
     while os.getppid() == parent:
-        time.sleep(_POLL_INTERVAL)  # all that this process still has to do: the server has threads of its own
-    # Not an ordinary exit: the server's own clean-up waits for its clients.
+        time.sleep(_POLL_INTERVAL)  # the server runs in its own threads
+    # Skip the server's own cleanup, which waits for its clients.
     os._exit(0)
 
 

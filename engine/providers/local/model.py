@@ -1,8 +1,7 @@
-"""`local:FILE`: a GGUF file of the user's own, served by llama.cpp, with no key and no network.
+"""`local:FILE`: a GGUF file, served by llama.cpp without a key or a network.
 
-The server is a child process (see `llama_server`) that the engine's nursery owns: it is
-started at the first request, and ended with everything it may have started when the
-engine is closed or cancelled. If it dies, the next request starts it anew.
+The server is a child process (see `llama_server`) in the engine's nursery: the first request starts it, and closing or
+cancelling the engine ends it with all its children. If it dies, the next request restarts it.
 """
 
 from __future__ import annotations
@@ -29,32 +28,32 @@ from engine.providers.wire.untrusted_json import as_object, loads, number, text
 from engine.providers.wire.wire_format import WireFormat
 
 PREFIX: Final = "local:"
-# It may be reading a file of many gigabytes; what it holds needs no saving.
+# It may be loading gigabytes; it has nothing to save.
 _GRACE: Final = 0.25
 _KEPT_OUTPUT: Final = 64 * 1024
-# Until the server has told, what the smallest models have.
+# Until the server reports its own: the window of the smallest models.
 _ASSUMED_CONTEXT: Final = 8_192
 
 
 def local_model(
     name: str, wire: Callable[[], WireFormat], *, context: int = 0, info: ModelInfo | None = None
 ) -> LocalModel:
-    """Return the model of the file that *name* (`local:FILE`) names.
+    """Return the model of the file in *name* (`local:FILE`).
 
     Args:
         name: the file, relative to the working directory or to `~`.
-        wire: what the server speaks, imported on use.
-        context: tokens of the window to ask for; 0: what the file itself says.
-        info: limits, where the configuration has some.
+        wire: returns the server's wire format; called on first use.
+        context: the context window in tokens; 0: the file's own.
+        info: limits from the configuration, if any.
 
-    Raises `ConfigError` where there is no such file, or the extra is missing.
+    Raises `ConfigError` if there is no such file, or the extra is not installed.
     """
     try:
         path = Path(name.removeprefix(PREFIX)).expanduser().absolute()
-    except RuntimeError as error:  # `~somebody`, who has no home here
+    except RuntimeError as error:  # `~user` without a home
         raise ConfigError(f"{name}: {error}") from error
     if not path.is_file():
-        raise ConfigError(f"{name}: there is no file {path}")
+        raise ConfigError(f"{name}: no such file: {path}")
     if find_spec("xllamacpp") is None:
         raise ConfigError(f"{name} needs llama.cpp: pip install 'nursery-engine[local]'")
     base = info or ModelInfo(name=name, context=context or _ASSUMED_CONTEXT, output=context or _ASSUMED_CONTEXT)
@@ -82,20 +81,20 @@ class LocalModel:
 
     @property
     def info(self) -> ModelInfo:
-        """Limits; the window is the server's own as soon as it has told."""
+        """Limits; the context window is the server's once it has started."""
         return self._info
 
     async def open(self, request: ModelRequest) -> HttpStream:
-        """Start the server if it is not running, send *request*, return when the answer begins.
+        """Start the server if it is not running, send *request*, return when the response begins.
 
-        A checkpoint. If cancelled, no connection is left; a server that was starting
-        goes on to start, for the next request. Raises `ProviderError`, `EngineClosed`.
+        A checkpoint. If cancelled, no connection is left; a server that is starting continues to start, for the next
+        request. Raises `ProviderError`, `EngineClosed`.
         """
         inner = await self._ensure_running()
         return await inner.open(request)
 
     async def serve(self) -> None:
-        """Run the server whenever it is wanted, until cancelled: then it is ended. A checkpoint."""
+        """Run the server whenever a request needs it; end it when cancelled. A checkpoint."""
         self._is_served = True
         try:
             while True:
@@ -117,7 +116,7 @@ class LocalModel:
         """Return the server's model as soon as it listens. A checkpoint if it does not yet."""
         while True:
             if self._is_closed or not self._is_served:
-                raise EngineClosed(f"{self._info.name} runs only inside of an open engine")
+                raise EngineClosed(f"{self._info.name} works only inside an open engine")
             if self._inner is not None:
                 return self._inner
             if self._changed.is_set():
@@ -151,7 +150,7 @@ class LocalModel:
             )
             failure = reader.failure(self._info.name, finished)
         except OSError as error:
-            failure = ProviderError(f"{self._info.name}: the server can't be started: {error.strerror}")
+            failure = ProviderError(f"{self._info.name}: the server cannot be started: {error.strerror}")
         inner, self._inner = self._inner, None
         self._requested, self._failure = trio.Event(), failure
         self._changed.set()
@@ -159,7 +158,7 @@ class LocalModel:
             await inner.aclose()
 
     def _on_started(self, url: str, context: int, key: str) -> None:
-        """The server listens. Not a checkpoint."""
+        """Connect to the server, which now listens. Not a checkpoint."""
         if context:
             self._info = attrs.evolve(self._info, context=context, output=min(self._info.output, context))
         endpoint = Endpoint(base_url=f"{url}/v1", auth=KeyAuth("authorization", key, "Bearer"))
@@ -169,7 +168,7 @@ class LocalModel:
 
 @attrs.define(eq=False)
 class _StartupOutput:
-    """Reads the server's output until it tells where it listens; keeps the last of the rest for an error."""
+    """Reads the server's output until it reports its URL or an error."""
 
     _on_start: Callable[[str, int], None]
     _pending: bytes = attrs.field(default=b"", init=False)
@@ -177,7 +176,7 @@ class _StartupOutput:
     _error: str = attrs.field(default="", init=False)
 
     def feed(self, chunk: bytes) -> None:
-        """Take more output. Not a checkpoint."""
+        """Read more output. Not a checkpoint."""
         if self._has_started:
             return
         *lines, rest = (self._pending + chunk)[-_KEPT_OUTPUT:].split(b"\n")
@@ -187,12 +186,12 @@ class _StartupOutput:
                 self._read(line[len(REPORT_PREFIX) :])
 
     def failure(self, name: str, finished: Finished) -> ProviderError:
-        """Return what to tell of a server that has ended. Not a checkpoint."""
+        """Return the error for a server that has ended. Not a checkpoint."""
         if self._has_started:
             return Overloaded(
-                f"{name}: the server has died ({_exit_text(finished)}); it is started anew", retryable=True
+                f"{name}: the server died ({_exit_text(finished)}); the next request restarts it", retryable=True
             )
-        return ProviderError(f"{name} can't be served: {self._error or _exit_text(finished)}")
+        return ProviderError(f"{name} cannot be served: {self._error or _exit_text(finished)}")
 
     def _read(self, document: bytes) -> None:
         try:

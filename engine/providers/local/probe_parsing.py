@@ -1,16 +1,15 @@
-"""What to ask a server of the user's own about a model's window, and what its answer means.
+"""Requests that ask a local server for a model's limits, and how to read the responses.
 
-Such a server was started with a window of its own, which may be far smaller than the
-model's. Where it can be asked, it is (`HttpModel.learn`); each in its own words.
+A server was started with its own context window, which may be far smaller than the model's. `HttpModel.learn` queries
+it, in the way that each kind of server offers.
 
-- Ollama: the window of a loaded model stands in the list of running ones; a `num_ctx` in
-  its recipe counts when it is not loaded. Else nobody can know: it depends on the
-  graphics card. The model's own window, which it tells as well, means nothing: a longer
-  prompt than it was loaded for is cut without a word.
+- Ollama: the window of a loaded model is in the list of running ones; otherwise a `num_ctx` in its Modelfile counts.
+  Otherwise the window is unknown: it depends on the graphics card. The model's own window, which is reported as well,
+  means nothing: a prompt longer than the loaded window is truncated silently.
 - llama.cpp: its properties, for each of its slots.
 - LM Studio: the window of a loaded model; of another one, as for Ollama, none.
-- vLLM and what is like it: with each model in the list of models.
-- LiteLLM: with each model in a list of its own, prices too.
+- vLLM and compatible servers: with each model in the list of models.
+- LiteLLM: with each model in its own list, including prices.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from engine.providers.wire.untrusted_json import Json, as_list, as_object, text,
 
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 _MILLION = 1_000_000
-# An answer that is the whole window leaves no room for a question.
+# Output of the whole window would leave no room for input.
 _SHARE_OF_OUTPUT = 2
 _USUAL_OUTPUT = 8_192
 
 
 @attrs.frozen
 class ProbeRequest:
-    """A request; its path is below the server's root, or below its version (`/v1`)."""
+    """A request; its path is below the server's root, or below the version (`/v1`)."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -48,13 +47,13 @@ MODELS = ProbeRequest("GET", "/models", is_versioned=True)
 
 @attrs.frozen(kw_only=True)
 class ServerLimits:
-    """What a server said; None: nothing of that.
+    """Limits as a server reports them; None: not reported.
 
     Attributes:
-        context: tokens of the window.
-        output: tokens of the longest answer.
-        parallel: requests that it works on at once.
-        prices: per million tokens, by the names that `ModelInfo` has for them.
+        context: the context window in tokens.
+        output: the longest output in tokens.
+        parallel: concurrent requests.
+        prices: per million tokens, by the fields of `ModelInfo`.
     """
 
     context: int | None = None
@@ -64,7 +63,7 @@ class ServerLimits:
 
 
 def probe_requests(asking: LimitsApi, model: str) -> tuple[ProbeRequest, ...]:
-    """Return what to ask about *model*."""
+    """Return the requests that ask for the limits of *model*."""
     match asking:
         case "ollama":
             return (ProbeRequest("GET", "/api/ps"), ProbeRequest("POST", "/api/show", to_bytes({"model": model})))
@@ -83,7 +82,7 @@ def probe_requests(asking: LimitsApi, model: str) -> tuple[ProbeRequest, ...]:
 
 
 def parse_limits(asking: LimitsApi, model: str, answers: Sequence[object]) -> ServerLimits:
-    """Return what *answers*, JSON in the order of the questions, say of *model*; what has a wrong shape says nothing."""
+    """Return the limits of *model* in *answers*, JSON in the order of the requests; malformed parts count as absent."""
     documents = [as_object(answer) for answer in answers]
     first = documents[0] if documents else {}
     match asking:
@@ -112,7 +111,7 @@ def parse_limits(asking: LimitsApi, model: str, answers: Sequence[object]) -> Se
 
 
 def apply_limits(info: ModelInfo, limits: ServerLimits) -> ModelInfo:
-    """Return *info* with what a server said of itself."""
+    """Return *info* with the reported limits."""
     changes: dict[str, Any] = {}
     if limits.context is not None:
         output = min(limits.output or _USUAL_OUTPUT, limits.context // _SHARE_OF_OUTPUT)
@@ -157,7 +156,7 @@ def _litellm(row: Json) -> ServerLimits:
 
 
 def _find_row(listed: Json, field: str, model: str) -> Json:
-    """Return the row of *model*: the one that is loaded, if it stands there twice."""
+    """Return the row of *model*, the loaded one if there are two."""
     rows = [row for row in map(as_object, as_list(listed.get("data"))) if text(row, field) == model]
     return next((row for row in rows if text(row, "state") == "loaded"), rows[0] if rows else {})
 

@@ -1,1 +1,1 @@
-"""Models."""
+"""Facts about models: families, limits and prices."""

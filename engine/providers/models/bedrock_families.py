@@ -1,4 +1,4 @@
-"""Families of models as Bedrock serves them: its own row holds for all that nobody has tried."""
+"""Families of models as Bedrock serves them. The quirks of the host itself are for untested models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NONE: frozenset[MediaKind] = frozenset()
 _IMAGES: frozenset[MediaKind] = frozenset({"image"})
 _PDF: frozenset[MediaKind] = frozenset({"pdf"})
 
-# Later ones go before earlier ones.
+# Later families override earlier ones.
 ON_BEDROCK: tuple[Family, ...] = (
     Family(
         pattern=anchored(r"claude"),

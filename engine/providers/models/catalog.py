@@ -1,8 +1,7 @@
-"""Limits and prices of models: one small question, whoever answers it.
+"""Limits and prices of models, whatever their source.
 
-What the user configured goes first, then what is published of the model at its host,
-then what is true of its family. The window of a server on the user's own machine is
-what it was started with, which none of these knows: `learn` asks it.
+The user's configuration wins over what is published for the model at its host, and that over its family's defaults. The
+context window of a local server is what it was started with, which none of these knows: `HttpModel.learn` queries it.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from engine.providers.models import prices
 from engine.providers.models.family_names import family_of
 from engine.providers.models.limits import Limits, limits_of
 
-# Enough for a few steps, and what the smallest default of a server holds.
+# Enough for a few steps; also the smallest default of a local server.
 LOCAL_LIMITS = Limits(8_192, 2_048, is_known=False)
 
 
 def info_of(name: str, host: Host | None = None, config: Config | None = None) -> ModelInfo:
-    """Return limits and prices of the model called *name*, cautious limits where nobody tells any.
+    """Return limits and prices of the model called *name*; cautious limits if they are unknown.
 
     Args:
-        name: as a user writes it, `host/model`.
-        host: the model's host, if it is known already.
-        config: what the user configured.
+        name: the full name, `host/model`.
+        host: its host, if already resolved.
+        config: the user's configuration.
     """
     config = config or Config()
     configured = config.models.get(name, ModelConfig())
@@ -57,7 +56,7 @@ def info_of(name: str, host: Host | None = None, config: Config | None = None) -
 
 
 def _price_key(host: Host | None, own_name: str, configured: ModelConfig, config: Config) -> tuple[str, str]:
-    """Return by which host and name the table knows a model."""
+    """Return the host and the name under which the price table lists a model."""
     if configured.same_as is not None:
         prefix, _, own_name = configured.same_as.partition("/")
         host = host_named(prefix, config)
@@ -67,13 +66,13 @@ def _price_key(host: Host | None, own_name: str, configured: ModelConfig, config
 def _override_prices(base: LongPrices, overrides: Prices) -> LongPrices:
     changes = {f"price_{name}": value for name, value in attrs.asdict(overrides).items() if value is not None}
     if overrides.input is not None:
-        # A cache's price is in proportion to that of plain input, which is another one now.
+        # Cache prices are relative to the input price, which has changed.
         changes = {"price_cache_read": overrides.input, "price_cache_write": overrides.input} | changes
     return attrs.evolve(base, **changes)
 
 
 def list_models(host: Host, config: Config | None = None) -> list[ModelInfo]:
-    """Return the models of *host* that are known here, the configured ones among them."""
+    """Return the known models of *host*, configured ones included."""
     config = config or Config()
     names = {f"{host.name}/{entry.name}": None for entry in prices.list_prices(host.prices or host.kind)}
     names |= {name: None for name in config.models if name.partition("/")[0] == host.name}

@@ -1,8 +1,7 @@
-"""What a family of models is: a pattern of names, and what is particular to them.
+"""Families of models: a pattern for names, and the quirks of the models that match.
 
-A family is told by the model's own name. Clouds and gateways put something before it
-(`us.anthropic.`, `openai/`, `accounts/fireworks/models/`) and something after it, so a
-pattern is looked for anywhere in the name, but only where a name may begin.
+Clouds and gateways put text before a model's name (`us.anthropic.`, `openai/`, `accounts/fireworks/models/`) and
+after it, so a pattern is searched for anywhere in the name, but only where a name may begin.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ CHAT: frozenset[WireName] = frozenset({"openai_chat"})
 RESPONSES: frozenset[WireName] = frozenset({"openai_responses"})
 OPENAI: frozenset[WireName] = CHAT | RESPONSES
 LOW_TO_HIGH = ("low", "medium", "high")
-# They have one way to say thinking for all models.
+# Gateways that translate one form of reasoning for all models.
 TRANSLATING = frozenset({"openrouter", "vercel"})
 
 
@@ -30,12 +29,12 @@ class Family:
     """A family of models.
 
     Attributes:
-        pattern: a regular expression that is searched for in the model's own name, in lower case.
-        wires: the wire formats in which it holds; empty: in all.
-        hosts: the hosts at which it holds; empty: at all.
-        not_at: hosts at which it does not hold: they translate.
+        pattern: a regular expression, searched for in the model's name in lower case.
+        wires: the wire formats to which it applies; empty: all.
+        hosts: the hosts to which it applies; empty: all.
+        not_at: hosts to which it does not apply, because they translate.
         changes: fields of `Quirks`, by name.
-        defaults: the same, for those that the host says nothing of.
+        defaults: the same, unless the host sets them.
     """
 
     pattern: str
@@ -46,7 +45,7 @@ class Family:
     defaults: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
 
     def matches(self, host: Host, model: str) -> bool:
-        """Whether *model* at *host* is of this family."""
+        """Whether *model* at *host* belongs to this family."""
         return (
             (not self.wires or host.wire in self.wires)
             and (not self.hosts or host.kind in self.hosts)
@@ -56,11 +55,11 @@ class Family:
 
 
 def anchored(pattern: str) -> str:
-    """Return a pattern that stands where a model's name may begin."""
+    """Return *pattern*, restricted to where a model's name may begin."""
     return rf"(?<![a-z0-9])(?:{pattern})"
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return the pattern, compiled when it is first needed: one host needs few of them."""
+    """Compile *pattern* on first use: one host needs few."""
     return re.compile(pattern)

@@ -1,11 +1,11 @@
-"""Which makers' models a name belongs to, where that says how they like to be talked to."""
+"""The family of a model by its name, where prompts depend on it."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# Where a name begins: after a maker, a cloud's region, a gateway. Not after another word: `some-claude-distill` is none.
+# A name begins after a maker, a region or a gateway, but not after another word: `some-claude-distill` is no Claude.
 _BEGIN: Final = r"(?<![a-z0-9])(?<![a-z0-9][-_])"
 _ROWS: Final = (
     ("claude", re.compile(rf"{_BEGIN}claude(?![a-z0-9])")),
@@ -15,6 +15,6 @@ _ROWS: Final = (
 
 
 def family_of(model: str) -> str:
-    """Return `claude`, `gpt` or `gemini` for a model of theirs, by its name at its host; empty for all others."""
+    """Return `claude`, `gpt` or `gemini` by the model's name at its host; empty for all others."""
     name = model.lower()
     return next((family for family, pattern in _ROWS if pattern.search(name)), "")

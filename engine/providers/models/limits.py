@@ -1,7 +1,6 @@
-"""Windows and longest answers of families of models, for what the table of prices does not say.
+"""Context windows and output limits of model families, for models that the price table does not list.
 
-From the makers' pages, as of 2026-11-18. A model that is not here is reckoned with
-cautiously, and any of it is overridden in the configuration.
+From the makers' pages, as of 2026-11-18. Unknown models get cautious limits; the configuration overrides all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import attrs
 
 @attrs.frozen
 class Limits:
-    """Tokens of the window, and of the longest answer; whether somebody told them, or they are a cautious guess."""
+    """Context window and longest output in tokens, and whether they are known or a cautious guess."""
 
     context: int
     output: int
@@ -23,7 +22,7 @@ class Limits:
 
 UNKNOWN = Limits(65_536, 8_192, is_known=False)
 
-# Where a name may begin; the first one that fits counts.
+# Matched where a name may begin; the first match counts.
 _ROWS: tuple[tuple[str, Limits], ...] = (
     # -- Claude
     (r"claude-(?:opus|sonnet|haiku|fable|mythos)-[5-9](?!\d)", Limits(1_000_000, 128_000)),
@@ -89,12 +88,12 @@ _ROWS: tuple[tuple[str, Limits], ...] = (
 
 
 def limits_of(model: str) -> Limits:
-    """Return the limits of the family that *model*, a name without its host, belongs to; cautious ones if to none."""
+    """Return the limits of the family of *model*, a name without its host; cautious ones if it has none."""
     name = model.lower()
     return next((limits for pattern, limits in _ROWS if _compiled(pattern).search(name)), UNKNOWN)
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return the pattern, compiled when it is first needed: few are, to find one model."""
+    """Compile *pattern* on first use: a lookup needs few."""
     return re.compile(rf"(?<![a-z0-9])(?:{pattern})")

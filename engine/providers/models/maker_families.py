@@ -1,4 +1,4 @@
-"""Families of models that their makers serve, and clouds besides."""
+"""Families of models that their makers serve, and clouds too."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from engine.providers.wire.quirks import MediaKind
 
 _CLAUDE: frozenset[WireName] = frozenset({"anthropic", "vertex_anthropic", "bedrock"})
 _GEMINI: frozenset[WireName] = frozenset({"gemini"})
-# Where OpenAI's own rules for its models hold: elsewhere a gateway translates.
+# Hosts where OpenAI's own rules for its models apply; elsewhere a gateway translates.
 _OPENAI_HOSTS = frozenset(
     {"openai", "openai-chat", "azure", "azure-chat", "github", "bedrock-mantle", "bedrock-mantle-oss"}
 )
-# Names that Google moves on to its newest models.
+# Aliases that Google points at its newest models.
 _LATEST = r"(?:pro|flash|flash-lite)-latest"
 _NONE: frozenset[MediaKind] = frozenset()
 
-# Later ones go before earlier ones.
+# Later families override earlier ones.
 OF_MAKERS: tuple[Family, ...] = (
     # -- Claude ------------------------------------------------------------------
     Family(
@@ -42,7 +42,7 @@ OF_MAKERS: tuple[Family, ...] = (
             "temperature": False,
         },
     ),
-    # Schemas for answers came with 4.5.
+    # Schemas for answers exist since 4.5.
     Family(
         pattern=anchored(r"claude-(?:v2|2|instant|3|(?:opus|sonnet|haiku)-4(?:-[01])?(?:$|@|-2\d{3,}))"),
         wires=frozenset({"anthropic"}),
@@ -83,7 +83,7 @@ OF_MAKERS: tuple[Family, ...] = (
         hosts=frozenset({"openai"}),
         changes={"long_cache": True},
     ),
-    # Since 5.6 only a marked beginning is found again; the end of the input is marked by the host itself.
+    # Since 5.6 only a marked prefix is cached; the host itself marks the end of the input.
     Family(
         pattern=anchored(r"gpt-(?:5[.-][6-9]|[6-9])(?!\d)"),
         wires=RESPONSES,
@@ -127,11 +127,11 @@ OF_MAKERS: tuple[Family, ...] = (
         defaults={"effort_field": "reasoning_effort"},
     ),
     # -- Gemini ------------------------------------------------------------------
-    # They read JSON Schema itself; older ones only OpenAPI's.
+    # They accept JSON Schema; older ones only OpenAPI's.
     Family(
         pattern=anchored(rf"gemini-(?:2\.5|[3-9]|\d\d|{_LATEST})"), wires=_GEMINI, changes={"schema": "gemini-json"}
     ),
-    # A schema for the answer may not stand beside tools before Gemini 3.
+    # Before Gemini 3, tools and a schema for the answer exclude each other.
     Family(pattern=anchored(r"gemini-[12](?!\d)"), wires=_GEMINI, changes={"output": "tool"}),
     Family(
         pattern=anchored(r"gemini-2\.5-pro"),
@@ -143,7 +143,7 @@ OF_MAKERS: tuple[Family, ...] = (
         wires=_GEMINI,
         changes={"thinking_budget": True, "efforts": ("none", "minimal", *LOW_TO_HIGH)},
     ),
-    # It does not think unless it is told how much.
+    # It reasons only if a budget is set.
     Family(pattern=anchored(r"gemini-2\.5-flash-lite"), wires=_GEMINI, changes={"default_effort": "none"}),
     Family(
         pattern=anchored(r"gemini-(?:2\.5|3(?:\.[01])?)-"),
@@ -155,7 +155,7 @@ OF_MAKERS: tuple[Family, ...] = (
         wires=_GEMINI,
         changes={"result_media": frozenset({"image", "pdf"}), "signed_calls": True, "efforts": LOW_TO_HIGH},
     ),
-    # From here on such numbers are ignored.
+    # From here on sampling parameters are ignored.
     Family(
         pattern=anchored(rf"gemini-(?:3\.[5-9]|[4-9]|\d\d|{_LATEST})"), wires=_GEMINI, changes={"temperature": False}
     ),
@@ -170,7 +170,7 @@ OF_MAKERS: tuple[Family, ...] = (
         wires=_GEMINI,
         changes={"default_effort": "high"},
     ),
-    # Those that draw or speak don't let themselves be told how much to think.
+    # Image and audio models accept no reasoning budget.
     Family(
         pattern=anchored(r"gemini-.*(?:image|tts|audio|live)"),
         wires=_GEMINI,

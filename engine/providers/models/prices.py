@@ -1,8 +1,8 @@
-"""What models cost, as the package genai-prices had it on the day that `prices.json` was written from it.
+"""Prices of models, from the package genai-prices on the day that `prices.json` was generated.
 
-`scripts/prices.py` writes the file, and docs/design/0012-prices.md says why the package
-itself is not asked. A model is found as its host knows it: the first entry that matches
-its name, then those of the hosts whose models this one serves too.
+`scripts/prices.py` writes the file; docs/design/0012-prices.md explains why the package is not used at run time. A
+lookup tries the entries of the model's host, then those of hosts whose models that host also serves; the first match
+counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import attrs
 
 from engine.core.llm_types import LongPrices
 
-# Ways to compare a model's name, each behind its sign.
+# Comparisons of a model's name, by the sign before the operand.
 _COMPARISONS: Mapping[str, Callable[[str, str], bool]] = {
     "=": lambda name, word: name == word,
     "^": lambda name, word: name.startswith(word),
@@ -26,25 +26,25 @@ _COMPARISONS: Mapping[str, Callable[[str, str], bool]] = {
     "~": lambda name, word: word in name,
     "/": lambda name, word: _may_match(name, word) and re.search(word, name) is not None,
 }
-# A pattern that has to begin with these letters.
+# Patterns with a literal prefix.
 _BEGINNING = re.compile(r"\^([a-z0-9-]+)(?![a-z0-9\-?*{])[^|]*$")
 
 
 def _may_match(name: str, pattern: str) -> bool:
-    """Tell whether *name* begins as *pattern* does: that spares most patterns their compilation."""
+    """Tell whether *name* has the literal prefix of *pattern*: this saves compiling most patterns."""
     beginning = _BEGINNING.match(pattern)
     return beginning is None or name.startswith(beginning[1])
 
 
 @attrs.frozen(kw_only=True)
 class PriceEntry:
-    """A model in the table.
+    """A model in the price table.
 
     Attributes:
-        name: the model's own, without its host.
-        context: tokens of the window; None: not told.
+        name: the model's name, without its host.
+        context: the context window in tokens; None: unknown.
         base: prices per million tokens: input, output, cache read, cache write.
-        long: those for long prompts.
+        long: prices for long prompts.
     """
 
     name: str
@@ -54,18 +54,18 @@ class PriceEntry:
 
 
 def find_price(host: str, model: str) -> PriceEntry | None:
-    """Return what is known of *model* at *host*; None if that is nothing."""
+    """Return the entry of *model* at *host*; None if there is none."""
     name = model.lower()
     return next((_entry(raw) for raw in _candidates(host) if _matches(raw[1], raw[0], name)), None)
 
 
 def list_prices(host: str) -> list[PriceEntry]:
-    """Return the models of *host* that are known by a name of their own."""
+    """Return the entries that list models of *host* itself."""
     return [_entry(raw) for raw in _table()["hosts"].get(host, {}).get("models", ())]
 
 
 def price_source() -> str:
-    """Return where the prices are from, and of which day: `genai-prices 0.2.3, 2026-11-18`."""
+    """Return the source and the date of the prices: `genai-prices 0.2.3, 2026-11-18`."""
     return f"{_table()['source']}, {_table()['date']}"
 
 
@@ -102,7 +102,7 @@ def _entry(raw: Sequence[Any]) -> PriceEntry:
 
 
 def _prices(above: int, prices: Sequence[float | None]) -> LongPrices:
-    """Return prices; where none is told for a cache, its tokens cost what others do."""
+    """Return prices; without cache prices, cached tokens cost as much as others."""
     plain, output, read, write = prices
     base = plain or 0.0
     return LongPrices(

@@ -1,4 +1,4 @@
-"""What is particular about a model at a host: the host's own, and what is true of the model's family."""
+"""The quirks of a model at a host: the host's own, then those of the model's families."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from engine.providers.models.maker_families import OF_MAKERS
 from engine.providers.models.shared_families import EVERYWHERE
 from engine.providers.wire.quirks import Quirks
 
-# Later ones go before earlier ones.
+# Later families override earlier ones.
 FAMILIES: tuple[Family, ...] = (*OF_MAKERS, *EVERYWHERE, *ON_BEDROCK)
 
 
 def quirks_of(host: Host, model: str) -> Quirks:
-    """Return what is particular about *model* at *host*: the host's own, then each family's that it belongs to."""
+    """Return the quirks of *model* at *host*: the host's own, changed by each family that matches."""
     changes: dict[str, Any] = {}
     for family in FAMILIES:
         if family.matches(host, model):

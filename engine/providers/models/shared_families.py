@@ -1,13 +1,13 @@
-"""Families of models that many hosts serve, each in its own way."""
+"""Families of models that many hosts serve."""
 
 from __future__ import annotations
 
 from engine.providers.models.family import CHAT, LOW_TO_HIGH, OPENAI, TRANSLATING, Family, anchored
 from engine.providers.wire.quirks import MediaKind
 
-# Later ones go before earlier ones.
+# Later families override earlier ones.
 EVERYWHERE: tuple[Family, ...] = (
-    # -- Mistral: nine letters for a call's id wherever its template is rendered --
+    # -- Mistral: its chat template requires call ids of nine characters --
     Family(
         pattern=anchored(r"(?:open-)?(?:mistral|ministral|mixtral|magistral|devstral|codestral|pixtral|voxtral)"),
         wires=CHAT,
@@ -87,7 +87,7 @@ EVERYWHERE: tuple[Family, ...] = (
         hosts=frozenset({"azure", "azure-chat"}),
         changes={"cached_apart": True, "system_role": "system"},
     ),
-    # -- those that read text only, whatever their host could pass on ---------------
+    # -- text-only models, even if their host accepts media -------------------------
     Family(
         pattern=anchored(
             r"gpt-oss|deepseek|kimi-k2(?![.p-][5-9])|minimax-m[12]|qwen-?2(?:\.5)?-(?!vl|omni)|qwen3[-:](?!vl|omni)"

@@ -1,1 +1,1 @@
-"""Openai chat."""
+"""The OpenAI Chat Completions API, as dozens of hosts speak it."""

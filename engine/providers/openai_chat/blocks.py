@@ -1,8 +1,7 @@
-"""The blocks of a chat answer: nothing on the wire says where one begins or ends.
+"""The blocks of a chat response, whose boundaries are not on the wire.
 
-Text is a block until something else comes; it stays open to the end all the same, for
-what may still be said of it, the sources it cites. Thinking ends where anything else
-begins. What only the host understands stands between them.
+Text is a block until something else comes; it stays open to the end, for later citations. Reasoning ends where
+anything else begins. Provider items stand between blocks.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from engine.providers.wire.untrusted_json import Json, as_object, dumps, text
 
 @attrs.define(eq=False)
 class AnswerBlocks:
-    """The blocks of one answer.
+    """The blocks of one response.
 
     Attributes:
-        sources: what its text cites.
+        sources: its citations.
     """
 
     sources: CitationCollector = attrs.field(factory=CitationCollector, init=False)
@@ -30,7 +29,7 @@ class AnswerBlocks:
     _reasoning: ReasoningBlock | None = attrs.field(default=None, init=False)
 
     def new_id(self, own: str = "") -> str:
-        """Return the host's id of a call, or else a number; never the same one twice."""
+        """Return the host's id of a call, else a number; always unique."""
         number = len(self._ids)
         new = own if own and own not in self._ids else f"{own}.{number}" if own else str(number)
         while new in self._ids:
@@ -39,19 +38,19 @@ class AnswerBlocks:
         return new
 
     def add_text(self, piece: str, out: list[StreamEvent]) -> None:
-        """Add to the text."""
+        """Append to the text."""
         if self._text is None or self._is_text_interrupted:
             self._open_text(out)
             assert self._text is not None
         out.append(TextChunk(self._text, piece))
 
     def add_reasoning(self, piece: str, out: list[StreamEvent]) -> None:
-        """Add to the thinking."""
+        """Append to the reasoning."""
         if piece:
             self._open_reasoning(out).grow(piece, out)
 
     def add_reasoning_delta(self, delta: Json, out: list[StreamEvent]) -> None:
-        """Add what a delta holds of thinking, in whatever members: the same text twice is taken once."""
+        """Add the reasoning of a delta, from any of its members; text in two members counts once."""
         plain = text(delta, "reasoning_content") or text(delta, "reasoning")
         field, details = details_of(delta)
         is_twice = not plain or plain == visible_text(details)
@@ -66,29 +65,29 @@ class AnswerBlocks:
             thought.add_detail(detail, field)
 
     def annotate(self, annotations: list[object], out: list[StreamEvent]) -> None:
-        """Take annotations of the message: they belong to the text, be it before or after them."""
+        """Add annotations of the message: they belong to the text, before or after them."""
         self.sources.annotate(annotations, self._text, out)
 
     def add_item(self, kind: str, data: Json, out: list[StreamEvent]) -> None:
-        """Hand on what only the host understands, in its place."""
+        """Emit a provider item at its position."""
         self.end_reasoning(out)
         self._is_text_interrupted = True
         out.append(ProviderItem(self.new_id(), kind, dumps(data)))
 
     def add_signed_item(self, value: object, out: list[StreamEvent]) -> None:
-        """Hand on what Google signs a text or a call with; it says other things in the same place."""
+        """Emit Google's signature of a text or a call; other members are ignored."""
         extra = as_object(value)
         if as_object(extra.get("google")).get("thought_signature"):
             self.add_item("extra_content", extra, out)
 
     def end_reasoning(self, out: list[StreamEvent]) -> None:
-        """Something else begins."""
+        """End the reasoning: something else begins."""
         if self._reasoning is not None:
             self._reasoning.close(out)
             self._reasoning = None
 
     def end(self, out: list[StreamEvent]) -> int:
-        """End them all; return how many sources there are that belong to no text."""
+        """End all blocks; return how many citations have no text."""
         self.end_reasoning(out)
         left = self.sources.finish(self._text, out)
         if self._text is not None:

@@ -1,15 +1,13 @@
-"""The calls of a chat answer, from deltas that hosts cut and number in every possible way.
+"""Assembles the calls of a chat response from deltas, which hosts split and number in every possible way.
 
-Theory of operation. A delta of a call has an index, an id, a name and a piece of the
-arguments, and each of them may be missing: hosts send calls whole, in pieces, without
-index, all with the same index, with an id that is used again. So a delta belongs to the
-call of its index, else of its id, else to the last one; unless it names a tool where
-that call has one already, and differs in its id, or comes when that call is whole: then
-it is a new call.
+A delta of a call has an index, an id, a name and a piece of the arguments, and each may be missing: hosts send calls
+whole, in pieces, without an index, all with the same index, or with a reused id. A delta belongs to the call of its
+index, else of its id, else to the last one. But if it has a name, and that call has one already, it starts a new call
+if its id differs or that call is complete.
 
-A call is announced when its name is known. It is done when the answer is, or earlier,
-when another call begins and its arguments are a whole object by then, for they can't
-grow any more. An answer that was cut leaves a call undone that is not whole.
+A call is announced when its name is known. It is done at the end of the response, or when the next call begins and
+its arguments are a complete object, since they cannot grow any more. A truncated response leaves incomplete calls
+open.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import attrs
 from engine.core.llm_types import StreamEvent, ToolCallChunk, ToolCallDone, ToolCallStarted
 from engine.providers.wire.untrusted_json import Json, as_object, dumps, is_object, loads, text
 
-# `{}` may be what a host begins with, before the arguments come.
+# Some hosts start with `{}` before the arguments.
 _SHORTEST = 3
 
 
@@ -50,10 +48,10 @@ class _Call:
 
 @attrs.define(eq=False)
 class CallAssembler:
-    """The calls of one answer.
+    """The calls of one response.
 
     Attributes:
-        new_id: makes an id for an event of the host's own id, which need not be unique, or be there at all.
+        new_id: makes a unique id from the host's own, which may be missing or reused.
     """
 
     new_id: Callable[[str], str]
@@ -62,17 +60,17 @@ class CallAssembler:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is a call that can be run."""
+        """Whether any call is complete."""
         return any(call.is_done for call in self._calls)
 
     def read_legacy(self, function: object, out: list[StreamEvent]) -> None:
-        """Take a delta of the one call that there was before there were tools."""
+        """Read a delta of a `function_call`, the predecessor of tool calls."""
         facts = as_object(function)
         if text(facts, "name") or text(facts, "arguments"):
             self.read({"index": -1, "function": facts}, out)
 
     def finish(self, out: list[StreamEvent], *, was_cut: bool) -> None:
-        """End all calls; those which are not whole stay open if the answer *was_cut*."""
+        """End all calls; incomplete ones stay open if the response *was_cut*."""
         for call in self._calls:
             if call.is_done:
                 continue
@@ -82,14 +80,14 @@ class CallAssembler:
                 _end(call, out)
 
     def read(self, delta: Json, out: list[StreamEvent]) -> None:
-        """Take a delta of a call."""
+        """Read a delta of a call."""
         function = as_object(delta.get("function"))
         name, piece = text(function, "name"), _arguments(function.get("arguments"))
         call = self._find(delta, name, piece)
         if call is None:
             call = self._begin(delta, out)
         elif call.is_done or (piece and piece == call.arguments):
-            return  # told again
+            return  # repeated
         call.tool = call.tool or name
         call.host_id = call.host_id or text(delta, "id")
         if piece:
@@ -100,7 +98,7 @@ class CallAssembler:
             out.append(ToolCallChunk(call.id, piece))
 
     def _find(self, delta: Json, name: str, piece: str) -> _Call | None:
-        """Return the call that *delta* adds to; None: it begins one."""
+        """Return the call that *delta* extends; None if it starts one."""
         index, host_id = _index(delta), text(delta, "id")
         if index is not None:
             call = self._by_index.get(index)
@@ -112,7 +110,7 @@ class CallAssembler:
             return call
         if host_id and call.host_id and host_id != call.host_id:
             return None
-        # Named again: another call, unless it is the same one told again.
+        # A second name starts a new call, unless the same call is repeated.
         return None if call.is_whole() and piece != call.arguments else call
 
     def _begin(self, delta: Json, out: list[StreamEvent]) -> _Call:
@@ -143,7 +141,7 @@ def _index(delta: Json) -> int | None:
 
 
 def _arguments(value: object) -> str:
-    """Return a piece of arguments: text, or by some hosts the object itself."""
+    """Return a piece of the arguments; some hosts send an object instead of text."""
     if isinstance(value, str):
         return value
     return dumps(value) if is_object(value) else ""

@@ -1,8 +1,7 @@
-"""The sources that a chat answer names.
+"""Citations in a chat response.
 
-They come as annotations of the message, before or after the text they belong to, or as
-lists of addresses beside it: Perplexity repeats its whole list in each event. A source
-that an annotation has named is not named again for the list's sake.
+They come as annotations of the message, before or after the text they belong to, or as lists of URLs: Perplexity
+repeats its whole list in each event. A listed source that an annotation has named is not repeated.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from engine.core.llm_types import Cited, StreamEvent
 from engine.core.messages import Citation
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, text
 
-# A page's own words are not kept with each mention of it.
+# Longer members, such as a page's text, are not kept with each citation.
 _LONGEST_FACT = 200
 
 
 @attrs.define(eq=False)
 class CitationCollector:
-    """The sources of one answer."""
+    """The citations of one response."""
 
     _waiting: list[Citation] = attrs.field(factory=list[Citation], init=False)
     _named: set[str] = attrs.field(factory=set[str], init=False)
@@ -27,7 +26,7 @@ class CitationCollector:
     _search_results: list[object] = attrs.field(factory=list[object], init=False)
 
     def annotate(self, annotations: list[object], block: str | None, out: list[StreamEvent]) -> None:
-        """Take annotations; *block* is the text that is open."""
+        """Add annotations; *block* is the open text."""
         for annotation in map(as_object, annotations):
             facts = as_object(annotation.get("url_citation")) or annotation
             if text(facts, "url"):
@@ -37,17 +36,17 @@ class CitationCollector:
             self.flush(block, out)
 
     def read_lists(self, event: Json) -> None:
-        """Take the lists of an event; the last ones count."""
+        """Read the lists of an event; the last ones count."""
         self._listed = as_list(event.get("citations")) or self._listed
         self._search_results = as_list(event.get("search_results")) or self._search_results
 
     def flush(self, block: str, out: list[StreamEvent]) -> None:
-        """Name what waited for a text."""
+        """Emit pending citations."""
         out += [Cited(block, citation) for citation in self._waiting]
         self._waiting.clear()
 
     def finish(self, block: str | None, out: list[StreamEvent]) -> int:
-        """Name what is left; return how many there are that have no text to belong to."""
+        """Emit the rest; return how many have no text."""
         results = {text(facts, "url"): facts for facts in map(as_object, self._search_results)}
         listed = [{"url": each} if isinstance(each, str) else as_object(each) for each in self._listed]
         for facts in listed or [as_object(each) for each in self._search_results]:

@@ -1,4 +1,4 @@
-"""What stands in the messages of a chat request: text, media, calls, thinking."""
+"""The content of chat messages: text, media, calls, reasoning."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _AUDIO_FORMATS: Mapping[str, str] = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav
 
 @attrs.frozen
 class Content:
-    """Writes messages as one host wants them. Its lists are always lists where they may be marked."""
+    """Encodes the content of messages for one host. Content that can be marked is always a list."""
 
     quirks: Quirks
 
     @property
     def is_list(self) -> bool:
-        """Whether content is a list of parts even if it is one text: only a part can bear a cache marker."""
+        """Whether content is always a list of parts: only a part can carry a cache marker."""
         return bool(self.quirks.marks)
 
     def of_text(self, words: str) -> object:
-        """Return the content of a message that is one text."""
+        """Return the content of a message with one text."""
         return [_text(words)] if self.is_list else words
 
     def of_user(self, parts: Sequence[UserPart]) -> object:
-        """Return the content of a user's message."""
+        """Return the content of a user message."""
         words = [part.text for part in parts if isinstance(part, TextPart)]
         if len(words) == len(parts) and not self.is_list:
-            # Not every host reads a list of texts.
+            # Not every host accepts a list of texts.
             return _BETWEEN.join(words)
         return [_text(part.text) if isinstance(part, TextPart) else _media(part) for part in parts]
 
@@ -48,9 +48,9 @@ class Content:
         return [*([_text(result_text)] if result_text.strip() else []), *(_media(part) for part in answered.media)]
 
     def of_model(self, item: AssistantItem, ids: Sequence[str]) -> Json:
-        """Return the members of the model's message, its content last; empty: there is nothing to say.
+        """Return the members of an assistant message, its content last; empty if it has no content.
 
-        *ids* are those of its calls.
+        *ids* are the ids of its calls.
         """
         words = [part.text for part in item.parts if isinstance(part, TextPart)]
         thoughts = [part for part in item.parts if isinstance(part, ReasoningPart)]
@@ -63,7 +63,7 @@ class Content:
         return body | {"content": self._assistant_content(words, thoughts)}
 
     def empty_reasoning(self) -> Json:
-        """Return the member that a message has even if nothing was thought, where the host insists on it."""
+        """Return the empty reasoning member, for a host that requires one in every message."""
         if not self.quirks.reasoning_always or self.quirks.reasoning_field not in _THOUGHTS:
             return {}
         return {self.quirks.reasoning_field: list[Json]() if self.quirks.reasoning_field == "reasoning_details" else ""}
@@ -76,7 +76,7 @@ class Content:
         return parts if parts and self.is_list else combined or None
 
     def _reasoning(self, thoughts: Sequence[ReasoningPart], names: Mapping[str, str]) -> Json:
-        """Return the members that hold thinking; *names* are our ids of calls, by the host's."""
+        """Return the members that hold reasoning; *names* maps the host's call ids to ours."""
         field = self.quirks.reasoning_field
         body = self.empty_reasoning() | reasoning_members(thoughts)
         if field == "reasoning_details":
@@ -92,7 +92,7 @@ class Content:
 
 @attrs.define
 class _OwnItems:
-    """The host's own items among the parts of a message, and the calls that some of them belong to."""
+    """The provider items of a message, and its calls, to which some of them belong."""
 
     members: Json = attrs.field(factory=Json)
     calls: list[Json] = attrs.field(factory=list[Json])
@@ -158,6 +158,6 @@ def _pairs(calls: Sequence[CallPart], ids: Sequence[str]) -> Iterator[tuple[str,
 
 
 def _of_call(detail: Json, names: Mapping[str, str]) -> Json:
-    """Return a detail that belongs to a call under the id that the call has here."""
+    """Return a detail of a call with the id that the call has here."""
     name = names.get(text(detail, "id"))
     return detail if name is None else detail | {"id": name}

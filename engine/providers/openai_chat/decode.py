@@ -1,13 +1,11 @@
-"""The OpenAI Chat Completions stream, decoded, as all its hosts speak it.
+"""Decodes the OpenAI Chat Completions stream of all its hosts.
 
-Theory of operation. An event holds a *delta* of a message: pieces of text, of thinking,
-of calls. The reason to stop comes in the last delta, or twice, the usage with it, after
-it or in each event, and sometimes an error after both: so the answer ends with `[DONE]`,
-or where the bytes do if a reason was given before.
+An event holds a *delta* of a message: pieces of text, of reasoning, of calls. The finish reason comes in the last
+delta, or twice; the usage with it, after it or in each event; and sometimes an error after both. So the response ends
+with `[DONE]`, or at the end of the bytes if there was a finish reason.
 
-The same thinking may come in up to three members, as text (`reasoning_content`,
-`reasoning`) and as details: it is taken once. A document that was not streamed holds a
-message of the same members, whole.
+The same reasoning may come in up to three members, as text (`reasoning_content`, `reasoning`) and as details: it
+counts once. A response that was not streamed has a message with the same members.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ FINISH_REASONS: Mapping[str, FinishReason] = {
 _FAILED = {"error", "network_error", "insufficient_system_resource", "abort"}
 
 _PLAIN_MEMBERS = frozenset({"role", "content"})
-# Members of a delta that say nothing: of other hosts' bookkeeping, or of what is said elsewhere.
+# Members of a delta that are ignored: bookkeeping, or read elsewhere.
 _SILENT_MEMBERS = frozenset(
     {
         *("role", "content", "name", "channel", "token_id", "index", "id", "object", "recipient", "prefix"),
@@ -68,7 +66,7 @@ _RARE_MEMBERS = frozenset({"error", "x_groq", "citations", "search_results"})
 
 
 class DoneParser:
-    """Cuts bytes into events, and gives the one that ends a chat stream a name."""
+    """Splits bytes into events, and names the one that ends a chat stream."""
 
     def __init__(self) -> None:
         self._parser = SseParser()
@@ -78,7 +76,7 @@ class DoneParser:
         return [_name_done(event) for event in self._parser.feed(data)]
 
     def close(self) -> list[ServerSentEvent]:
-        """Return an event that the bytes ended in, if there is one."""
+        """Return the event at the end of the bytes, if it is complete."""
         return [_name_done(event) for event in self._parser.close()]
 
 
@@ -88,13 +86,13 @@ def _name_done(event: ServerSentEvent) -> ServerSentEvent:
 
 @attrs.define(eq=False)
 class OpenAIChatReader:
-    """Makes stream events of one answer's events.
+    """Turns one response's events into stream events.
 
     Attributes:
-        quirks: how the host counts, and what it is called.
-        host: the same name, for error texts.
-        is_over: the answer has come to its proper end.
-        ignored: what was not understood, counted by name.
+        quirks: the host's; `title` is its name.
+        host: the same name, for error messages.
+        is_over: whether the response is complete.
+        ignored: how many events were not recognised, by kind.
     """
 
     quirks: Quirks
@@ -113,7 +111,7 @@ class OpenAIChatReader:
         self._calls = CallAssembler(self._blocks.new_id)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take an event."""
+        """Read an event."""
         choices: object = event.get("choices")
         if choices:
             for choice in as_list(choices):
@@ -127,15 +125,15 @@ class OpenAIChatReader:
             self._read_other(name, event, out)
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
-        """Take an answer that was not streamed."""
+        """Read a response that was not streamed."""
         choice = next((as_object(each) for each in as_list(document.get("choices"))), None)
         if choice is None and _is_error(document):
             raise stream_failure(self.host, document)
         if choice is None:
-            raise ProviderProtocolError(f"{self.host}: the answer has no message", retryable=True)
+            raise ProviderProtocolError(f"{self.host}: the response has no message", retryable=True)
         message = as_object(choice.get("message"))
         calls = [as_object(call) for call in as_list(message.get("tool_calls"))]
-        # Each of them is whole, and none a part of another.
+        # Each is a complete call of its own.
         numbered = [call | {"index": number} for number, call in enumerate(calls)]
         self._read_delta(message | {"tool_calls": numbered}, out)
         self._note_reason(choice)
@@ -146,19 +144,19 @@ class OpenAIChatReader:
         self._finish(out)
 
     def end(self, out: list[StreamEvent]) -> None:
-        """The bytes are over. Some hosts never say `[DONE]`: with a reason to stop, the answer is whole."""
+        """End a response that had a finish reason: some hosts never send `[DONE]`."""
         if self._reason is not None:
             self._finish(out)
 
     def _read_choice(self, choice: Json, out: list[StreamEvent]) -> None:
         if choice.get("index"):
-            self.ignored["choice"] += 1  # a second answer: nobody asked for one
+            self.ignored["choice"] += 1  # a second choice, which was not requested
             return
         delta: object = choice.get("delta")
         if is_object(delta):
             self._read_delta(delta, out)
         elif not self._has_choice:
-            # A host that does not stream sends the whole message as its one event.
+            # A host without streaming sends one event with the whole message.
             self._read_delta(as_object(choice.get("message")), out)
         self._has_choice = True
         if choice.get("finish_reason") or "error" in choice:
@@ -197,12 +195,12 @@ class OpenAIChatReader:
             case "extra_content":
                 self._blocks.add_signed_item(value, out)
             case "audio" if not any(as_object(value).values()):
-                pass  # Snowflake always has one, of nothing
+                pass  # Snowflake always sends an empty one
             case _:
                 self.ignored[name] += 1
 
     def _read_parts(self, parts: list[object], out: list[StreamEvent]) -> None:
-        """Take a message's content as Mistral gives it: a list, thinking among it."""
+        """Read content in Mistral's form: a list that includes reasoning."""
         for part in map(as_object, parts):
             match part.get("type"):
                 case "text" | "output_text":
@@ -220,12 +218,12 @@ class OpenAIChatReader:
         self._blocks.end_reasoning(out)
         for delta in map(as_object, deltas):
             if "extra_content" in delta:
-                # What a call is signed with stands before it.
+                # A call's signature is emitted before it.
                 self._blocks.add_signed_item(delta["extra_content"], out)
             self._calls.read(delta, out)
 
     def _read_tools(self, tools: list[object], out: list[StreamEvent]) -> None:
-        """Take what Groq's own tools do: told when they begin, and again with what came of it."""
+        """Read the work of Groq's own tools, reported at their start and again with their output."""
         for place, tool in enumerate(map(as_object, tools)):
             index = number(tool, "index", place)
             merged = self._tools.pop(index, Json()) | tool
@@ -242,7 +240,7 @@ class OpenAIChatReader:
             raise stream_failure(self.host, error)
 
     def _read_other(self, name: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take an event that is no piece of an answer."""
+        """Read an event without a part of the response."""
         if name == DONE:
             if self._has_choice:
                 self._finish(out)
@@ -262,7 +260,7 @@ class OpenAIChatReader:
         if error := choice.get("error"):
             raise stream_failure(self.host, error)
         if reason in _FAILED:
-            raise stream_failure(self.host, {"message": f"the answer was broken off ({reason})", "code": reason})
+            raise stream_failure(self.host, {"message": f"the response was aborted ({reason})", "code": reason})
         self._reason = reason or self._reason
 
     def _finish(self, out: list[StreamEvent]) -> None:

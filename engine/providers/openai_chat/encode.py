@@ -1,8 +1,8 @@
-"""The neutral transcript as a request to a Chat Completions API.
+"""Encodes a transcript for a Chat Completions API.
 
-A list of messages: the system prompt's, the user's, the model's with its calls, and one
-for each result. No two hosts take quite the same; what differs stands in `Quirks`. A
-message is written once, and its content stands at its end, where a cache marker fits in.
+A request is a list of messages: the system prompt, the user's, the model's with its calls, and one for each result.
+No two hosts accept quite the same; `Quirks` holds the differences. A message's content comes last, so that a cache
+marker can be added.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ def encoder(quirks: Quirks) -> Encoder[ChatState]:
 
 
 def affinity_headers(quirks: Quirks, request: ModelRequest) -> Mapping[str, str]:
-    """Return the headers by which a host keeps the requests of one conversation near to each other."""
+    """Return headers with the session id, by which a host routes requests to the same cache."""
     name = request.session_id
     return dict.fromkeys(quirks.session_headers, name) if name.isascii() and name.isprintable() and name else {}
 
 
 @attrs.frozen(kw_only=True)
 class ChatState:
-    """What was written so far.
+    """The state of the encoded transcript.
 
     Attributes:
-        last: of whom the last message is; empty: there is none yet.
-        calls: how many calls there were.
-        is_paused: the last message is one that the model is to go on with.
+        last: the role of the last message; empty if there is none.
+        calls: the number of calls.
+        is_paused: whether the model is to continue the last message.
     """
 
     last: str = ""
@@ -67,11 +67,11 @@ class ChatState:
 
 @attrs.frozen
 class OpenAIChatDialect:
-    """How a chat host writes a request.
+    """Writes requests of a Chat Completions API.
 
     Attributes:
         quirks: the host's.
-        extra: what is merged into the body.
+        extra: members that are merged into the body.
     """
 
     quirks: Quirks
@@ -82,7 +82,7 @@ class OpenAIChatDialect:
         return ChatState()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
-        """Return what stays the same from step to step."""
+        """Return the part that stays the same between steps."""
         extra = {name: value for name, value in self.extra.items() if name not in self._closing_names}
         more_tools = as_list(extra.pop("tools", None))
         head: Json = {"model": bare_model_name(request), "stream": True}
@@ -97,7 +97,7 @@ class OpenAIChatDialect:
         return [*pieces, Piece("system", b',"messages":[' + self._system(request))]
 
     def add(self, state: ChatState, item: TranscriptItem) -> tuple[ChatState, list[Chunk]]:
-        """Write an item as messages."""
+        """Encode an item as messages."""
         match item:
             case UserItem():
                 between = self._separator(state)
@@ -126,7 +126,7 @@ class OpenAIChatDialect:
                 assert_never(item)
 
     def closing(self, state: ChatState, request: ModelRequest) -> bytes:
-        """Return what may differ from step to step."""
+        """Return the part that may change between steps."""
         body: Json = {}
         if self.quirks.max_tokens_field:
             body[self.quirks.max_tokens_field] = request.max_output
@@ -137,14 +137,14 @@ class OpenAIChatDialect:
             )
             body["tool_choice"] = choice
         elif state.calls and self.quirks.stand_in_tool and not has_tools:
-            # A transcript with calls is refused where no tool is declared.
+            # Such hosts refuse a transcript with calls unless a tool is declared.
             body |= {"tools": [self._tool(_PLACEHOLDER_TOOL)], "tool_choice": "none"}
         body |= {name: value for name, value in self.extra.items() if name in self._closing_names}
         going_on = self._paused() if state.is_paused else b""
         return going_on + (b"]," + members(body) if body else b"]") + b"}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
-        """Put a cache marker at the end of a message's last part."""
+        """Add a cache marker to the last part of a message."""
         return data[: -len(b"}]}")] + b"," + members({"cache_control": self._marker(lifetime)}) + b"}]}"
 
     # -- the request -------------------------------------------------------------------
@@ -155,7 +155,7 @@ class OpenAIChatDialect:
 
     @property
     def _closing_names(self) -> frozenset[str]:
-        """What stands after the messages, for it may differ from step to step."""
+        """Members after the messages, because they may change between steps."""
         return frozenset({self.quirks.max_tokens_field, "tool_choice"})
 
     def _settings(self, request: ModelRequest) -> Json:
@@ -168,7 +168,7 @@ class OpenAIChatDialect:
         if request.output_schema is not None and quirks.output == "native":
             body["response_format"] = {"type": "json_schema", "json_schema": self._answer(request.output_schema)}
         if quirks.cache_key_field and request.session_id:
-            # It only tells the host which requests to keep together: two that share their beginning do no harm.
+            # It only groups requests for the cache, so truncation does no harm.
             body[quirks.cache_key_field] = request.session_id[:_LONGEST_CACHE_KEY]
         return body
 
@@ -199,7 +199,7 @@ class OpenAIChatDialect:
         return {"type": "function", "function": function | ({"strict": False} if self.quirks.strict_tools else {})}
 
     def _system(self, request: ModelRequest) -> bytes:
-        """Return the system prompt's message and a comma; nothing if there is none."""
+        """Return the system message and a comma; empty if there is none."""
         if not request.system.strip():
             return b""
         role = "developer" if self.quirks.system_role == "developer" else "system"
@@ -215,7 +215,7 @@ class OpenAIChatDialect:
     # -- messages ----------------------------------------------------------------------
 
     def _separator(self, state: ChatState) -> list[Json]:
-        """Return what has to stand before a message of the user's."""
+        """Return the messages required before a user message."""
         refused = {
             "tool": self.quirks.assistant_after_results,
             "user": self.quirks.alternates,
@@ -226,7 +226,7 @@ class OpenAIChatDialect:
         return {"role": "assistant"} | self._content.empty_reasoning() | {"content": self._content.of_text(words)}
 
     def _paused(self) -> bytes:
-        """Return what lets a model go on that has the last word: no host completes a message of the model's."""
+        """Return a user message that asks the model to continue: no host continues an assistant message."""
         return b"," + to_bytes({"role": "user", "content": self._content.of_text(_CONTINUE)})
 
     def _chunks(self, state: ChatState, messages: list[Json]) -> list[Chunk]:
@@ -238,5 +238,5 @@ class OpenAIChatDialect:
         return out
 
     def _id(self, call: CallPart, number: int) -> str:
-        """Return the id under which the call of that number goes."""
+        """Return the id to send for the call with that number."""
         return f"{number:09d}" if self.quirks.call_ids == "nine" else safe_id(call.call_id)

@@ -1,8 +1,7 @@
-"""What chat hosts count, in our count.
+"""Token usage of chat hosts.
 
-Most say how many tokens there were, and then which of them came from a cache, or were
-thinking; for some hosts these come on top. Which ones is told by their quirks, for the
-numbers alone don't tell.
+Most report totals, and how many of them were cached or reasoning; at some hosts these come on top of the totals.
+Quirks say which, because the numbers alone do not.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from engine.providers.wire.untrusted_json import Json, as_object, number
 
 
 def usage_of(raw: Json, quirks: Quirks) -> Usage:
-    """Return the usage that a host with *quirks* reports."""
+    """Convert the usage of a host with *quirks*."""
     prompt = as_object(raw.get("prompt_tokens_details"))
     completion = as_object(raw.get("completion_tokens_details"))
     read = _first((prompt, "cached_tokens"), (raw, "prompt_cache_hit_tokens"), (raw, "cached_tokens"))
@@ -32,6 +31,6 @@ def usage_of(raw: Json, quirks: Quirks) -> Usage:
 
 
 def _first(*places: tuple[Json, str]) -> int:
-    """Return the first number that is there at all."""
+    """Return the first number that is present, else 0."""
     counts = (number(parent, name, -1) for parent, name in places)
     return next((count for count in counts if count >= 0), 0)

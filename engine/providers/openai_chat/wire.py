@@ -1,4 +1,4 @@
-"""The OpenAI Chat Completions API as a wire format, for OpenAI and all who speak it after them."""
+"""The OpenAI Chat Completions API as a wire format, for OpenAI and compatible hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.providers.wire.wire_format import WireFormat
 
 
 def wire(quirks: Quirks) -> WireFormat:
-    """Return the format as a host with *quirks* speaks it."""
+    """Return the wire format for a host with *quirks*."""
     quirks = attrs.evolve(quirks, title=quirks.title or "OpenAI")
     return WireFormat(
         host=quirks.title,

@@ -1,1 +1,1 @@
-"""Openai responses."""
+"""The OpenAI Responses API."""

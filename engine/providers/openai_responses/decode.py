@@ -1,19 +1,16 @@
-"""The OpenAI Responses API's stream, decoded.
+"""Decodes the stream of the OpenAI Responses API.
 
-Theory of operation. An answer is a list of items: messages, thinking, calls, the work
-of hosted tools. An item is announced (`output_item.added`), grows by deltas, and is
-told whole (`output_item.done`); the last event tells the whole answer once more. Hosts
-leave out one or the other: deltas, announcements, the items of the last event, all but
-these. So whatever is told whole, wherever it is told, is compared with what has come of
-it so far, and the difference is handed on. An answer that was not streamed is the last
-event without the others.
+A response is a list of items: messages, reasoning, calls, the work of hosted tools. An item is announced
+(`output_item.added`), grows by deltas, and is sent whole (`output_item.done`); the last event holds the whole
+response again. Hosts omit some of these: deltas, announcements, the items of the last event, or everything but the
+last event. So whatever arrives whole is compared with what was streamed, and the difference is emitted. A response
+that was not streamed is the last event alone.
 
-Events are matched to items by `output_index`, for some hosts make up a new id for each
-event. In the last event's list, which may leave items out, an item is the one of the
-same id, else the next one of its kind.
+Events are matched to items by `output_index`, because some hosts make up a new id for each event. In the last event's
+list, which may omit items, an item is matched by its id, else it is the next one of its kind.
 
-A call that is not told whole gets no `ToolCallDone`: nobody may take it for whole. The
-token limit can cut an answer there.
+A call that never arrives whole gets no `ToolCallDone`, so that it is not taken for complete: the token limit can cut
+a response there.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from engine.providers.failures.error_body import stream_failure
 from engine.providers.openai_responses.items import CallItem, HostedItem, ResponseItem, TextItem
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, is_object, number, text
 
-# What they tell is told again: when the item is whole, or at the end.
+# Their content is repeated when the item is complete, or at the end.
 _REPEATED = frozenset(
     {
         "response.created",
@@ -52,12 +49,12 @@ _INCOMPLETE_REASONS: dict[str, FinishReason] = {"max_output_tokens": "length", "
 
 @attrs.define(eq=False)
 class ResponsesReader:
-    """Makes stream events of one answer's events.
+    """Turns one response's events into stream events.
 
     Attributes:
-        host: for error texts.
-        is_over: the answer has come to its proper end.
-        ignored: what was not understood, counted by name.
+        host: the host, for error messages.
+        is_over: whether the response is complete.
+        ignored: how many events were not recognised, by kind.
     """
 
     host: str = "OpenAI"
@@ -69,7 +66,7 @@ class ResponsesReader:
     _call_ids: set[str] = attrs.field(factory=set[str], init=False)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take an event; its type stands in the event itself, the framing need not have it."""
+        """Read an event; its type is a member of it."""
         match event.get("type"):
             case "response.output_text.delta":
                 self._grow("message", "output_text", "content_index", event, out)
@@ -110,14 +107,14 @@ class ResponsesReader:
                     self.ignored[kind] += 1
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
-        """Take an answer that was not streamed, or is not even done (`queued`)."""
+        """Read a response that was not streamed, or is not done yet (`queued`)."""
         if document.get("status") == "failed" or is_object(document.get("error")):
             self._fail(document, out)
         if "status" in document or "output" in document:
             self._finish(document, "completed", out)
 
     def end(self, out: list[StreamEvent]) -> None:
-        """The bytes are over: without its last event an answer is not whole."""
+        """Do nothing: a response without its last event is incomplete."""
 
     def _grow(self, kind: str, channel: str, index: str, event: Json, out: list[StreamEvent]) -> None:
         item = self._by_index.get(number(event, "output_index", max(self._newest, 0)))
@@ -126,7 +123,7 @@ class ResponsesReader:
         item.grow(channel, number(event, index, 0), text(event, "delta"), out)
 
     def _item(self, event: Json, kind: str, out: list[StreamEvent]) -> ResponseItem:
-        """Return the item that *event* belongs to; announce one that the host has not."""
+        """Return the item of *event*; announce it if the host has not."""
         index = number(event, "output_index", max(self._newest, 0))
         item = self._by_index.get(index)
         if item is None or item.kind != kind or item.is_over:
@@ -152,7 +149,7 @@ class ResponsesReader:
                 return HostedItem(kind, name, facts)
 
     def _call_id(self, facts: Json) -> str:
-        """Return the host's id of a call, or else a number; never the same one twice."""
+        """Return the host's id of a call, else a number; always unique."""
         own = text(facts, "call_id") or text(facts, "id")
         place = str(len(self._items))
         new = own if own and own not in self._call_ids else f"{own}.{place}" if own else place
@@ -181,7 +178,7 @@ class ResponsesReader:
         self.is_over = True
 
     def _close_all(self, output: list[Json], status: str, out: list[StreamEvent]) -> None:
-        """Take the items that the last event tells, each as the one that was streamed, or a new one."""
+        """Close the items with those of the last event, each matched to a streamed one or added."""
         named = {item.own_id: item for item in self._items if item.own_id}
         matched = [named.pop(text(facts, "id"), None) for facts in output]
         spare: defaultdict[str, deque[ResponseItem]] = defaultdict(deque[ResponseItem])
@@ -194,7 +191,7 @@ class ResponsesReader:
             item = same if same is not None else others.popleft() if others else None
             if item is None:
                 item = self._announce(self._newest + 1, facts, out)
-            # A call that does not say whether it is whole is as whole as the answer.
+            # A call without a status has that of the response.
             item.close({"status": status} | facts if isinstance(item, CallItem) else facts, out)
 
     def _reason(self, status: str, cut: str, refusal: str) -> FinishReason:
@@ -212,12 +209,12 @@ class ResponsesReader:
 
 
 def _is_progress(kind: str) -> bool:
-    """Tell whether an event reports how a hosted tool gets on: its item will hold all that came of it."""
+    """Tell whether an event is a hosted tool's progress: its item will hold the outcome."""
     return "_call." in kind or "_call_" in kind or kind.startswith("response.mcp_list_tools.")
 
 
 def _error_of(event: Json) -> object:
-    """Return the error object of an `error` event: it may be the event itself, whose `type` is no error's."""
+    """Return the error object of an `error` event, which may be the event itself without its `type`."""
     return event.get("error") or {name: value for name, value in event.items() if name != "type"}
 
 
@@ -229,7 +226,7 @@ def _count(response: Json, out: list[StreamEvent]) -> None:
     cache_read = max(0, number(prompt, "cached_tokens", 0))
     cache_write = max(0, number(prompt, "cache_write_tokens", 0))
     usage = Usage(
-        # Both are part of the host's count.
+        # The host's count includes both.
         input=max(0, number(raw, "input_tokens", 0) - cache_read - cache_write),
         output=max(0, number(raw, "output_tokens", 0)),
         cache_read=cache_read,

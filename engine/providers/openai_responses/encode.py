@@ -1,10 +1,9 @@
-"""The neutral transcript as a request to the OpenAI Responses API.
+"""Encodes a transcript for the OpenAI Responses API.
 
-The API wants one flat list of items, and is sent all of it every time: nothing is
-stored there (`store: false`), so the ids that it gave its items mean nothing to it any
-more, and are left out unless the host asks for them. Thinking goes back encrypted, right
-before what it led to: the end of an answer can't be thinking. The system prompt is the
-first item and not `instructions`: only items are sure to be cached.
+The API takes one flat list of items, and is sent all of it every time: nothing is stored there (`store: false`), so
+its own item ids mean nothing to it later, and are dropped unless the host needs them. Reasoning is sent back
+encrypted, right before what it led to: a message may not end with reasoning. The system prompt is the first item and
+not `instructions`, because only items are certain to be cached.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ from engine.providers.wire.wire_format import bare_model_name
 
 _MIN_OUTPUT = 16
 _LONGEST_CACHE_KEY = 64
-# They may differ from step to step, and stand after the input.
+# Members after the input, because they may change between steps.
 _CLOSING_MEMBERS = {"max_output_tokens", "tool_choice"}
 _FILE_NAMES = {"application/pdf": "document.pdf"}
-# Of an image it made, the API tells how (`action`, `size`), and refuses to be told the same.
+# The API refuses some members of its own image items (`action`, `size`).
 _ACCEPTED_MEMBERS = {"image_generation_call": {"type", "id", "status", "result", "revised_prompt"}}
 
 
@@ -60,11 +59,11 @@ def encoder(quirks: Quirks) -> Encoder[int]:
 
 @attrs.frozen
 class ResponsesDialect:
-    """How the Responses API writes a request. Its state is the number of items so far.
+    """Writes requests of the Responses API. The state is the number of items.
 
     Attributes:
         quirks: the host's.
-        extra: what is merged into the body.
+        extra: members that are merged into the body.
     """
 
     quirks: Quirks
@@ -75,7 +74,7 @@ class ResponsesDialect:
         return 0
 
     def opening(self, request: ModelRequest) -> list[Piece]:
-        """Return what stays the same from step to step."""
+        """Return the part that stays the same between steps."""
         extra = {name: value for name, value in self.extra.items() if name not in _CLOSING_MEMBERS}
         more_tools = as_list(extra.pop("tools", None))
         head: Json = {"model": bare_model_name(request), "stream": True, "store": False}
@@ -88,7 +87,7 @@ class ResponsesDialect:
         return [*pieces, Piece("system", b',"input":[' + self._system_item(request))]
 
     def add(self, state: int, item: TranscriptItem) -> tuple[int, list[Chunk]]:
-        """Write an item as items of the API's."""
+        """Encode an item as items of the API."""
         match item:
             case UserItem():
                 written = [_message("user", [_user_part(part) for part in item.parts])]
@@ -102,7 +101,7 @@ class ResponsesDialect:
         return state + len(chunks), chunks
 
     def closing(self, state: int, request: ModelRequest) -> bytes:
-        """Return what may differ from step to step."""
+        """Return the part that may change between steps."""
         body: Json = {}
         if self.quirks.max_tokens_field:
             body["max_output_tokens"] = max(_MIN_OUTPUT, request.max_output)
@@ -112,7 +111,7 @@ class ResponsesDialect:
         return b"]," + members(body) + b"}" if body else b"]}"
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
-        """Return the chunk as it is: the host finds the beginning it knows by itself."""
+        """Return the chunk unchanged: the host caches without markers."""
         return data
 
     def _settings(self, request: ModelRequest) -> Json:
@@ -132,7 +131,7 @@ class ResponsesDialect:
         if quirks.default_top_p is not None:
             body["top_p"] = quirks.default_top_p
         if quirks.cache_key_field and request.session_id:
-            # It only tells the host which requests to keep together: two that share their beginning do no harm.
+            # It only groups requests for the cache, so truncation does no harm.
             body[quirks.cache_key_field] = request.session_id[:_LONGEST_CACHE_KEY]
         if quirks.long_cache and options.cache == "1h":
             body["prompt_cache_retention"] = "24h"
@@ -161,11 +160,11 @@ class ResponsesDialect:
     def _tool(self, tool: ToolSchema) -> Json:
         schema = adapt(schema_of(tool.schema, f"tool {tool.name!r}"), self.quirks.schema)
         body: Json = {"type": "function", "name": tool.name, "description": tool.description, "parameters": schema}
-        # Where nothing is said, the API takes every tool for a strict one and rewrites its schema.
+        # By default the API treats every tool as strict and rewrites its schema.
         return body | ({"strict": False} if self.quirks.strict_tools else {})
 
     def _system_item(self, request: ModelRequest) -> bytes:
-        """Return the system prompt's item and a comma; nothing if there is none, or it is not an item."""
+        """Return the system item and a comma; empty if there is none, or it is not an item."""
         if self.quirks.system_role == "instructions" or not request.system.strip():
             return b""
         part: Json = {"type": "input_text", "text": request.system}
@@ -189,13 +188,13 @@ def _media_part(part: MediaPart) -> Json:
     url = f"data:{part.media_type};base64,{part.data}"
     if isinstance(part, ImagePart):
         return {"type": "input_image", "image_url": url}
-    # A file without a name is refused.
+    # The API refuses a file without a name.
     name = part.name or _FILE_NAMES.get(part.media_type, "file")
     return {"type": "input_file", "filename": name, "file_data": url}
 
 
 def _output(answered: CallWithResult) -> Json:
-    """Write a result. The API has no word for a failed one: the text has to say so."""
+    """Encode a result. The API has no error flag: the text must say so."""
     result_text = answered.text
     output: Any = result_text
     if answered.media:
@@ -206,7 +205,7 @@ def _output(answered: CallWithResult) -> Json:
 
 @attrs.define(eq=False)
 class _AnswerWriter:
-    """Writes an answer of the model as the items it came in."""
+    """Encodes an assistant message as the items it came in."""
 
     _quirks: Quirks
     _items: list[Json] = attrs.field(factory=list[Json], init=False)
@@ -217,7 +216,7 @@ class _AnswerWriter:
         for part in parts:
             self._write(part)
         self._end_message()
-        # Thinking that led to nothing, the answer being cut, is refused.
+        # The API refuses trailing reasoning, which a truncated response leaves.
         while self._items and self._items[-1]["type"] == "reasoning":
             self._items.pop()
         return self._items
@@ -252,12 +251,12 @@ class _AnswerWriter:
             self._texts = []
 
     def _reasoning(self, signature: str) -> Iterator[Json]:
-        """Write thinking as the item it came in; nothing for a signature that is not of this format."""
+        """Encode reasoning as the item it came in; nothing for a signature of another format."""
         kept = _parse_json(signature)
         channels = [str(channel) for channel in as_list(kept.get("parts"))]
         if not channels and "encrypted_content" not in kept:
             return
-        # From the end, for that is where the signature stands.
+        # From the end, where the signature is.
         ends = zip(reversed(channels), reversed(self._thoughts), strict=False)
         parts = [{"type": channel, "text": thought.text} for channel, thought in ends if channel in CHANNELS][::-1]
         item: Json = {"type": "reasoning", "summary": [part for part in parts if part["type"] == "summary_text"]}
@@ -284,7 +283,7 @@ def _call(part: CallPart) -> Json:
 
 
 def _parse_json(data: str) -> Json:
-    """Return what the decoder kept as JSON; nothing if it is something else's."""
+    """Parse JSON that the decoder stored; empty if it is not valid."""
     try:
         return as_object(loads(data))
     except ValueError:

@@ -1,10 +1,8 @@
-"""The items of a Responses answer as they come, each of a kind of its own.
+"""The items of a Responses answer while they are streamed, one class for each kind.
 
-An item grows by deltas and is closed by what the host tells of it as a whole; `close`
-hands on what the deltas had not told. What an item needs to go back to the host is kept
-beside it: the encrypted thinking and its place in `ReasoningDone.signature`, as JSON;
-the `phase` of a message in a `ProviderItem` after its text; the work of hosted tools
-whole, in a `ProviderItem`.
+An item grows by deltas and is closed with the whole item; `close` emits whatever the deltas lacked. Data that must be
+sent back to the host is kept with it: encrypted reasoning and its position as JSON in `ReasoningDone.signature`; the
+`phase` of a message in a `ProviderItem` after its text; the work of hosted tools whole, in a `ProviderItem`.
 """
 
 from __future__ import annotations
@@ -30,22 +28,22 @@ from engine.core.llm_types import (
 from engine.core.messages import Citation
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, text, whole_characters
 
-# What a part of a message or of thinking is called, and what its text is called there.
+# The types of parts of messages and reasoning, and the member with their text.
 CHANNELS = {"output_text": "text", "refusal": "refusal", "summary_text": "text", "reasoning_text": "text"}
 PHASE = "phase"
 
 
 @attrs.define(eq=False)
 class ResponseItem:
-    """What all items have; by itself, one that says nothing.
+    """The base of all items; by itself it emits nothing.
 
     Attributes:
         kind: its type.
-        name: what the ids of its blocks begin with; a call's own id.
-        facts: what was announced of it.
-        told: what was told as a whole of a part of it.
-        is_over: it is whole.
-        refusal: what it says in refusing.
+        name: the prefix of its blocks' ids; for a call, its id.
+        facts: the item as announced.
+        done_event: the event that held its arguments whole.
+        is_over: whether it is closed.
+        refusal: the text of a refusal.
     """
 
     kind: str
@@ -56,7 +54,7 @@ class ResponseItem:
     refusal: str = attrs.field(default="", init=False)
 
     def refuse(self, words: str) -> None:
-        """Take what the model says in refusing."""
+        """Append to the refusal."""
         self.refusal += words
 
     @property
@@ -65,22 +63,22 @@ class ResponseItem:
         return text(self.facts, "id")
 
     def open(self, out: list[StreamEvent]) -> None:
-        """Begin."""
+        """Start the item."""
 
     def grow(self, channel: str, index: int, piece: str, out: list[StreamEvent]) -> None:
-        """Take a delta."""
+        """Read a delta."""
 
     def cite(self, index: int, annotation: object, out: list[StreamEvent]) -> None:
-        """Take a source of the text at *index*."""
+        """Add a citation to the text at *index*."""
 
     def close(self, facts: Json, out: list[StreamEvent]) -> None:
-        """Take the item as a whole; the second time, do nothing."""
+        """Close with the whole item. Idempotent."""
         if not self.is_over:
             self.is_over = True
             self._close(facts, out)
 
     def close_unfinished(self, out: list[StreamEvent], *, is_complete: bool) -> None:
-        """The answer is over, complete or cut: end the item, if nobody has told it as a whole."""
+        """End the item with the response, complete or truncated, unless it is closed."""
         if not self.is_over:
             self.is_over = True
             self._close_unfinished(out, is_complete=is_complete)
@@ -92,12 +90,12 @@ class ResponseItem:
         pass
 
 
-# -- messages and thinking -----------------------------------------------------------
+# -- messages and reasoning -----------------------------------------------------------
 
 
 @attrs.define(eq=False)
 class _Block:
-    """A part of a message or of thinking."""
+    """A part of a message or of reasoning."""
 
     id: str
     channel: str
@@ -108,14 +106,14 @@ class _Block:
 
 @attrs.define(eq=False)
 class TextItem(ResponseItem):
-    """A message, or thinking: a list of texts. A refusal is told by the end of the answer alone."""
+    """A message or reasoning: a list of texts. A refusal is only reported at the end of the response."""
 
     _ignored: Counter[str]
     _blocks: list[_Block] = attrs.field(factory=list[_Block], init=False)
     _by_place: dict[tuple[str, int], _Block] = attrs.field(factory=dict[tuple[str, int], _Block], init=False)
 
     def grow(self, channel: str, index: int, piece: str, out: list[StreamEvent]) -> None:
-        """Take more of the text at *index* of *channel*."""
+        """Append to the text at *index* of *channel*."""
         if not piece:
             return
         block = self._by_place.get((channel, index))
@@ -128,7 +126,7 @@ class TextItem(ResponseItem):
             out.append(ReasoningChunk(block.id, piece))
 
     def cite(self, index: int, annotation: object, out: list[StreamEvent]) -> None:
-        """Take a source of the text at *index*."""
+        """Add a citation to the text at *index*."""
         place = ("output_text", index)
         if place not in self._by_place:
             self._by_place[place] = self._begin("output_text", out)
@@ -144,7 +142,7 @@ class TextItem(ResponseItem):
         return block
 
     def _close(self, facts: Json, out: list[StreamEvent]) -> None:
-        """Hand on what was not streamed. Parts are matched by their order: the indexes of deltas may count otherwise."""
+        """Emit what was not streamed. Parts are matched by order: indexes in deltas may differ."""
         parts = [as_object(part) for name in ("summary", "content") for part in as_list(facts.get(name))]
         streamed = {channel: deque(b for b in self._blocks if b.channel == channel) for channel in CHANNELS}
         for part in parts:
@@ -180,10 +178,10 @@ class TextItem(ResponseItem):
             out.append(ProviderItem(f"{self.name}.{PHASE}", PHASE, dumps({PHASE: phase})))
 
     def _signature(self, facts: Json) -> str | None:
-        """Return what the host needs to have its thinking back; None if that is nothing.
+        """Return the data that the host needs to accept its reasoning again; None if there is none.
 
-        It stands on the item's last part, and says how many parts before it belong to
-        the item too. A summary without the thinking it sums up is of no use to the host.
+        It is attached to the item's last part, and lists the parts before it. A summary without the reasoning is of no
+        use to the host.
         """
         parts = [block.channel for block in self._blocks]
         encrypted = text(facts, "encrypted_content")
@@ -194,7 +192,7 @@ class TextItem(ResponseItem):
 
 
 def _emit_rest(block: _Block, full_text: str, out: list[StreamEvent]) -> None:
-    """Hand on what was not streamed of the text *told*; where the two differ, the host's last word counts."""
+    """Emit the rest of *full_text*; where it differs from the stream, it replaces the text."""
     streamed = whole_characters("".join(block.pieces))
     if not full_text or full_text == streamed:
         return
@@ -210,7 +208,7 @@ def _emit_rest(block: _Block, full_text: str, out: list[StreamEvent]) -> None:
 def _cite(block: _Block, annotation: object, out: list[StreamEvent]) -> None:
     block.citations += 1
     if facts := as_object(annotation):
-        # Its indexes are places in the answer: the words of the source itself are not told.
+        # Its indexes are positions in the answer; the source is not quoted.
         title = text(facts, "title") or text(facts, "filename")
         out.append(Cited(block.id, Citation(url=text(facts, "url"), title=title, raw=dumps(facts))))
 
@@ -220,11 +218,10 @@ def _cite(block: _Block, annotation: object, out: list[StreamEvent]) -> None:
 
 @attrs.define(eq=False)
 class CallItem(ResponseItem):
-    """A call that we are to run.
+    """A call for the engine to run.
 
-    A custom tool takes free text; the engine's calls have JSON. So the text is shown as
-    the argument `input` of an object, which a tool with one string for its schema can
-    read like any other, and which goes back as an ordinary call of the same name.
+    A custom tool takes free text; the engine's calls have JSON. So the text becomes the argument `input` of an object,
+    which a tool with one string parameter can read, and which is sent back as an ordinary call of the same name.
     """
 
     _pieces: list[str] = attrs.field(factory=list[str], init=False)
@@ -234,7 +231,7 @@ class CallItem(ResponseItem):
         out.append(ToolCallStarted(self.name, text(self.facts, "name")))
 
     def grow(self, channel: str, index: int, piece: str, out: list[StreamEvent]) -> None:
-        """Take more of the arguments."""
+        """Append to the arguments."""
         if piece:
             shown = piece
             if self.kind == "custom_tool_call":
@@ -264,7 +261,7 @@ class CallItem(ResponseItem):
 
 @attrs.define(eq=False)
 class HostedItem(ResponseItem):
-    """The work of a hosted tool, or whatever else only the host understands."""
+    """The work of a hosted tool, or another item that only the host understands."""
 
     def _close(self, facts: Json, out: list[StreamEvent]) -> None:
         if self.kind:

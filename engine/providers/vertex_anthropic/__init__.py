@@ -1,1 +1,1 @@
-"""Anthropic's models at Google Vertex."""
+"""The Anthropic Messages API on Vertex."""

@@ -1,4 +1,4 @@
-"""The Anthropic Messages API as Google's Vertex serves it: the model is in the path, the version in the body."""
+"""The Anthropic Messages API on Vertex: the model is in the path, and the API version in the body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ API_VERSION = "vertex-2023-10-16"
 
 
 def wire(quirks: Quirks) -> WireFormat:
-    """Return the format; its path is the host's to say, for it holds the user's project."""
+    """Return the wire format; the host supplies the path, which holds the user's project."""
     return attrs.evolve(anthropic.wire(quirks), headers=_headers, encoder=partial(encoder, quirks))
 
 
@@ -33,9 +33,9 @@ def encoder(quirks: Quirks) -> Encoder[AnthropicState]:
 
 @attrs.frozen
 class VertexDialect(AnthropicDialect):
-    """How Vertex wants a request of the Messages API."""
+    """Writes requests of the Messages API for Vertex."""
 
     def opening(self, request: ModelRequest) -> list[Piece]:
-        """Return what stays the same from step to step, without the model's name."""
+        """Return the part that stays the same between steps, without the model's name."""
         _, *rest = super().opening(request)
         return [Piece("version", b'{"anthropic_version":"%s"' % API_VERSION.encode()), *rest]

@@ -1,1 +1,1 @@
-"""Wire."""
+"""What all wire formats share: framing, JSON, schemas, quirks, incremental encoding."""

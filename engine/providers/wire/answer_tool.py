@@ -1,7 +1,7 @@
-"""An answer that fits a schema, where the host has no such thing: as a tool that must be called.
+"""Structured output for hosts without a schema for the answer: the answer is a tool call.
 
-The model is offered one more tool, whose arguments are the answer, and has to call some
-tool. What it passes to that one comes out as text, so nobody above knows the difference.
+The model is offered one more tool, whose arguments are the answer, and is forced to call some tool. Its arguments are
+streamed as text, so callers see an ordinary answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DESCRIPTION: Final = (
 
 
 def with_answer_tool(wire: WireFormat) -> WireFormat:
-    """Return *wire* for a host that knows no schema of an answer."""
+    """Return *wire* for a host that supports no schema for the answer."""
 
     def encoder() -> WireEncoder:
         return _Encoder(wire.encoder())
@@ -49,9 +49,11 @@ def offer_answer(request: ModelRequest) -> ModelRequest:
     if request.output_schema is None:
         return request
     if any(tool.name == ANSWER_TOOL for tool in request.tools):
-        raise ConfigError(f"a tool is called {ANSWER_TOOL!r}, which this host needs for the answer itself: rename it")
+        raise ConfigError(
+            f"the tool name {ANSWER_TOOL!r} is reserved: this host needs it for structured answers; rename your tool"
+        )
     answer = ToolSchema(name=ANSWER_TOOL, description=_DESCRIPTION, schema=request.output_schema)
-    # "none" too: without any other tool's call, this is how the model can answer at all.
+    # Also where `tool_choice` was "none": calling this tool is the only way to answer.
     return attrs.evolve(request, tools=(*request.tools, answer), tool_choice="required", output_schema=None)
 
 

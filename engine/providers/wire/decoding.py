@@ -1,9 +1,8 @@
-"""What all decoders share: bytes to events, in order, and failures without loss.
+"""Decoders shared by all wire formats: bytes in, stream events out, errors in order.
 
-A wire format brings a `Reader`, which knows what an event means. What is here turns
-bytes into events of one of three framings, hands them to the reader one by one, and
-keeps the promises of `WireDecoder`: however the bytes are cut, nothing that came
-before a failure is lost, and after a failure there is nothing but the failure.
+A wire format supplies a `Reader`, which knows what an event means. A decoder splits the bytes into frames, hands the
+reader one event at a time, and keeps the promises of `WireDecoder`: wherever the bytes are cut, no event before an
+error is lost, and after an error every call raises it again.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from engine.providers.wire.untrusted_json import Json, as_object, loads
 _LARGEST_DOCUMENT = 64 * 1024 * 1024
 # A host that never stops would fill the memory, with one event as well as with many.
 _LARGEST_STREAM = 128 * 1024 * 1024
-# What is not understood is told to people: a few names, none of them long.
+# Names of unread events are shown to people: a few, and short.
 _MOST_UNREAD = 16
 _LONGEST_UNREAD = 64
 
 
 class Reader(Protocol):
-    """Makes stream events of a wire format's events. One for each answer.
+    """Turns a wire format's events into stream events. One per response.
 
-    Each method adds to *out*, and raises `ProviderError` for what goes wrong; what was
-    added before is kept. After `is_over` is true nothing more is read.
+    Each method appends to *out* and raises `ProviderError`; events appended before the error are kept. Nothing is read
+    once `is_over` is true.
 
     Attributes:
-        host: whose answer it is, for error texts.
-        is_over: the answer has come to its proper end.
-        ignored: events, blocks and items that were not understood, by kind.
+        host: the host, for error messages.
+        is_over: whether the response is complete.
+        ignored: how many events, blocks and items were not recognised, by kind.
     """
 
     host: str
@@ -44,30 +43,27 @@ class Reader(Protocol):
     ignored: Counter[str]
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
-        """Take an event of a stream; *name* is its type where the framing gives one, else "message"."""
+        """Read an event; *name* is its type where the framing has one, else "message"."""
         ...
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
-        """Take a whole answer that was not streamed, and end it."""
+        """Read a response that was not streamed, and end it."""
         ...
 
     def end(self, out: list[StreamEvent]) -> None:
-        """The stream has ended, by `[DONE]` or with the bytes: end the answer, if it can be whole.
-
-        If it can't, leave `is_over` false.
-        """
+        """End the response at `[DONE]` or at the end of the bytes. Leaves `is_over` false if it is incomplete."""
         ...
 
 
 class Framing(Protocol):
-    """Cuts bytes into named events; `SseParser` is one."""
+    """Splits bytes into named events; `SseParser` is one."""
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Return the events that *data* completes."""
         ...
 
     def close(self) -> list[ServerSentEvent]:
-        """Return an event that the bytes ended in, if there is one."""
+        """Return the event at the end of the bytes, if it is complete."""
         ...
 
 
@@ -82,12 +78,12 @@ class StreamDecoder:
 
     @property
     def is_over(self) -> bool:
-        """Whether the answer has come to its proper end."""
+        """Whether the response is complete."""
         return self._reader.is_over
 
     @property
     def ignored(self) -> Counter[str]:
-        """What was not understood, by kind."""
+        """How many events were not recognised, by kind."""
         return self._reader.ignored
 
     def feed(self, data: bytes) -> list[StreamEvent]:
@@ -105,14 +101,14 @@ class StreamDecoder:
         return _with_unread(self._reader, out)
 
     def close(self) -> list[StreamEvent]:
-        """Return what is left at the end of the bytes."""
+        """Return the last events, at the end of the bytes."""
         if self._failure is not None:
             raise self._failure
         out: list[StreamEvent] = []
         if self.is_over:
             return out
         try:
-            with suppress(ProviderProtocolError):  # no lie of the host, but an event cut in two
+            with suppress(ProviderProtocolError):  # an event cut in two, not a protocol error
                 self._read(self._framing.close(), out)
             if not self.is_over:
                 _end(self._reader, out)
@@ -138,7 +134,7 @@ class StreamDecoder:
 
 @attrs.define(eq=False)
 class DocumentDecoder:
-    """Decodes an answer that was not streamed: one JSON document."""
+    """Decodes a response that was not streamed: one JSON document."""
 
     _reader: Reader
     _pieces: list[bytes] = attrs.field(factory=list[bytes], init=False)
@@ -147,16 +143,16 @@ class DocumentDecoder:
 
     @property
     def is_over(self) -> bool:
-        """Whether the document was read."""
+        """Whether the document has been read."""
         return self._reader.is_over
 
     @property
     def ignored(self) -> Counter[str]:
-        """What was not understood, by kind."""
+        """How many events were not recognised, by kind."""
         return self._reader.ignored
 
     def feed(self, data: bytes) -> list[StreamEvent]:
-        """Keep *data*; nothing can be told before the end."""
+        """Buffer *data*: a document is parsed when it is complete."""
         if self._failure is not None:
             raise self._failure
         self._pieces.append(data)
@@ -185,9 +181,9 @@ class DocumentDecoder:
 
 
 def decoder_for(reader: Reader, content_type: str) -> StreamDecoder | DocumentDecoder | None:
-    """Return a decoder for an answer of *content_type*: server-sent events, or one JSON document.
+    """Return a decoder for *content_type*: server-sent events, or one JSON document; None for another type.
 
-    An answer that does not say what it is, is taken for a stream.
+    A response without a content type is read as a stream.
     """
     match content_type:
         case "text/event-stream" | "":
@@ -199,12 +195,12 @@ def decoder_for(reader: Reader, content_type: str) -> StreamDecoder | DocumentDe
 
 
 def _too_large(reader: Reader) -> ProviderProtocolError:
-    return ProviderProtocolError(f"{reader.host}: the answer is larger than anything sensible")
+    return ProviderProtocolError(f"{reader.host}: the response is too large")
 
 
 def truncated_answer(host: str) -> ConnectionBroken:
-    """Return the error for an answer that has no end."""
-    return ConnectionBroken(f"{host}: the stream ended in the middle of the answer", retryable=True)
+    """Return the error for a stream that ended early."""
+    return ConnectionBroken(f"{host}: the stream ended in the middle of the response", retryable=True)
 
 
 def _end(reader: Reader, out: list[StreamEvent]) -> None:
@@ -214,14 +210,14 @@ def _end(reader: Reader, out: list[StreamEvent]) -> None:
 
 
 def _with_unread(reader: Reader, out: list[StreamEvent]) -> list[StreamEvent]:
-    """Tell, before the answer's last event, what was not understood in it."""
+    """Report unread events before the final event."""
     if reader.is_over and reader.ignored and out and isinstance(out[-1], Finished):
         out[-1:-1] = [Unread(kind, count) for kind, count in sorted(_limit_kinds(reader.ignored).items())]
     return out
 
 
 def _limit_kinds(ignored: Counter[str]) -> Counter[str]:
-    """Return *ignored* with short names, and all kinds beyond a few counted as one."""
+    """Return *ignored* with shortened names; kinds beyond the first few are counted together."""
     if len(ignored) <= _MOST_UNREAD and all(len(kind) <= _LONGEST_UNREAD for kind in ignored):
         return ignored
     shown: Counter[str] = Counter()
@@ -235,7 +231,7 @@ def _parse_event(data: str | bytes, host: str) -> Json:
     try:
         return as_object(loads(data))
     except ValueError as error:
-        raise ProviderProtocolError(f"{host}: an event of the stream is no JSON", retryable=True) from error
+        raise ProviderProtocolError(f"{host}: an event of the stream is not valid JSON", retryable=True) from error
 
 
 def _parse_document(data: bytes, host: str) -> Json:

@@ -1,19 +1,16 @@
-"""Requests whose bytes only ever grow at their end.
+"""Incremental encoding: the bytes of request N are a prefix of request N+1.
 
-A host caches the beginning of a request, so request N+1 has to begin with the bytes of
-request N. Here that is how bodies are made: a `Dialect` writes each item once, the
-bytes are kept with the transcript's lineage, and a step costs what it adds. What varies
-from step to step (the output cap, the choice of tools) comes after the messages; cache
-markers, which move, are put into the last pieces when the body is put together: one at
-the end, where this request is read from by the next, and one at the end of what was
-there before the model last spoke, which is where the request before it had its own.
+Hosts cache the beginning of a request, so a session's requests must only grow at the end. A `Dialect` encodes each
+transcript item once; the bytes are kept with the transcript's lineage, so a step costs only what it adds. Members
+that vary between steps (the output cap, the tool choice) come after the messages. Cache markers move, so they are
+inserted into the last chunks when the body is assembled: one at the end, where the next request will read from the
+cache, and one before the model's last message, where the previous request wrote to it.
 
-What is kept is for speed alone: a body is a function of its request, so a session that
-goes on in another process sends the same bytes.
+The cache only saves time: a body is a pure function of its request, so a session resumed in another process sends the
+same bytes.
 
-The state between two items is a value of the dialect's own. What the end of the
-transcript completes for now (a call without its result, a paused answer) is written
-from that state and forgotten, so nothing has to be taken back.
+The state between two items is the dialect's own immutable value. Items that only the end of the transcript completes
+(a call without a result, a paused message) are encoded from a copy of that state, so nothing has to be undone.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ _MAX_CACHED_BYTES = 256 * 1024 * 1024
 
 @attrs.frozen
 class Piece:
-    """A part of a request's opening, with a name for people: `"system"`, `"tool read"`."""
+    """A labelled part of a request's opening; labels are shown to people: `"system"`, `"tool read"`."""
 
     label: str
     data: bytes
@@ -51,7 +48,7 @@ class Piece:
 
 @attrs.frozen
 class Chunk:
-    """The bytes of a block or a message, the separator before it among them.
+    """The bytes of a block or a message, including the separator before it.
 
     Attributes:
         data: the bytes.
@@ -66,9 +63,9 @@ class Dialect(Protocol[S]):
     """How a wire format writes a request. Pure; made for one model."""
 
     def opening(self, request: ModelRequest) -> Sequence[Piece]:
-        """Return the request up to its first message: what stays the same from step to step.
+        """Return the request up to its first message, which stays the same between steps.
 
-        It must not depend on the transcript, the output cap or the choice of tools.
+        Must not depend on the transcript, the output cap or the choice of tools.
         """
         ...
 
@@ -77,24 +74,24 @@ class Dialect(Protocol[S]):
         ...
 
     def add(self, state: S, item: TranscriptItem) -> tuple[S, list[Chunk]]:
-        """Return the state after *item*, and its bytes. Must depend on nothing else."""
+        """Return the state after *item*, and its bytes. A pure function of its arguments."""
         ...
 
     def closing(self, state: S, request: ModelRequest) -> bytes:
-        """Return the rest of the request after its last message."""
+        """Return the end of the request, after its last message."""
         ...
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
-        """Return the bytes of a chunk with a cache marker at its end."""
+        """Return a chunk's bytes with a cache marker at the end."""
         ...
 
 
 @attrs.define(eq=False)
 class _EncodedChunks(Generic[S]):
-    """Chunks that are not packed yet, and the state after them.
+    """Chunks that are not yet packed into blocks, and the state after them.
 
     Attributes:
-        answered: of `chunks`, the last markable one before the model last spoke.
+        answered_mark: index of the last markable chunk before the model's last message.
     """
 
     state: S
@@ -118,7 +115,7 @@ class _EncodedChunks(Generic[S]):
 
 @attrs.define(eq=False)
 class _History(Generic[S]):
-    """What is encoded of one lineage."""
+    """The encoded part of one lineage."""
 
     normalizer: TranscriptNormalizer
     written: _EncodedChunks[S]
@@ -128,7 +125,7 @@ class _History(Generic[S]):
     used: int = 0
 
     def matches(self, request: ModelRequest) -> bool:
-        """Tell whether the bytes are what *request* begins with."""
+        """Tell whether *request* begins with these bytes."""
         return (
             self.messages <= len(request.transcript)
             and self.normalizer.reasoning_from == request.reasoning_from
@@ -141,7 +138,7 @@ class _History(Generic[S]):
         self.messages = len(transcript)
 
     def pack(self, upto: int) -> bool:
-        """Make a block of the first *upto* chunks, which will not change any more, if it is long enough."""
+        """Join the first *upto* chunks, which are final, into a block if they are long enough."""
         chunks = self.written.chunks
         if sum(len(chunk.data) for chunk in chunks[:upto]) < _BLOCK_BYTES:
             return False
@@ -167,7 +164,7 @@ class _Opening:
 
 @attrs.frozen(eq=False)
 class _SentPrefix:
-    """What the last request of a session began with."""
+    """The opening and lineage of a session's last request."""
 
     opening: _Opening
     lineage: weakref.ref[object]
@@ -191,7 +188,7 @@ class Encoder(Generic[S]):
         """Return the body for *request*; raise `ConfigError` for a transcript that can't be sent."""
         opening = self._opening(request)
         lineage = request.transcript.lineage
-        # It is put back when all has gone well: one that stopped in the middle would lack messages.
+        # Put back only after success: an encoder that raised halfway would lack messages.
         history = self._histories.pop(lineage, None)
         if history is None or not history.matches(request):
             arranger = TranscriptNormalizer(request.model, self._quirks, request.reasoning_from)
@@ -224,11 +221,11 @@ class Encoder(Generic[S]):
         )
 
     def _fixed_chunks(self, written: _EncodedChunks[S]) -> int:
-        """Return how many chunks come before the first that may bear a marker now or later."""
+        """Return how many leading chunks will never carry a cache marker."""
         return (written.answered_mark or 0) if self._quirks.marks else len(written.chunks)
 
     def _compare(self, request: ModelRequest, opening: _Opening) -> str:
-        """Return where the request differs from the beginning of the session's last one; empty: nowhere."""
+        """Return the label of the first part that changed since the session's last request; empty if none."""
         if not request.session_id:
             return ""
         before = self._sent.pop(request.session_id, None)
@@ -239,7 +236,7 @@ class Encoder(Generic[S]):
         return "" if before is None else _changed_part(before, sent)
 
     def _forget_old(self, current: _History[S]) -> None:
-        """Keep the bytes of the sessions used last, as far as memory is meant for them."""
+        """Drop the least recently used histories while they exceed the memory limit."""
         while sum(history.size for history in self._histories.values()) > _MAX_CACHED_BYTES:
             lineage, oldest = min(self._histories.items(), key=lambda item: item[1].used)
             if oldest is current:
@@ -252,22 +249,22 @@ def _changed_part(before: _SentPrefix, now: _SentPrefix) -> str:
         labels = {piece.label for piece in before.opening.pieces}
         for old, new in itertools.zip_longest(before.opening.pieces, now.opening.pieces):
             if old != new:
-                # A piece that was there before, now in this place: what stood here is gone.
+                # A known piece in a new position means that the one before it was removed.
                 return old.label if old and (new is None or new.label in labels) else new.label
     if before.lineage() is not now.lineage() or before.reasoning_from != now.reasoning_from:
         return "history"
     return ""
 
 
-# -- for dialects ---------------------------------------------------------------------
+# -- helpers for dialects ---------------------------------------------------------------------
 
 
 @attrs.frozen
 class TurnWriter:
     """Writes blocks into turns of alternating roles.
 
-    Its state is the role of the turn that is open; None before the first. The turn is
-    closed by whatever comes after it, so more of the same role only adds to it.
+    The state is the role of the open turn; None before the first. The next turn closes it, so blocks of the same role
+    are simply appended.
 
     Attributes:
         content: the name of a turn's list of blocks.
@@ -278,7 +275,7 @@ class TurnWriter:
     def write(
         self, state: str | None, role: str, blocks: Sequence[tuple[Json, bool]]
     ) -> tuple[str | None, list[Chunk]]:
-        """Return the state and the chunks after *blocks*, each with whether a cache marker may stand at its end."""
+        """Return the new state and the chunks of *blocks*; each block comes with whether it can be marked."""
         chunks: list[Chunk] = []
         for block, can_be_marked in blocks:
             if role == state:
@@ -291,7 +288,7 @@ class TurnWriter:
         return state, chunks
 
     def close(self, state: str | None) -> bytes:
-        """Return what closes the open turn."""
+        """Return the bytes that close the open turn."""
         return b"" if state is None else b"]}"
 
 
@@ -301,7 +298,7 @@ def members(value: Json) -> bytes:
 
 
 def tool_pieces(tools: Sequence[ToolSchema], write: Sequence[Json]) -> list[Piece]:
-    """Return the pieces of a list of tools, named for them."""
+    """Return one labelled piece for each tool."""
     return [
         Piece(f"tool {tool.name}", (b"," if number else b"") + to_bytes(document))
         for number, (tool, document) in enumerate(zip(tools, write, strict=True))

@@ -1,4 +1,4 @@
-"""What a user, or a row of the table of hosts, adds to the body of every request."""
+"""Members that a user, or a row of the table of hosts, adds to every request body."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.providers.wire.untrusted_json import Json, as_list, is_object, loads
 
 
 def parse_extra_body(quirks: Quirks, *reserved: str) -> Json:
-    """Return what is to be merged into a body; raise `ConfigError` for what can't be, the members *taken* among it."""
+    """Parse `extra_body`. Raises `ConfigError` if it is not a JSON object or has a member in *reserved*."""
     if not quirks.extra_body:
         return {}
     try:
@@ -16,12 +16,12 @@ def parse_extra_body(quirks: Quirks, *reserved: str) -> Json:
     except ValueError as error:
         raise ConfigError(f"extra_body is not valid JSON: {error}") from error
     if not is_object(extra) or not extra.keys().isdisjoint(reserved):
-        raise ConfigError(f"extra_body must be a JSON object, and can't have {' or '.join(map(repr, reserved))}")
+        raise ConfigError(f"extra_body must be a JSON object without {' or '.join(map(repr, reserved))}")
     return extra
 
 
 def merge_json(own: Json, extra: Json) -> Json:
-    """Return both: objects are merged, lists go one after the other, else *extra* counts."""
+    """Merge *extra* into *own*: objects recursively, lists by concatenation; else *extra* wins."""
     out = dict(own)
     for name, value in extra.items():
         mine: object = out.get(name)

@@ -1,19 +1,18 @@
-"""The transcript put in order for a wire format: T22's transforms that hold for all.
+"""Normalizes a transcript for a wire format: the rules that every host needs.
 
-Messages go in one by one, items come out, and an item that came out never changes:
-so what was encoded of it stays true when the transcript grows. What comes out keeps
-these promises, whatever went in:
+Messages go in one at a time; items come out and never change afterwards, so their encoded bytes stay valid as the
+transcript grows. Whatever goes in, the output guarantees:
 
-- every call is followed by exactly one result, and no result is without its call: a
-  missing one says so, one too many is left out;
+- every call is followed by exactly one result, and every result has a call: a missing result is stated as text, a
+  surplus one is dropped;
 - no item is empty, and none holds an empty text;
-- reasoning is that of the model that will read it; another model's is plain text, and
-  loses its signature. So does a provider's own item lose its place;
-- media are those that the host reads there; others are a sentence which says so, and
-  what it can't read in a result follows in a user's message.
+- reasoning comes from the model that will read it: another model's reasoning becomes plain text without its
+  signature, and another provider's own items are dropped;
+- media are of kinds that the host accepts in that place: others become a sentence, and media that a result cannot
+  hold follow in a user message.
 
-An item of the model is held back until what follows is known (its results, or more of
-the same answer after a pause).
+An assistant message is buffered until what follows it is known: its results, or more of the same message after a
+pause.
 """
 
 from __future__ import annotations
@@ -57,18 +56,18 @@ _MAYBE_SURROGATE = re.compile(r"\\u[dD]|[\ud800-\udfff]")
 
 @attrs.frozen
 class UserItem:
-    """What the user says, or the engine in their place. Never empty."""
+    """A message of the user, or of the engine on their behalf. Never empty."""
 
     parts: tuple[UserPart, ...]
 
 
 @attrs.frozen
 class AssistantItem:
-    """What the model said until somebody else spoke. Never empty.
+    """The model's consecutive messages. Never empty.
 
     Attributes:
         parts: in order.
-        is_paused: the provider paused it, and it is the transcript's end: the model goes on with it.
+        is_paused: the provider paused here, at the end of the transcript: the model continues it.
     """
 
     parts: tuple[AssistantPart, ...]
@@ -76,7 +75,7 @@ class AssistantItem:
 
     @property
     def calls(self) -> tuple[CallPart, ...]:
-        """The calls, in their order."""
+        """The calls, in order."""
         return tuple(part for part in self.parts if isinstance(part, CallPart))
 
 
@@ -89,24 +88,24 @@ class CallWithResult:
 
     @property
     def media(self) -> tuple[MediaPart, ...]:
-        """Images and files of the result, as far as the host reads them there."""
+        """Images and files of the result that the host accepts in a result."""
         return (*self.settlement.images, *self.settlement.files)
 
     @property
     def text(self) -> str:
-        """The result's text; never empty if there is nothing beside it."""
+        """The result's text; never empty unless there are media."""
         settled_text = self.settlement.text
         return settled_text if settled_text.strip() or self.media else NO_OUTPUT
 
     @property
     def is_error(self) -> bool:
-        """Whether the call did not do what it was for."""
+        """Whether the call failed."""
         return self.settlement.status != "completed"
 
 
 @attrs.frozen
 class ResultsItem:
-    """The results of all calls of the item before it, in call order."""
+    """The results of all calls of the preceding item, in call order."""
 
     answered: tuple[CallWithResult, ...]
 
@@ -122,12 +121,12 @@ class _PendingMessage:
 
 @attrs.define(eq=False)
 class TranscriptNormalizer:
-    """Arranges one transcript for one model.
+    """Normalizes one transcript for one model.
 
     Attributes:
-        model: who will read it.
-        quirks: what its host reads.
-        reasoning_from: of the messages before this one, all thinking is left out.
+        model: the model that will read it.
+        quirks: what its host accepts.
+        reasoning_from: reasoning in messages before this index is dropped.
     """
 
     model: str
@@ -138,7 +137,7 @@ class TranscriptNormalizer:
     _has_output: bool = attrs.field(default=False, init=False)
 
     def feed(self, message: Message) -> list[TranscriptItem]:
-        """Take the next message; return the items which that completes."""
+        """Add a message; return the items that it completes."""
         self._count += 1
         match message:
             case AssistantMessage():
@@ -146,7 +145,7 @@ class TranscriptNormalizer:
                 self._pending_messages.append(_PendingMessage(message, self._count > self.reasoning_from))
                 return self._checked(out)
             case ResultsMessage():
-                # Results of nothing: what is held may go on, or be the end.
+                # Results without calls: the buffered message may still continue.
                 return self._checked(self._flush(_by_call(message.results))) if self._has_calls() else []
             case UserMessage():
                 items = self._user(message.parts)
@@ -157,17 +156,16 @@ class TranscriptNormalizer:
     def pending(self) -> list[TranscriptItem]:
         """Return the items that the end of the transcript completes. Changes nothing.
 
-        Raises `ConfigError` where the transcript ends with the model's own words, other
-        than by a pause: to go on in mid-sentence is what no transcript of ours means, and
-        newer models refuse it; and for a transcript with nothing in it.
+        Raises `ConfigError` if the transcript is empty, or ends with an assistant message that was not paused: newer
+        models refuse to continue one, and no transcript of the engine means that.
         """
         out = self._items_of_pending({}, at_end=True)
         if out and isinstance(last := out[-1], AssistantItem) and not last.is_paused:
-            raise ConfigError("the transcript ends with the model's own words: append a user message or results")
+            raise ConfigError("the transcript ends with an assistant message: append a user message or results")
         if not self._has_output:
             self._check_beginning(out)
             if not out:
-                raise ConfigError("nothing to send: the transcript has no text, image or result in it")
+                raise ConfigError("nothing to send: the transcript has no text, image or result")
         return out
 
     def _has_calls(self) -> bool:
@@ -181,7 +179,7 @@ class TranscriptNormalizer:
 
     def _check_beginning(self, out: list[TranscriptItem]) -> None:
         if out and not isinstance(out[0], UserItem):
-            raise ConfigError("the transcript begins with the model: put a user message before it")
+            raise ConfigError("the transcript begins with an assistant message: put a user message first")
 
     def _flush(self, results: dict[str, CallResult]) -> list[TranscriptItem]:
         out = self._items_of_pending(results)
@@ -254,9 +252,9 @@ class TranscriptNormalizer:
             elsewhere = [part for part in each.media if part not in here]
             text = each.settlement.text
             if elsewhere:
-                what = f"what {each.call.tool} shows follows in the next message"
+                what = f"the media of {each.call.tool} follow in the next message"
                 text = f"{text}\n({what})" if text.strip() else f"({what})"
-                moved.append(TextPart(id=PartId("media"), text=f"What {each.call.tool} shows:"))
+                moved.append(TextPart(id=PartId("media"), text=f"Media of {each.call.tool}:"))
                 moved += self._user_parts(elsewhere)
             images = tuple(part for part in here if isinstance(part, ImagePart))
             files = tuple(part for part in here if isinstance(part, FilePart))
@@ -270,11 +268,11 @@ class TranscriptNormalizer:
         return bool(part.data) and kind in kinds and (kind != "image" or part.media_type in self.quirks.image_types)
 
 
-# -- what encoders need besides ------------------------------------------------------
+# -- helpers for encoders ------------------------------------------------------
 
 
 def media_kind(media_type: str) -> MediaKind | None:
-    """Return which kind of media *media_type* is; None for others."""
+    """Return the kind of media of *media_type*; None for others."""
     if media_type == "application/pdf":
         return "pdf"
     match media_type.partition("/")[0]:
@@ -289,10 +287,9 @@ def media_kind(media_type: str) -> MediaKind | None:
 
 
 def safe_id(call_id: str) -> str:
-    """Return *call_id* in characters that every host allows; different ids stay different.
+    """Escape *call_id* to characters that every host allows; distinct ids stay distinct.
 
-    Almost all ids pass unchanged. One that has other characters, or looks as if it
-    had been through here already, is spelt out behind an `x-`.
+    Almost all ids pass unchanged. An id with other characters, or one that looks escaped, is escaped after `x-`.
     """
     if _SAFE_ID.fullmatch(call_id):
         return call_id
@@ -300,12 +297,12 @@ def safe_id(call_id: str) -> str:
 
 
 def safe_tool(name: str) -> str:
-    """Return a tool's name as hosts allow it: another host's model may have asked for anything."""
+    """Return a tool's name as hosts allow it: another model may have called anything."""
     return _UNSAFE_IN_TOOL.sub("_", name)[:_LONGEST_TOOL] or "unknown"
 
 
 def arguments_of(call: CallPart) -> str:
-    """Return the arguments as the JSON text of an object; broken ones as `{}`, for the result says what was wrong."""
+    """Return the arguments as a JSON object; invalid ones as `{}`: the result says what was wrong."""
     try:
         value = (
             loads(call.arguments, parse_float=_finite_number, parse_constant=_finite_number) if call.complete else None
@@ -314,25 +311,25 @@ def arguments_of(call: CallPart) -> str:
         return "{}"
     if not is_object(value):
         return "{}"
-    # Half a character, escaped or not, would have the whole request refused.
+    # A lone surrogate, escaped or not, makes hosts refuse the whole request.
     if _MAYBE_SURROGATE.search(call.arguments):
         return to_bytes(value).decode()
     return call.arguments.strip()
 
 
 def schema_of(document: str, whose: str) -> Json:
-    """Return a JSON schema, parsed; raise `ConfigError` for what is none."""
+    """Parse a JSON schema. Raises `ConfigError` if it is not a non-empty object."""
     try:
         schema = loads(document)
     except ValueError as error:
         raise ConfigError(f"the schema of the {whose} is not valid JSON: {error}") from error
     if not is_object(schema) or not schema:
-        raise ConfigError(f"the schema of the {whose} must be a JSON object that is not empty")
+        raise ConfigError(f"the schema of the {whose} must be a non-empty JSON object")
     return schema
 
 
 def _finite_number(literal: str) -> float:
-    """Return the number; what Python reads but JSON can't say (NaN, 1e999) is a `ValueError`."""
+    """Parse a number. Raises `ValueError` for NaN and infinities, which JSON has not."""
     value = float(literal)
     if not math.isfinite(value):
         raise ValueError(literal)
@@ -358,5 +355,5 @@ def _unreadable_note(part: MediaPart) -> str:
     name = f" {part.name!r}" if isinstance(part, FilePart) and part.name else ""
     what = media_kind(part.media_type) or "file"
     if not part.data:
-        return f"(The {what}{name} that stood here is empty. Tell the user.)"
-    return f"(A {what}{name} of type {part.media_type} stood here, which this model can't read. Tell the user.)"
+        return f"(This {what}{name} is empty. Tell the user.)"
+    return f"(This {what}{name} has the type {part.media_type}, which this model cannot read. Tell the user.)"

@@ -1,7 +1,7 @@
-"""What is particular to a host or a family of models, as data.
+"""Quirks of a host or of a family of models, as data.
 
-`Quirks` is what a wire format is told; `engine.providers.hosts.host` holds each host's,
-`engine.providers.models.quirks_lookup` what is true of a family of models wherever it is served.
+A wire format is configured by `Quirks`; `engine.providers.hosts.host` holds each host's,
+`engine.providers.models.quirks_lookup` those of a family of models wherever it is served.
 """
 
 from __future__ import annotations
@@ -16,62 +16,62 @@ from engine.core.llm_types import Effort
 MediaKind = Literal["image", "pdf", "audio", "video"]
 CallIds = Literal["own", "nine"]
 Output = Literal["native", "tool"]
-# Where earlier thinking goes in a chat message; "" : nowhere.
+# The member of a chat message for earlier reasoning; "" : none.
 ReasoningField = Literal["", "reasoning_content", "reasoning", "reasoning_details", "content"]
-# How a chat or Converse request says how much to think; "" : not at all.
+# The member of a chat or Converse request for the reasoning effort; "" : none.
 EffortField = Literal["", "reasoning_effort", "reasoning.effort", "thinking.type", "enable_thinking", "reasoningConfig"]
 SchemaDialect = Literal["plain", "openai", "gemini", "gemini-json", "moonshot"]
-# How a request marks what to cache; "" : the host does it by itself, or not at all.
+# The form of cache markers; "" : the host caches by itself, or not at all.
 Marks = Literal["", "anthropic", "bedrock"]
 
 
 @attrs.frozen(kw_only=True)
 class Quirks:
-    """How a host speaks its wire format.
+    """How a host differs from others of its wire format.
 
     Attributes:
         title: the host's name for people.
-        user_media: what it reads in a user's message; the rest becomes a sentence.
-        result_media: what it reads in a result; the rest goes into a user's message after it.
-        image_types: the kinds of image it reads.
-        call_ids: "own": ours as they are, made safe; "nine": nine letters and digits.
-        output: whether a schema for the answer is native, or has to be a tool that must be called.
-        schema: what its JSON schemas for tools may hold.
-        marks: how cache markers are written.
-        mark_tools: whether a cache marker may stand after the tools (Converse).
-        forced_tools: whether it can be made to call a tool (chat, Converse).
-        calls_alone: its calls stand alone: the words beside them are left out (Converse).
-        streams: whether answers with calls are streamed; else each answer is asked for whole (Converse).
-        long_cache: whether it keeps a cache for an hour if asked.
-        effort_field: how effort is said (chat, Converse).
-        efforts: the efforts it knows, lowest first; another one becomes the nearest. Empty: any.
-        adaptive_thinking: it chooses how much it thinks (newer Claude models).
-        thinking_budget: effort is said as a number of tokens.
-        temperature: whether it takes one (models that think often do not).
-        default_temperature: what it is sent if nothing was chosen; None: nothing.
+        user_media: kinds of media it accepts in a user message; others become a sentence.
+        result_media: kinds of media it accepts in a result; others go into a user message after it.
+        image_types: media types of images it accepts.
+        call_ids: "own": call ids are sent as they are, escaped; "nine": nine characters.
+        output: "native": it takes a schema for the answer; "tool": the answer is a forced tool call.
+        schema: the dialect of JSON Schema it accepts for tools.
+        marks: the form of cache markers.
+        mark_tools: it accepts a cache marker after the tools (Converse).
+        forced_tools: it accepts `tool_choice: required` (chat, Converse).
+        calls_alone: it refuses text together with calls: the text is dropped (Converse).
+        streams: it can stream answers with calls; if not, no answer is streamed (Converse).
+        long_cache: it supports a prompt-cache lifetime of one hour.
+        effort_field: the member for the reasoning effort (chat, Converse).
+        efforts: the efforts it supports, lowest first; others become the nearest. Empty: any.
+        adaptive_thinking: it decides itself how much to think (newer Claude models).
+        thinking_budget: effort is sent as a number of tokens.
+        temperature: it accepts one (reasoning models often do not).
+        default_temperature: sent if the user sets none; None: nothing is sent.
         default_top_p: the same.
         default_top_k: the same.
         max_tokens_field: the name of the output cap (chat).
         system_role: the role of the system prompt (chat, Responses); "instructions": it is no item (Responses).
-        stream_usage: whether usage has to be asked for (chat).
-        reasoning_field: where earlier thinking goes (chat).
-        reasoning_always: each of the model's messages needs that field, be it empty.
-        space_between_reasoning: empty text between two signed thoughts is sent as a space: their places count.
-        assistant_after_results: a user message may not follow results: a short one of the model goes between.
-        alternates: nor may it follow another user message: the same (chat).
-        cache_key_field: the name of the conversation's id in the body; empty: it takes none.
-        strict_tools: says `strict: false` of each tool.
-        cached_apart: its count of input tokens does not hold those read from a cache (chat).
-        reasoning_apart: its count of output tokens does not hold thinking (chat).
-        default_effort: how much it thinks if nothing was chosen; None: the host's own default.
-        reasoning_summary: thinking is summed up for people if asked (Responses).
-        encrypted_reasoning: thinking comes encrypted if asked, and is wanted back (Responses).
-        item_ids: what goes back keeps the ids that the host gave it (Responses).
-        marks_system: reads from its cache no beginning that was not marked: the system prompt's end is (Responses).
-        verbosity: how long its answers are to be; empty: as the host has it (Responses).
-        signed_calls: refuses a step whose first call has no signature, unless it says so (Gemini 3).
-        session_headers: the headers that hold the conversation's id: the host keeps its requests near to each other (chat).
-        stand_in_tool: refuses a transcript with calls where no tool is offered: one that can't be called is (chat).
+        stream_usage: usage must be requested (chat).
+        reasoning_field: the member for earlier reasoning (chat).
+        reasoning_always: every assistant message needs that member, even empty.
+        space_between_reasoning: empty text between two signed reasoning blocks is sent as a space.
+        assistant_after_results: a user message may not follow results: a short assistant message goes between.
+        alternates: nor may it follow a user message: the same (chat).
+        cache_key_field: the member for the session id, by which the host routes to a cache; empty: none.
+        strict_tools: each tool needs `strict: false`.
+        cached_apart: its input token count excludes cached tokens (chat).
+        reasoning_apart: its output token count excludes reasoning (chat).
+        default_effort: the effort if the user sets none; None: the host's own default.
+        reasoning_summary: it can summarise reasoning for people (Responses).
+        encrypted_reasoning: it returns encrypted reasoning, which is sent back (Responses).
+        item_ids: items are sent back with the host's ids (Responses).
+        marks_system: it caches only up to a marker: one is set after the system prompt (Responses).
+        verbosity: requested length of answers; empty: the host's default (Responses).
+        signed_calls: it refuses a step whose first call has neither a signature nor the marker for none (Gemini 3).
+        session_headers: headers for the session id, by which the host routes to a cache (chat).
+        stand_in_tool: it refuses a transcript with calls unless a tool is declared: a placeholder is (chat).
         extra_body: JSON object merged into the body, as text.
     """
 
@@ -124,7 +124,7 @@ _LADDER: tuple[Effort, ...] = get_args(Effort)
 
 
 def nearest_effort(effort: Effort, supported: tuple[str, ...]) -> str:
-    """Return the effort of *known* that is nearest to *effort*; the lower one of two."""
+    """Return the supported effort nearest to *effort*; the lower one of two."""
     if not supported or effort in supported:
         return effort
     ladder = [name for name in _LADDER if name in supported]
@@ -132,7 +132,7 @@ def nearest_effort(effort: Effort, supported: tuple[str, ...]) -> str:
     return min(ladder, key=lambda name: abs(_LADDER.index(name) - place)) if ladder else supported[0]
 
 
-# Tokens of thinking where they have to be said as a number; they are part of the output cap.
+# Reasoning budgets in tokens; they count towards the output cap.
 _BUDGETS: Mapping[Effort, int] = {
     "minimal": 1_024,
     "low": 4_096,
@@ -145,6 +145,6 @@ _MIN_BUDGET = 1_024
 
 
 def thinking_budget(effort: Effort, max_output: int) -> int | None:
-    """Return the tokens of thinking that *effort* means, as far as the output cap allows; None: too few to think."""
+    """Return the reasoning budget for *effort* within the output cap; None if too little is left."""
     budget = min(_BUDGETS.get(effort, 0), max_output - _MIN_BUDGET)
     return None if budget < _MIN_BUDGET else budget

@@ -1,23 +1,21 @@
-"""JSON schemas in the dialects that hosts read: T22's rows for schemas, as pure transforms.
+"""JSON schemas in the dialects that hosts accept, as pure transforms.
 
-Theory of operation. Every host reads a subset of JSON Schema, and refuses the request,
-or the tool, for what lies outside. A schema is written anew in that subset, as close to
-its meaning as the subset allows: where a rule can't be said it is left out, so the
-result may allow more than the original, and the tool's own check of its arguments
-decides. What all dialects want is done for all: `const` is an `enum` of one, `oneOf`
-is `anyOf`, `allOf` is merged, a tuple is an array of its first item, every schema has
-a type, an object says its properties and an array its items, what does not belong to
-a type is dropped, and so is every keyword that is not in the dialect's list.
+Every host accepts a subset of JSON Schema, and refuses the request or the tool for anything outside of it. A schema
+is rewritten into that subset, as close to its meaning as possible. Rules that the subset lacks are dropped, so the
+result may allow more than the original; the tool's own validation of its arguments decides.
 
-- `openai`: that, and no more.
-- `moonshot`: a reference stands alone, and so does `anyOf`, but for what describes it.
-- `gemini`: no references (they are written out, a recursion ends in a plain object), an
-  `anyOf` stands quite alone, one type each, null is `nullable`, an `enum` holds strings.
-- `gemini-json`: what newer Gemini models read of JSON Schema itself: references, and what stands
-  alone, as for `moonshot`; of the rules for values only those that Google lists.
+For all dialects: `const` becomes an `enum` of one, `oneOf` becomes `anyOf`, `allOf` is merged, a tuple becomes an
+array of its first item, every schema gets a type, objects get `properties` and arrays `items`; keywords that do not
+apply to the type, or that the dialect does not list, are dropped.
 
-Names of properties are never taken for keywords, and data (`enum`, `default`) never
-for schemas.
+- `openai`: only these.
+- `moonshot`: `$ref` and `anyOf` stand alone, except for annotations.
+- `gemini`: no references (they are inlined; a recursion ends in a plain object), `anyOf` stands alone, one type per
+  schema, null is `nullable`, an `enum` holds strings.
+- `gemini-json`: the JSON Schema of newer Gemini models: references; `$ref` and `anyOf` as for `moonshot`; of the
+  validation keywords only those that Google lists.
+
+Property names are never read as keywords, and data (`enum`, `default`) never as schemas.
 """
 
 from __future__ import annotations
@@ -52,14 +50,14 @@ _MAX_SCHEMAS = 5_000
 
 @attrs.frozen(kw_only=True)
 class _Rules:
-    """What a dialect allows.
+    """The rules of a dialect.
 
     Attributes:
-        keywords: those it knows; all others are dropped.
-        has_refs: whether it reads references to `$defs`.
-        lone_ref: a reference may have nothing beside it.
-        lone_union: an `anyOf` may have nothing beside it but these; None: anything.
-        is_gemini: one type each, `nullable`, and enums of strings.
+        keywords: those it accepts; all others are dropped.
+        has_refs: it accepts references to `$defs`.
+        lone_ref: `$ref` allows no sibling keywords.
+        lone_union: the only siblings that `anyOf` allows; None: any.
+        is_gemini: one type per schema, `nullable`, enums of strings.
     """
 
     keywords: frozenset[str]
@@ -92,14 +90,14 @@ _RULES: Mapping[SchemaDialect, _Rules] = {
 
 
 def adapt(schema: Json, dialect: SchemaDialect) -> Json:
-    """Return *schema*, of a tool's arguments or of an answer, in *dialect*. Changes nothing in place."""
+    """Return *schema*, of a tool or of an answer, in *dialect*. Does not change its argument."""
     rules = _RULES.get(dialect)
     return schema if rules is None else _Adapter(schema, rules).adapt()
 
 
 @attrs.define(eq=False)
 class _Adapter:
-    """Writes one schema anew."""
+    """Rewrites one schema."""
 
     root: Json
     rules: _Rules
@@ -121,7 +119,7 @@ class _Adapter:
         return whole if one is whole else self._schema(one, ("#",)) | pick(whole, ("$defs",))
 
     def _schema(self, value: object, path: tuple[str, ...]) -> Json:
-        """Return one schema in the dialect; *path*: where we are, references followed among it."""
+        """Rewrite a subschema; *path* is its position, including the references followed."""
         self.schemas += 1
         if len(path) > _MAX_DEPTH or self.schemas > _MAX_SCHEMAS:
             return self._write_schema({"type": "object"}, path)
@@ -139,7 +137,7 @@ class _Adapter:
         return self._write_schema(schema, path)
 
     def _simplify(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
-        """Return *schema* in fewer words that mean the same."""
+        """Return an equivalent schema with fewer keywords, and its path."""
         schema = drop_malformed(schema)
         if "$ref" in schema and (reference := self._local_ref(schema)) is not None:
             schema = schema | {"$ref": reference}
@@ -162,7 +160,7 @@ class _Adapter:
         return schema, path
 
     def _local_ref(self, schema: Json) -> str | None:
-        """Return the reference as the dialect reads it; None: it has to be written out."""
+        """Return the reference if the dialect accepts it; None if it must be inlined."""
         reference = text(schema, "$ref")
         for word in _DEFS:
             name = reference.removeprefix(f"#/{word}/")
@@ -171,7 +169,7 @@ class _Adapter:
         return None
 
     def _inline_ref(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
-        """Return *schema* with what it refers to written out."""
+        """Inline the reference of *schema*; return the schema and its path."""
         siblings = {word: value for word, value in schema.items() if word != "$ref"}
         reference = text(schema, "$ref")
         if not reference:
@@ -182,10 +180,10 @@ class _Adapter:
         return self._inline_ref(merge_schemas(self._resolve_pointer(reference), siblings), (*path, reference))
 
     def _resolve_pointer(self, reference: str) -> Json:
-        """Return what *reference*, a JSON pointer, points at; an empty schema if there is nothing."""
+        """Resolve a JSON pointer; an empty schema if it points at nothing."""
         name = reference.removeprefix("#/$defs/")
         if name != reference and name in as_object(self.root.get("definitions")):
-            reference = f"#/definitions/{name}"  # it was renamed on the way here
+            reference = f"#/definitions/{name}"  # `definitions` is renamed to `$defs` in the output
         if reference == "#":
             return drop_malformed(self.root)
         place: object = self.root if reference.startswith("#/") else {}
@@ -196,7 +194,7 @@ class _Adapter:
         return drop_malformed(as_object(place))
 
     def _union(self, schema: Json, choices: list[object], path: tuple[str, ...]) -> Json:
-        """Return an `anyOf` that stands alone: what stood beside it goes into each choice."""
+        """Return a lone `anyOf`: its sibling keywords move into each choice."""
         kept = self.rules.lone_union or ()
         shared = {word: value for word, value in schema.items() if word not in {"anyOf", *kept}}
         is_nullable = self.rules.is_gemini and any(types_of(as_object(each)) == ["null"] for each in choices)
@@ -227,7 +225,7 @@ class _Adapter:
         if "object" in types and not out.get("properties"):
             out["properties"] = {}
             if self.rules.is_gemini:
-                # An empty list of properties is refused there.
+                # Gemini refuses empty `properties`.
                 del out["properties"]
         if "array" in types and "items" not in out:
             out["items"] = self._schema({}, (*path, "items"))
@@ -247,13 +245,13 @@ class _Adapter:
             case "anyOf":
                 out[word] = [self._schema(each, inner) for each in as_list(value)]
             case "required":
-                pass  # it is written last: only what is there can be required
+                pass  # written last: only existing properties can be required
             case _:
                 out[word] = value
 
 
 def _merge_root_union(whole: Json) -> Json:
-    """Return a schema whose root is no choice between objects: hosts want one object there."""
+    """Merge a root-level `anyOf` of objects into one object, which hosts require there."""
     choices = [_resolve_ref(as_object(each), whole) for each in as_list(whole.get("anyOf"))]
     if not choices or not all(is_object_schema(each) or is_object_schema(whole) for each in choices):
         return whole
@@ -273,14 +271,14 @@ def _resolve_ref(schema: Json, whole: Json) -> Json:
 
 
 def _make_gemini(schema: Json) -> None:
-    """Put one type, `nullable` and an enum of strings into *schema*, which is ours to change."""
+    """Change *schema* in place to one type, `nullable` and an enum of strings."""
     types = types_of(schema)
     values = as_list(schema.get("enum"))
     if "null" in types or None in values:
         schema["nullable"] = True
     if "enum" in schema:
         strings = [each if isinstance(each, str) else dumps(each) for each in values if each is not None]
-        # An empty string is refused there.
+        # Gemini refuses empty strings in an enum.
         schema["enum"] = list(dict.fromkeys(each for each in strings if each))
         schema["type"] = "string"
         if not schema["enum"]:

@@ -1,4 +1,4 @@
-"""The words of JSON Schema, and what can be told of one schema by itself."""
+"""JSON Schema keywords, and properties of a single schema."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ COMMON = frozenset(
 
 
 def pick(schema: Json, words: Iterable[str]) -> Json:
-    """Return of *schema* only *words*."""
+    """Return the members of *schema* that are in *words*."""
     return {word: schema[word] for word in words if word in schema}
 
 
 def drop_malformed(schema: Json) -> Json:
-    """Return *schema* without words whose value makes no sense."""
+    """Return *schema* without keywords that have a value of the wrong type."""
     return {word: value for word, value in schema.items() if _is_well_formed(word, value)}
 
 
@@ -48,7 +48,7 @@ def _is_well_formed(word: str, value: object) -> bool:
 
 
 def merge_schemas(under: Json, over: Json) -> Json:
-    """Return both schemas at once; where they can't both be said, *over* wins."""
+    """Merge two schemas; on a conflict *over* wins."""
     out = under | over
     if "properties" in under and "properties" in over:
         out["properties"] = as_object(under["properties"]) | as_object(over["properties"])
@@ -58,24 +58,24 @@ def merge_schemas(under: Json, over: Json) -> Json:
 
 
 def is_object_schema(schema: Json) -> bool:
-    """Tell whether *schema* is one of objects and nothing else."""
+    """Tell whether *schema* allows only objects."""
     return types_of(schema) == ["object"] or ("properties" in schema and not types_of(schema))
 
 
 def required_names(schema: Json) -> list[str]:
-    """Return what *schema* requires."""
+    """Return the required property names."""
     return [name for name in as_list(schema.get("required")) if isinstance(name, str)]
 
 
 def types_of(schema: Json) -> list[str]:
-    """Return the types that *schema* names, each once."""
+    """Return the declared types, each once."""
     value: object = schema.get("type")
     names = as_list(value) or [value]
     return list(dict.fromkeys(name for name in names if isinstance(name, str) and name in _TYPES))
 
 
 def infer_types(schema: Json) -> list[str]:
-    """Return the types that a schema without any is about."""
+    """Infer the types of a schema that declares none."""
     values = as_list(schema.get("enum"))
     if values:
         return list(dict.fromkeys(_type_of(value) for value in values))
@@ -88,7 +88,7 @@ def infer_types(schema: Json) -> list[str]:
 
 
 def has_any_keyword(schema: Json, words: Iterable[str]) -> bool:
-    """Tell whether *schema* says any of *words*."""
+    """Tell whether *schema* has any of the keywords *words*."""
     return any(word in schema for word in words)
 
 
@@ -111,7 +111,7 @@ def _type_of(value: object) -> str:
 
 
 def applies_to(word: str, types: list[str]) -> bool:
-    """Tell whether *word* says something about one of *types*."""
+    """Tell whether the keyword *word* applies to one of *types*."""
     return (
         not types or any(word in _TYPES[name] for name in types) or not any(word in words for words in _TYPES.values())
     )

@@ -1,10 +1,10 @@
-"""Server-sent events: bytes in, events out, cut wherever the network likes.
+"""Server-sent events: bytes in, events out, at any chunk boundaries.
 
 Follows the HTML standard's event stream format: lines end in LF, CR or CRLF, a
 byte order mark at the very beginning is dropped, a line which begins with a
 colon is a comment, several `data` lines of an event are joined by LF, a blank
-line ends the event, and an event without any `data` line is none. `id` and
-`retry` mean something to a client that reconnects; a POST never does.
+line ends the event, and an event without a `data` line is dropped. `id` and
+`retry` only matter to a client that reconnects, which a POST never does.
 
 The parser keeps the pieces of the unfinished line in a list and joins them once,
 so an event of any size, in pieces of any size, costs its own length.
@@ -20,7 +20,7 @@ _MESSAGE = "message"
 
 @attrs.frozen
 class ServerSentEvent:
-    """One event: its type and its data."""
+    """An event: its type and its data."""
 
     event: str
     data: str
@@ -55,8 +55,8 @@ class SseParser:
     def close(self) -> list[ServerSentEvent]:
         """Return the event that the stream ended in, if it has any data.
 
-        The standard discards it, since nothing tells whether it is whole. Some
-        hosts leave off the last blank line, so that is for the caller to judge.
+        The standard discards it, since it may be incomplete. Some hosts omit the
+        last blank line, so the caller decides.
         """
         return self.feed(b"\n\n")
 

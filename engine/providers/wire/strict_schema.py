@@ -1,8 +1,8 @@
-"""Schemas that OpenAI's hosts hold an answer to, token by token.
+"""Closed schemas for hosts that constrain decoding (`strict`).
 
-They do so (`strict`) only for a schema in which every object says all it may have, and
-has to have it all. One that is nearly so is closed here. One with optional properties
-can't be without changing what it means: to such a host it is a mere hint.
+OpenAI's hosts enforce a schema token by token only if every object lists all its properties and requires them. A
+schema that is nearly so is closed here. One with optional properties cannot be closed without changing its meaning:
+the host then treats it as a hint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_DEPTH = 10
 
 
 def close_schema(schema: Json) -> Json | None:
-    """Return *schema* as one that a host can hold an answer to; None if that would change its meaning."""
+    """Return *schema* closed for strict mode; None if that would change its meaning."""
     try:
         return _close(schema, 0) if schema.get("type") == "object" else None
     except ValueError:
@@ -32,13 +32,13 @@ def close_schema(schema: Json) -> Json | None:
 
 def _close(schema: Json, depth: int) -> Json:
     if depth > _MAX_DEPTH or not _SUPPORTED.issuperset(schema) or _TYPE_KEYWORDS.isdisjoint(schema):
-        raise ValueError("not for strict hosts")
+        raise ValueError("not supported in strict mode")
     out = dict(schema)
     if "properties" in schema or "object" in (schema.get("type"), *as_list(schema.get("type"))):
         names = list(as_object(schema.get("properties")))
-        # An object that says nothing of other properties can do without them.
+        # An object without `additionalProperties` can be closed.
         if {*as_list(schema.get("required"))} != {*names} or schema.get("additionalProperties", False) is not False:
-            raise ValueError("an object with properties that may be absent, or others")
+            raise ValueError("an object with optional or additional properties")
         out |= {"properties": {}, "required": names, "additionalProperties": False}
     for word in ("properties", "$defs"):
         if word in schema:

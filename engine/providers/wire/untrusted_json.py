@@ -1,4 +1,4 @@
-"""Foreign JSON, read without trust: what has the wrong shape is as good as absent."""
+"""Reads untrusted JSON: a value of the wrong type counts as absent."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def loads(
     parse_float: Callable[[str], object] | None = None,
     parse_constant: Callable[[str], object] | None = None,
 ) -> object:
-    """Return the value of *document*; raise `ValueError`, whatever is wrong with it."""
+    """Parse *document*. Raises `ValueError` for any error, nesting that is too deep included."""
     try:
         if isinstance(document, str) and parse_float is parse_constant is None:
-            value, end = _read(document)  # half of what `json.loads` takes, which looks for blanks around it first
+            value, end = _read(document)  # twice as fast as `json.loads`, which strips whitespace first
             if end == len(document):
                 return value
     except (ValueError, RecursionError):
@@ -40,8 +40,8 @@ def dumps(value: object) -> str:
 def to_bytes(value: object) -> bytes:
     """Return *value* as compact JSON in UTF-8.
 
-    A surrogate has no UTF-8, and hosts refuse its escape. Two that belong together (a
-    character whose halves came in two deltas) are joined; a lone one is U+FFFD.
+    UTF-8 cannot encode surrogates, and hosts refuse their escapes. A pair (a character split over two deltas) is
+    joined; a lone one becomes U+FFFD.
     """
     document = dumps(value)
     try:
@@ -51,7 +51,7 @@ def to_bytes(value: object) -> bytes:
 
 
 def whole_characters(text: str) -> str:
-    """Return *text* without surrogates: pairs joined, lone ones U+FFFD."""
+    """Return *text* without surrogates: pairs are joined, lone ones become U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -1,4 +1,4 @@
-"""What a wire format is: pure things which the HTTP shell puts to use."""
+"""The parts of a wire format: pure functions and objects that the HTTP client uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.core.llm_types import ModelRequest, StreamEvent
 
 @attrs.frozen(kw_only=True)
 class HttpReply:
-    """An HTTP answer other than a stream; header names in lower case."""
+    """A complete HTTP response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -22,11 +22,11 @@ class HttpReply:
 
 @attrs.frozen(kw_only=True)
 class Body:
-    """A request's body, in pieces: the long ones are the same objects from step to step.
+    """A request's body, in pieces; long pieces are the same objects in every step.
 
     Attributes:
-        pieces: to be sent one after the other.
-        broken_at: where it differs from the beginning of the request before it; empty: it does not.
+        pieces: sent one after the other.
+        broken_at: the first part that differs from the previous request, which breaks its prompt cache; empty: none.
     """
 
     pieces: tuple[bytes, ...]
@@ -40,24 +40,23 @@ class Body:
 
 
 class WireEncoder(Protocol):
-    """Makes bodies; remembers what it has encoded of which transcript."""
+    """Encodes requests; caches the encoded part of each transcript."""
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body for *request*; raise `ConfigError` for what can't be said."""
+        """Return the body for *request*; raise `ConfigError` if it cannot be encoded."""
         ...
 
 
 class WireDecoder(Protocol):
-    """Bytes of one answer in, stream events out.
+    """Decodes one response: bytes in, stream events out.
 
-    When something goes wrong, what came before it is returned first; the
-    `ProviderError` is raised by that call if there was nothing, else by the next
-    one, and by every one after it. So no cut of the bytes loses an event.
+    On an error, the events before it are returned first; the `ProviderError` is raised by that call if there were none,
+    else by the next call, and by every call after it. So no event is lost, wherever the bytes are cut.
     """
 
     @property
     def is_over(self) -> bool:
-        """Whether the answer has come to its proper end."""
+        """Whether the response is complete."""
         ...
 
     def feed(self, data: bytes) -> list[StreamEvent]:
@@ -65,23 +64,23 @@ class WireDecoder(Protocol):
         ...
 
     def close(self) -> list[StreamEvent]:
-        """Return what is left at the end of the bytes; an answer cut short is a `ConnectionBroken`."""
+        """Return the last events; raise `ConnectionBroken` if the response is incomplete."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class WireFormat:
-    """One wire format, as one host speaks it.
+    """A wire format, configured for one host.
 
     Attributes:
-        host: whose it is, for error texts.
-        path: of the request, below the base URL.
-        accept: the content type to ask for.
-        headers: those of the format and the host, the key's apart.
-        encoder: makes an encoder.
-        decoder: makes a decoder for one answer of the given content type (in lower
-            case, without parameters; empty if there was none); None: it is no answer.
-        failure: reads an answer that is none; the second argument is the time since the epoch.
+        host: the host, for error messages.
+        path: the request's path, below the base URL.
+        accept: the content type to accept.
+        headers: those of the format and the host, except for authentication.
+        encoder: creates an encoder.
+        decoder: creates a decoder for one response with a content type (lower case, without parameters; empty if there
+            was none); returns None if the type is not supported.
+        failure: turns an error response into an error; the second argument is the time since the epoch.
     """
 
     host: str
@@ -94,5 +93,5 @@ class WireFormat:
 
 
 def bare_model_name(request: ModelRequest) -> str:
-    """Return the model's name as its host has it: without the host's own name before it."""
+    """Return the model's name without the host prefix."""
     return request.model.partition("/")[2] or request.model

@@ -141,7 +141,7 @@ def test_nonsense_is_told(engine: Start, config: str) -> None:
         assert "there is no session 'nobody'" in sessions(engine, name, "nobody", code=2)
         assert "required" in sessions(engine, name, code=2)
     told = sessions(engine, "context", "last", "--model", "nonsense", code=2)
-    assert "no host answers to the model name 'nonsense'" in told
+    assert "no host for the model name 'nonsense'" in told
     told = sessions(engine, "compact", "last", "--model", "nonsense", code=2)
     assert "a model's name is written host/model, not 'nonsense'" in told
     told = sessions(engine, "compact", "last", code=1)

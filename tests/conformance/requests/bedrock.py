@@ -40,7 +40,7 @@ from tests.conformance.requests.request_reader import (
 )
 
 # What a turn, an option or the table of hosts decides; the rest goes through as `extra_body`.
-KNOWN = {
+KEPT = {
     *("modelId", "messages", "system", "inferenceConfig", "toolConfig", "outputConfig"),
     "additionalModelRequestFields",
 }
@@ -197,7 +197,7 @@ class ConverseRequest(RequestReader):
         return efforts[0] if efforts else None
 
     def quirks(self) -> Quirks:
-        rest = {name: value for name, value in self.left.items() if name not in KNOWN}
+        rest = {name: value for name, value in self.left.items() if name not in KEPT}
         return attrs.evolve(
             quirks_of(BY_NAME["bedrock"], self.model),
             # They may be from before, or of a model that was asked in vain.

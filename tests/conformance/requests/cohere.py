@@ -35,7 +35,7 @@ from tests.conformance.requests.request_reader import (
 )
 
 # What a turn, an option or the table of hosts decides; the rest goes through as `extra_body`.
-KNOWN = {
+KEPT = {
     "model",
     "messages",
     "stream",
@@ -123,7 +123,7 @@ class CohereRequest(RequestReader):
         )
 
     def quirks(self) -> Quirks:
-        rest = {name: value for name, value in self.left.items() if name not in KNOWN}
+        rest = {name: value for name, value in self.left.items() if name not in KEPT}
         return attrs.evolve(
             quirks_of(BY_NAME["cohere"], self.body["model"]),
             user_media=frozenset({"image"}),

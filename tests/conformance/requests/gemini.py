@@ -53,7 +53,7 @@ def camel(value: Any) -> Any:
 
 
 # What a turn, an option or the table of hosts says; the rest goes through as `extra_body`.
-KNOWN = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig"}
+KEPT = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig"}
 KNOWN_CONFIG = {"maxOutputTokens", "temperature", "thinkingConfig", "responseMimeType", "responseSchema"}
 
 
@@ -74,7 +74,7 @@ class GeminiRequest(RequestReader):
         return match[1]
 
     def quirks(self) -> Quirks:
-        extra: Json = {name: value for name, value in self.left.items() if name not in KNOWN}
+        extra: Json = {name: value for name, value in self.left.items() if name not in KEPT}
         config = self.left.get("generationConfig", {})
         extra["generationConfig"] = {name: value for name, value in config.items() if name not in KNOWN_CONFIG}
         if hosted := [tool for tool in self.left.get("tools", []) if "functionDeclarations" not in tool]:
@@ -210,7 +210,7 @@ def meaning(body: Json, *, like: Json) -> Json:
             for each in tool.get("functionDeclarations", [])
         ]
         tools.append({"functionDeclarations": declared} if declared else tool)
-    rest = {name: value for name, value in body.items() if name not in KNOWN}
+    rest = {name: value for name, value in body.items() if name not in KEPT}
     system = [part["text"] for part in body.get("systemInstruction", {}).get("parts", [])]
     mode = body.get("toolConfig", {}).get("functionCallingConfig", {}).get("mode", "AUTO")
     return rest | {

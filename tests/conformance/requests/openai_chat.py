@@ -42,7 +42,7 @@ EVERYTHING = frozenset(get_args(MediaKind))
 OURS = {"stream", "stream_options", "max_tokens", "tool_choice"}
 CAPS = ("max_completion_tokens", "max_tokens")
 # What a turn decides, or an option, or the table of hosts: the rest goes through as `extra_body`.
-KNOWN = OURS | {"model", "messages", "tools", "response_format", "temperature", *CAPS}
+KEPT = OURS | {"model", "messages", "tools", "response_format", "temperature", *CAPS}
 LEGACY = ("functions", "function_call")
 THOUGHTS: tuple[ReasoningField, ...] = ("reasoning_content", "reasoning", "reasoning_details")
 
@@ -227,7 +227,7 @@ class ChatRequest(RequestReader):
         thinks = any(
             part["type"] == "thinking" for message in body["messages"] for part in parts_of(message.get("content"))
         )
-        extra = {name: value for name, value in body.items() if name not in KNOWN}
+        extra = {name: value for name, value in body.items() if name not in KEPT}
         extra["tools"] = [tool for tool in body.get("tools") or [] if tool["type"] != "function"]
         fields: tuple[ReasoningField, ...] = (*(name for name in THOUGHTS if name in members), "")
         return Quirks(

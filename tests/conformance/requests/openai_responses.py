@@ -45,7 +45,7 @@ STORED = ("previous_response_id", "conversation", "prompt")
 # What we say of our own accord, where the other client says nothing.
 OURS = {"stream", "store", "include", "reasoning", "max_output_tokens", "tool_choice", "parallel_tool_calls"}
 # What a turn decides, or an option, or the table of hosts: the rest goes through as `extra_body`.
-KNOWN = OURS | {"model", "input", "instructions", "tools", "text", "temperature", "prompt_cache_key"}
+KEPT = OURS | {"model", "input", "instructions", "tools", "text", "temperature", "prompt_cache_key"}
 
 
 @attrs.define
@@ -216,7 +216,7 @@ class ResponsesRequest(RequestReader):
         """The host's own, with what the client chose otherwise."""
         row = BY_NAME.get(self.record["host"], BY_NAME["openai"])
         body = self.left
-        extra = {name: value for name, value in body.items() if name not in KNOWN}
+        extra = {name: value for name, value in body.items() if name not in KEPT}
         if body.get("store"):
             extra["store"] = True
         if others := [each for each in body.get("include") or [] if each != "reasoning.encrypted_content"]:

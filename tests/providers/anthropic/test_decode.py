@@ -241,8 +241,8 @@ WEB = {"type": "web_search_result_location", "url": "https://a.example", "title"
 PAGE = {"type": "page_location", "document_title": "B.pdf", "cited_text": "é", "start_page_number": 1}
 
 
-def cited(fields: Mapping[str, object], **told: str) -> Cited:
-    return Cited("0", Citation(raw=json.dumps(fields, ensure_ascii=False, separators=(",", ":")), **told))
+def cited(fields: Mapping[str, object], **reported: str) -> Cited:
+    return Cited("0", Citation(raw=json.dumps(fields, ensure_ascii=False, separators=(",", ":")), **reported))
 
 
 def test_citations_come_with_the_text_they_are_of() -> None:

@@ -40,7 +40,7 @@ MARK = {"type": "ephemeral"}
 READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object"}')
 
 
-def said(*parts: UserPart | str) -> UserMessage:
+def user_message(*parts: UserPart | str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
 
 
@@ -48,7 +48,7 @@ def part(text: str) -> TextPart:
     return TextPart(id=PartId("p"), text=text)
 
 
-def answered(*parts: AssistantPart | str, finish: FinishReason = "stop") -> AssistantMessage:
+def model_message(*parts: AssistantPart | str, finish: FinishReason = "stop") -> AssistantMessage:
     made = tuple(part(p) if isinstance(p, str) else p for p in parts)
     return AssistantMessage(id=MessageId("a"), parts=made, model=MODEL, finish=finish)
 
@@ -57,7 +57,7 @@ def thought(text: str = "hm", signature: str | None = "sig", **more: Any) -> Rea
     return ReasoningPart(id=PartId("r"), text=text, signature=signature, **{"model": MODEL, **more})
 
 
-def asked(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
+def tool_call(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
     fields: dict[str, Any] = {"tool": "read", **more}
     return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
 
@@ -118,7 +118,7 @@ def marked_text(text: str, **mark: str) -> dict[str, Any]:
 
 
 def test_a_whole_request() -> None:
-    assert body(said("hi"), system="be brief", max_output=100) == {
+    assert body(user_message("hi"), system="be brief", max_output=100) == {
         "model": "claude-sonnet-4-5",
         "max_tokens": 100,
         "stream": True,
@@ -137,25 +137,27 @@ def test_a_whole_request() -> None:
 
 
 def test_what_varies_from_step_to_step_comes_last() -> None:
-    first = encode(request_of(said("hi"), system="be brief", max_output=1, tool_choice="none"))
-    second = encode(request_of(said("hi"), system="be brief", max_output=2))
+    first = encode(request_of(user_message("hi"), system="be brief", max_output=1, tool_choice="none"))
+    second = encode(request_of(user_message("hi"), system="be brief", max_output=2))
     assert first.partition(b'"messages":')[0] == second.partition(b'"messages":')[0]
     assert list(json.loads(first)) == ["model", "stream", "tools", "system", "messages", "max_tokens", "tool_choice"]
 
 
 @pytest.mark.parametrize(("choice", "wire"), [("auto", "auto"), ("none", "none"), ("required", "any")])
 def test_tool_choice(choice: ToolChoice, wire: str) -> None:
-    encoded = body(said("hi"), tool_choice=choice)
+    encoded = body(user_message("hi"), tool_choice=choice)
     assert encoded["tool_choice"] == {"type": wire}
     assert [tool["name"] for tool in encoded["tools"]] == ["read"]
 
 
 def test_without_tools_nothing_is_said_of_them() -> None:
-    assert body(said("hi"), tools=(), system="  ").keys() == {"model", "max_tokens", "stream", "messages"}
+    assert body(user_message("hi"), tools=(), system="  ").keys() == {"model", "max_tokens", "stream", "messages"}
 
 
 def test_without_tools_a_transcript_with_calls_declares_one_that_is_forbidden() -> None:
-    encoded = body(said("hi"), answered(asked("c1")), results(result("c1")), tools=(), tool_choice="required")
+    encoded = body(
+        user_message("hi"), model_message(tool_call("c1")), results(result("c1")), tools=(), tool_choice="required"
+    )
     assert encoded["tools"] == [
         {"name": "unavailable", "description": "Not offered.", "input_schema": {"type": "object"}}
     ]
@@ -163,21 +165,21 @@ def test_without_tools_a_transcript_with_calls_declares_one_that_is_forbidden() 
 
 
 def test_an_output_schema() -> None:
-    encoded = body(said("hi"), output_schema='{"type": "object"}')
+    encoded = body(user_message("hi"), output_schema='{"type": "object"}')
     assert encoded["output_config"] == {"format": {"type": "json_schema", "schema": {"type": "object"}}}
 
 
 @pytest.mark.parametrize("schema", ["{", "[]", "null", "{}"])
 def test_a_bad_schema_is_named(schema: str) -> None:
     with pytest.raises(ConfigError, match="'grep'"):
-        body(said("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
+        body(user_message("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
 
 
 def test_half_a_character_becomes_the_sign_for_one() -> None:
-    assert turns(said("a\ud800b")) == [("user", [text_of("a\ufffdb")])]
-    assert turns(said("\ud83d\ude00")) == [("user", [text_of("😀")])]
-    halves = asked("c", '{"\\ud800": "\\ud83d\\ude00 \udc00"}')
-    call = turns(said("go"), answered(halves), results(result("c")))[1][1][0]
+    assert turns(user_message("a\ud800b")) == [("user", [text_of("a\ufffdb")])]
+    assert turns(user_message("\ud83d\ude00")) == [("user", [text_of("😀")])]
+    halves = tool_call("c", '{"\\ud800": "\\ud83d\\ude00 \udc00"}')
+    call = turns(user_message("go"), model_message(halves), results(result("c")))[1][1][0]
     assert call["input"] == {"\ufffd": "😀 \ufffd"}
 
 
@@ -187,7 +189,7 @@ def test_half_a_character_becomes_the_sign_for_one() -> None:
 def how(model: str = MODEL, *, tool_choice: ToolChoice = "auto", max_output: int = 60_000, **options: Any) -> Any:
     """Return what the request says of thinking, effort, chance and calls."""
     encoded = body(
-        said("hi"), model=model, tool_choice=tool_choice, max_output=max_output, options=ModelOptions(**options)
+        user_message("hi"), model=model, tool_choice=tool_choice, max_output=max_output, options=ModelOptions(**options)
     )
     return {name: encoded[name] for name in ("thinking", "output_config", "temperature") if name in encoded}
 
@@ -233,34 +235,45 @@ def test_temperature() -> None:
     assert how(temperature=1.7) == {"temperature": 1.0}
     assert how(temperature=0.5, effort="none") == {"temperature": 0.5}
     assert "temperature" not in how(temperature=0.5, effort="high")
-    no_chance = encoder(Quirks(temperature=False)).encode(request_of(said("hi"), options=ModelOptions(temperature=0.5)))
+    no_chance = encoder(Quirks(temperature=False)).encode(
+        request_of(user_message("hi"), options=ModelOptions(temperature=0.5))
+    )
     assert "temperature" not in json.loads(bytes(no_chance))
 
 
 def test_what_a_model_is_sent_if_nothing_was_chosen() -> None:
     quirks = Quirks(default_temperature=0.9, default_top_p=0.95, default_top_k=40)
-    hot = request_of(said("hi"), options=ModelOptions(temperature=0.1))
-    for request, temperature in ((request_of(said("hi")), 0.9), (hot, 0.1)):
+    hot = request_of(user_message("hi"), options=ModelOptions(temperature=0.1))
+    for request, temperature in ((request_of(user_message("hi")), 0.9), (hot, 0.1)):
         encoded = json.loads(bytes(encoder(quirks).encode(request)))
         assert (encoded["temperature"], encoded["top_p"], encoded["top_k"]) == (temperature, 0.95, 40)
 
 
 SIGNED = ReasoningPart(id=PartId("r"), text="hm", signature="sig", model=MODEL)
-EXCHANGE: list[Message] = [said("go"), answered(SIGNED, asked("c")), results(result("c"))]
+EXCHANGE: list[Message] = [user_message("go"), model_message(SIGNED, tool_call("c")), results(result("c"))]
 
 
 @pytest.mark.parametrize(
     ("messages", "thinks"),
     [
         (tuple(EXCHANGE), True),
-        ((said("go"), answered("first", SIGNED, asked("c")), results(result("c"))), False),
-        ((said("go"), answered(asked("c")), results(result("c"))), False),
-        ((said("go"), answered(asked("c")), results(result("c")), said("and?")), False),
-        ((said("go"), answered(asked("c"))), False),
-        ((said("go"), answered(asked("c")), results(result("c")), answered("so"), said("and?")), True),
-        ((said("go"), answered("so"), said("and?")), True),
-        ((said("go"), answered("let me", finish="pause")), False),
-        ((said("go"), answered(SIGNED, "let me", finish="pause")), True),
+        ((user_message("go"), model_message("first", SIGNED, tool_call("c")), results(result("c"))), False),
+        ((user_message("go"), model_message(tool_call("c")), results(result("c"))), False),
+        ((user_message("go"), model_message(tool_call("c")), results(result("c")), user_message("and?")), False),
+        ((user_message("go"), model_message(tool_call("c"))), False),
+        (
+            (
+                user_message("go"),
+                model_message(tool_call("c")),
+                results(result("c")),
+                model_message("so"),
+                user_message("and?"),
+            ),
+            True,
+        ),
+        ((user_message("go"), model_message("so"), user_message("and?")), True),
+        ((user_message("go"), model_message("let me", finish="pause")), False),
+        ((user_message("go"), model_message(SIGNED, "let me", finish="pause")), True),
     ],
 )
 def test_a_turn_begun_without_a_thought_goes_on_without(messages: tuple[Message, ...], thinks: bool) -> None:
@@ -275,7 +288,7 @@ def test_so_does_one_whose_thoughts_were_rejected() -> None:
     options = ModelOptions(effort="low")
     assert "thinking" in body(*EXCHANGE, max_output=60_000, options=options)
     assert "thinking" not in body(*EXCHANGE, max_output=60_000, options=options, reasoning_from=3)
-    after = [*EXCHANGE, answered("so"), said("and?")]
+    after = [*EXCHANGE, model_message("so"), user_message("and?")]
     assert "thinking" in body(*after, max_output=60_000, options=options, reasoning_from=3)
 
 
@@ -291,7 +304,7 @@ def test_what_a_host_wants_besides() -> None:
         "thinking": {"type": "adaptive"},
     }
     quirks = Quirks(extra_body=json.dumps(extra), marks="anthropic")
-    request = request_of(said("hi"), output_schema='{"type": "object"}')
+    request = request_of(user_message("hi"), output_schema='{"type": "object"}')
     encoded = json.loads(bytes(encoder(quirks).encode(request)))
     assert (encoded["speed"], encoded["max_tokens"], encoded["thinking"]) == ("fast", 7, {"type": "adaptive"})
     assert encoded["output_config"] == {
@@ -300,7 +313,7 @@ def test_what_a_host_wants_besides() -> None:
     }
     assert without_marks(encoded["tools"][0])["name"] == "read"
     assert encoded["tools"][1:] == [SEARCHING, {**SEARCHING, "cache_control": MARK}]
-    assert list(json.loads(bytes(encoder(quirks).encode(request_of(said("hi"), tools=())))))[:5] == [
+    assert list(json.loads(bytes(encoder(quirks).encode(request_of(user_message("hi"), tools=())))))[:5] == [
         "model",
         "stream",
         "speed",
@@ -317,7 +330,7 @@ def test_what_can_t_be_added_is_told(extra: str) -> None:
 
 
 def test_a_schema_that_is_not_native_is_not_said() -> None:
-    request = request_of(said("hi"), output_schema='{"type": "object"}')
+    request = request_of(user_message("hi"), output_schema='{"type": "object"}')
     assert "output_config" not in json.loads(bytes(encoder(Quirks(output="tool")).encode(request)))
 
 
@@ -325,7 +338,7 @@ def test_a_schema_that_is_not_native_is_not_said() -> None:
 
 
 def test_users_in_a_row_are_one_turn() -> None:
-    assert turns(said("a"), said("b", PNG)) == [
+    assert turns(user_message("a"), user_message("b", PNG)) == [
         (
             "user",
             [
@@ -339,10 +352,10 @@ def test_users_in_a_row_are_one_turn() -> None:
 
 def test_results_come_first_and_in_call_order() -> None:
     messages = turns(
-        said("go"),
-        answered("on it", asked("c1"), asked("c2")),
+        user_message("go"),
+        model_message("on it", tool_call("c1"), tool_call("c2")),
         results(result("c2", "two"), result("c1", "one")),
-        said("and?"),
+        user_message("and?"),
     )
     assert messages[1] == (
         "assistant",
@@ -364,7 +377,9 @@ def test_results_come_first_and_in_call_order() -> None:
 
 @pytest.mark.parametrize("status", ["error", "denied", "aborted"])
 def test_what_did_not_complete_is_an_error(status: str) -> None:
-    (block,) = turns(said("go"), answered(asked("c")), results(result("c", "why", status=status)))[2][1]
+    (block,) = turns(user_message("go"), model_message(tool_call("c")), results(result("c", "why", status=status)))[2][
+        1
+    ]
     assert block == {"type": "tool_result", "tool_use_id": "c", "is_error": True, "content": "why"}
 
 
@@ -378,7 +393,7 @@ PDF_BLOCK = {
 
 def test_pdfs_and_images_of_the_user() -> None:
     unnamed = FilePart(media_type="application/pdf", data="JVBERg==")
-    assert turns(said("see", PNG, PDF, unnamed)) == [
+    assert turns(user_message("see", PNG, PDF, unnamed)) == [
         ("user", [text_of("see"), IMAGE_BLOCK, PDF_BLOCK, {k: v for k, v in PDF_BLOCK.items() if k != "title"}])
     ]
 
@@ -387,13 +402,13 @@ def test_pdfs_and_images_of_the_user() -> None:
     ("part", "words"),
     [
         (ImagePart(media_type="image/bmp", data="aGk="), "image of type image/bmp"),
-        (ImagePart(media_type="image/png", data=""), "image that stood here is empty"),
+        (ImagePart(media_type="image/png", data=""), "This image is empty"),
         (FilePart(media_type="audio/wav", data="aGk=", name="talk.wav"), "'talk.wav' of type audio/wav"),
         (FilePart(media_type="application/zip", data="aGk="), "file of type application/zip"),
     ],
 )
 def test_what_it_can_t_read_is_a_sentence(part: UserPart, words: str) -> None:
-    ((_, (block,)),) = turns(said(part))
+    ((_, (block,)),) = turns(user_message(part))
     assert block["type"] == "text"
     assert words in block["text"]
     assert "Tell the user." in block["text"]
@@ -401,46 +416,53 @@ def test_what_it_can_t_read_is_a_sentence(part: UserPart, words: str) -> None:
 
 def test_media_in_results() -> None:
     shown = result("c", "", images=(PNG,), files=(PDF,))
-    (block,) = turns(said("go"), answered(asked("c")), results(shown))[2][1]
+    (block,) = turns(user_message("go"), model_message(tool_call("c")), results(shown))[2][1]
     assert block["content"] == [IMAGE_BLOCK, PDF_BLOCK]
     shown = result("c", "told", images=(PNG,))
-    (block,) = turns(said("go"), answered(asked("c")), results(shown))[2][1]
+    (block,) = turns(user_message("go"), model_message(tool_call("c")), results(shown))[2][1]
     assert block["content"] == [text_of("told"), IMAGE_BLOCK]
 
 
 def test_media_that_no_result_can_hold_are_told_after_it() -> None:
     bmp = ImagePart(media_type="image/bmp", data="aGk=")
-    block, intro, told = turns(said("go"), answered(asked("c")), results(result("c", "", images=(PNG, bmp))))[2][1]
+    block, intro, reported = turns(
+        user_message("go"), model_message(tool_call("c")), results(result("c", "", images=(PNG, bmp)))
+    )[2][1]
     first, second = block["content"]
-    assert (first, second) == (text_of("(what read shows follows in the next message)"), IMAGE_BLOCK)
-    assert intro == text_of("What read shows:")
-    assert "image/bmp" in told["text"]
+    assert (first, second) == (text_of("(the media of read follow in the next message)"), IMAGE_BLOCK)
+    assert intro == text_of("Media of read:")
+    assert "image/bmp" in reported["text"]
 
 
 def test_an_empty_result_is_not_empty() -> None:
-    (block,) = turns(said("go"), answered(asked("c")), results(result("c", " \n")))[2][1]
+    (block,) = turns(user_message("go"), model_message(tool_call("c")), results(result("c", " \n")))[2][1]
     assert block["content"] == "(no output)"
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        asked("c", '{"path": "a', complete=False),
-        asked("c", '{"path": "a', complete=True),
-        asked("c", '{"path": "a"}', complete=False),
-        asked("c", ""),
-        asked("c", "[1]"),
-        asked("c", '{"n": NaN}'),
-        asked("c", '{"n": 1e999}'),
-        asked("c", '{"n": ' + "[" * 100_000),
+        tool_call("c", '{"path": "a', complete=False),
+        tool_call("c", '{"path": "a', complete=True),
+        tool_call("c", '{"path": "a"}', complete=False),
+        tool_call("c", ""),
+        tool_call("c", "[1]"),
+        tool_call("c", '{"n": NaN}'),
+        tool_call("c", '{"n": 1e999}'),
+        tool_call("c", '{"n": ' + "[" * 100_000),
     ],
 )
 def test_arguments_that_are_no_object_are_sent_as_an_empty_one(call: CallPart) -> None:
-    assert turns(said("go"), answered(call), results(result("c")))[1][1][0]["input"] == {}
+    assert turns(user_message("go"), model_message(call), results(result("c")))[1][1][0]["input"] == {}
 
 
 def test_a_call_without_a_result_gets_one() -> None:
-    messages = turns(said("go"), answered(asked("c1"), asked("c2")), results(result("c2"), result("other")), said("x"))
+    messages = turns(
+        user_message("go"),
+        model_message(tool_call("c1"), tool_call("c2")),
+        results(result("c2"), result("other")),
+        user_message("x"),
+    )
     first, second, text = messages[2][1]
     assert first == {
         "type": "tool_result",
@@ -453,15 +475,15 @@ def test_a_call_without_a_result_gets_one() -> None:
 
 
 def test_a_tool_of_any_name() -> None:
-    call = asked("c", tool="mcp/files.read it")
-    assert turns(said("go"), answered(call), results(result("c")))[1][1][0]["name"] == "mcp_files_read_it"
+    call = tool_call("c", tool="mcp/files.read it")
+    assert turns(user_message("go"), model_message(call), results(result("c")))[1][1][0]["name"] == "mcp_files_read_it"
 
 
 # -- reasoning -------------------------------------------------------------------------
 
 
 def reasoning_sent(part: ReasoningPart, **more: Any) -> list[dict[str, Any]]:
-    blocks = turns(said("a"), answered(part, "b"), said("c"), **more)[1][1]
+    blocks = turns(user_message("a"), model_message(part, "b"), user_message("c"), **more)[1][1]
     assert blocks[-1] == text_of("b")
     return blocks[:-1]
 
@@ -492,46 +514,62 @@ def test_an_unsigned_thought_does_not_go_back() -> None:
 
 
 def test_an_empty_text_between_two_signed_thoughts_keeps_its_place() -> None:
-    first, space, second, last = turns(said("a"), answered(thought("x"), "", thought("y"), "b"), said("c"))[1][1]
+    first, space, second, last = turns(
+        user_message("a"), model_message(thought("x"), "", thought("y"), "b"), user_message("c")
+    )[1][1]
     assert (first["thinking"], second["thinking"], last) == ("x", "y", text_of("b"))
     assert space == text_of(" ")
-    unsigned = turns(said("a"), answered(thought("x"), "", thought("y", None), "b"), said("c"))[1][1]
+    unsigned = turns(user_message("a"), model_message(thought("x"), "", thought("y", None), "b"), user_message("c"))[1][
+        1
+    ]
     assert [block["type"] for block in unsigned] == ["thinking", "text"]
     assert unsigned[1] == text_of("b")
 
 
 def test_reasoning_is_not_the_last_of_a_turn() -> None:
-    assert turns(said("a"), answered("b", thought()), said("c"))[1] == ("assistant", [text_of("b")])
-    assert turns(said("a"), answered(thought()), said("c")) == [("user", [text_of("a"), text_of("c")])]
+    assert turns(user_message("a"), model_message("b", thought()), user_message("c"))[1] == (
+        "assistant",
+        [text_of("b")],
+    )
+    assert turns(user_message("a"), model_message(thought()), user_message("c")) == [
+        ("user", [text_of("a"), text_of("c")])
+    ]
 
 
 # -- hosted tools ------------------------------------------------------------------------
 
 
 SEARCH = hosted("server_tool_use", id="s1", name="web_search", input={"query": "é"})
-FOUND = hosted("web_search_tool_result", tool_use_id="s1", content=[])
+SEARCH_RESULT = hosted("web_search_tool_result", tool_use_id="s1", content=[])
 
 
 def test_a_hosted_tool_s_work_goes_back_unchanged() -> None:
-    sent = turns(said("a"), answered(SEARCH, FOUND, "b"), said("c"))[1][1]
-    assert sent == [json.loads(SEARCH.data), json.loads(FOUND.data), text_of("b")]
+    sent = turns(user_message("a"), model_message(SEARCH, SEARCH_RESULT, "b"), user_message("c"))[1][1]
+    assert sent == [json.loads(SEARCH.data), json.loads(SEARCH_RESULT.data), text_of("b")]
 
 
 def test_half_of_it_does_not() -> None:
-    assert turns(said("a"), answered(SEARCH, "b"), said("c"))[1][1] == [text_of("b")]
-    assert turns(said("a"), answered(FOUND, "b"), said("c"))[1][1] == [text_of("b")]
+    assert turns(user_message("a"), model_message(SEARCH, "b"), user_message("c"))[1][1] == [text_of("b")]
+    assert turns(user_message("a"), model_message(SEARCH_RESULT, "b"), user_message("c"))[1][1] == [text_of("b")]
 
 
 def test_nor_does_another_provider_s_or_what_is_no_json() -> None:
     foreign = hosted("server_tool_use", model="other/model", id="s1")
     broken = ProviderPart(id=PartId("h"), kind="x", data="{", model=MODEL)
-    assert turns(said("a"), answered(foreign, FOUND, broken, "b"), said("c"))[1][1] == [text_of("b")]
+    assert turns(user_message("a"), model_message(foreign, SEARCH_RESULT, broken, "b"), user_message("c"))[1][1] == [
+        text_of("b")
+    ]
 
 
 def test_a_paused_turn_is_sent_as_it_stands() -> None:
-    paused = turns(said("a"), answered("b", SEARCH, finish="pause"))
+    paused = turns(user_message("a"), model_message("b", SEARCH, finish="pause"))
     assert paused[-1] == ("assistant", [text_of("b"), json.loads(SEARCH.data)])
-    resumed = turns(said("a"), answered("b", SEARCH, finish="pause"), answered(FOUND, "c"), said("d"))
+    resumed = turns(
+        user_message("a"),
+        model_message("b", SEARCH, finish="pause"),
+        model_message(SEARCH_RESULT, "c"),
+        user_message("d"),
+    )
     assert [role for role, _ in resumed] == ["user", "assistant", "user"]
     assert len(resumed[1][1]) == 4
 
@@ -543,10 +581,13 @@ def test_a_paused_turn_is_sent_as_it_stands() -> None:
     ("messages", "words"),
     [
         ((), "nothing to send"),
-        ((said(" "),), "nothing to send"),
-        ((answered("a"), said("b")), "begins with the model"),
-        ((said("a"), answered("b")), "ends with the model"),
-        ((said("a"), answered("b", SEARCH, finish="pause"), answered("c")), "ends with the model"),
+        ((user_message(" "),), "nothing to send"),
+        ((model_message("a"), user_message("b")), "begins with an assistant message"),
+        ((user_message("a"), model_message("b")), "ends with an assistant message"),
+        (
+            (user_message("a"), model_message("b", SEARCH, finish="pause"), model_message("c")),
+            "ends with an assistant message",
+        ),
     ],
 )
 def test_what_is_no_request(messages: tuple[Message, ...], words: str) -> None:
@@ -577,20 +618,25 @@ FIXED: list[tuple[str | int, ...]] = [("tools", 0), ("system", 0)]
 
 
 def test_markers_stand_on_tools_system_and_the_end() -> None:
-    assert places(said("a", "b")) == [*FIXED, ("messages", 0, "content", 1)]
+    assert places(user_message("a", "b")) == [*FIXED, ("messages", 0, "content", 1)]
 
 
 def test_the_last_marker_moves_and_the_one_before_it_stays() -> None:
-    first: list[Message] = [said("a"), answered("b", asked("c1")), results(result("c1"))]
+    first: list[Message] = [user_message("a"), model_message("b", tool_call("c1")), results(result("c1"))]
     assert places(*first) == [*FIXED, ("messages", 0, "content", 0), ("messages", 2, "content", 0)]
-    second = [*first, answered(asked("c2"), asked("c3")), results(result("c2"), result("c3")), said("steer")]
+    second = [
+        *first,
+        model_message(tool_call("c2"), tool_call("c3")),
+        results(result("c2"), result("c3")),
+        user_message("steer"),
+    ]
     assert places(*second) == [*FIXED, ("messages", 2, "content", 0), ("messages", 4, "content", 2)]
-    third = [*second, answered("so"), said("and?")]
+    third = [*second, model_message("so"), user_message("and?")]
     assert places(*third) == [*FIXED, ("messages", 4, "content", 2), ("messages", 6, "content", 0)]
 
 
 def test_a_pause_is_marked_at_its_last_word() -> None:
-    assert places(said("a"), answered("b", thought(), finish="pause")) == [
+    assert places(user_message("a"), model_message("b", thought(), finish="pause")) == [
         *FIXED,
         ("messages", 0, "content", 0),
         ("messages", 1, "content", 0),
@@ -598,7 +644,7 @@ def test_a_pause_is_marked_at_its_last_word() -> None:
 
 
 def test_a_result_that_is_missing_is_marked_as_well() -> None:
-    assert places(said("a"), answered(asked("c"))) == [
+    assert places(user_message("a"), model_message(tool_call("c"))) == [
         *FIXED,
         ("messages", 0, "content", 0),
         ("messages", 2, "content", 0),
@@ -607,17 +653,19 @@ def test_a_result_that_is_missing_is_marked_as_well() -> None:
 
 @pytest.mark.parametrize(("lifetime", "mark"), [(None, MARK), ("5m", MARK), ("1h", {"type": "ephemeral", "ttl": "1h"})])
 def test_how_long_it_is_cached(lifetime: CacheLifetime | None, mark: dict[str, str]) -> None:
-    encoded = body(said("a"), answered("b"), said("c"), system="s", options=ModelOptions(cache=lifetime))
-    assert [found for _, found in marks(encoded)] == [mark] * 4
+    encoded = body(
+        user_message("a"), model_message("b"), user_message("c"), system="s", options=ModelOptions(cache=lifetime)
+    )
+    assert [actual for _, actual in marks(encoded)] == [mark] * 4
 
 
 def test_a_host_that_keeps_nothing_for_an_hour_is_not_asked_to() -> None:
-    request = request_of(said("a"), system="s", options=ModelOptions(cache="1h"))
+    request = request_of(user_message("a"), system="s", options=ModelOptions(cache="1h"))
     encoded = json.loads(bytes(encoder(Quirks(marks="anthropic")).encode(request)))
-    assert [found for _, found in marks(encoded)] == [MARK] * 3
+    assert [actual for _, actual in marks(encoded)] == [MARK] * 3
 
 
 def test_no_markers_where_no_cache_is_wanted_or_known() -> None:
-    assert places(said("a"), answered("b"), said("c"), options=ModelOptions(cache="off")) == []
-    request = request_of(said("a"), answered("b"), said("c"), system="s")
+    assert places(user_message("a"), model_message("b"), user_message("c"), options=ModelOptions(cache="off")) == []
+    request = request_of(user_message("a"), model_message("b"), user_message("c"), system="s")
     assert list(marks(json.loads(bytes(encoder(Quirks()).encode(request))))) == []

@@ -143,13 +143,13 @@ def test_without_botocore_it_is_told_how_to_get_it() -> None:
 
 
 async def test_one_search_at_a_time_and_a_cancel_leaves_it_behind() -> None:
-    begun, go_on, at_work = threading.Semaphore(0), threading.Semaphore(0), list[int]()
+    started, go_on, at_work = threading.Semaphore(0), threading.Semaphore(0), list[int]()
     lock = threading.Lock()
 
     def find() -> AwsKeys:
         assert lock.acquire(blocking=False)
         at_work.append(1)
-        begun.release()
+        started.release()
         go_on.acquire()
         lock.release()
         return KEYS
@@ -157,7 +157,7 @@ async def test_one_search_at_a_time_and_a_cancel_leaves_it_behind() -> None:
     auth = AwsAuth("r", "s", find)
     async with trio.open_nursery() as nursery:
         with trio.CancelScope() as first:
-            nursery.start_soon(cancel_once_begun, begun, first)
+            nursery.start_soon(cancel_once_started, started, first)
             await auth.headers(REQUEST)
         assert first.cancelled_caught
         assert not auth.secrets
@@ -172,8 +172,8 @@ async def test_one_search_at_a_time_and_a_cancel_leaves_it_behind() -> None:
     assert auth.secrets == (CANARY, "token")
 
 
-async def cancel_once_begun(begun: threading.Semaphore, scope: trio.CancelScope) -> None:
-    await trio.to_thread.run_sync(begun.acquire)
+async def cancel_once_started(started: threading.Semaphore, scope: trio.CancelScope) -> None:
+    await trio.to_thread.run_sync(started.acquire)
     scope.cancel(reason="the test's")
 
 
@@ -260,7 +260,7 @@ def test_a_session_that_has_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("config", "env", "words"),
-    [("[profile other]\n", {"AWS_PROFILE": "nobody"}, "nobody"), ("nonsense", {}, "AWS's configuration")],
+    [("[profile other]\n", {"AWS_PROFILE": "nobody"}, "nobody"), ("nonsense", {}, "invalid AWS configuration")],
 )
 def test_a_configuration_that_can_t_work(config: str, env: dict[str, str], words: str, tmp_path: Path) -> None:
     botocore()
@@ -282,7 +282,7 @@ def test_no_keys_at_all(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True, text=True, env=env
     )
-    assert "there are no keys for AWS here: set AWS_BEARER_TOKEN_BEDROCK" in ran.stdout
+    assert "no AWS credentials found: set AWS_BEARER_TOKEN_BEDROCK" in ran.stdout
 
 
 ASSUMING = """
@@ -321,7 +321,7 @@ async def test_a_role_that_is_refused(tmp_path: Path) -> None:
 
 def test_a_role_that_nobody_can_be_asked_for(tmp_path: Path) -> None:
     botocore()
-    with pytest.raises(ConnectionBroken, match="AWS's keys could not be had") as caught:
+    with pytest.raises(ConnectionBroken, match="no AWS credentials available") as caught:
         chain(tmp_path, ASSUMING.format(url="http://127.0.0.1:9"), BASE).find()
     assert caught.value.retryable
 

@@ -56,13 +56,13 @@ class TokenServer(LoopbackServer):
         super().__init__(largest_piece=None, seed=0)
         self.lasting = lasting
         self.refusal = refusal
-        self.asked = trio.Event()
+        self.received = trio.Event()
         self.go_on = trio.Event()
         self.go_on.set()
 
     async def _answer(self, request: ReceivedRequest, connection: Connection) -> bool:
         self.requests.append(request)
-        self.asked.set()
+        self.received.set()
         await self.go_on.wait()
         if self.refusal is not None:
             await connection.send(answer(*self.refusal))
@@ -129,7 +129,7 @@ async def test_many_requests_at_once_ask_once(tmp_path: Path, key: rsa.RSAPrivat
         async with trio.open_nursery() as askers:
             for _ in range(50):
                 askers.start_soon(ask, auth)
-            await server.asked.wait()
+            await server.received.wait()
             assert current_limiter().borrowed_tokens == 1
             server.go_on.set()
         nursery.cancel_scope.cancel(reason="the test is over")
@@ -161,7 +161,7 @@ async def test_whoever_comes_after_a_cancel_gets_the_token_that_was_asked_for(
             async with trio.open_nursery() as askers:
                 askers.start_soon(auth.headers, REQUEST)
                 askers.start_soon(auth.headers, REQUEST)
-                await server.asked.wait()
+                await server.received.wait()
                 scope.cancel(reason="enough")
         assert scope.cancelled_caught
         assert len(server.requests) == 1
@@ -273,10 +273,10 @@ async def test_a_question_to_vertex(tmp_path: Path, key: rsa.RSAPrivateKey) -> N
             "GOOGLE_CLOUD_LOCATION": "europe-west4",
         }
         async with aclosing(resolve("vertex/gemini-2.5-pro", env)) as model:
-            events = await asked(model)
+            events = await answer_of(model)
         async with aclosing(resolve("vertex-anthropic/claude-sonnet-4-5@20250929", env)) as claude:
             with pytest.raises(ModelNotFound, match="no Claude"):
-                await asked(claude)
+                await answer_of(claude)
         nursery.cancel_scope.cancel(reason="the test is over")
     assert events[-1] == Finished("stop", "STOP")
     _, question, _, other = server.requests
@@ -288,9 +288,9 @@ async def test_a_question_to_vertex(tmp_path: Path, key: rsa.RSAPrivateKey) -> N
     assert other.target.endswith("/publishers/anthropic/models/claude-sonnet-4-5@20250929:streamRawPredict")
 
 
-async def asked(model: ProviderModel) -> list[StreamEvent]:
-    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hi"),))
-    stream = await model.open(ModelRequest(model=model.info.name, system="", transcript=Transcript([said])))
+async def answer_of(model: ProviderModel) -> list[StreamEvent]:
+    message = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hi"),))
+    stream = await model.open(ModelRequest(model=model.info.name, system="", transcript=Transcript([message])))
     events: list[StreamEvent] = []
     while batch := await stream.receive():
         events += batch

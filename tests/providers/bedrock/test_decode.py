@@ -78,9 +78,9 @@ START: Event = ("messageStart", {"role": "assistant"})
 
 
 def decoder(content_type: str = "application/vnd.amazon.eventstream") -> WireDecoder:
-    found = BEDROCK.decoder(content_type)
-    assert found is not None
-    return found
+    actual = BEDROCK.decoder(content_type)
+    assert actual is not None
+    return actual
 
 
 def stream(*events: Event) -> bytes:
@@ -243,8 +243,8 @@ def test_the_work_of_a_hosted_tool_is_kept_whole() -> None:
     assert [type(event) for event in events] == [ProviderItem, ProviderItem, Finished]
     first, second = (event for event in events if isinstance(event, ProviderItem))
     assert (first.kind, json.loads(first.data)) == ("toolUse", {"toolUse": use | {"input": {"snippet": "1+1"}}})
-    told = [{"text": "ab"}, {"text": "c"}, {"json": {"exitCode": 0}}]
-    assert (second.kind, json.loads(second.data)) == ("toolResult", {"toolResult": result | {"content": told}})
+    reported = [{"text": "ab"}, {"text": "c"}, {"json": {"exitCode": 0}}]
+    assert (second.kind, json.loads(second.data)) == ("toolResult", {"toolResult": result | {"content": reported}})
 
 
 def test_an_image_that_the_model_made() -> None:
@@ -286,9 +286,9 @@ def test_a_guardrail_says_why() -> None:
 
 def test_a_call_that_the_token_limit_cut_is_not_done() -> None:
     cut = [start(0, toolUse=tool()), delta(0, toolUse={"input": '{"a'})]
-    begun = [ToolCallStarted("t", "read"), ToolCallChunk("t", '{"a')]
+    started = [ToolCallStarted("t", "read"), ToolCallChunk("t", '{"a')]
     for closing in ([], [stop(0)]):
-        assert whole(START, *cut, *closing, *end("max_tokens")) == [*begun, Finished("length", "max_tokens")]
+        assert whole(START, *cut, *closing, *end("max_tokens")) == [*started, Finished("length", "max_tokens")]
 
 
 def test_a_call_of_nonsense_is_handed_on() -> None:

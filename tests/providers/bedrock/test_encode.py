@@ -51,7 +51,7 @@ def quirks(model: str = MODEL, **changes: Any) -> Quirks:
     return attrs.evolve(quirks_of(BY_NAME["bedrock"], model.partition("/")[2]), **changes)
 
 
-def said(*parts: UserPart | str) -> UserMessage:
+def user_message(*parts: UserPart | str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
 
 
@@ -59,7 +59,7 @@ def part(text: str) -> TextPart:
     return TextPart(id=PartId("p"), text=text)
 
 
-def answered(*parts: AssistantPart | str, finish: FinishReason = "stop", model: str = MODEL) -> AssistantMessage:
+def model_message(*parts: AssistantPart | str, finish: FinishReason = "stop", model: str = MODEL) -> AssistantMessage:
     made = tuple(part(p) if isinstance(p, str) else p for p in parts)
     return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish=finish)
 
@@ -68,7 +68,7 @@ def thought(text: str = "hm", signature: str | None = "sig", **more: Any) -> Rea
     return ReasoningPart(id=PartId("r"), text=text, signature=signature, **{"model": MODEL, **more})
 
 
-def asked(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
+def tool_call(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
     fields: dict[str, Any] = {"tool": "read", **more}
     return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
 
@@ -99,13 +99,13 @@ def request(*messages: Message, **more: Any) -> ModelRequest:
 
 
 def body(*messages: Message, own: Quirks | None = None, **more: Any) -> dict[str, Any]:
-    asked_for = request(*messages, **more)
-    encoded: dict[str, Any] = json.loads(bytes(encoder(own or quirks(asked_for.model)).encode(asked_for)))
-    assert complaints(encoded) == ""
+    requested = request(*messages, **more)
+    encoded: dict[str, Any] = json.loads(bytes(encoder(own or quirks(requested.model)).encode(requested)))
+    assert validation_errors(encoded) == ""
     return encoded
 
 
-def complaints(encoded: dict[str, Any]) -> str:
+def validation_errors(encoded: dict[str, Any]) -> str:
     """Return what AWS's own client finds wrong with a body, by the API's description in it."""
     shape = converse_request()
     if shape is None:
@@ -130,7 +130,9 @@ def turns(*messages: Message, **more: Any) -> list[tuple[str, list[dict[str, Any
 
 
 def test_a_whole_request() -> None:
-    assert body(said("hi"), system="be brief", max_output=100, options={"cache": "off", "temperature": 0.5}) == {
+    assert body(
+        user_message("hi"), system="be brief", max_output=100, options={"cache": "off", "temperature": 0.5}
+    ) == {
         "system": [{"text": "be brief"}],
         "messages": [{"role": "user", "content": [{"text": "hi"}]}],
         "toolConfig": {"tools": [READ_SPEC]},
@@ -151,41 +153,46 @@ def test_a_whole_request() -> None:
 )
 def test_where_it_goes(model: str, path: str) -> None:
     model = f"bedrock/{model}"
-    assert wire(quirks(model)).path(request(said("hi"), model=model)) == path
+    assert wire(quirks(model)).path(request(user_message("hi"), model=model)) == path
 
 
 def test_without_tools_nothing_is_said_of_them() -> None:
-    assert body(said("hi"), tools=(), system="  ", tool_choice="required").keys() == {"messages", "inferenceConfig"}
+    assert body(user_message("hi"), tools=(), system="  ", tool_choice="required").keys() == {
+        "messages",
+        "inferenceConfig",
+    }
 
 
 def test_a_tool_without_a_description() -> None:
     bare = ToolSchema(name="go", description=" ", schema='{"type": "object"}')
-    (tool,) = body(said("hi"), tools=(bare,))["toolConfig"]["tools"]
+    (tool,) = body(user_message("hi"), tools=(bare,))["toolConfig"]["tools"]
     assert tool == {"toolSpec": {"name": "go", "inputSchema": {"json": {"type": "object"}}}}
 
 
 def test_calls_without_tools_need_one_all_the_same() -> None:
-    encoded = body(said("hi"), answered(asked("c")), results(result("c")), tools=(), tool_choice="required")
+    encoded = body(
+        user_message("hi"), model_message(tool_call("c")), results(result("c")), tools=(), tool_choice="required"
+    )
     (tool,) = encoded["toolConfig"]["tools"]
     assert tool["toolSpec"]["name"] == "unavailable"
     assert "toolChoice" not in encoded["toolConfig"]
 
 
 def test_a_call_can_be_demanded_but_not_forbidden() -> None:
-    assert body(said("hi"), tool_choice="required")["toolConfig"]["toolChoice"] == {"any": {}}
-    assert "toolChoice" not in body(said("hi"), tool_choice="none")["toolConfig"]
+    assert body(user_message("hi"), tool_choice="required")["toolConfig"]["toolChoice"] == {"any": {}}
+    assert "toolChoice" not in body(user_message("hi"), tool_choice="none")["toolConfig"]
     llama = "bedrock/us.meta.llama4-scout-17b-instruct-v1:0"
-    assert "toolChoice" not in body(said("hi"), tool_choice="required", model=llama)["toolConfig"]
+    assert "toolChoice" not in body(user_message("hi"), tool_choice="required", model=llama)["toolConfig"]
 
 
 @pytest.mark.parametrize("schema", ["{", "[]", "null", "{}"])
 def test_a_bad_schema_is_named(schema: str) -> None:
     with pytest.raises(ConfigError, match="'grep'"):
-        body(said("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
+        body(user_message("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
 
 
 def test_a_schema_of_the_answer() -> None:
-    form = body(said("hi"), output_schema='{"type": "object"}')["outputConfig"]["textFormat"]
+    form = body(user_message("hi"), output_schema='{"type": "object"}')["outputConfig"]["textFormat"]
     assert form == {
         "type": "json_schema",
         "structure": {"jsonSchema": {"name": "answer", "schema": '{"type":"object"}'}},
@@ -194,15 +201,15 @@ def test_a_schema_of_the_answer() -> None:
 
 def test_other_members_of_the_configuration() -> None:
     own = quirks(extra_body='{"guardrailConfig": {"guardrailIdentifier": "g"}}')
-    assert body(said("hi"), own=own)["guardrailConfig"] == {"guardrailIdentifier": "g"}
+    assert body(user_message("hi"), own=own)["guardrailConfig"] == {"guardrailIdentifier": "g"}
 
 
 def test_what_a_model_wants_if_nothing_was_chosen() -> None:
     model = "bedrock/minimax.minimax-m2"
-    config = body(said("hi"), model=model, max_output=9)["inferenceConfig"]
+    config = body(user_message("hi"), model=model, max_output=9)["inferenceConfig"]
     assert config == {"maxTokens": 9, "temperature": 1.0, "topP": 0.95}
-    chosen = body(said("hi"), model=model, max_output=9, options={"temperature": 1.7})["inferenceConfig"]
-    assert chosen["temperature"] == 1.0
+    selected = body(user_message("hi"), model=model, max_output=9, options={"temperature": 1.7})["inferenceConfig"]
+    assert selected["temperature"] == 1.0
 
 
 # -- thinking ---------------------------------------------------------------------------
@@ -215,7 +222,7 @@ def thinking(model: str, effort: Effort | None, **more: Any) -> tuple[Any, Any, 
         "options": {"effort": effort, "temperature": 0.5, "cache": "off"},
         **more,
     }
-    encoded = body(said("hi"), **fields)
+    encoded = body(user_message("hi"), **fields)
     return encoded.get("additionalModelRequestFields"), encoded.get("outputConfig"), encoded["inferenceConfig"]
 
 
@@ -250,16 +257,22 @@ def test_nova_and_gpt_oss_have_words_of_their_own() -> None:
 
 def test_no_budget_where_the_turn_began_without_a_thought() -> None:
     options = {"effort": "low", "cache": "off"}
-    unthought = body(said("a"), answered("b", asked("c")), results(result("c")), options=options, max_output=60_000)
+    unthought = body(
+        user_message("a"), model_message("b", tool_call("c")), results(result("c")), options=options, max_output=60_000
+    )
     assert "additionalModelRequestFields" not in unthought
     thought_of = body(
-        said("a"), answered(thought(), asked("c")), results(result("c")), options=options, max_output=60_000
+        user_message("a"),
+        model_message(thought(), tool_call("c")),
+        results(result("c")),
+        options=options,
+        max_output=60_000,
     )
     assert "additionalModelRequestFields" in thought_of
 
 
 def reasoning_sent(part: ReasoningPart, **more: Any) -> list[dict[str, Any]]:
-    blocks = turns(said("a"), answered(part, "b"), said("c"), **more)[1][1]
+    blocks = turns(user_message("a"), model_message(part, "b"), user_message("c"), **more)[1][1]
     assert blocks[-1] == {"text": "b"}
     return blocks[:-1]
 
@@ -280,13 +293,18 @@ def test_other_thinking_does_not() -> None:
 def test_nothing_blank_stands_between_two_thoughts() -> None:
     # Elsewhere a space keeps their places; Bedrock refuses a text without a visible letter.
     own = quirks(space_between_reasoning=True)
-    blocks = turns(said("a"), answered(thought(), "", thought(), "b"), said("c"), own=own)[1][1]
+    blocks = turns(user_message("a"), model_message(thought(), "", thought(), "b"), user_message("c"), own=own)[1][1]
     assert [next(iter(block)) for block in blocks] == ["reasoningContent", "reasoningContent", "text"]
 
 
 def test_thinking_is_not_the_last_of_a_turn_nor_all_of_it() -> None:
-    assert turns(said("a"), answered("b", thought()), said("c"))[1] == ("assistant", [{"text": "b"}])
-    assert turns(said("a"), answered(thought()), said("c")) == [("user", [{"text": "a"}, {"text": "c"}])]
+    assert turns(user_message("a"), model_message("b", thought()), user_message("c"))[1] == (
+        "assistant",
+        [{"text": "b"}],
+    )
+    assert turns(user_message("a"), model_message(thought()), user_message("c")) == [
+        ("user", [{"text": "a"}, {"text": "c"}])
+    ]
 
 
 # -- turns ---------------------------------------------------------------------------
@@ -294,15 +312,15 @@ def test_thinking_is_not_the_last_of_a_turn_nor_all_of_it() -> None:
 
 def test_users_in_a_row_are_one_turn() -> None:
     image = {"image": {"format": "png", "source": {"bytes": "aGk="}}}
-    assert turns(said("a"), said("b", PNG)) == [("user", [{"text": "a"}, {"text": "b"}, image])]
+    assert turns(user_message("a"), user_message("b", PNG)) == [("user", [{"text": "a"}, {"text": "b"}, image])]
 
 
 def test_results_come_in_call_order_and_before_what_the_user_says() -> None:
     messages = turns(
-        said("go"),
-        answered("on it", asked("c1"), asked("c2")),
+        user_message("go"),
+        model_message("on it", tool_call("c1"), tool_call("c2")),
         results(result("c2", "two", status="error"), result("c1", "", images=(PNG,))),
-        said("and?"),
+        user_message("and?"),
     )
     use = {"name": "read", "input": {"path": "a"}}
     assert messages[1:] == [
@@ -327,16 +345,16 @@ def test_results_come_in_call_order_and_before_what_the_user_says() -> None:
 
 
 def test_an_empty_result_is_not_empty() -> None:
-    (block,) = turns(said("go"), answered(asked("c")), results(result("c", " \n")))[2][1]
+    (block,) = turns(user_message("go"), model_message(tool_call("c")), results(result("c", " \n")))[2][1]
     assert block["toolResult"]["content"] == [{"text": "(no output)"}]
 
 
 def test_where_words_may_not_stand_beside_results_the_model_says_some_between() -> None:
     messages = turns(
-        said("go"),
-        answered("x", asked("c")),
+        user_message("go"),
+        model_message("x", tool_call("c")),
         results(result("c")),
-        said("and?"),
+        user_message("and?"),
         model="bedrock/us.amazon.nova-pro-v1:0",
     )
     assert [role for role, _ in messages] == ["user", "assistant", "user", "assistant", "user"]
@@ -345,11 +363,11 @@ def test_where_words_may_not_stand_beside_results_the_model_says_some_between() 
 
 def test_nothing_stands_between_once_the_model_has_spoken() -> None:
     messages = turns(
-        said("go"),
-        answered(asked("c")),
+        user_message("go"),
+        model_message(tool_call("c")),
         results(result("c")),
-        answered("so"),
-        said("and?"),
+        model_message("so"),
+        user_message("and?"),
         model="bedrock/us.amazon.nova-pro-v1:0",
     )
     assert messages[3:] == [("assistant", [{"text": "so"}]), ("user", [{"text": "and?"}])]
@@ -357,13 +375,16 @@ def test_nothing_stands_between_once_the_model_has_spoken() -> None:
 
 def test_where_words_may_not_stand_beside_calls_they_are_left_out() -> None:
     model = "bedrock/us.meta.llama3-3-70b-instruct-v1:0"
-    messages = turns(said("go"), answered("x", asked("c")), results(result("c")), model=model)
+    messages = turns(user_message("go"), model_message("x", tool_call("c")), results(result("c")), model=model)
     assert [[next(iter(block)) for block in blocks] for _, blocks in messages] == [
         ["text"],
         ["toolUse"],
         ["toolResult"],
     ]
-    assert turns(said("go"), answered("x"), said("y"), model=model)[1] == ("assistant", [{"text": "x"}])
+    assert turns(user_message("go"), model_message("x"), user_message("y"), model=model)[1] == (
+        "assistant",
+        [{"text": "x"}],
+    )
 
 
 # -- media ------------------------------------------------------------------------------
@@ -371,7 +392,10 @@ def test_where_words_may_not_stand_beside_calls_they_are_left_out() -> None:
 
 def test_documents_have_names_of_their_own_in_characters_that_are_allowed() -> None:
     other = FilePart(media_type="application/pdf", data="JVBERg==", name="../é")
-    first, second = turns(said("see", PDF, other), answered("ok"), said(PDF))[0][1][1:], turns(said(PDF))[0][1]
+    first, second = (
+        turns(user_message("see", PDF, other), model_message("ok"), user_message(PDF))[0][1][1:],
+        turns(user_message(PDF))[0][1],
+    )
     assert [block["document"]["name"] for block in first] == ["my report (v2) pdf 1", "document 2"]
     assert first[0]["document"] == {
         "format": "pdf",
@@ -379,13 +403,19 @@ def test_documents_have_names_of_their_own_in_characters_that_are_allowed() -> N
         "source": {"bytes": "JVBERg=="},
     }
     assert second == [{"text": "(See the document.)"}, {"document": first[0]["document"]}]
-    third = turns(said("see", PDF, other), answered("ok"), said(PDF))[2][1][1]
+    third = turns(user_message("see", PDF, other), model_message("ok"), user_message(PDF))[2][1][1]
     assert third["document"]["name"] == "my report (v2) pdf 3"
 
 
 def test_documents_in_results_are_counted_with_the_others() -> None:
     own = quirks(result_media=frozenset({"pdf"}))
-    messages = turns(said("a", PDF), answered(asked("c")), results(result("c", files=(PDF,))), said("b", PDF), own=own)
+    messages = turns(
+        user_message("a", PDF),
+        model_message(tool_call("c")),
+        results(result("c", files=(PDF,))),
+        user_message("b", PDF),
+        own=own,
+    )
     (given, text, last) = messages[2][1]
     assert given["toolResult"]["content"][1]["document"]["name"].endswith(" 2")
     assert (text, last["document"]["name"][-2:]) == ({"text": "b"}, " 3")
@@ -393,29 +423,29 @@ def test_documents_in_results_are_counted_with_the_others() -> None:
 
 def test_a_video() -> None:
     film = FilePart(media_type="video/quicktime", data="AAAA")
-    blocks = turns(said("see", film), model="bedrock/us.amazon.nova-pro-v1:0")[0][1]
+    blocks = turns(user_message("see", film), model="bedrock/us.amazon.nova-pro-v1:0")[0][1]
     assert blocks[1] == {"video": {"format": "mov", "source": {"bytes": "AAAA"}}}
 
 
 # -- hosted tools ------------------------------------------------------------------------
 
 USE = hosted("toolUse", toolUseId="s", name="nova_grounding", input={}, type="server_tool_use")
-FOUND = hosted("toolResult", toolUseId="s", content=[{"text": "[HIDDEN]"}], type="nova_grounding_result")
+SEARCH_RESULT = hosted("toolResult", toolUseId="s", content=[{"text": "[HIDDEN]"}], type="nova_grounding_result")
 
 
 def sent_back(*parts: ProviderPart) -> list[dict[str, Any]]:
-    blocks = turns(said("a"), answered(*parts, "b"), said("c"))[1][1]
+    blocks = turns(user_message("a"), model_message(*parts, "b"), user_message("c"))[1][1]
     assert blocks[-1] == {"text": "b"}
     return blocks[:-1]
 
 
 def test_a_hosted_tool_s_work_goes_back_unchanged() -> None:
-    assert sent_back(USE, FOUND) == [json.loads(USE.data), json.loads(FOUND.data)]
+    assert sent_back(USE, SEARCH_RESULT) == [json.loads(USE.data), json.loads(SEARCH_RESULT.data)]
 
 
 def test_half_of_it_does_not_nor_does_an_image_or_nonsense() -> None:
     broken = ProviderPart(id=PartId("h"), kind="x", data="{", model=MODEL)
-    assert sent_back(USE) == sent_back(FOUND) == sent_back(broken) == []
+    assert sent_back(USE) == sent_back(SEARCH_RESULT) == sent_back(broken) == []
     assert sent_back(hosted("image", format="png", source={"bytes": "YQ=="})) == []
 
 
@@ -427,7 +457,7 @@ def marked(*messages: Message, cache: CacheLifetime | None = None, **more: Any) 
 
 
 def test_cache_points() -> None:
-    encoded = marked(said("a"), answered(asked("c")), results(result("c")))
+    encoded = marked(user_message("a"), model_message(tool_call("c")), results(result("c")))
     assert encoded["toolConfig"]["tools"] == [READ_SPEC, POINT]
     assert encoded["system"] == [{"text": "be brief"}, POINT]
     ends = [message["content"][-1] == POINT for message in encoded["messages"]]
@@ -436,22 +466,22 @@ def test_cache_points() -> None:
 
 def test_their_life() -> None:
     hour = {"cachePoint": {"type": "default", "ttl": "1h"}}
-    assert marked(said("a"), cache="1h")["system"][1] == hour
-    assert marked(said("a"), cache="1h")["messages"][0]["content"][1] == hour
-    assert marked(said("a"), cache="5m")["system"][1] == POINT
-    assert marked(said("a"), cache="off")["system"] == [{"text": "be brief"}]
+    assert marked(user_message("a"), cache="1h")["system"][1] == hour
+    assert marked(user_message("a"), cache="1h")["messages"][0]["content"][1] == hour
+    assert marked(user_message("a"), cache="5m")["system"][1] == POINT
+    assert marked(user_message("a"), cache="off")["system"] == [{"text": "be brief"}]
     short = "bedrock/us.anthropic.claude-3-7-sonnet-20250219-v1:0"
-    assert marked(said("a"), cache="1h", model=short)["system"][1] == POINT
+    assert marked(user_message("a"), cache="1h", model=short)["system"][1] == POINT
 
 
 def test_no_cache_point_stands_after_a_document_or_a_thought() -> None:
-    assert [next(iter(block)) for block in marked(said("a", PDF))["messages"][0]["content"]] == [
+    assert [next(iter(block)) for block in marked(user_message("a", PDF))["messages"][0]["content"]] == [
         "text",
         "cachePoint",
         "document",
     ]
     dialect = BedrockDialect(quirks())
-    _, chunks = dialect.add(dialect.start(), AssistantItem((thought(), part("b"), asked("c"))))
+    _, chunks = dialect.add(dialect.start(), AssistantItem((thought(), part("b"), tool_call("c"))))
     assert [chunk.can_be_marked for chunk in chunks] == [False, True, True]
 
 
@@ -466,7 +496,7 @@ def test_no_cache_point_stands_after_a_document_or_a_thought() -> None:
     ],
 )
 def test_which_models_take_them_where(model: str, where: set[str]) -> None:
-    encoded = marked(said("a"), model=f"bedrock/{model}")
+    encoded = marked(user_message("a"), model=f"bedrock/{model}")
     assert {name for name in encoded if "cachePoint" in json.dumps(encoded[name])} == where
 
 
@@ -475,8 +505,8 @@ def test_which_models_take_them_where(model: str, where: set[str]) -> None:
 
 def test_a_request_goes_on_where_the_one_before_ended() -> None:
     encoding = encoder(quirks())
-    before = request(said("a"), session_id="s", system="be brief", tool_choice="none")
-    grown = before.transcript.append(answered(asked("c")), results(result("c")))
+    before = request(user_message("a"), session_id="s", system="be brief", tool_choice="none")
+    grown = before.transcript.append(model_message(tool_call("c")), results(result("c")))
     first, second = (
         encoding.encode(before),
         encoding.encode(attrs.evolve(before, transcript=grown, tool_choice="required")),
@@ -500,7 +530,7 @@ def test_a_request_goes_on_where_the_one_before_ended() -> None:
 )
 def test_what_breaks_the_beginning_is_told(changes: dict[str, Any], broken_at: str) -> None:
     encoding = encoder(quirks())
-    first = request(said("a"), session_id="s", system="be brief")
+    first = request(user_message("a"), session_id="s", system="be brief")
     bodies: list[Body] = [encoding.encode(first), encoding.encode(attrs.evolve(first, **changes))]
     assert [each.broken_at for each in bodies] == ["", broken_at]
 

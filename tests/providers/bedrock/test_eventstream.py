@@ -52,21 +52,21 @@ def event(kind: str, payload: object) -> bytes:
 
 def parse(pieces: Iterable[bytes]) -> tuple[list[EventMessage], ProviderProtocolError | None]:
     parser = EventStreamParser()
-    return [found for piece in pieces for found in parser.feed(piece)], parser.failure
+    return [actual for piece in pieces for actual in parser.feed(piece)], parser.failure
 
 
 def one(headers: bytes) -> Mapping[str, HeaderValue]:
-    (found,), failure = parse([message(headers, b"")])
+    (actual,), failure = parse([message(headers, b"")])
     assert failure is None
-    return found.headers
+    return actual.headers
 
 
 # -- what is in a message ----------------------------------------------------------------
 
 
 def test_a_message() -> None:
-    (found,), failure = parse([message(string("a", "b") + string("é", ""), b"\x00payload")])
-    assert found == EventMessage({"a": "b", "é": ""}, b"\x00payload")
+    (actual,), failure = parse([message(string("a", "b") + string("é", ""), b"\x00payload")])
+    assert actual == EventMessage({"a": "b", "é": ""}, b"\x00payload")
     assert failure is None
 
 
@@ -94,8 +94,8 @@ def test_the_values_of_headers(kind: int, raw: bytes, value: HeaderValue) -> Non
 
 
 def test_a_text_that_is_none() -> None:
-    (found,), _ = parse([message(header("h", 0, b""), b"")])
-    assert (found.text("h"), found.text("absent")) == ("", "")
+    (actual,), _ = parse([message(header("h", 0, b""), b"")])
+    assert (actual.text("h"), actual.text("absent")) == ("", "")
 
 
 # -- damage ------------------------------------------------------------------------------
@@ -104,19 +104,19 @@ def test_a_text_that_is_none() -> None:
 @pytest.mark.parametrize(
     ("stream", "words"),
     [
-        (message(header("h", 10, b""), b""), "unknown type 10"),
-        (message(header("h", 4, b"\x00"), b""), "can't be read"),
-        (message(header("h", 7, b"\x00"), b""), "can't be read"),
-        (message(header("h", 7, b"\x00\x09short"), b""), "longer than its message"),
-        (message(header("h", 9, b"\x00"), b""), "longer than its message"),
-        (message(header("h", 7, b"\x00\x01\xff"), b""), "can't be read"),
-        (message(b"\x05ab", b""), "can't be read"),
+        (message(header("h", 10, b""), b""), "unknown value type 10"),
+        (message(header("h", 4, b"\x00"), b""), "the headers of a message are invalid"),
+        (message(header("h", 7, b"\x00"), b""), "the headers of a message are invalid"),
+        (message(header("h", 7, b"\x00\x09short"), b""), "exceeds its message"),
+        (message(header("h", 9, b"\x00"), b""), "exceeds its message"),
+        (message(header("h", 7, b"\x00\x01\xff"), b""), "the headers of a message are invalid"),
+        (message(b"\x05ab", b""), "the headers of a message are invalid"),
         (message(header("", 0, b""), b""), "has no name"),
-        (message(string("a", "x") + string("a", "y"), b""), "that of another"),
-        (message(string("a", "x"), b"", headers_length=1_000), "make no sense"),
-        (message(b"", b"", headers_length=200_000, length=300_000), "make no sense"),
-        (message(b"", b"", length=15), "make no sense"),
-        (message(b"", b"", length=32 * 1024 * 1024), "make no sense"),
+        (message(string("a", "x") + string("a", "y"), b""), "a duplicate one"),
+        (message(string("a", "x"), b"", headers_length=1_000), "invalid lengths"),
+        (message(b"", b"", headers_length=200_000, length=300_000), "invalid lengths"),
+        (message(b"", b"", length=15), "invalid lengths"),
+        (message(b"", b"", length=32 * 1024 * 1024), "invalid lengths"),
     ],
 )
 def test_what_the_format_does_not_allow(stream: bytes, words: str) -> None:
@@ -149,7 +149,7 @@ def test_any_cut_gives_the_same(stream: list[bytes], data: st.DataObject) -> Non
     whole = b"".join(stream)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=12)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    expected = [found for each in stream for found in parse([each])[0]]
+    expected = [actual for each in stream for actual in parse([each])[0]]
     assert len(expected) == len(stream)
     assert parse(pieces) == (expected, None)
     assert parse(whole[i : i + 1] for i in range(len(whole))) == (expected, None)
@@ -162,7 +162,7 @@ def test_any_flipped_byte_is_seen(stream: list[bytes], data: st.DataObject) -> N
     whole[place] ^= data.draw(st.integers(1, 255))
     before = next(number for number in range(len(stream)) if place < len(b"".join(stream[: number + 1])))
     messages, failure = parse([bytes(whole)])
-    assert messages == [found for each in stream[:before] for found in parse([each])[0]]
+    assert messages == [actual for each in stream[:before] for actual in parse([each])[0]]
     assert failure is not None
     again, same = parse(bytes(whole[i : i + 3]) for i in range(0, len(whole), 3))
     assert (again, str(same)) == (messages, str(failure))
@@ -178,7 +178,7 @@ def test_no_bytes_raise_anything(data: bytes) -> None:
 def test_it_agrees_with_aws_s_own_reader(stream: list[bytes]) -> None:
     theirs = pytest.importorskip("botocore.eventstream").EventStreamBuffer()
     theirs.add_data(b"".join(stream))
-    assert [(found.headers, found.payload) for found in parse(stream)[0]] == [(m.headers, m.payload) for m in theirs]
+    assert [(actual.headers, actual.payload) for actual in parse(stream)[0]] == [(m.headers, m.payload) for m in theirs]
 
 
 def test_a_large_message_in_small_pieces_costs_its_length() -> None:
@@ -229,10 +229,10 @@ def test_what_is_no_event(headers: bytes, payload: bytes, expected: ServerSentEv
 
 
 def test_damage_is_told_once_and_is_the_last() -> None:
-    first, told = frames(event("a", {}) + b"x" * 20, event("b", {}), b"more")
+    first, reported = frames(event("a", {}) + b"x" * 20, event("b", {}), b"more")
     assert first == ServerSentEvent("a", "{}")
-    assert told.event == DAMAGED
-    assert "the CRC of a prelude is wrong" in told.data
+    assert reported.event == DAMAGED
+    assert "the CRC of a prelude is wrong" in reported.data
 
 
 def test_half_a_message_is_none() -> None:
@@ -247,19 +247,19 @@ def decoder() -> StreamDecoder:
 
 
 HELLO = event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "hello"}})
-SAID: list[StreamEvent] = [TextStarted("0"), TextChunk("0", "hello")]
+MESSAGE: list[StreamEvent] = [TextStarted("0"), TextChunk("0", "hello")]
 
 
 def test_what_came_before_damage_is_kept_however_it_is_cut() -> None:
     stream = HELLO + b"\x00" * 40
     for size in (1, 7, len(HELLO) + 5, len(stream)):
         reading, kept = decoder(), list[StreamEvent]()
-        with pytest.raises(ProviderProtocolError, match="AWS Bedrock: the event stream is damaged") as caught:
+        with pytest.raises(ProviderProtocolError, match="AWS Bedrock: the event stream is corrupted") as caught:
             for start in range(0, len(stream), size):
                 kept += reading.feed(stream[start : start + size])
             reading.close()
         assert caught.value.retryable
-        assert kept == SAID
+        assert kept == MESSAGE
         with pytest.raises(ProviderProtocolError):
             reading.feed(HELLO)
 
@@ -269,7 +269,7 @@ def test_an_exception_reaches_the_one_who_classifies() -> None:
         strings(message_type="exception", exception_type="throttlingException"), b'{"message":"Too many tokens"}'
     )
     reading = decoder()
-    assert reading.feed(HELLO + thrown) == SAID
+    assert reading.feed(HELLO + thrown) == MESSAGE
     with pytest.raises(RateLimited, match="Too many tokens") as caught:
         reading.feed(b"")
     assert caught.value.retryable

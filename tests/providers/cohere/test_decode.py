@@ -37,9 +37,9 @@ DONE = b"data: [DONE]\n\n"
 
 
 def decoder(content_type: str = "text/event-stream") -> WireDecoder:
-    found = COHERE.decoder(content_type)
-    assert found is not None
-    return found
+    actual = COHERE.decoder(content_type)
+    assert actual is not None
+    return actual
 
 
 def sse(*events: Event) -> bytes:
@@ -68,20 +68,20 @@ def about(kind: str, index: int | None = None, **message: object) -> Event:
     return {"type": kind, "delta": {"message": message}} | ({} if index is None else {"index": index})
 
 
-def start(index: int, kind: str = "text", said: str = "") -> Event:
-    return about("content-start", index, content={"type": kind, kind: said})
+def start(index: int, kind: str = "text", statement: str = "") -> Event:
+    return about("content-start", index, content={"type": kind, kind: statement})
 
 
-def delta(index: int, said: str, kind: str = "text") -> Event:
-    return about("content-delta", index, content={kind: said})
+def delta(index: int, statement: str, kind: str = "text") -> Event:
+    return about("content-delta", index, content={kind: statement})
 
 
 def stop(index: int) -> Event:
     return {"type": "content-end", "index": index}
 
 
-def plan(said: str) -> Event:
-    return about("tool-plan-delta", tool_plan=said)
+def plan(statement: str) -> Event:
+    return about("tool-plan-delta", tool_plan=statement)
 
 
 def call(index: int, *pieces: str, own_id: str = "read_1", ends: bool = True) -> list[Event]:
@@ -101,9 +101,9 @@ def cited(index: int | None = None, **more: Any) -> tuple[Event, Citation]:
     raw: Event = {"start": 0, "end": 2, "text": "So", "sources": [source], "type": "TEXT_CONTENT", **more}
     if index is not None:
         raw["content_index"] = index
-    found = Citation(url="https://a.example/", title="facts", quote="So", raw=json.dumps(raw, separators=(",", ":")))
+    actual = Citation(url="https://a.example/", title="facts", quote="So", raw=json.dumps(raw, separators=(",", ":")))
     long = [source | {"document": named | {"text": "x" * 10_000}}]
-    return about("citation-start", 0, citations=raw | {"sources": long}), found
+    return about("citation-start", 0, citations=raw | {"sources": long}), actual
 
 
 def end(reason: str | None = "COMPLETE", **more: object) -> Event:
@@ -126,7 +126,7 @@ def test_text_and_usage() -> None:
         "tokens": {"input_tokens": 50, "output_tokens": 7, "reasoning_tokens": 3},
         "cached_tokens": 40,
     }
-    events = whole(START, start(0, said="a"), delta(0, ""), delta(0, "b"), stop(0), end(usage=usage))
+    events = whole(START, start(0, statement="a"), delta(0, ""), delta(0, "b"), stop(0), end(usage=usage))
     assert events == [
         TextStarted("0"),
         TextChunk("0", "a"),
@@ -138,15 +138,15 @@ def test_text_and_usage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "meant"),
+    ("usage", "intended"),
     [
         ({"billed_units": {"input_tokens": 1.0, "output_tokens": 2.0}}, Usage(input=1, output=2)),
         ({"tokens": {"input_tokens": 5, "output_tokens": 1.5}, "cached_tokens": 9}, Usage(cache_read=9)),
         ({"tokens": {"input_tokens": None, "output_tokens": "x"}}, Usage()),
     ],
 )
-def test_usage_of_other_forms(usage: object, meant: Usage) -> None:
-    assert whole(START, end(usage=usage))[0] == UsageReported(meant)
+def test_usage_of_other_forms(usage: object, intended: Usage) -> None:
+    assert whole(START, end(usage=usage))[0] == UsageReported(intended)
 
 
 def test_thinking() -> None:
@@ -258,8 +258,8 @@ def test_calls_are_calls_whatever_is_said_of_them() -> None:
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_call_that_the_token_limit_cut_is_not_done(ends: bool) -> None:
-    begun = [ToolCallStarted("read_1", "read"), ToolCallChunk("read_1", '{"a')]
-    assert whole(START, *call(0, '{"a', ends=ends), end("MAX_TOKENS")) == [*begun, Finished("length", "MAX_TOKENS")]
+    started = [ToolCallStarted("read_1", "read"), ToolCallChunk("read_1", '{"a')]
+    assert whole(START, *call(0, '{"a', ends=ends), end("MAX_TOKENS")) == [*started, Finished("length", "MAX_TOKENS")]
 
 
 def test_a_call_of_nonsense_is_handed_on() -> None:
@@ -315,12 +315,12 @@ def test_an_error_in_the_stream(event: Event, words: str) -> None:
 
 
 def test_refusals() -> None:
-    said = {"message": "Incorrect API key provided: ***.", "id": "x"}
-    wrong = COHERE.failure(HttpReply(status=401, headers={}, body=json.dumps(said).encode()), 0.0)
+    statement = {"message": "Incorrect API key provided: ***.", "id": "x"}
+    wrong = COHERE.failure(HttpReply(status=401, headers={}, body=json.dumps(statement).encode()), 0.0)
     assert isinstance(wrong, AuthFailed)
     assert "Incorrect API key" in str(wrong)
-    said = {"message": "too many tokens: total number of tokens cannot exceed 2048 - received 6354."}
-    large = COHERE.failure(HttpReply(status=400, headers={}, body=json.dumps(said).encode()), 0.0)
+    statement = {"message": "too many tokens: total number of tokens cannot exceed 2048 - received 6354."}
+    large = COHERE.failure(HttpReply(status=400, headers={}, body=json.dumps(statement).encode()), 0.0)
     assert isinstance(large, ContextOverflow)
 
 

@@ -41,7 +41,7 @@ def quirks(model: str = MODEL, **changes: Any) -> Quirks:
     return attrs.evolve(quirks_of(BY_NAME["cohere"], model.partition("/")[2]), **changes)
 
 
-def said(*parts: UserPart | str) -> UserMessage:
+def user_message(*parts: UserPart | str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
 
 
@@ -49,7 +49,7 @@ def part(text: str) -> TextPart:
     return TextPart(id=PartId("p"), text=text)
 
 
-def answered(*parts: AssistantPart | str, finish: FinishReason = "stop") -> AssistantMessage:
+def model_message(*parts: AssistantPart | str, finish: FinishReason = "stop") -> AssistantMessage:
     made = tuple(part(p) if isinstance(p, str) else p for p in parts)
     return AssistantMessage(id=MessageId("a"), parts=made, model=MODEL, finish=finish)
 
@@ -62,7 +62,7 @@ def planned(data: str) -> ProviderPart:
     return ProviderPart(id=PartId("p"), kind="tool_plan", data=data, model=MODEL)
 
 
-def asked(call_id: str, arguments: str = '{"path": "a"}') -> CallPart:
+def tool_call(call_id: str, arguments: str = '{"path": "a"}') -> CallPart:
     return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, tool="read")
 
 
@@ -81,14 +81,14 @@ def request(*messages: Message, **more: Any) -> ModelRequest:
 
 
 def body(*messages: Message, own: Quirks | None = None, **more: Any) -> dict[str, Any]:
-    asked_for = request(*messages, **more)
-    encoded: dict[str, Any] = json.loads(bytes(encoder(own or quirks(asked_for.model)).encode(asked_for)))
+    requested = request(*messages, **more)
+    encoded: dict[str, Any] = json.loads(bytes(encoder(own or quirks(requested.model)).encode(requested)))
     return encoded
 
 
 def sent(*messages: Message, **more: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = body(*messages, **more)["messages"]
-    return found
+    actual: list[dict[str, Any]] = body(*messages, **more)["messages"]
+    return actual
 
 
 def text(words: str) -> dict[str, str]:
@@ -99,7 +99,7 @@ def text(words: str) -> dict[str, str]:
 
 
 def test_a_whole_request() -> None:
-    assert body(said("hi"), system="be brief", max_output=100, options=ModelOptions(temperature=1.5)) == {
+    assert body(user_message("hi"), system="be brief", max_output=100, options=ModelOptions(temperature=1.5)) == {
         "model": "command-a-plus-05-2026",
         "stream": True,
         "tools": [
@@ -112,11 +112,11 @@ def test_a_whole_request() -> None:
         "max_tokens": 100,
         "temperature": 1.0,
     }
-    assert wire(quirks()).path(request(said("hi"))) == "/v2/chat"
+    assert wire(quirks()).path(request(user_message("hi"))) == "/v2/chat"
 
 
 def test_without_tools_nothing_is_said_of_them() -> None:
-    assert body(said("hi"), tools=(), system="  ", tool_choice="required").keys() == {
+    assert body(user_message("hi"), tools=(), system="  ", tool_choice="required").keys() == {
         "model",
         "stream",
         "messages",
@@ -126,21 +126,21 @@ def test_without_tools_nothing_is_said_of_them() -> None:
 
 @pytest.mark.parametrize(("choice", "said_as"), [("auto", None), ("none", "NONE"), ("required", "REQUIRED")])
 def test_tool_choice(choice: ToolChoice, said_as: str | None) -> None:
-    assert body(said("hi"), tool_choice=choice).get("tool_choice") == said_as
+    assert body(user_message("hi"), tool_choice=choice).get("tool_choice") == said_as
 
 
 def test_a_schema_of_the_answer_stands_alone() -> None:
     own = quirks(output="native")
     form = {"type": "json_object", "json_schema": {"type": "object"}}
-    assert body(said("hi"), own=own, tools=(), output_schema='{"type": "object"}')["response_format"] == form
-    assert "response_format" not in body(said("hi"), own=own, output_schema='{"type": "object"}')
-    assert "response_format" not in body(said("hi"), tools=(), output_schema='{"type": "object"}')
+    assert body(user_message("hi"), own=own, tools=(), output_schema='{"type": "object"}')["response_format"] == form
+    assert "response_format" not in body(user_message("hi"), own=own, output_schema='{"type": "object"}')
+    assert "response_format" not in body(user_message("hi"), tools=(), output_schema='{"type": "object"}')
 
 
 @pytest.mark.parametrize("schema", ["{", "[]", "null", "{}"])
 def test_a_bad_schema_is_named(schema: str) -> None:
     with pytest.raises(ConfigError, match="'grep'"):
-        body(said("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
+        body(user_message("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
 
 
 @pytest.mark.parametrize(
@@ -155,13 +155,13 @@ def test_a_bad_schema_is_named(schema: str) -> None:
     ],
 )
 def test_thinking(model: str, effort: Effort | None, max_output: int, expected: object) -> None:
-    encoded = body(said("hi"), model=model, max_output=max_output, options=ModelOptions(effort=effort))
+    encoded = body(user_message("hi"), model=model, max_output=max_output, options=ModelOptions(effort=effort))
     assert encoded.get("thinking") == expected
 
 
 def test_what_else_the_row_of_a_host_may_say() -> None:
     own = quirks(default_top_p=0.9, default_top_k=20, default_temperature=0.1, extra_body='{"safety_mode": "OFF"}')
-    encoded = body(said("hi"), own=own)
+    encoded = body(user_message("hi"), own=own)
     assert {name: encoded[name] for name in ("p", "k", "temperature", "safety_mode")} == {
         "p": 0.9,
         "k": 20,
@@ -175,22 +175,24 @@ def test_what_else_the_row_of_a_host_may_say() -> None:
 
 def test_users_in_a_row_are_one_message() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
-    assert sent(said("a"), said("b", PNG)) == [{"role": "user", "content": [text("a"), text("b"), image]}]
+    assert sent(user_message("a"), user_message("b", PNG)) == [
+        {"role": "user", "content": [text("a"), text("b"), image]}
+    ]
 
 
 def test_a_model_without_eyes_is_told() -> None:
-    (message,) = sent(said(PNG), model="cohere/command-a-03-2025")
+    (message,) = sent(user_message(PNG), model="cohere/command-a-03-2025")
     assert "image/png" in message["content"][0]["text"]
 
 
 def test_calls_and_results() -> None:
     messages = sent(
-        said("go"),
-        answered(planned('{"tool_plan": "I will read."}'), asked("c1"), asked("c2", "{}")),
+        user_message("go"),
+        model_message(planned('{"tool_plan": "I will read."}'), tool_call("c1"), tool_call("c2", "{}")),
         results(result("c2", "why", status="error"), result("c1", "one")),
-        said("and?"),
-        answered("so"),
-        said("bye"),
+        user_message("and?"),
+        model_message("so"),
+        user_message("bye"),
     )
     function = {"name": "read", "arguments": '{"path": "a"}'}
     assert messages == [
@@ -203,20 +205,20 @@ def test_calls_and_results() -> None:
             ],
             "tool_plan": "I will read.",
         },
-        told("c1", content="one"),
-        told("c2", error="why"),
+        reported("c1", content="one"),
+        reported("c2", error="why"),
         {"role": "user", "content": [text("and?")]},
         {"role": "assistant", "content": [text("so")]},
         {"role": "user", "content": [text("bye")]},
     ]
 
 
-def told(call_id: str, **data: str) -> dict[str, Any]:
+def reported(call_id: str, **data: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": [{"type": "document", "document": {"data": data}}]}
 
 
 @pytest.mark.parametrize(
-    ("parts", "beside"),
+    ("parts", "companion"),
     [
         ((), {}),
         (("on it",), {"tool_plan": "on it"}),
@@ -227,24 +229,24 @@ def told(call_id: str, **data: str) -> dict[str, Any]:
         ((thought(model="other/model"),), {"tool_plan": "hm"}),
     ],
 )
-def test_no_text_stands_beside_calls(parts: tuple[AssistantPart | str, ...], beside: dict[str, Any]) -> None:
-    message = sent(said("go"), answered(*parts, asked("c")), results(result("c")))[1]
-    assert {name: message[name] for name in message if name not in {"role", "tool_calls"}} == beside
+def test_no_text_stands_beside_calls(parts: tuple[AssistantPart | str, ...], companion: dict[str, Any]) -> None:
+    message = sent(user_message("go"), model_message(*parts, tool_call("c")), results(result("c")))[1]
+    assert {name: message[name] for name in message if name not in {"role", "tool_calls"}} == companion
 
 
 def test_thoughts_go_back_with_the_answer_they_are_of() -> None:
     thinking = {"type": "thinking", "thinking": "hm"}
-    assert sent(said("a"), answered(thought(), "b"), said("c"))[1] == {
+    assert sent(user_message("a"), model_message(thought(), "b"), user_message("c"))[1] == {
         "role": "assistant",
         "content": [thinking, text("b")],
     }
     alone = [{"role": "user", "content": [text("a"), text("c")]}]
-    assert sent(said("a"), answered(thought()), said("c")) == alone
-    assert sent(said("a"), answered(planned('{"tool_plan": "x"}')), said("c")) == alone
+    assert sent(user_message("a"), model_message(thought()), user_message("c")) == alone
+    assert sent(user_message("a"), model_message(planned('{"tool_plan": "x"}')), user_message("c")) == alone
 
 
 def test_what_a_result_shows_follows_it() -> None:
-    messages = sent(said("go"), answered(asked("c")), results(result("c", "", images=(PNG,))))
+    messages = sent(user_message("go"), model_message(tool_call("c")), results(result("c", "", images=(PNG,))))
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "user"]
     assert messages[3]["content"][1]["type"] == "image_url"
 
@@ -254,8 +256,8 @@ def test_what_a_result_shows_follows_it() -> None:
 
 def test_a_request_goes_on_where_the_one_before_ended() -> None:
     encoding = encoder(quirks())
-    before = request(said("a"), session_id="s", system="be brief", tool_choice="none")
-    grown = before.transcript.append(answered(asked("c")), results(result("c")), said("b"))
+    before = request(user_message("a"), session_id="s", system="be brief", tool_choice="none")
+    grown = before.transcript.append(model_message(tool_call("c")), results(result("c")), user_message("b"))
     first, second = encoding.encode(before), encoding.encode(attrs.evolve(before, transcript=grown, max_output=7))
     assert bytes(second).startswith(bytes(first).partition(b"]}]")[0])
     assert second.broken_at == ""
@@ -264,5 +266,5 @@ def test_a_request_goes_on_where_the_one_before_ended() -> None:
 
 
 def test_cohere_caches_without_being_told() -> None:
-    marked = request(said("a"), options=ModelOptions(cache="1h"))
-    assert bytes(encoder(quirks()).encode(marked)) == bytes(encoder(quirks()).encode(request(said("a"))))
+    marked = request(user_message("a"), options=ModelOptions(cache="1h"))
+    assert bytes(encoder(quirks()).encode(marked)) == bytes(encoder(quirks()).encode(request(user_message("a"))))

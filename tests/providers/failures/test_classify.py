@@ -200,13 +200,13 @@ def test_the_first_telling_word_is_shown() -> None:
 def test_a_limit_that_no_waiting_lifts(
     status: int, word: str, message: str, wait: float | None, retryable: bool
 ) -> None:
-    complaint = ErrorReport(host="a host", status=status, codes=(word,), message=message, retry_after=wait)
-    error = classify(complaint)
+    report = ErrorReport(host="a host", status=status, codes=(word,), message=message, retry_after=wait)
+    error = classify(report)
     assert (type(error), error.retryable, error.retry_after) == (RateLimited, retryable, wait)
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "retryable"),
+    ("status", "words", "retryable"),
     [
         (529, None, True),
         (529, True, True),
@@ -219,15 +219,15 @@ def test_a_limit_that_no_waiting_lifts(
         (402, True, False),
     ],
 )
-def test_what_the_host_says_of_trying_again(status: int, said: bool | None, retryable: bool) -> None:
-    assert classify(ErrorReport(host="a host", status=status, should_retry=said)).retryable == retryable
+def test_what_the_host_says_of_trying_again(status: int, words: bool | None, retryable: bool) -> None:
+    assert classify(ErrorReport(host="a host", status=status, should_retry=words)).retryable == retryable
 
 
 def test_a_slip_of_the_model_may_not_happen_again() -> None:
     """Groq refuses the model's own malformed call with a 400: asked again, it may do better."""
-    complaint = ErrorReport(host="Groq", status=400, codes=("tool_use_failed", INVALID), message="no tool called")
-    assert type(classify(complaint)) is InvalidRequest
-    assert classify(complaint).retryable
+    report = ErrorReport(host="Groq", status=400, codes=("tool_use_failed", INVALID), message="no tool called")
+    assert type(classify(report)) is InvalidRequest
+    assert classify(report).retryable
 
 
 def test_money_that_is_on_its_way() -> None:
@@ -237,8 +237,8 @@ def test_money_that_is_on_its_way() -> None:
 
 
 def test_an_error_keeps_its_facts() -> None:
-    complaint = ErrorReport(host="a host", status=429, message="slow down", retry_after=2.0, reset_at=99.0)
-    error = classify(complaint)
+    report = ErrorReport(host="a host", status=429, message="slow down", retry_after=2.0, reset_at=99.0)
+    error = classify(report)
     assert (error.status, error.retry_after, error.reset_at) == (429, 2.0, 99.0)
     assert str(error) == "a host: slow down (HTTP 429)"
 
@@ -265,4 +265,4 @@ def test_a_word_is_never_cut() -> None:
 
 def test_a_complaint_without_words() -> None:
     assert str(read(502)) == "Anthropic: no reason given (HTTP 502)"
-    assert str(read(None)) == "Anthropic: no reason given (in the middle of its answer)"
+    assert str(read(None)) == "Anthropic: no reason given (during the response)"

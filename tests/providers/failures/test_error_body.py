@@ -221,7 +221,7 @@ FORMS: dict[str, tuple[int, object, dict[str, str], type[ProviderError], str]] =
         {"error": {"message": "it broke"}},
         {},
         Overloaded,
-        "Host: it broke (in the middle of its answer)",
+        "Host: it broke (during the response)",
     ),
     "OAuth": (
         400,
@@ -278,28 +278,28 @@ FORMS: dict[str, tuple[int, object, dict[str, str], type[ProviderError], str]] =
         "<!DOCTYPE html>\n<html><head><TITLE>502 Bad\n Gateway &amp; co</TITLE></head><body>" + "x" * 9_000 + "</body>",
         {},
         Overloaded,
-        'Host: a web page instead of an answer: "502 Bad Gateway & co" (HTTP 502)',
+        'Host: a web page instead of a response: "502 Bad Gateway & co" (HTTP 502)',
     ),
     "a page with a heading": (
         403,
         "<html><body><h1 class='a'>Access <b>denied</b></h1>\nRay ID: 529</body></html>",
         {},
         AuthFailed,
-        'Host: a web page instead of an answer: "Access denied" (HTTP 403)',
+        'Host: a web page instead of a response: "Access denied" (HTTP 403)',
     ),
     "a page without a title": (
         404,
         "<html>500</html>",
         {},
         ModelNotFound,
-        "Host: a web page instead of an answer (HTTP 404)",
+        "Host: a web page instead of a response (HTTP 404)",
     ),
     "a page that begins headings and ends none": (
         502,
         b"<h1>" * 16_000,
         {},
         Overloaded,
-        "Host: a web page instead of an answer (HTTP 502)",
+        "Host: a web page instead of a response (HTTP 502)",
     ),
     "nothing": (500, b"", {}, Overloaded, "Host: no reason given (HTTP 500)"),
     "bytes": (502, b"\x1f\x8b\x08\x00\xff\xfe", {}, Overloaded, "Host: no reason given (HTTP 502)"),
@@ -310,17 +310,17 @@ FORMS: dict[str, tuple[int, object, dict[str, str], type[ProviderError], str]] =
 }
 
 
-@pytest.mark.parametrize(("status", "body", "headers", "expected", "said"), FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(("status", "body", "headers", "expected", "message"), FORMS.values(), ids=FORMS)
 def test_a_refusal(
-    status: int, body: object, headers: dict[str, str], expected: type[ProviderError], said: str
+    status: int, body: object, headers: dict[str, str], expected: type[ProviderError], message: str
 ) -> None:
     error = refused(status, body, headers)
     assert type(error) is expected
-    assert str(error) == said
+    assert str(error) == message
 
 
 @pytest.mark.parametrize(
-    ("error", "expected", "said"),
+    ("error", "expected", "message"),
     [
         ({"type": "overloaded_error", "message": "Overloaded"}, Overloaded, "Host: Overloaded (overloaded_error)"),
         (
@@ -353,15 +353,15 @@ def test_a_refusal(
         ({"message": "no tool", "code": "odd", "status_code": 400}, InvalidRequest, "Host: no tool (HTTP 400, odd)"),
         ({"message": "down", "code": 502}, Overloaded, "Host: down (HTTP 502)"),
         ({"__type": "throttlingException", "message": "slow"}, RateLimited, "Host: slow (throttlingException)"),
-        ({"type": "error", "message": "busy"}, Overloaded, "Host: busy (in the middle of its answer)"),
-        ("it broke", Overloaded, "Host: it broke (in the middle of its answer)"),
-        (None, Overloaded, "Host: no reason given (in the middle of its answer)"),
+        ({"type": "error", "message": "busy"}, Overloaded, "Host: busy (during the response)"),
+        ("it broke", Overloaded, "Host: it broke (during the response)"),
+        (None, Overloaded, "Host: no reason given (during the response)"),
     ],
 )
-def test_in_the_middle_of_an_answer(error: object, expected: type[ProviderError], said: str) -> None:
+def test_in_the_middle_of_an_answer(error: object, expected: type[ProviderError], message: str) -> None:
     failure = stream_failure("Host", error)
     assert type(failure) is expected
-    assert str(failure) == said
+    assert str(failure) == message
 
 
 def test_the_innermost_knows_best() -> None:
@@ -438,9 +438,9 @@ def test_a_limit_of_a_day_is_not_waited_for() -> None:
     assert [refused(429, body).retryable for body in (google, openrouter, minute)] == [False, False, True]
 
 
-@pytest.mark.parametrize(("said", "retryable"), [("true", True), ("false", False), ("perhaps", True)])
-def test_the_host_may_forbid_a_retry(said: str, retryable: bool) -> None:
-    assert refused(529, {}, {"x-should-retry": said}).retryable == retryable
+@pytest.mark.parametrize(("message", "retryable"), [("true", True), ("false", False), ("perhaps", True)])
+def test_the_host_may_forbid_a_retry(message: str, retryable: bool) -> None:
+    assert refused(529, {}, {"x-should-retry": message}).retryable == retryable
 
 
 def test_a_long_message_is_cut_between_words_before_it_is_put_in_one_line() -> None:

@@ -22,7 +22,7 @@ from engine.providers.wire.wire_format import HttpReply
 
 
 @attrs.frozen
-class Said:
+class HostReply:
     """What a host answers: its name, a status, a body (JSON, or text as it is), headers."""
 
     host: str
@@ -52,44 +52,50 @@ VALIDATION = (("x-amzn-errortype", "ValidationException:http://internal.amazon.c
 THROTTLING = (("x-amzn-errortype", "ThrottlingException:http://internal.amazon.com/coral/"),)
 
 ROWS = {
-    "Anthropic": Said("Anthropic", 400, anthropic("prompt is too long: 210000 tokens > 200000 maximum")),
-    "Anthropic, too large": Said("Anthropic", 413, anthropic("Request exceeds the maximum size", "request_too_large")),
-    "Anthropic, too large, no type": Said("Anthropic", 413, anthropic("request_too_large", "")),
-    "Anthropic, with the answer": Said(
+    "Anthropic": HostReply("Anthropic", 400, anthropic("prompt is too long: 210000 tokens > 200000 maximum")),
+    "Anthropic, too large": HostReply(
+        "Anthropic", 413, anthropic("Request exceeds the maximum size", "request_too_large")
+    ),
+    "Anthropic, too large, no type": HostReply("Anthropic", 413, anthropic("request_too_large", "")),
+    "Anthropic, with the answer": HostReply(
         "Anthropic", 400, anthropic("input length and `max_tokens` exceed context limit: 190000 + 64000 > 200000")
     ),
-    "Bedrock": Said("AWS Bedrock", 400, {"message": "Input is too long for requested model."}, VALIDATION),
-    "Bedrock, Message": Said("AWS Bedrock", 400, {"Message": "Input is too long for requested model."}),
-    "Bedrock, Cohere": Said(
+    "Bedrock": HostReply("AWS Bedrock", 400, {"message": "Input is too long for requested model."}, VALIDATION),
+    "Bedrock, Message": HostReply("AWS Bedrock", 400, {"Message": "Input is too long for requested model."}),
+    "Bedrock, Cohere": HostReply(
         "AWS Bedrock",
         400,
         {"message": "Too many input tokens. Max input tokens: 8192, request input token count: 9000"},
     ),
-    "OpenAI": Said("OpenAI", 400, openai("Your input exceeds the context window of this model. Please adjust it.")),
-    "OpenAI, code": Said("OpenAI", 400, openai("So it goes.", code="context_length_exceeded")),
-    "Azure, code": Said("Azure OpenAI", 400, {"error": {"code": "ContextLengthExceeded", "message": "No."}}),
-    "LiteLLM": Said(
+    "OpenAI": HostReply(
+        "OpenAI", 400, openai("Your input exceeds the context window of this model. Please adjust it.")
+    ),
+    "OpenAI, code": HostReply("OpenAI", 400, openai("So it goes.", code="context_length_exceeded")),
+    "Azure, code": HostReply("Azure OpenAI", 400, {"error": {"code": "ContextLengthExceeded", "message": "No."}}),
+    "LiteLLM": HostReply(
         "LiteLLM",
         400,
         openai("litellm.BadRequestError: 9000 tokens exceeds the model's maximum context length of 8192 tokens"),
     ),
-    "like OpenAI": Said("vLLM", 400, openai("Input length (265330) exceeds model's maximum context length (262144).")),
-    "Gemini": Said(
+    "like OpenAI": HostReply(
+        "vLLM", 400, openai("Input length (265330) exceeds model's maximum context length (262144).")
+    ),
+    "Gemini": HostReply(
         "Google Gemini",
         400,
         google("The input token count (2845475) exceeds the maximum number of tokens allowed (1048576)."),
     ),
-    "Vertex, an array": Said(
+    "Vertex, an array": HostReply(
         "Google Vertex AI", 400, [google("The input token count (12) exceeds the maximum number (11).")]
     ),
-    "gateway, more than max": Said("gateway", 400, openai("tokens in request more than max tokens allowed")),
-    "gateway, allowed input": Said(
+    "gateway, more than max": HostReply("gateway", 400, openai("tokens in request more than max tokens allowed")),
+    "gateway, allowed input": HostReply(
         "gateway", 400, openai("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.")
     ),
-    "gateway, longer than": Said(
+    "gateway, longer than": HostReply(
         "gateway", 400, openai("The input (516368 tokens) is longer than the model's context length (262144 tokens).")
     ),
-    "xAI": Said(
+    "xAI": HostReply(
         "xAI",
         400,
         {
@@ -97,11 +103,11 @@ ROWS = {
             "error": "This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
         },
     ),
-    "Groq": Said(
+    "Groq": HostReply(
         "Groq", 400, openai("Please reduce the length of the messages or completion.", code="context_length_exceeded")
     ),
-    "Groq, no code": Said("Groq", 400, openai("Please reduce the length of the messages or completion.")),
-    "OpenRouter": Said(
+    "Groq, no code": HostReply("Groq", 400, openai("Please reduce the length of the messages or completion.")),
+    "OpenRouter": HostReply(
         "OpenRouter",
         400,
         {
@@ -111,7 +117,7 @@ ROWS = {
             }
         },
     ),
-    "OpenRouter, upstream": Said(
+    "OpenRouter, upstream": HostReply(
         "OpenRouter",
         400,
         {
@@ -125,7 +131,7 @@ ROWS = {
             }
         },
     ),
-    "DeepSeek": Said(
+    "DeepSeek": HostReply(
         "DeepSeek",
         400,
         openai(
@@ -134,7 +140,7 @@ ROWS = {
         ),
         (("content-type", "application/octet-stream"),),
     ),
-    "vLLM": Said(
+    "vLLM": HostReply(
         "vLLM",
         400,
         {
@@ -144,21 +150,21 @@ ROWS = {
             "code": 400,
         },
     ),
-    "vLLM, input length": Said(
+    "vLLM, input length": HostReply(
         "vLLM", 400, openai("The input length 9000 exceeds the served model's context length 8192")
     ),
-    "GitHub Copilot": Said(
+    "GitHub Copilot": HostReply(
         "GitHub Copilot",
         400,
         {"error": {"message": "prompt token count of 146270 exceeds the limit of 128000", "code": ""}},
     ),
-    "GitHub Copilot, code": Said(
+    "GitHub Copilot, code": HostReply(
         "GitHub Copilot", 400, {"error": {"message": "too much", "code": "model_max_prompt_tokens_exceeded"}}
     ),
-    "GitHub Copilot, in short": Said(
+    "GitHub Copilot, in short": HostReply(
         "GitHub Copilot", 400, {"error": {"message": "130,000 exceeds the limit of 128,000"}}
     ),
-    "GitHub Models": Said(
+    "GitHub Models": HostReply(
         "GitHub Models",
         413,
         {
@@ -168,20 +174,20 @@ ROWS = {
             }
         },
     ),
-    "llama.cpp": Said(
+    "llama.cpp": HostReply(
         "llama.cpp",
         500,
         openai("the request exceeds the available context size. try increasing it", type="server_error", code=500),
     ),
-    "llama.cpp, type": Said(
+    "llama.cpp, type": HostReply(
         "llama.cpp", 400, {"error": {"code": 400, "message": "no", "type": "exceed_context_size_error", "n_ctx": 4096}}
     ),
-    "LM Studio": Said(
+    "LM Studio": HostReply(
         "LM Studio",
         400,
         {"error": "The number of tokens to keep from the initial prompt is greater than the context length."},
     ),
-    "MiniMax": Said(
+    "MiniMax": HostReply(
         "MiniMax",
         400,
         {
@@ -193,17 +199,17 @@ ROWS = {
             },
         },
     ),
-    "MiniMax, base_resp": Said(
+    "MiniMax, base_resp": HostReply(
         "MiniMax",
         200,
         {"base_resp": {"status_code": 2013, "status_msg": "invalid params, context window exceeds limit"}},
     ),
-    "Moonshot": Said(
+    "Moonshot": HostReply(
         "Moonshot", 400, openai("Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)")
     ),
-    "Ollama": Said("Ollama", 400, {"error": "prompt too long; exceeded max context length by 1119 tokens"}),
-    "Ollama, without max": Said("Ollama", 400, {"error": "prompt too long; exceeded context length by 1 tokens"}),
-    "Mistral": Said(
+    "Ollama": HostReply("Ollama", 400, {"error": "prompt too long; exceeded max context length by 1119 tokens"}),
+    "Ollama, without max": HostReply("Ollama", 400, {"error": "prompt too long; exceeded context length by 1 tokens"}),
+    "Mistral": HostReply(
         "Mistral",
         400,
         {
@@ -213,17 +219,17 @@ ROWS = {
             "code": "3051",
         },
     ),
-    "local server": Said(
+    "local server": HostReply(
         "vLLM", 400, openai("Prompt has 5,958,968 tokens, but the configured context size is 256,000 tokens")
     ),
-    "Z.ai": Said("Z.ai", 400, openai("model_context_window_exceeded")),
-    "Z.ai, code": Said("Z.ai", 400, {"error": {"code": "1261", "message": "Prompt 超长"}}),
-    "Alibaba": Said(
+    "Z.ai": HostReply("Z.ai", 400, openai("model_context_window_exceeded")),
+    "Z.ai, code": HostReply("Z.ai", 400, {"error": {"code": "1261", "message": "Prompt 超长"}}),
+    "Alibaba": HostReply(
         "Alibaba Cloud (Qwen)",
         400,
         {"code": "InvalidParameter", "message": "Range of input length should be [1, 30720]"},
     ),
-    "Hugging Face": Said(
+    "Hugging Face": HostReply(
         "Hugging Face router",
         422,
         {
@@ -231,7 +237,7 @@ ROWS = {
             "error_type": "validation",
         },
     ),
-    "Cohere": Said(
+    "Cohere": HostReply(
         "Cohere",
         400,
         {
@@ -239,33 +245,33 @@ ROWS = {
             "id": "1",
         },
     ),
-    "anybody, space": Said("gateway", 400, openai("Context length exceeded")),
-    "anybody, underscore": Said("gateway", 422, "context_length_exceeded"),
-    "anybody, entity": Said(
+    "anybody, space": HostReply("gateway", 400, openai("Context length exceeded")),
+    "anybody, underscore": HostReply("gateway", 422, "context_length_exceeded"),
+    "anybody, entity": HostReply(
         "gateway", 413, "<html><head><title>413 Request Entity Too Large</title></head><body>nginx</body></html>"
     ),
-    "anybody, tokens": Said("gateway", 400, openai("Too many tokens")),
-    "anybody, limit": Said("gateway", 400, openai("Token limit exceeded")),
-    "Cerebras, 400 and nothing": Said("Cerebras", 400),
-    "Cerebras, 413 and nothing": Said("Cerebras", 413),
-    "Mistral, 400 and nothing": Said("Mistral", 400),
-    "Mistral, 413 and nothing": Said("Mistral", 413),
-    "a gateway before Cerebras": Said("gateway", 500, openai("400 status code (no body)", type="server_error")),
-    "a gateway before Mistral": Said("gateway", 502, "413 (no body)"),
-    "413 and nothing": Said("anybody", 413),
+    "anybody, tokens": HostReply("gateway", 400, openai("Too many tokens")),
+    "anybody, limit": HostReply("gateway", 400, openai("Token limit exceeded")),
+    "Cerebras, 400 and nothing": HostReply("Cerebras", 400),
+    "Cerebras, 413 and nothing": HostReply("Cerebras", 413),
+    "Mistral, 400 and nothing": HostReply("Mistral", 400),
+    "Mistral, 413 and nothing": HostReply("Mistral", 413),
+    "a gateway before Cerebras": HostReply("gateway", 500, openai("400 status code (no body)", type="server_error")),
+    "a gateway before Mistral": HostReply("gateway", 502, "413 (no body)"),
+    "413 and nothing": HostReply("anybody", 413),
 }
 
 
-@pytest.mark.parametrize("said", ROWS.values(), ids=ROWS)
-def test_too_long_a_request(said: Said) -> None:
-    error = said.error
+@pytest.mark.parametrize("words", ROWS.values(), ids=ROWS)
+def test_too_long_a_request(words: HostReply) -> None:
+    error = words.error
     assert type(error) is ContextOverflow
     assert not error.retryable
 
 
 def test_every_pattern_is_some_host_s() -> None:
     """A row that nothing here needs is one that nobody knows."""
-    messages = [str(said.error) for said in ROWS.values()]
+    messages = [str(words.error) for words in ROWS.values()]
     messages = [message.partition(": ")[2] for message in messages]
     in_streams = ["Token limit reached (HTTP 400)", "input token length too long", "Prompt exceeds max length"]
     unused = [row.pattern for _, row in OVERFLOW if not any(map(row.search, [*messages, *in_streams]))]
@@ -290,26 +296,26 @@ def test_too_long_a_request_that_is_noticed_late(error: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("words", "expected"),
     [
-        (Said("gateway", 400, "Throttling error: Too many tokens, please wait before trying again."), RateLimited),
+        (HostReply("gateway", 400, "Throttling error: Too many tokens, please wait before trying again."), RateLimited),
         (
-            Said("AWS Bedrock", 429, {"message": "Too many tokens, please wait before trying again."}, THROTTLING),
+            HostReply("AWS Bedrock", 429, {"message": "Too many tokens, please wait before trying again."}, THROTTLING),
             RateLimited,
         ),
         (
-            Said("AWS Bedrock", 400, {"message": "Too many tokens, please wait before trying again."}, THROTTLING),
+            HostReply("AWS Bedrock", 400, {"message": "Too many tokens, please wait before trying again."}, THROTTLING),
             RateLimited,
         ),
-        (Said("gateway", 400, "Service unavailable: too many tokens in the queue"), Overloaded),
-        (Said("gateway", 503, "Service unavailable: prompt is too long to be queued"), Overloaded),
-        (Said("gateway", 400, openai("Rate limit reached: too many tokens")), RateLimited),
-        (Said("gateway", 413, openai("rate-limited: Request Entity Too Large")), RateLimited),
-        (Said("gateway", 400, openai("Too many requests, too many tokens")), RateLimited),
-        (Said("Anthropic", 429, anthropic("Please reduce the prompt length", "rate_limit_error")), RateLimited),
-        (Said("Cerebras", 429, "Tokens per minute limit exceeded - too many tokens processed."), RateLimited),
+        (HostReply("gateway", 400, "Service unavailable: too many tokens in the queue"), Overloaded),
+        (HostReply("gateway", 503, "Service unavailable: prompt is too long to be queued"), Overloaded),
+        (HostReply("gateway", 400, openai("Rate limit reached: too many tokens")), RateLimited),
+        (HostReply("gateway", 413, openai("rate-limited: Request Entity Too Large")), RateLimited),
+        (HostReply("gateway", 400, openai("Too many requests, too many tokens")), RateLimited),
+        (HostReply("Anthropic", 429, anthropic("Please reduce the prompt length", "rate_limit_error")), RateLimited),
+        (HostReply("Cerebras", 429, "Tokens per minute limit exceeded - too many tokens processed."), RateLimited),
         (
-            Said(
+            HostReply(
                 "Groq",
                 413,
                 openai(
@@ -322,45 +328,48 @@ def test_too_long_a_request_that_is_noticed_late(error: object) -> None:
         ),
     ],
 )
-def test_tokens_per_minute_are_no_overflow(said: Said, expected: type[ProviderError]) -> None:
-    assert type(said.error) is expected
+def test_tokens_per_minute_are_no_overflow(words: HostReply, expected: type[ProviderError]) -> None:
+    assert type(words.error) is expected
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("words", "expected"),
     [
         (
-            Said(
+            HostReply(
                 "Anthropic", 413, anthropic("Request exceeds the maximum allowed number of bytes.", "request_too_large")
             ),
             MediaTooLarge,
         ),
-        (Said("Anthropic", 413, anthropic("image exceeds the maximum size", "request_too_large")), MediaTooLarge),
+        (HostReply("Anthropic", 413, anthropic("image exceeds the maximum size", "request_too_large")), MediaTooLarge),
         (
-            Said(
+            HostReply(
                 "Anthropic", 400, anthropic("messages.0.content.1.image: image exceeds 5 MB maximum: 6 bytes > 5 bytes")
             ),
             MediaTooLarge,
         ),
-        (Said("Anthropic", 400, anthropic("A maximum of 100 PDF pages may be provided.")), MediaTooLarge),
-        (Said("Google Gemini", 400, google("Request payload size exceeds the limit: 20971520 bytes.")), MediaTooLarge),
-        (Said("gateway", 413, "Payload too large: 33 MB"), MediaTooLarge),
-        (Said("gateway", 400, openai("image of 9000000 exceeds the limit of 5000000")), MediaTooLarge),
+        (HostReply("Anthropic", 400, anthropic("A maximum of 100 PDF pages may be provided.")), MediaTooLarge),
+        (
+            HostReply("Google Gemini", 400, google("Request payload size exceeds the limit: 20971520 bytes.")),
+            MediaTooLarge,
+        ),
+        (HostReply("gateway", 413, "Payload too large: 33 MB"), MediaTooLarge),
+        (HostReply("gateway", 400, openai("image of 9000000 exceeds the limit of 5000000")), MediaTooLarge),
     ],
 )
-def test_too_large_because_of_what_is_attached(said: Said, expected: type[ProviderError]) -> None:
-    assert type(said.error) is expected
+def test_too_large_because_of_what_is_attached(words: HostReply, expected: type[ProviderError]) -> None:
+    assert type(words.error) is expected
 
 
 @pytest.mark.parametrize(
-    "said",
+    "words",
     [
-        Said(
+        HostReply(
             "Groq",
             400,
             "max_tokens must be less than or equal to 16384, the maximum value for max_tokens is less than the context_window for this model",
         ),
-        Said(
+        HostReply(
             "OpenAI",
             400,
             openai(
@@ -368,35 +377,39 @@ def test_too_large_because_of_what_is_attached(said: Said, expected: type[Provid
                 param="max_tokens",
             ),
         ),
-        Said("Anthropic", 400, anthropic("max_tokens: 99 > 64, which is the maximum allowed number of output tokens")),
-        Said(
+        HostReply(
+            "Anthropic", 400, anthropic("max_tokens: 99 > 64, which is the maximum allowed number of output tokens")
+        ),
+        HostReply(
             "OpenAI",
             400,
             openai("Invalid 'tools': array too long. Expected an array with maximum length 128, but got 130."),
         ),
-        Said("OpenAI", 400, openai("Invalid 'tools[0].function.name': string too long. Expected maximum length 64.")),
-        Said("gateway", 400, openai("number of tools 130 exceeds the limit of 128")),
-        Said("gateway", 400, openai("the description exceeds the limit of 1,024 characters")),
-        Said("gateway", 400, openai("the body exceeds the limit of 32 MB")),
-        Said("OpenAI", 400, openai("file has 500 lines and 413 words (no body)")),
-        Said("OpenAI", 400, openai("the context length parameter is unknown")),
-        Said("OpenAI", 400),
-        Said("Cerebras", 400, openai("temperature must be a number")),
-        Said("Mistral", 422),
-        Said("OpenAI", 400, "4000 (no body)"),
+        HostReply(
+            "OpenAI", 400, openai("Invalid 'tools[0].function.name': string too long. Expected maximum length 64.")
+        ),
+        HostReply("gateway", 400, openai("number of tools 130 exceeds the limit of 128")),
+        HostReply("gateway", 400, openai("the description exceeds the limit of 1,024 characters")),
+        HostReply("gateway", 400, openai("the body exceeds the limit of 32 MB")),
+        HostReply("OpenAI", 400, openai("file has 500 lines and 413 words (no body)")),
+        HostReply("OpenAI", 400, openai("the context length parameter is unknown")),
+        HostReply("OpenAI", 400),
+        HostReply("Cerebras", 400, openai("temperature must be a number")),
+        HostReply("Mistral", 422),
+        HostReply("OpenAI", 400, "4000 (no body)"),
     ],
 )
-def test_other_limits_are_no_overflow(said: Said) -> None:
-    assert type(said.error) is InvalidRequest
+def test_other_limits_are_no_overflow(words: HostReply) -> None:
+    assert type(words.error) is InvalidRequest
 
 
 def test_a_key_s_own_limit_of_tokens_is_money() -> None:
-    said = Said(
+    words = HostReply(
         "OpenRouter",
         403,
         openai("Prompt tokens limit exceeded: 230799 > 91442. Create a key with a higher monthly limit"),
     )
-    assert type(said.error) is QuotaExhausted
+    assert type(words.error) is QuotaExhausted
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def error_in_stream(where: str, body: str) -> object:
             return loads(body)
 
 
-def known(folder: Path) -> Iterator[Case]:
+def listed(folder: Path) -> Iterator[Case]:
     path = folder / "wire" / "errors.json"
     if not path.is_file():
         pytest.skip("no errors.json in the shared folder")
@@ -110,9 +110,9 @@ def refusals(folder: Path) -> Iterator[Case]:
         yield Case(path.name, text(expected, "meaning"), error)
 
 
-@pytest.mark.parametrize("source", [known, refusals], ids=["known", "recorded"])
+@pytest.mark.parametrize("source", [listed, refusals], ids=["known", "recorded"])
 def test_every_error_becomes_what_it_means(source: object, shared_dir: Path) -> None:
-    cases = list((known if source is known else refusals)(shared_dir))
+    cases = list((listed if source is listed else refusals)(shared_dir))
     wrong = [
         f"{case.name}: {case.error!r} is no {MEANINGS[case.meaning].__name__}"
         for case in cases
@@ -123,7 +123,7 @@ def test_every_error_becomes_what_it_means(source: object, shared_dir: Path) -> 
 
 def test_what_can_not_help_is_not_sent_again(shared_dir: Path) -> None:
     """Only what passes may be retried, and what is retried is never a wait that the loop can't know."""
-    cases = [*known(shared_dir), *refusals(shared_dir)]
+    cases = [*listed(shared_dir), *refusals(shared_dir)]
     retried = {case.meaning for case in cases if case.error.retryable}
     # A model's own slip is refused as an invalid request (Groq), and may be tried again.
     assert retried <= MAY_BE_RETRIED | {"invalid_request"}

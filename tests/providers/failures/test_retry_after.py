@@ -133,8 +133,8 @@ def test_in_the_middle_of_an_answer_only_a_moment_tells_when(value: str, moment:
     ],
 )
 def test_a_duration(text: str, seconds: float | None) -> None:
-    found = parse_duration(text)
-    assert found is None if seconds is None else found == pytest.approx(seconds)
+    actual = parse_duration(text)
+    assert actual is None if seconds is None else actual == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_duration(text: str, seconds: float | None) -> None:
     ],
 )
 def test_a_wait_in_words(message: str, seconds: float | None) -> None:
-    found = delay_in_text(message)
-    assert found is None if seconds is None else found == pytest.approx(seconds)
+    actual = delay_in_text(message)
+    assert actual is None if seconds is None else actual == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ READ = ToolSchema(
 )
 
 
-def said(*parts: UserPart | str) -> UserMessage:
+def user_message(*parts: UserPart | str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(text(p) if isinstance(p, str) else p for p in parts))
 
 
@@ -53,7 +53,7 @@ def text(words: str) -> TextPart:
     return TextPart(id=PartId("p"), text=words)
 
 
-def answered(*parts: AssistantPart | str, model: str = MIDDLE) -> AssistantMessage:
+def model_message(*parts: AssistantPart | str, model: str = MIDDLE) -> AssistantMessage:
     made = tuple(text(p) if isinstance(p, str) else p for p in parts)
     return AssistantMessage(id=MessageId("a"), parts=made, model=model)
 
@@ -63,7 +63,7 @@ def signature(on: str, value: str = "sig", words: str = "", model: str = MIDDLE,
     return ReasoningPart(id=PartId("r"), text=words, signature=signed, model=model)
 
 
-def asked(call_id: str = "c1", arguments: str = '{"path":"a"}') -> CallPart:
+def tool_call(call_id: str = "c1", arguments: str = '{"path":"a"}') -> CallPart:
     return CallPart(id=PartId("c"), call_id=CallId(call_id), tool="read", arguments=arguments)
 
 
@@ -79,7 +79,7 @@ def hosted(data: str, model: str = MIDDLE) -> ProviderPart:
 
 def request_of(*messages: Message, **more: Any) -> ModelRequest:
     fields: dict[str, Any] = {"model": MIDDLE, "system": "", **more}
-    return ModelRequest(transcript=Transcript(messages or (said("hi"),)), **fields)
+    return ModelRequest(transcript=Transcript(messages or (user_message("hi"),)), **fields)
 
 
 def quirks_for(model: str) -> Quirks:
@@ -99,9 +99,13 @@ def turns(*messages: Message, **more: Any) -> list[tuple[str, list[dict[str, Any
 
 def model_parts(*parts: AssistantPart | str, **more: Any) -> list[dict[str, Any]]:
     """What is sent of an answer."""
-    answer = answered(*parts, model=more.get("model", MIDDLE))
+    answer = model_message(*parts, model=more.get("model", MIDDLE))
     follows = [result(part.call_id) for part in parts if isinstance(part, CallPart)][:1]
-    return next(parts for role, parts in turns(said("hi"), answer, *follows, said("go on"), **more) if role == "model")
+    return next(
+        parts
+        for role, parts in turns(user_message("hi"), answer, *follows, user_message("go on"), **more)
+        if role == "model"
+    )
 
 
 def call_of(call_id: str = "c1") -> dict[str, Any]:
@@ -113,7 +117,12 @@ def call_of(call_id: str = "c1") -> dict[str, Any]:
 
 def test_a_request() -> None:
     request = body(
-        said("read a"), answered("sure", asked()), result(), system="Be brief.", tools=(READ,), max_output=100
+        user_message("read a"),
+        model_message("sure", tool_call()),
+        result(),
+        system="Be brief.",
+        tools=(READ,),
+        max_output=100,
     )
     assert request == {
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
@@ -163,8 +172,8 @@ def test_the_path_names_the_model() -> None:
 
 def test_what_stays_the_same_comes_first() -> None:
     """The next step's request begins with the bytes of this one, whatever its cap and its choice of tools."""
-    first = request_of(said("read a"), system="s", tools=(READ,), max_output=10, tool_choice="required")
-    transcript = first.transcript.append(answered(asked()), result())
+    first = request_of(user_message("read a"), system="s", tools=(READ,), max_output=10, tool_choice="required")
+    transcript = first.transcript.append(model_message(tool_call()), result())
     second = attrs.evolve(first, transcript=transcript, max_output=20, tool_choice="none")
     ours = encoder(quirks_for(MIDDLE))
     before, after = bytes(ours.encode(first)), bytes(ours.encode(second))
@@ -179,7 +188,7 @@ def test_the_choice_of_tools(choice: ToolChoice, mode: str) -> None:
 
 
 def test_calls_of_the_past_need_no_tools() -> None:
-    request = body(said("hi"), answered(asked()), result())
+    request = body(user_message("hi"), model_message(tool_call()), result())
     assert not {"tools", "toolConfig"} & request.keys()
 
 
@@ -293,10 +302,10 @@ def test_thinking_leaves_room_for_the_answer(cap: int, budget: int) -> None:
 
 
 def test_chance_is_as_chosen_and_left_out_where_it_means_nothing() -> None:
-    chosen = ModelOptions(temperature=0.3)
-    assert body(options=chosen)["generationConfig"]["temperature"] == 0.3
-    assert body(model=OLD, options=chosen)["generationConfig"] == {"maxOutputTokens": 8_192, "temperature": 0.3}
-    newest = body(model="google/gemini-3.8-flash", options=chosen)["generationConfig"]
+    selected = ModelOptions(temperature=0.3)
+    assert body(options=selected)["generationConfig"]["temperature"] == 0.3
+    assert body(model=OLD, options=selected)["generationConfig"] == {"maxOutputTokens": 8_192, "temperature": 0.3}
+    newest = body(model="google/gemini-3.8-flash", options=selected)["generationConfig"]
     assert not {"temperature", "topP", "topK"} & newest.keys()
 
 
@@ -305,7 +314,7 @@ def test_chance_is_as_chosen_and_left_out_where_it_means_nothing() -> None:
 
 def test_media_of_the_user() -> None:
     wav, heic = FilePart(media_type="audio/wav", data="aGk="), ImagePart(media_type="image/heic", data="aGk=")
-    (turn,) = turns(said("look", PNG, PDF, wav, heic))
+    (turn,) = turns(user_message("look", PNG, PDF, wav, heic))
     assert turn == (
         "user",
         [
@@ -316,13 +325,15 @@ def test_media_of_the_user() -> None:
             {"inlineData": {"mimeType": "image/heic", "data": "aGk="}},
         ],
     )
-    ((_, (gif,)),) = turns(said(ImagePart(media_type="image/gif", data="aGk=")))
-    assert "can't read" in gif["text"]
+    ((_, (gif,)),) = turns(user_message(ImagePart(media_type="image/gif", data="aGk=")))
+    assert "cannot read" in gif["text"]
 
 
 def test_media_of_a_result_stand_in_it_where_the_model_reads_them_there() -> None:
     shown: dict[str, Any] = {"images": (PNG,), "files": (PDF,)}
-    *_, (role, parts) = turns(said("hi"), answered(asked(), model=NEW), result(words="", **shown), model=NEW)
+    *_, (role, parts) = turns(
+        user_message("hi"), model_message(tool_call(), model=NEW), result(words="", **shown), model=NEW
+    )
     assert (role, parts) == (
         "user",
         [
@@ -339,7 +350,7 @@ def test_media_of_a_result_stand_in_it_where_the_model_reads_them_there() -> Non
             }
         ],
     )
-    *_, (_, parts) = turns(said("hi"), answered(asked()), result(words="", **shown))
+    *_, (_, parts) = turns(user_message("hi"), model_message(tool_call()), result(words="", **shown))
     assert [next(iter(part)) for part in parts] == ["functionResponse", "text", "inlineData", "inlineData"]
 
 
@@ -354,7 +365,7 @@ def test_media_of_a_result_stand_in_it_where_the_model_reads_them_there() -> Non
     ],
 )
 def test_results(settlement: dict[str, Any], response: dict[str, str]) -> None:
-    *_, (_, (part,)) = turns(said("hi"), answered(asked()), result(**settlement))
+    *_, (_, (part,)) = turns(user_message("hi"), model_message(tool_call()), result(**settlement))
     assert part["functionResponse"]["response"] == response
 
 
@@ -370,8 +381,8 @@ def test_signatures_go_back_onto_their_parts() -> None:
         signature("item", "s3"),
         hosted('{"executableCode":{"code":"1"}}'),
         signature("call", "s4"),
-        asked("c1"),
-        asked("c2"),
+        tool_call("c1"),
+        tool_call("c2"),
         signature("last", "s5"),
     )
     assert sent == [
@@ -413,14 +424,14 @@ def test_signatures_whose_part_is_gone(parts: tuple[Any, ...], sent: list[Any]) 
 def test_a_step_of_gemini_3_is_signed_or_says_that_it_is_not() -> None:
     """Only its first call counts; an older model's is none of its business."""
     unsigned = {**call_of("c1"), "thoughtSignature": UNSIGNED}
-    assert model_parts(asked("c1"), asked("c2"), model=NEW) == [unsigned, call_of("c2")]
+    assert model_parts(tool_call("c1"), tool_call("c2"), model=NEW) == [unsigned, call_of("c2")]
     own = signature("call", model=NEW)
-    assert model_parts(own, asked("c1"), asked("c2"), model=NEW) == [
+    assert model_parts(own, tool_call("c1"), tool_call("c2"), model=NEW) == [
         {**call_of("c1"), "thoughtSignature": "sig"},
         call_of("c2"),
     ]
-    assert model_parts(own, asked("c1"), model=NEW, reasoning_from=2) == [unsigned]
-    assert model_parts(asked("c1")) == [call_of("c1")]
+    assert model_parts(own, tool_call("c1"), model=NEW, reasoning_from=2) == [unsigned]
+    assert model_parts(tool_call("c1")) == [call_of("c1")]
 
 
 def test_another_hosts_work_is_not_sent() -> None:
@@ -428,7 +439,7 @@ def test_another_hosts_work_is_not_sent() -> None:
 
 
 def test_broken_arguments_are_none() -> None:
-    (part,) = model_parts(asked(arguments='{"path": "a'))
+    (part,) = model_parts(tool_call(arguments='{"path": "a'))
     assert part["functionCall"]["args"] == {}
 
 

@@ -106,7 +106,7 @@ def test_and_not_shown_for_it_may_hold_a_password() -> None:
     ],
 )
 def test_a_part_can_t_change_which_machine_is_meant(host: str, variable: str, value: str) -> None:
-    with pytest.raises(ConfigError, match=f"{variable} can't be a part of an address"):
+    with pytest.raises(ConfigError, match=f"{variable} holds characters that an address cannot contain"):
         base_url_of(BY_NAME[host], {variable: value})
 
 

@@ -44,8 +44,8 @@ needs_openssl = pytest.mark.skipif(OPENSSL is None, reason="certificates are mad
 
 
 def request(words: str = "hi") -> ModelRequest:
-    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text=words),))
-    return ModelRequest(model=NAME, system="", transcript=Transcript([said]))
+    message = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text=words),))
+    return ModelRequest(model=NAME, system="", transcript=Transcript([message]))
 
 
 def model_at(url: str) -> HttpModel:
@@ -73,10 +73,10 @@ async def ask(model: HttpModel) -> str:
     """Ask for an answer, read it to its end, give the connection back."""
     stream = await model.open(request())
     try:
-        said = ""
+        message = ""
         while batch := await stream.receive():
-            said += "".join(event.text for event in batch if isinstance(event, TextChunk))
-        return said
+            message += "".join(event.text for event in batch if isinstance(event, TextChunk))
+        return message
     finally:
         await stream.aclose()
 
@@ -228,9 +228,9 @@ ENDLESS: list[ScriptItem] = [*text("x" * 400, id="0", pieces=20), FOREVER]
 async def ask_for_all_there_is(model: HttpModel) -> None:
     stream = await model.open(request())
     try:
-        said = 0
-        while said < 400:
-            said += sum(len(event.text) for event in await stream.receive() if isinstance(event, TextChunk))
+        message = 0
+        while message < 400:
+            message += sum(len(event.text) for event in await stream.receive() if isinstance(event, TextChunk))
     finally:
         await stream.aclose()
 

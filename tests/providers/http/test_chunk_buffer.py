@@ -80,9 +80,9 @@ def test_what_follows_the_last_chunk_is_left_alone() -> None:
 def test_a_head_in_pieces(size: int) -> None:
     stream = HEAD + chunk(b"a") + chunk(b"b") + END
     pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
-    told = b"".join(merged(*pieces))
-    assert told.startswith(HEAD)
-    assert told.endswith(END)
+    reported = b"".join(merged(*pieces))
+    assert reported.startswith(HEAD)
+    assert reported.endswith(END)
 
 
 def test_the_next_answer_of_a_connection_has_a_head_again() -> None:
@@ -130,8 +130,8 @@ def test_nonsense_is_left_for_its_reader_to_judge(nonsense: bytes) -> None:
 @pytest.mark.parametrize("broken", [b"1\r\nab\r\n", b"1\r\na5\r\n", b"1\r\na\r5\r\n"])
 def test_a_chunk_that_does_not_end_is_refused(broken: bytes) -> None:
     for cut in range(1, len(broken)):
-        told = b"".join(merged(HEAD, broken[:cut], broken[cut:]))
-        assert told.startswith(HEAD + chunk(b"a") + b"!\r\n")
+        reported = b"".join(merged(HEAD, broken[:cut], broken[cut:]))
+        assert reported.startswith(HEAD + chunk(b"a") + b"!\r\n")
 
 
 # -- what h11 reads from it --------------------------------------------------------------------
@@ -181,12 +181,12 @@ BREAKS = st.sampled_from([b"", b"", b"", b"xyz\r\n", b"1\r\nab\r\n", b"-1\r\n", 
 )
 def test_what_is_read_is_the_same(head: bytes, chunks: bytes, broken: bytes, end: bytes, cuts: list[float]) -> None:
     pieces = cut(head + chunks + broken + end, cuts)
-    given_back = [piece for piece in merged(*pieces) if piece]
-    assert read(given_back) == read(pieces)
+    returned = [piece for piece in merged(*pieces) if piece]
+    assert read(returned) == read(pieces)
 
 
 @given(st.binary(max_size=60), st.lists(st.floats(0, 1), max_size=5))
 def test_what_is_read_of_any_bytes_is_the_same(body: bytes, cuts: list[float]) -> None:
     pieces = cut(HEAD + body, cuts)
-    given_back = [piece for piece in merged(*pieces) if piece]
-    assert read(given_back) == read(pieces)
+    returned = [piece for piece in merged(*pieces) if piece]
+    assert read(returned) == read(pieces)

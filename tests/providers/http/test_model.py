@@ -64,8 +64,8 @@ INFO = ModelInfo(name=NAME)
 
 
 def request(words: str = "hi") -> ModelRequest:
-    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text=words),))
-    return ModelRequest(model=NAME, system="", transcript=Transcript([said]))
+    without_pings = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text=words),))
+    return ModelRequest(model=NAME, system="", transcript=Transcript([without_pings]))
 
 
 def endpoint_at(url: str, key: str = CANARY) -> Endpoint:
@@ -96,11 +96,11 @@ async def closed(server: ScriptedServer) -> None:
 async def read(stream: HttpStream, events: list[StreamEvent] | None = None) -> list[StreamEvent]:
     events = [] if events is None else events
     while batch := await stream.receive():
-        events += said(batch)
+        events += without_pings(batch)
     return events
 
 
-def said(batch: Sequence[StreamEvent]) -> list[StreamEvent]:
+def without_pings(batch: Sequence[StreamEvent]) -> list[StreamEvent]:
     """Return a batch without its signs of life: bytes that make no event yet are one."""
     return [event for event in batch if not isinstance(event, Ping)]
 
@@ -160,7 +160,7 @@ async def test_events_come_as_they_are_sent() -> None:
         stream = await model.open(request())
         with trio.fail_after(5):
             batch: Sequence[StreamEvent] = []
-            while not said(batch):
+            while not without_pings(batch):
                 batch = await stream.receive()
             assert words(batch) == "first"
         await stream.aclose()
@@ -362,9 +362,9 @@ PAGE = b"<!doctype html><title>Sign in</title>"
 
 
 @pytest.mark.parametrize(
-    ("reply", "expected", "told"),
+    ("reply", "expected", "reported"),
     [
-        (reply_of("application/json", b"{}"), ProviderProtocolError, "Anthropic answered with JSON that is no message"),
+        (reply_of("application/json", b"{}"), ProviderProtocolError, "Anthropic sent JSON that is not a message"),
         (reply_of("application/json", b'{"error":{"message":"no luck"}}'), Overloaded, "no luck"),
         (reply_of("text/html; charset=utf-8", PAGE), ProviderProtocolError, "HTTP 200 with text/html"),
         (reply_of("application/octet-stream", b"x"), ProviderProtocolError, "with application/octet-stream"),
@@ -376,12 +376,12 @@ PAGE = b"<!doctype html><title>Sign in</title>"
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nxyz", ProviderProtocolError, "gzip"),
     ],
 )
-async def test_what_is_no_answer(reply: bytes, expected: type[ProviderError], told: str) -> None:
+async def test_what_is_no_answer(reply: bytes, expected: type[ProviderError], reported: str) -> None:
     async def use(model: HttpModel) -> None:
         with pytest.raises(ProviderError) as caught:
             await ask(model)
         assert type(caught.value) is expected
-        assert told in str(caught.value)
+        assert reported in str(caught.value)
         assert "<" not in str(caught.value)
 
     await with_raw_host(reply, use)
@@ -392,7 +392,7 @@ async def test_a_page_instead_of_an_answer_asks_for_the_address() -> None:
         with pytest.raises(ProviderProtocolError) as caught:
             await model.open(request())
         assert str(caught.value) == (
-            "127.0.0.1 answered HTTP 200 with text/html, not with a stream of events: is its address right, and does it"
+            "127.0.0.1 answered HTTP 200 with text/html, not with an event stream: is its address right, and does it"
             " speak the wire format of Anthropic?"
         )
         assert caught.value.status == 200

@@ -62,8 +62,8 @@ async def ask(url: str, connect_timeout: float = 5.0) -> str:
         Endpoint(base_url=url, auth=KeyAuth("x-api-key", KEY)),
         connect_timeout=connect_timeout,
     )
-    said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hi"),))
-    request = ModelRequest(model=NAME, system="", transcript=Transcript([said]))
+    message = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hi"),))
+    request = ModelRequest(model=NAME, system="", transcript=Transcript([message]))
     try:
         with trio.fail_after(20):
             stream = await model.open(request)
@@ -80,9 +80,9 @@ async def failure_of(url: str, kind: type[EngineError] = ConnectionBroken) -> st
     """Return what is told when a host can't be reached; no secret is in it."""
     with pytest.raises(kind) as caught:
         await ask(url, connect_timeout=1.0)
-    told = "".join(traceback.format_exception(caught.value))
-    assert KEY not in told
-    assert PASSWORD not in told
+    reported = "".join(traceback.format_exception(caught.value))
+    assert KEY not in reported
+    assert PASSWORD not in reported
     if isinstance(caught.value, ProviderError):
         return f"{caught.value} (retryable: {caught.value.retryable})"
     return str(caught.value)
@@ -125,11 +125,11 @@ async def test_a_proxy_s_password_is_sent_to_it_and_shown_to_nobody(monkeypatch:
         assert b"proxy-authorization: basic " in proxy.heads[0].lower()
     async with proxy_to(port, refuses=True) as (_, proxy_port):
         monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@127.0.0.1:{proxy_port}")
-        told = await failure_of("https://models.example")
-        assert "407" in told
-        assert told.endswith("(retryable: False)")
-    told = await failure_of("http://models.example")  # the first one is gone
-    assert told.endswith("(retryable: True)")
+        reported = await failure_of("https://models.example")
+        assert "407" in reported
+        assert reported.endswith("(retryable: False)")
+    reported = await failure_of("http://models.example")  # the first one is gone
+    assert reported.endswith("(retryable: True)")
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ async def test_a_proxy_s_password_is_sent_to_it_and_shown_to_nobody(monkeypatch:
 )
 async def test_a_proxy_that_can_t_be_used_is_told(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
-    told = await failure_of("https://models.example", ConfigError)
-    assert told.startswith("the environment's proxy or certificate settings don't work")
+    reported = await failure_of("https://models.example", ConfigError)
+    assert reported.startswith("invalid proxy or certificate settings in the environment")
 
 
 # -- authorities -----------------------------------------------------------------------
@@ -164,9 +164,9 @@ async def test_an_authority_of_the_environment_is_trusted(
 @needs_openssl
 async def test_nobody_else_s_is(certificates: Certificates) -> None:
     async with host() as (server, port), tls_before(port, certificates) as tls_port:
-        told = await failure_of(f"https://127.0.0.1:{tls_port}")
-        assert "SSL_CERT_FILE" in told
-        assert told.endswith("(retryable: False)")
+        reported = await failure_of(f"https://127.0.0.1:{tls_port}")
+        assert "SSL_CERT_FILE" in reported
+        assert reported.endswith("(retryable: False)")
         assert server.requests == []
 
 

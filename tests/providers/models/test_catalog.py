@@ -142,8 +142,8 @@ def test_every_entry_can_be_read_and_is_found_by_its_name(host: str) -> None:
         assert entry.base.price_output >= 0
         assert list(entry.long) == sorted(entry.long, key=lambda long: long.above)
     # A name that is a pattern's example, not a model's, is not found: a few.
-    found = [entry for entry in entries if prices.find_price(host, entry.name)]
-    assert len(found) >= len(entries) * 0.8
+    actual = [entry for entry in entries if prices.find_price(host, entry.name)]
+    assert len(actual) >= len(entries) * 0.8
 
 
 def test_every_host_that_has_prices_is_in_the_table() -> None:

@@ -84,8 +84,8 @@ def quirks(name: str, config: Config | None = None) -> Quirks:
     ],
 )  # fmt: skip
 def test_what_is_true_of_a_family(name: str, expected: Mapping[str, object]) -> None:
-    found = quirks(name)
-    assert {field: getattr(found, field) for field in expected} == expected
+    actual = quirks(name)
+    assert {field: getattr(actual, field) for field in expected} == expected
 
 
 @pytest.mark.parametrize("name", ["foo3-mini", "piano1", "notgpt-5", "my-model", "xclaude-opus-5", "uncommand"])

@@ -69,9 +69,9 @@ def stream(*events: Json | str) -> bytes:
 
 def read(*events: Json | str, quirks: Quirks = PLAIN) -> list[StreamEvent]:
     """All events of an answer; the same ones however it is cut."""
-    found = [decode(stream(*events), seed, quirks) for seed in (0, 1, 2)]
-    assert found[1] == found[2] == found[0]
-    return found[0]
+    actual = [decode(stream(*events), seed, quirks) for seed in (0, 1, 2)]
+    assert actual[1] == actual[2] == actual[0]
+    return actual[0]
 
 
 def decode(body: bytes, seed: int, quirks: Quirks = PLAIN) -> list[StreamEvent]:
@@ -106,15 +106,15 @@ def failing(*events: Json | str) -> tuple[list[StreamEvent], ProviderError]:
     """What comes before a failure, and the failure."""
     decoder = wire(PLAIN).decoder("text/event-stream")
     assert decoder is not None
-    found: list[StreamEvent] = []
+    actual: list[StreamEvent] = []
     with pytest.raises(ProviderError) as failure:
-        found += decoder.feed(stream(*events))
+        actual += decoder.feed(stream(*events))
         while more := decoder.close():
-            found += more
-    return found, failure.value
+            actual += more
+    return actual, failure.value
 
 
-def said(text: str = "hi", block: str = "0") -> list[StreamEvent]:
+def text_block(text: str = "hi", block: str = "0") -> list[StreamEvent]:
     return [TextStarted(block), TextChunk(block, text)]
 
 
@@ -132,17 +132,17 @@ def test_text() -> None:
 
 
 def test_the_end_of_the_bytes_is_the_end_if_there_was_a_reason() -> None:
-    assert read(delta(content="hi"), STOP) == [*said(), TextDone("0"), Finished("stop", "stop")]
+    assert read(delta(content="hi"), STOP) == [*text_block(), TextDone("0"), Finished("stop", "stop")]
 
 
 def test_a_stream_without_a_reason_is_whole_if_it_says_so() -> None:
-    assert read(delta(content="hi"), DONE) == [*said(), TextDone("0"), Finished("stop", None)]
+    assert read(delta(content="hi"), DONE) == [*text_block(), TextDone("0"), Finished("stop", None)]
 
 
 @pytest.mark.parametrize("events", [[delta(content="hi")], []])
 def test_a_stream_that_just_ends_is_cut_short(events: list[Json]) -> None:
     before, failure = failing(*events)
-    assert before == (said() if events else [])
+    assert before == (text_block() if events else [])
     assert isinstance(failure, ConnectionBroken)
     assert failure.retryable
 
@@ -153,7 +153,7 @@ def test_done_alone_is_no_answer() -> None:
 
 def test_nothing_after_the_end_is_read() -> None:
     assert read(delta(content="hi"), STOP, DONE, delta(content="more")) == [
-        *said(),
+        *text_block(),
         TextDone("0"),
         Finished("stop", "stop"),
     ]
@@ -180,7 +180,7 @@ def test_reasons_to_stop(raw: str, reason: FinishReason) -> None:
 def test_two_chunks_with_the_reason_the_second_with_usage() -> None:
     counted = STOP | {"usage": {"prompt_tokens": 3, "completion_tokens": 2}}
     assert read(delta(content="hi"), STOP, counted, DONE) == [
-        *said(),
+        *text_block(),
         UsageReported(Usage(input=3, output=2)),
         TextDone("0"),
         Finished("stop", "stop"),
@@ -188,7 +188,7 @@ def test_two_chunks_with_the_reason_the_second_with_usage() -> None:
 
 
 def test_text_in_the_last_chunk() -> None:
-    assert read(delta("stop", content="hi"), DONE) == [*said(), TextDone("0"), Finished("stop", "stop")]
+    assert read(delta("stop", content="hi"), DONE) == [*text_block(), TextDone("0"), Finished("stop", "stop")]
 
 
 def test_a_reason_that_is_none_does_not_count() -> None:
@@ -203,12 +203,12 @@ def test_a_refusal_is_no_text() -> None:
 
 
 def test_a_message_whole_in_one_event() -> None:
-    assert read(message(content="hi"), DONE) == [*said(), TextDone("0"), Finished("stop", "stop")]
+    assert read(message(content="hi"), DONE) == [*text_block(), TextDone("0"), Finished("stop", "stop")]
 
 
 def test_a_message_told_again_at_the_end_is_not_said_again() -> None:
     last = message(content="hi") | {"object": "chat.completion.done"}
-    assert read(delta(content="hi"), last) == [*said(), TextDone("0"), Finished("stop", "stop")]
+    assert read(delta(content="hi"), last) == [*text_block(), TextDone("0"), Finished("stop", "stop")]
 
 
 # -- usage ----------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_thinking_ends_where_text_begins(member: str) -> None:
         ReasoningChunk("0", "h"),
         ReasoningChunk("0", "m"),
         ReasoningDone("0"),
-        *said(block="1"),
+        *text_block(block="1"),
         TextDone("1"),
         Finished("stop", "stop"),
     ]
@@ -279,18 +279,18 @@ def test_thinking_ends_where_text_begins(member: str) -> None:
 
 def test_thinking_in_the_same_delta_as_text_comes_first() -> None:
     events = read(delta("stop", content="hi", reasoning="hm"), DONE)
-    assert events[:5] == [ReasoningStarted("0"), ReasoningChunk("0", "hm"), ReasoningDone("0"), *said(block="1")]
+    assert events[:5] == [ReasoningStarted("0"), ReasoningChunk("0", "hm"), ReasoningDone("0"), *text_block(block="1")]
 
 
 def test_thinking_between_texts_makes_two_of_them() -> None:
     events = read(delta(content="a"), delta(reasoning="hm"), delta(content="b"), STOP, DONE)
     assert events == [
-        *said("a", "0"),
+        *text_block("a", "0"),
         ReasoningStarted("1"),
         ReasoningChunk("1", "hm"),
         ReasoningDone("1"),
         TextDone("0"),
-        *said("b", "2"),
+        *text_block("b", "2"),
         TextDone("2"),
         Finished("stop", "stop"),
     ]
@@ -400,7 +400,7 @@ def test_what_is_encrypted_without_text_stands_in_its_place() -> None:
     secret = detail("encrypted", data="xyz")
     events = read(delta(content="hi"), delta(content="", reasoning_details=[secret]), STOP, DONE)
     assert events == [
-        *said(),
+        *text_block(),
         ReasoningStarted("1"),
         ReasoningDone("1", json.dumps({"field": "reasoning_details", "details": [secret]}, separators=(",", ":"))),
         TextDone("0"),
@@ -440,7 +440,7 @@ def test_content_in_parts_as_mistral_has_it() -> None:
         ReasoningChunk("0", "hm"),
         ReasoningChunk("0", "!"),
         ReasoningDone("0"),
-        *said(block="1"),
+        *text_block(block="1"),
         TextDone("1"),
         Unread("reference"),
         Finished("stop", "stop"),
@@ -495,11 +495,11 @@ def test_a_call_in_pieces() -> None:
     ],
 )
 def test_a_call_in_all_its_forms(events: list[Json]) -> None:
-    found = read(*events, DONE)
-    assert [e for e in found if not isinstance(e, ToolCallChunk)] == [
+    actual = read(*events, DONE)
+    assert [e for e in actual if not isinstance(e, ToolCallChunk)] == [
         e for e in WHOLE if not isinstance(e, ToolCallChunk)
     ]
-    pieces = [event.text for event in found if isinstance(event, ToolCallChunk)]
+    pieces = [event.text for event in actual if isinstance(event, ToolCallChunk)]
     assert all(pieces)
     assert json.loads("".join(pieces)) == {"a": 1}
 
@@ -540,11 +540,11 @@ def test_pieces_of_calls_may_be_mixed() -> None:
 
 def arguments_of(events: list[StreamEvent]) -> dict[str, str]:
     """The arguments of the calls that are done."""
-    found: dict[str, str] = {}
+    actual: dict[str, str] = {}
     for done in (event for event in events if isinstance(event, ToolCallDone)):
         streamed = "".join(event.text for event in events if isinstance(event, ToolCallChunk) and event.id == done.id)
-        found[done.id] = streamed if done.arguments is None else done.arguments
-    return found
+        actual[done.id] = streamed if done.arguments is None else done.arguments
+    return actual
 
 
 @pytest.mark.parametrize(
@@ -561,9 +561,9 @@ def arguments_of(events: list[StreamEvent]) -> dict[str, str]:
 @pytest.mark.parametrize("together", [True, False])
 def test_two_calls_stay_two(calls: list[Json], together: bool) -> None:
     events = [called(*calls)] if together else [called(each) for each in calls]
-    found = arguments_of(read(*events, CALLS, DONE))
-    assert len(found) == 2
-    assert list(found.values()) == ['{"n": 1}', '{"n": 2}']
+    actual = arguments_of(read(*events, CALLS, DONE))
+    assert len(actual) == 2
+    assert list(actual.values()) == ['{"n": 1}', '{"n": 2}']
 
 
 def test_a_call_is_done_when_another_begins() -> None:
@@ -679,7 +679,7 @@ def test_members_without_anything_in_them_mean_nothing() -> None:
         "audio": {"id": ""},
     }
     first = {"choices": [{"index": 0, "delta": {"content": "hi", **empty}}]}
-    assert read(first, STOP, DONE) == [*said(), TextDone("0"), Finished("stop", "stop")]
+    assert read(first, STOP, DONE) == [*text_block(), TextDone("0"), Finished("stop", "stop")]
 
 
 def test_thinking_ends_where_a_call_begins() -> None:
@@ -691,7 +691,7 @@ def test_what_google_signs_a_text_with_stands_after_it() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     events = read(delta(content="hi"), delta("stop", extra_content=extra), DONE)
     assert events == [
-        *said(),
+        *text_block(),
         ProviderItem("1", "extra_content", '{"google":{"thought_signature":"sig"}}'),
         TextDone("0"),
         Finished("stop", "stop"),
@@ -719,7 +719,7 @@ def test_sources_before_and_after_their_text() -> None:
     expected = [TextStarted("0"), Cited("0", CITED), TextChunk("0", "hi"), TextDone("0"), Finished("stop", "stop")]
     assert read(delta(content="", annotations=[PAGE]), delta(content="hi"), STOP, DONE) == expected
     late = read(delta(content="hi"), delta(annotations=[PAGE]), STOP, DONE)
-    assert late == [*said(), Cited("0", CITED), TextDone("0"), Finished("stop", "stop")]
+    assert late == [*text_block(), Cited("0", CITED), TextDone("0"), Finished("stop", "stop")]
 
 
 def test_sources_belong_to_the_text_that_stands_when_they_come() -> None:
@@ -748,7 +748,7 @@ def test_a_list_of_addresses_in_each_event_is_named_once() -> None:
     assert read(delta(content="hi") | lists, STOP) == read(delta(content="hi") | lists, STOP | lists)
     events = read(delta(content="hi") | lists, STOP | lists)
     assert events == [
-        *said(),
+        *text_block(),
         Cited("0", Citation(url="https://a.example", raw='{"url":"https://a.example"}')),
         Cited("0", Citation(url="https://b.example", title="B", raw='{"url":"https://b.example","title":"B"}')),
         TextDone("0"),
@@ -775,10 +775,10 @@ def test_images_are_items_of_the_hosts_own() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
     events = read(delta(content="hi"), delta(images=[image]), delta(content="!"), STOP, DONE)
     assert events == [
-        *said(),
+        *text_block(),
         ProviderItem("1", "image", json.dumps(image, separators=(",", ":"))),
         TextDone("0"),
-        *said("!", "2"),
+        *text_block("!", "2"),
         TextDone("2"),
         Finished("stop", "stop"),
     ]
@@ -790,11 +790,11 @@ def test_an_item_ends_the_thinking_before_it() -> None:
 
 
 def test_the_work_of_groqs_tools_is_one_item_for_each() -> None:
-    begun = {"index": 0, "type": "python", "arguments": "{}"}
+    started = {"index": 0, "type": "python", "arguments": "{}"}
     events = read(
-        delta(executed_tools=[begun]),
-        delta(executed_tools=[begun | {"output": "1"}]),
-        delta(executed_tools=[begun | {"index": 1}]),
+        delta(executed_tools=[started]),
+        delta(executed_tools=[started | {"output": "1"}]),
+        delta(executed_tools=[started | {"index": 1}]),
         delta("stop", content="hi"),
         DONE,
     )
@@ -854,7 +854,7 @@ def test_a_ping() -> None:
 )
 def test_an_error_in_the_middle_keeps_what_came_before(event: Json, kind: type[ProviderError]) -> None:
     before, failure = failing(delta(content="hi"), event, DONE)
-    assert before == said()
+    assert before == text_block()
     assert type(failure) is kind
 
 
@@ -864,7 +864,7 @@ def test_an_error_event() -> None:
     )
     decoder = wire(PLAIN).decoder("text/event-stream")
     assert decoder is not None
-    assert decoder.feed(body) == said()
+    assert decoder.feed(body) == text_block()
     with pytest.raises(InvalidRequest, match="no"):
         decoder.close()
 
@@ -879,7 +879,7 @@ def test_an_error_event_in_any_form() -> None:
 @pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource"])
 def test_an_answer_that_was_broken_off_can_be_asked_for_again(reason: str) -> None:
     before, failure = failing(delta(content="hi"), delta(reason), DONE)
-    assert before == said()
+    assert before == text_block()
     assert failure.retryable
 
 
@@ -930,14 +930,14 @@ EVENTS = st.builds(
 
 @given(events=st.lists(EVENTS, max_size=4), body=st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=4))
 def test_whatever_a_host_sends_is_an_answer_or_a_typed_error(events: list[Json], body: Json) -> None:
-    for given_body, content_type in (
+    for use_body, content_type in (
         (stream(*events, DONE), "text/event-stream"),
         (json.dumps(body).encode(), "application/json"),
     ):
         decoder = wire(PLAIN).decoder(content_type)
         assert decoder is not None
         with suppress(ProviderError):
-            decoder.feed(given_body)
+            decoder.feed(use_body)
             while decoder.close():
                 pass
             assert decoder.is_over
@@ -945,7 +945,7 @@ def test_whatever_a_host_sends_is_an_answer_or_a_typed_error(events: list[Json],
 
 def test_an_event_that_is_no_json() -> None:
     before, failure = failing(delta(content="hi"), "{")
-    assert before == said()
+    assert before == text_block()
     assert type(failure) is ProviderProtocolError
 
 
@@ -1008,7 +1008,7 @@ def test_a_document_with_an_error_beside_its_message() -> None:
     decoder = wire(PLAIN).decoder("application/json")
     assert decoder is not None
     decoder.feed(json.dumps(message(content="hi") | {"error": {"code": 502, "message": "down"}}).encode())
-    assert decoder.close() == said()
+    assert decoder.close() == text_block()
     with pytest.raises(Overloaded):
         decoder.close()
 

@@ -47,11 +47,11 @@ def part(text: str) -> TextPart:
     return TextPart(id=PartId("p"), text=text)
 
 
-def said(*parts: UserPart | str) -> UserMessage:
+def user_message(*parts: UserPart | str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
 
 
-def answered(*parts: AssistantPart | str, finish: FinishReason = "stop", model: str = MODEL) -> AssistantMessage:
+def model_message(*parts: AssistantPart | str, finish: FinishReason = "stop", model: str = MODEL) -> AssistantMessage:
     made = tuple(part(p) if isinstance(p, str) else p for p in parts)
     return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish=finish)
 
@@ -61,7 +61,7 @@ def thought(text: str = "hm", kept: Any = None, model: str = MODEL) -> Reasoning
     return ReasoningPart(id=PartId("r"), text=text, signature=signature, model=model)
 
 
-def asked(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
+def tool_call(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
     fields: Json = {"tool": "read", **more}
     return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
 
@@ -96,14 +96,14 @@ def body(*messages: Message, quirks: Quirks = PLAIN, **more: Any) -> Json:
 
 
 def sent(*messages: Message, quirks: Quirks = PLAIN, **more: Any) -> list[Json]:
-    found: list[Json] = body(*messages, quirks=quirks, **more)["messages"]
-    return found
+    actual: list[Json] = body(*messages, quirks=quirks, **more)["messages"]
+    return actual
 
 
 def last(*messages: Message, quirks: Quirks = PLAIN) -> Json:
     """The model's last message, on a transcript that goes on after it."""
-    found = sent(said("hi"), *messages, said("go on"), quirks=quirks)
-    return [message for message in found if message["role"] == "assistant"][-1]
+    actual = sent(user_message("hi"), *messages, user_message("go on"), quirks=quirks)
+    return [message for message in actual if message["role"] == "assistant"][-1]
 
 
 def call(call_id: str, arguments: str = '{"path": "a"}') -> Json:
@@ -114,7 +114,7 @@ def call(call_id: str, arguments: str = '{"path": "a"}') -> Json:
 
 
 def test_a_whole_request() -> None:
-    assert body(said("hi"), system="be brief", tools=(READ,)) == {
+    assert body(user_message("hi"), system="be brief", tools=(READ,)) == {
         "model": "some/model",
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -132,7 +132,7 @@ def test_a_host_with_other_words_for_everything() -> None:
         strict_tools=True,
         cache_key_field="prompt_cache_key",
     )
-    assert body(said("hi"), quirks=quirks, system="be brief", tools=(READ,), session_id="s" * 70) == {
+    assert body(user_message("hi"), quirks=quirks, system="be brief", tools=(READ,), session_id="s" * 70) == {
         "model": "some/model",
         "stream": True,
         "prompt_cache_key": "s" * 64,
@@ -143,12 +143,12 @@ def test_a_host_with_other_words_for_everything() -> None:
 
 
 def test_a_key_for_the_cache_is_only_sent_where_there_is_one() -> None:
-    assert "prompt_cache_key" not in body(said("hi"), quirks=Quirks(cache_key_field="prompt_cache_key"))
-    assert body(said("hi"), session_id="s1").keys() == body(said("hi")).keys()
+    assert "prompt_cache_key" not in body(user_message("hi"), quirks=Quirks(cache_key_field="prompt_cache_key"))
+    assert body(user_message("hi"), session_id="s1").keys() == body(user_message("hi")).keys()
 
 
 def test_a_host_that_takes_no_cap() -> None:
-    assert body(said("hi"), quirks=Quirks(max_tokens_field="", stream_usage=False), system=" ") == {
+    assert body(user_message("hi"), quirks=Quirks(max_tokens_field="", stream_usage=False), system=" ") == {
         "model": "some/model",
         "stream": True,
         "messages": [{"role": "user", "content": "hi"}],
@@ -166,22 +166,22 @@ def test_a_host_that_takes_no_cap() -> None:
     ],
 )
 def test_the_choice_of_tools(choice: str, forced: bool, expected: str | None) -> None:
-    encoded = body(said("hi"), quirks=Quirks(forced_tools=forced), tools=(READ,), tool_choice=choice)
+    encoded = body(user_message("hi"), quirks=Quirks(forced_tools=forced), tools=(READ,), tool_choice=choice)
     assert encoded.get("tool_choice") == expected
     assert encoded["tools"]
 
 
 def test_without_tools_there_is_no_choice() -> None:
-    assert "tool_choice" not in body(said("hi"), tool_choice="required")
+    assert "tool_choice" not in body(user_message("hi"), tool_choice="required")
 
 
 def test_a_transcript_with_calls_where_no_tools_are_offered() -> None:
-    messages = (said("hi"), answered(asked("c1")), results(("c1", "done")))
+    messages = (user_message("hi"), model_message(tool_call("c1")), results(("c1", "done")))
     assert "tools" not in body(*messages)
     encoded = body(*messages, quirks=Quirks(stand_in_tool=True))
     assert [tool["function"]["name"] for tool in encoded["tools"]] == ["unavailable"]
     assert encoded["tool_choice"] == "none"
-    assert "tools" not in body(said("hi"), quirks=Quirks(stand_in_tool=True))
+    assert "tools" not in body(user_message("hi"), quirks=Quirks(stand_in_tool=True))
     offered = body(*messages, quirks=Quirks(stand_in_tool=True), tools=(READ,))
     assert [tool["function"]["name"] for tool in offered["tools"]] == ["read"]
     assert "tool_choice" not in offered
@@ -189,13 +189,13 @@ def test_a_transcript_with_calls_where_no_tools_are_offered() -> None:
 
 def test_tools_have_the_hosts_schemas() -> None:
     tool = attrs.evolve(READ, schema='{"type": "object", "properties": {"a": {"const": 1}}}')
-    encoded = body(said("hi"), quirks=Quirks(schema="openai"), tools=(tool,))
+    encoded = body(user_message("hi"), quirks=Quirks(schema="openai"), tools=(tool,))
     assert encoded["tools"][0]["function"]["parameters"]["properties"] == {"a": {"type": "integer", "enum": [1]}}
 
 
 def test_a_tool_without_a_schema_is_refused() -> None:
     with pytest.raises(ConfigError, match="read"):
-        body(said("hi"), tools=(attrs.evolve(READ, schema="{}"),))
+        body(user_message("hi"), tools=(attrs.evolve(READ, schema="{}"),))
 
 
 # -- options -----------------------------------------------------------------------------------
@@ -217,18 +217,18 @@ def test_a_tool_without_a_schema_is_refused() -> None:
 )
 def test_effort(field: EffortField, effort: Any, expected: Json) -> None:
     quirks = Quirks(effort_field=field, efforts=("low", "high"))
-    encoded = body(said("hi"), quirks=quirks, options=ModelOptions(effort=effort))
+    encoded = body(user_message("hi"), quirks=quirks, options=ModelOptions(effort=effort))
     names = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
     assert {name: encoded[name] for name in names if name in encoded} == expected
 
 
 def test_a_default_effort() -> None:
     quirks = Quirks(effort_field="reasoning_effort", default_effort="medium")
-    assert body(said("hi"), quirks=quirks)["reasoning_effort"] == "medium"
+    assert body(user_message("hi"), quirks=quirks)["reasoning_effort"] == "medium"
 
 
 @pytest.mark.parametrize(
-    ("quirks", "chosen", "expected"),
+    ("quirks", "selected", "expected"),
     [
         (PLAIN, None, {}),
         (PLAIN, 0.3, {"temperature": 0.3}),
@@ -242,8 +242,8 @@ def test_a_default_effort() -> None:
         ),
     ],
 )
-def test_chance(quirks: Quirks, chosen: float | None, expected: Json) -> None:
-    encoded = body(said("hi"), quirks=quirks, options=ModelOptions(temperature=chosen))
+def test_chance(quirks: Quirks, selected: float | None, expected: Json) -> None:
+    encoded = body(user_message("hi"), quirks=quirks, options=ModelOptions(temperature=selected))
     assert {name: encoded[name] for name in ("temperature", "top_p", "top_k") if name in encoded} == expected
 
 
@@ -257,45 +257,49 @@ def test_a_schema_for_the_answer() -> None:
     nearly: Json = {name: value for name, value in closed.items() if name != "additionalProperties"}
     open_: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
     for schema, expected, is_strict in ((closed, closed, True), (nearly, closed, True), (open_, open_, False)):
-        assert body(said("hi"), output_schema=json.dumps(schema))["response_format"] == {
+        assert body(user_message("hi"), output_schema=json.dumps(schema))["response_format"] == {
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": expected, "strict": is_strict},
         }
 
 
 def test_a_schema_for_the_answer_where_the_host_knows_none() -> None:
-    assert "response_format" not in body(said("hi"), quirks=Quirks(output="tool"), output_schema='{"type": "object"}')
+    assert "response_format" not in body(
+        user_message("hi"), quirks=Quirks(output="tool"), output_schema='{"type": "object"}'
+    )
 
 
 def test_what_is_added_to_the_body() -> None:
     extra = {"stream_options": {"more": 1}, "max_tokens": 7, "provider": {"only": ["a"]}, "tool_choice": "none"}
-    encoded = body(said("hi"), quirks=Quirks(extra_body=json.dumps(extra)), tools=(READ,), tool_choice="required")
+    encoded = body(
+        user_message("hi"), quirks=Quirks(extra_body=json.dumps(extra)), tools=(READ,), tool_choice="required"
+    )
     assert encoded["stream_options"] == {"include_usage": True, "more": 1}
     assert (encoded["max_tokens"], encoded["tool_choice"], encoded["provider"]) == (7, "none", {"only": ["a"]})
 
 
 def test_tools_of_the_hosts_own_are_added_to_ours() -> None:
     quirks = Quirks(extra_body='{"tools": [{"type": "web_search"}]}')
-    assert [tool["type"] for tool in body(said("hi"), quirks=quirks, tools=(READ,))["tools"]] == [
+    assert [tool["type"] for tool in body(user_message("hi"), quirks=quirks, tools=(READ,))["tools"]] == [
         "function",
         "web_search",
     ]
-    alone = body(said("hi"), quirks=quirks, tool_choice="required")
+    alone = body(user_message("hi"), quirks=quirks, tool_choice="required")
     assert (alone["tools"], alone["tool_choice"]) == ([{"type": "web_search"}], "required")
 
 
 @pytest.mark.parametrize("extra", ["{", "[]", '{"messages": []}'])
 def test_what_can_not_be_added(extra: str) -> None:
     with pytest.raises(ConfigError, match="extra_body"):
-        body(said("hi"), quirks=Quirks(extra_body=extra))
+        body(user_message("hi"), quirks=Quirks(extra_body=extra))
 
 
 def test_headers_by_which_a_conversation_stays_together() -> None:
     headers = wire(Quirks(session_headers=("x-session-affinity", "x-session-id"))).headers
-    assert headers(request(said("hi"), session_id="s1")) == {"x-session-affinity": "s1", "x-session-id": "s1"}
-    assert headers(request(said("hi"))) == {}
-    assert headers(request(said("hi"), session_id="no\nheader")) == {}
-    assert wire(PLAIN).headers(request(said("hi"), session_id="s1")) == {}
+    assert headers(request(user_message("hi"), session_id="s1")) == {"x-session-affinity": "s1", "x-session-id": "s1"}
+    assert headers(request(user_message("hi"))) == {}
+    assert headers(request(user_message("hi"), session_id="no\nheader")) == {}
+    assert wire(PLAIN).headers(request(user_message("hi"), session_id="s1")) == {}
 
 
 # -- the user ------------------------------------------------------------------------------------
@@ -304,7 +308,7 @@ EVERYTHING = Quirks(user_media=frozenset({"image", "pdf", "audio", "video"}))
 
 
 def test_media() -> None:
-    assert sent(said("look", PNG, PDF, WAV, MP4), quirks=EVERYTHING)[0]["content"] == [
+    assert sent(user_message("look", PNG, PDF, WAV, MP4), quirks=EVERYTHING)[0]["content"] == [
         {"type": "text", "text": "look"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
         {"type": "file", "file": {"filename": "plan.pdf", "file_data": "data:application/pdf;base64,aGk="}},
@@ -314,26 +318,26 @@ def test_media() -> None:
 
 
 def test_a_file_has_a_name() -> None:
-    found = sent(said(attrs.evolve(PDF, name="")), quirks=EVERYTHING)[0]["content"]
-    assert found[0]["file"]["filename"] == "document.pdf"
+    actual = sent(user_message(attrs.evolve(PDF, name="")), quirks=EVERYTHING)[0]["content"]
+    assert actual[0]["file"]["filename"] == "document.pdf"
 
 
 def test_texts_are_one_text_where_nothing_stands_between() -> None:
-    assert sent(said("a", "b")) == [{"role": "user", "content": "a\n\nb"}]
+    assert sent(user_message("a", "b")) == [{"role": "user", "content": "a\n\nb"}]
 
 
 # -- the model -----------------------------------------------------------------------------------
 
 
 def test_a_conversation_with_calls() -> None:
-    found = sent(
-        said("hi"),
-        answered("let me look", asked("c1"), asked("c2", "")),
+    actual = sent(
+        user_message("hi"),
+        model_message("let me look", tool_call("c1"), tool_call("c2", "")),
         results(("c1", "one"), ("c2", "")),
-        answered("so it is"),
-        said("thanks"),
+        model_message("so it is"),
+        user_message("thanks"),
     )
-    assert found == [
+    assert actual == [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "tool_calls": [call("c1"), call("c2", "{}")], "content": "let me look"},
         {"role": "tool", "tool_call_id": "c1", "content": "one"},
@@ -344,49 +348,64 @@ def test_a_conversation_with_calls() -> None:
 
 
 def test_calls_without_words() -> None:
-    found = sent(said("hi"), answered(asked("c1")), results(("c1", "one")))
-    assert found[1] == {"role": "assistant", "tool_calls": [call("c1")], "content": None}
+    actual = sent(user_message("hi"), model_message(tool_call("c1")), results(("c1", "one")))
+    assert actual[1] == {"role": "assistant", "tool_calls": [call("c1")], "content": None}
 
 
 def test_an_answer_of_nothing_that_can_be_said_is_left_out() -> None:
-    found = sent(said("hi"), answered(thought(), own("executed_tool", {"type": "python"})), said("go on"))
-    assert [message["role"] for message in found] == ["user", "user"]
+    actual = sent(
+        user_message("hi"), model_message(thought(), own("executed_tool", {"type": "python"})), user_message("go on")
+    )
+    assert [message["role"] for message in actual] == ["user", "user"]
 
 
 def test_nine_letters_for_ids() -> None:
     quirks = Quirks(call_ids="nine")
-    found = sent(
-        said("hi"),
-        answered(asked("call_abcdefghi1"), asked("call_abcdefghi2")),
+    actual = sent(
+        user_message("hi"),
+        model_message(tool_call("call_abcdefghi1"), tool_call("call_abcdefghi2")),
         results(("call_abcdefghi2", "two"), ("call_abcdefghi1", "one")),
-        answered(asked("call_abcdefghi1x")),
+        model_message(tool_call("call_abcdefghi1x")),
         results(("call_abcdefghi1x", "three")),
         quirks=quirks,
     )
-    ids = [call["id"] for message in found for call in message.get("tool_calls", ())]
+    ids = [call["id"] for message in actual for call in message.get("tool_calls", ())]
     assert ids == ["000000000", "000000001", "000000002"]
-    told = [(message["tool_call_id"], message["content"]) for message in found if message["role"] == "tool"]
-    assert told == [("000000000", "one"), ("000000001", "two"), ("000000002", "three")]
+    reported = [(message["tool_call_id"], message["content"]) for message in actual if message["role"] == "tool"]
+    assert reported == [("000000000", "one"), ("000000001", "two"), ("000000002", "three")]
 
 
 def test_a_filler_between_results_and_the_user() -> None:
     quirks = Quirks(assistant_after_results=True)
-    found = sent(said("hi"), answered(asked("c1")), results(("c1", "one")), said("wait"), said("no"), quirks=quirks)
-    assert [message["role"] for message in found] == ["user", "assistant", "tool", "assistant", "user", "user"]
-    assert found[3] == {"role": "assistant", "content": "Noted."}
+    actual = sent(
+        user_message("hi"),
+        model_message(tool_call("c1")),
+        results(("c1", "one")),
+        user_message("wait"),
+        user_message("no"),
+        quirks=quirks,
+    )
+    assert [message["role"] for message in actual] == ["user", "assistant", "tool", "assistant", "user", "user"]
+    assert actual[3] == {"role": "assistant", "content": "Noted."}
 
 
 def test_a_filler_between_two_messages_of_the_user() -> None:
-    found = sent(said("hi"), said("no"), answered("so?"), said("yes"), quirks=Quirks(alternates=True))
-    assert [message["role"] for message in found] == ["user", "assistant", "user", "assistant", "user"]
+    actual = sent(
+        user_message("hi"),
+        user_message("no"),
+        model_message("so?"),
+        user_message("yes"),
+        quirks=Quirks(alternates=True),
+    )
+    assert [message["role"] for message in actual] == ["user", "assistant", "user", "assistant", "user"]
 
 
 def test_a_paused_answer_goes_on_only_as_long_as_it_is_the_last() -> None:
     encoder = wire(PLAIN).encoder()
-    transcript = Transcript([said("hi"), answered("well", finish="pause")])
+    transcript = Transcript([user_message("hi"), model_message("well", finish="pause")])
     first = json.loads(bytes(encoder.encode(attrs.evolve(request(), transcript=transcript))))
     assert [m["role"] for m in first["messages"]] == ["user", "assistant", "user"]
-    longer = transcript.append(said("no"))
+    longer = transcript.append(user_message("no"))
     second = json.loads(bytes(encoder.encode(attrs.evolve(request(), transcript=longer))))
     assert [m["content"] for m in second["messages"]] == ["hi", "well", "no"]
 
@@ -395,23 +414,23 @@ def test_a_paused_answer_goes_on_only_as_long_as_it_is_the_last() -> None:
 
 
 def test_media_in_results_where_they_are_read() -> None:
-    messages = (said("hi"), answered(asked("c1")), results(result("c1", "see", PNG)))
-    found = sent(*messages, quirks=Quirks(result_media=frozenset({"image"})))
+    messages = (user_message("hi"), model_message(tool_call("c1")), results(result("c1", "see", PNG)))
+    actual = sent(*messages, quirks=Quirks(result_media=frozenset({"image"})))
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
-    assert found[2:] == [{"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "see"}, image]}]
+    assert actual[2:] == [{"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "see"}, image]}]
 
 
 def test_media_in_results_follow_in_a_message_elsewhere() -> None:
-    found = sent(said("hi"), answered(asked("c1")), results(result("c1", "see", PNG)))
-    assert [message["role"] for message in found[2:]] == ["tool", "user"]
-    assert found[2]["content"].startswith("see\n")
-    assert found[3]["content"][1]["type"] == "image_url"
+    actual = sent(user_message("hi"), model_message(tool_call("c1")), results(result("c1", "see", PNG)))
+    assert [message["role"] for message in actual[2:]] == ["tool", "user"]
+    assert actual[2]["content"].startswith("see\n")
+    assert actual[3]["content"][1]["type"] == "image_url"
 
 
 def test_media_in_results_stay_before_a_filler() -> None:
     quirks = Quirks(assistant_after_results=True)
-    found = sent(said("hi"), answered(asked("c1")), results(result("c1", "see", PNG)), quirks=quirks)
-    assert [message["role"] for message in found[2:]] == ["tool", "assistant", "user"]
+    actual = sent(user_message("hi"), model_message(tool_call("c1")), results(result("c1", "see", PNG)), quirks=quirks)
+    assert [message["role"] for message in actual[2:]] == ["tool", "assistant", "user"]
 
 
 # -- thinking ----------------------------------------------------------------------------------------
@@ -431,39 +450,39 @@ def test_media_in_results_stay_before_a_filler() -> None:
 )
 def test_thinking_goes_back_where_the_host_wants_it(field: ReasoningField, expected: Json) -> None:
     quirks = Quirks(reasoning_field=field)
-    assert last(answered(thought(), "hi"), quirks=quirks) == {"role": "assistant", **expected, "content": "hi"}
+    assert last(model_message(thought(), "hi"), quirks=quirks) == {"role": "assistant", **expected, "content": "hi"}
 
 
 def test_thinking_among_the_content() -> None:
     quirks = Quirks(reasoning_field="content")
-    assert last(answered(thought(), "hi"), quirks=quirks)["content"] == [
+    assert last(model_message(thought(), "hi"), quirks=quirks)["content"] == [
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
         {"type": "text", "text": "hi"},
     ]
     for always in (True, False):
         bare = attrs.evolve(quirks, reasoning_always=always)
-        assert last(answered("hi"), quirks=bare) == {"role": "assistant", "content": "hi"}
+        assert last(model_message("hi"), quirks=bare) == {"role": "assistant", "content": "hi"}
 
 
 def test_without_thinking_nothing_is_said_of_it() -> None:
     for field in ("reasoning_content", "reasoning", "reasoning_details"):
-        assert last(answered("hi"), quirks=Quirks(reasoning_field=field)) == {"role": "assistant", "content": "hi"}
-    assert last(answered("hi"), quirks=Quirks(reasoning_always=True)) == {"role": "assistant", "content": "hi"}
+        assert last(model_message("hi"), quirks=Quirks(reasoning_field=field)) == {"role": "assistant", "content": "hi"}
+    assert last(model_message("hi"), quirks=Quirks(reasoning_always=True)) == {"role": "assistant", "content": "hi"}
 
 
 @pytest.mark.parametrize(("field", "empty"), [("reasoning_content", ""), ("reasoning", ""), ("reasoning_details", [])])
 def test_hosts_that_insist_on_thinking(field: ReasoningField, empty: object) -> None:
     quirks = Quirks(reasoning_field=field, reasoning_always=True, assistant_after_results=True)
-    found = sent(
-        said("hi"),
-        answered("well", model="other/model"),
-        said("go on"),
-        answered(asked("c1")),
+    actual = sent(
+        user_message("hi"),
+        model_message("well", model="other/model"),
+        user_message("go on"),
+        model_message(tool_call("c1")),
         results(("c1", "one")),
-        said("stop"),
+        user_message("stop"),
         quirks=quirks,
     )
-    spoken = [message for message in found if message["role"] == "assistant"]
+    spoken = [message for message in actual if message["role"] == "assistant"]
     assert len(spoken) == 3
     assert [message[field] for message in spoken] == [empty] * 3
 
@@ -476,9 +495,11 @@ def test_signed_thinking_goes_back_as_it_came() -> None:
             {"type": "reasoning.encrypted", "data": "xyz", "id": "host-1", "index": 0},
         ],
     }
-    message = answered(thought("hm", kept), asked("c1", provider_id="host-1"))
-    found = sent(said("hi"), message, results(("c1", "one")), quirks=Quirks(reasoning_field="reasoning_details"))
-    assert found[1]["reasoning_details"] == [
+    message = model_message(thought("hm", kept), tool_call("c1", provider_id="host-1"))
+    actual = sent(
+        user_message("hi"), message, results(("c1", "one")), quirks=Quirks(reasoning_field="reasoning_details")
+    )
+    assert actual[1]["reasoning_details"] == [
         {"type": "reasoning.summary", "format": "v1", "index": 0, "summary": "hm"},
         # It belongs to a call, and that has another id here.
         {"type": "reasoning.encrypted", "data": "xyz", "id": "c1", "index": 0},
@@ -487,7 +508,7 @@ def test_signed_thinking_goes_back_as_it_came() -> None:
 
 def test_what_is_signed_goes_back_wherever_plain_thinking_goes() -> None:
     kept = {"field": "thinking_blocks", "details": [{"type": "thinking", "signature": "sig"}]}
-    message = last(answered(thought("hm", kept), "hi"), quirks=Quirks(reasoning_field="reasoning_content"))
+    message = last(model_message(thought("hm", kept), "hi"), quirks=Quirks(reasoning_field="reasoning_content"))
     assert message == {
         "role": "assistant",
         "thinking_blocks": [{"type": "thinking", "signature": "sig", "thinking": "hm"}],
@@ -499,7 +520,7 @@ def test_what_is_signed_goes_back_wherever_plain_thinking_goes() -> None:
 @pytest.mark.parametrize("signature", ["not ours", "[]", '{"field": "x", "details": [{}]}'])
 def test_a_signature_that_is_not_this_formats_is_nothing(signature: str) -> None:
     part = attrs.evolve(thought(), signature=signature)
-    assert last(answered(part, "hi"), quirks=Quirks(reasoning_field="reasoning")) == {
+    assert last(model_message(part, "hi"), quirks=Quirks(reasoning_field="reasoning")) == {
         "role": "assistant",
         "reasoning": "hm",
         "content": "hi",
@@ -510,27 +531,32 @@ def test_items_of_the_hosts_own() -> None:
     signed = {"google": {"thought_signature": "sig"}}
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
     messages = (
-        said("hi"),
-        answered("see", own("image", image), own("extra_content", signed), asked("c1"), asked("c2")),
+        user_message("hi"),
+        model_message("see", own("image", image), own("extra_content", signed), tool_call("c1"), tool_call("c2")),
         results(("c1", "one"), ("c2", "two")),
-        answered("so", own("extra_content", signed)),
-        said("go on"),
+        model_message("so", own("extra_content", signed)),
+        user_message("go on"),
     )
-    found = sent(*messages)
-    assert found[1]["images"] == [image]
-    assert found[1]["tool_calls"] == [call("c1") | {"extra_content": signed}, call("c2")]
-    assert found[4] == {"role": "assistant", "extra_content": signed, "content": "so"}
-    alone = sent(said("hi"), answered(own("image", image)), said("go on"))
+    actual = sent(*messages)
+    assert actual[1]["images"] == [image]
+    assert actual[1]["tool_calls"] == [call("c1") | {"extra_content": signed}, call("c2")]
+    assert actual[4] == {"role": "assistant", "extra_content": signed, "content": "so"}
+    alone = sent(user_message("hi"), model_message(own("image", image)), user_message("go on"))
     assert alone[1] == {"role": "assistant", "images": [image], "content": None}
-    foreign = sent(said("hi"), answered("see", own("image", image, model="other/model")), said("go on"))
+    foreign = sent(
+        user_message("hi"), model_message("see", own("image", image, model="other/model")), user_message("go on")
+    )
     assert foreign[1] == {"role": "assistant", "content": "see"}
 
 
 def test_a_signature_of_nothing_is_not_sent() -> None:
     signed = own("extra_content", {"google": {"thought_signature": "sig"}})
-    assert [m["role"] for m in sent(said("hi"), answered(thought(), signed), said("go on"))] == ["user", "user"]
-    found = sent(said("hi"), answered(asked("c1"), signed), results(("c1", "one")))
-    assert found[1]["extra_content"] == {"google": {"thought_signature": "sig"}}
+    assert [m["role"] for m in sent(user_message("hi"), model_message(thought(), signed), user_message("go on"))] == [
+        "user",
+        "user",
+    ]
+    actual = sent(user_message("hi"), model_message(tool_call("c1"), signed), results(("c1", "one")))
+    assert actual[1]["extra_content"] == {"google": {"thought_signature": "sig"}}
 
 
 # -- cache markers ------------------------------------------------------------------------------------
@@ -543,16 +569,16 @@ def text_of(text: str, **more: Any) -> list[Json]:
 
 
 def test_markers_stand_on_the_last_parts() -> None:
-    found = sent(
-        said("hi"),
-        answered("let me look", asked("c1")),
+    actual = sent(
+        user_message("hi"),
+        model_message("let me look", tool_call("c1")),
         results(("c1", "one")),
-        answered(asked("c2")),
+        model_message(tool_call("c2")),
         results(("c2", "two")),
         system="be brief",
         quirks=MARKED,
     )
-    assert [message["content"] for message in found] == [
+    assert [message["content"] for message in actual] == [
         text_of("be brief", **MARK),
         text_of("hi"),
         text_of("let me look"),
@@ -563,8 +589,8 @@ def test_markers_stand_on_the_last_parts() -> None:
 
 
 def test_a_marker_on_an_image() -> None:
-    found = sent(said("look", PNG), quirks=MARKED)
-    assert found[0]["content"][1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}, **MARK}
+    actual = sent(user_message("look", PNG), quirks=MARKED)
+    assert actual[0]["content"][1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}, **MARK}
 
 
 @pytest.mark.parametrize(
@@ -576,5 +602,5 @@ def test_a_marker_on_an_image() -> None:
     ],
 )
 def test_how_long_a_cache_lasts(cache: Any, quirks: Quirks, marker: Json | None) -> None:
-    found = sent(said("hi"), system="be brief", quirks=quirks, options=ModelOptions(cache=cache))
-    assert [message["content"][0].get("cache_control") for message in found] == [marker, marker]
+    actual = sent(user_message("hi"), system="be brief", quirks=quirks, options=ModelOptions(cache=cache))
+    assert [message["content"][0].get("cache_control") for message in actual] == [marker, marker]

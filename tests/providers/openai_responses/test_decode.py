@@ -240,8 +240,8 @@ def test_hosts_that_do_not_count_their_items(*, is_announced: bool, is_told: boo
     thinks = says(0, "t", kind="reasoning_text")
     pieces = says(0, "{ }", kind="function_call_arguments")
     spoken = [*says(0, "a"), *([done(0, message("a"))] if is_told else [])]
-    asked = [*([added(0, CALL)] if is_announced else []), *pieces, done(0, call("{ }"))]
-    events = [*thinks, *spoken, *asked]
+    requested = [*([added(0, CALL)] if is_announced else []), *pieces, done(0, call("{ }"))]
+    events = [*thinks, *spoken, *requested]
     events = events if has_index else [without_index(each) for each in events]
     answer = parts_of(whole(*events, completed()))
     own_id = "call_1" if is_announced else "2"
@@ -634,7 +634,7 @@ def items() -> st.SearchStrategy[list[Json]]:
     return st.lists(messages | thoughts | calls | hosted, max_size=5).map(with_ids)
 
 
-def told(output: list[Json], *, announced: bool, streamed: bool, whole: bool, at_end: bool, strange: bool) -> bytes:
+def reported(output: list[Json], *, announced: bool, streamed: bool, whole: bool, at_end: bool, strange: bool) -> bytes:
     """Return the bytes of *output* as a host tells it that has one or the other way."""
     events: list[Json] = []
     for index, item in enumerate(output):
@@ -653,13 +653,13 @@ def told(output: list[Json], *, announced: bool, streamed: bool, whole: bool, at
 def deltas(index: int, item: Json) -> list[Json]:
     if item["type"] == "function_call":
         return says(index, *item["arguments"], kind="function_call_arguments", item_id="x")
-    found: list[Json] = []
+    actual: list[Json] = []
     for number, part in enumerate(item.get("summary", [])):
-        found += says(index, *part["text"], kind="reasoning_summary_text", summary_index=number)
+        actual += says(index, *part["text"], kind="reasoning_summary_text", summary_index=number)
     for number, part in enumerate(item.get("content", [])):
         kind = "output_text" if item["type"] == "message" else "reasoning_text"
-        found += says(index, *part["text"], kind=kind, content_index=number)
-    return found
+        actual += says(index, *part["text"], kind=kind, content_index=number)
+    return actual
 
 
 def parts_of(events: list[StreamEvent]) -> list[list[Any]]:
@@ -697,7 +697,7 @@ def parts_of(events: list[StreamEvent]) -> list[list[Any]]:
 def test_however_it_is_told_the_answer_is_the_same(
     *, output: list[Json], announced: bool, streamed: bool, whole: bool, at_end: bool, strange: bool, cuts: list[float]
 ) -> None:
-    stream = told(
+    stream = reported(
         output, announced=announced, streamed=streamed, whole=whole, at_end=at_end or not whole, strange=strange
     )
     edges = [0, *sorted(int(cut * len(stream)) for cut in cuts), len(stream)]
@@ -711,7 +711,7 @@ def test_however_it_is_told_the_answer_is_the_same(
 
 @given(output=items(), length=st.floats(0, 1), tail=st.sampled_from([b"", b"data: x\n\n", sse({"type": "error"})]))
 def test_any_split_gives_the_same_events_and_the_same_error(output: list[Json], length: float, tail: bytes) -> None:
-    stream = told(output, announced=True, streamed=True, whole=True, at_end=True, strange=False)
+    stream = reported(output, announced=True, streamed=True, whole=True, at_end=True, strange=False)
     stream = stream[: int(len(stream) * length)] + tail
     expected = decode([stream])
     single = decode(stream[i : i + 1] for i in range(len(stream)))

@@ -48,11 +48,11 @@ def part(text: str) -> TextPart:
     return TextPart(id=PartId("p"), text=text)
 
 
-def said(*parts: UserPart | str) -> UserMessage:
+def user_message(*parts: UserPart | str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
 
 
-def answered(*parts: AssistantPart | str, model: str = MODEL) -> AssistantMessage:
+def model_message(*parts: AssistantPart | str, model: str = MODEL) -> AssistantMessage:
     made = tuple(part(p) if isinstance(p, str) else p for p in parts)
     return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish="stop")
 
@@ -61,7 +61,7 @@ def thought(text: str = "", *, model: str = MODEL, **kept: Any) -> ReasoningPart
     return ReasoningPart(id=PartId("r"), text=text, signature=dumps(kept) if kept else None, model=model)
 
 
-def asked(call_id: str = "call_1", arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
+def tool_call(call_id: str = "call_1", arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
     fields: dict[str, Any] = {"tool": "read", **more}
     return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
 
@@ -123,7 +123,7 @@ HI = message("user", "hi")
 
 
 def test_a_whole_request() -> None:
-    encoded = body(said("hi"), system="be brief", tools=(READ,), max_output=100, session_id="s-1")
+    encoded = body(user_message("hi"), system="be brief", tools=(READ,), max_output=100, session_id="s-1")
     assert encoded == {
         "model": "gpt-5.2",
         "stream": True,
@@ -150,7 +150,7 @@ def test_a_whole_request() -> None:
 
 def test_a_model_that_does_not_think_is_asked_for_no_thoughts() -> None:
     options = ModelOptions(effort="high", temperature=0.5)
-    assert body(said("hi"), model=OLDER, system="be brief", max_output=1, options=options) == {
+    assert body(user_message("hi"), model=OLDER, system="be brief", max_output=1, options=options) == {
         "model": "gpt-4o",
         "stream": True,
         "store": False,
@@ -161,14 +161,14 @@ def test_a_model_that_does_not_think_is_asked_for_no_thoughts() -> None:
 
 
 def test_what_varies_from_step_to_step_comes_last() -> None:
-    first = encode(request_of(said("hi"), system="be brief", tools=(READ,), max_output=99, tool_choice="none"))
-    second = encode(request_of(said("hi"), system="be brief", tools=(READ,)))
+    first = encode(request_of(user_message("hi"), system="be brief", tools=(READ,), max_output=99, tool_choice="none"))
+    second = encode(request_of(user_message("hi"), system="be brief", tools=(READ,)))
     assert first.partition(b'"max_output_tokens"')[0] == second.partition(b'"max_output_tokens"')[0]
     assert list(json.loads(first))[-3:] == ["input", "max_output_tokens", "tool_choice"]
 
 
 def test_a_request_begins_with_the_bytes_of_the_one_before_it() -> None:
-    history: list[Message] = [said("hi")]
+    history: list[Message] = [user_message("hi")]
     encoding = encoder(quirks_for(MODEL))
     transcript = Transcript(history)
     before = b""
@@ -177,9 +177,9 @@ def test_a_request_begins_with_the_bytes_of_the_one_before_it() -> None:
         now = bytes(encoding.encode(request)).rpartition(b'],"max_output_tokens"')[0]
         assert now.startswith(before)
         before = now
-        call = asked(f"call_{number}")
+        call = tool_call(f"call_{number}")
         transcript = transcript.append(
-            answered(thought("t", encrypted_content="e", parts=["summary_text"]), "so", phase("commentary"), call),
+            model_message(thought("t", encrypted_content="e", parts=["summary_text"]), "so", phase("commentary"), call),
             results(result(f"call_{number}")),
         )
     assert len(json.loads(before + b"]}")["input"]) == 2 + 3 * 4
@@ -187,23 +187,23 @@ def test_a_request_begins_with_the_bytes_of_the_one_before_it() -> None:
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required"])
 def test_tool_choice(choice: ToolChoice) -> None:
-    encoded = body(said("hi"), tools=(READ,), tool_choice=choice)
+    encoded = body(user_message("hi"), tools=(READ,), tool_choice=choice)
     assert encoded["tool_choice"] == choice
     assert [tool["name"] for tool in encoded["tools"]] == ["read"]
-    assert "tool_choice" not in body(said("hi"), tool_choice=choice)
+    assert "tool_choice" not in body(user_message("hi"), tool_choice=choice)
 
 
 @pytest.mark.parametrize(
     ("effort", "said_as"), [("none", "none"), ("minimal", "none"), ("high", "high"), ("max", "xhigh"), (None, "medium")]
 )
 def test_effort(effort: Effort | None, said_as: str) -> None:
-    encoded = body(said("hi"), options=ModelOptions(effort=effort))
+    encoded = body(user_message("hi"), options=ModelOptions(effort=effort))
     assert encoded["reasoning"] == {"effort": said_as, "summary": "auto"}
 
 
 def test_a_model_that_takes_no_temperature_is_sent_none() -> None:
-    assert "temperature" not in body(said("hi"), options=ModelOptions(temperature=1.0))
-    assert body(said("hi"), quirks=attrs.evolve(PLAIN, default_temperature=0.7, default_top_p=0.9)) == {
+    assert "temperature" not in body(user_message("hi"), options=ModelOptions(temperature=1.0))
+    assert body(user_message("hi"), quirks=attrs.evolve(PLAIN, default_temperature=0.7, default_top_p=0.9)) == {
         "model": "gpt-5.2",
         "stream": True,
         "store": False,
@@ -215,25 +215,25 @@ def test_a_model_that_takes_no_temperature_is_sent_none() -> None:
 
 
 def test_the_host_keeps_a_cache_for_long_only_if_asked() -> None:
-    assert "prompt_cache_retention" not in body(said("hi"))
-    assert body(said("hi"), options=ModelOptions(cache="1h"))["prompt_cache_retention"] == "24h"
+    assert "prompt_cache_retention" not in body(user_message("hi"))
+    assert body(user_message("hi"), options=ModelOptions(cache="1h"))["prompt_cache_retention"] == "24h"
 
 
 def test_the_cache_key_is_no_longer_than_allowed() -> None:
-    assert body(said("hi"), session_id="s" * 70)["prompt_cache_key"] == "s" * 64
+    assert body(user_message("hi"), session_id="s" * 70)["prompt_cache_key"] == "s" * 64
 
 
 def test_a_host_that_finds_only_marked_beginnings_has_the_system_prompt_marked() -> None:
     marked = {"type": "input_text", "text": "be brief", "prompt_cache_breakpoint": {"mode": "explicit"}}
-    newer = body(said("hi"), model="openai/gpt-5.6", system="be brief")
+    newer = body(user_message("hi"), model="openai/gpt-5.6", system="be brief")
     assert newer["input"] == [message("developer", marked), HI]
-    off = body(said("hi"), model="openai/gpt-5.6", system="be brief", options=ModelOptions(cache="off"))
+    off = body(user_message("hi"), model="openai/gpt-5.6", system="be brief", options=ModelOptions(cache="off"))
     assert off["input"] == [message("developer", "be brief"), HI]
 
 
 def test_a_system_prompt_that_is_no_item() -> None:
     quirks = attrs.evolve(PLAIN, system_role="instructions", max_tokens_field="")
-    assert body(said("hi"), system="be brief", quirks=quirks) == {
+    assert body(user_message("hi"), system="be brief", quirks=quirks) == {
         "model": "gpt-5.2",
         "stream": True,
         "store": False,
@@ -253,28 +253,28 @@ def test_more_for_the_body() -> None:
         "service_tier": "flex",
     }
     quirks = attrs.evolve(quirks_for(MODEL), extra_body=json.dumps(more))
-    encoded = body(said("hi"), quirks=quirks, tools=(READ,))
+    encoded = body(user_message("hi"), quirks=quirks, tools=(READ,))
     assert encoded["store"] is True
     assert encoded["include"] == ["reasoning.encrypted_content", "web_search_call.action.sources"]
     assert encoded["reasoning"] == {"effort": "medium", "summary": "detailed"}
     assert [tool.get("name") or tool["type"] for tool in encoded["tools"]] == ["read", "web_search"]
     assert (encoded["tool_choice"], encoded["max_output_tokens"]) == ("required", 7)
     assert encoded["service_tier"] == "flex"
-    assert body(said("hi"), quirks=quirks)["tools"] == [{"type": "web_search"}]
-    assert encode(request_of(said("hi")), quirks).count(b'"tool_choice":') == 1
+    assert body(user_message("hi"), quirks=quirks)["tools"] == [{"type": "web_search"}]
+    assert encode(request_of(user_message("hi")), quirks).count(b'"tool_choice":') == 1
 
 
 @pytest.mark.parametrize("extra", ["{", "[]", '{"input": []}'])
 def test_more_for_the_body_that_can_not_be(extra: str) -> None:
     with pytest.raises(ConfigError, match="extra_body"):
-        body(said("hi"), quirks=attrs.evolve(PLAIN, extra_body=extra))
+        body(user_message("hi"), quirks=attrs.evolve(PLAIN, extra_body=extra))
 
 
 # -- a schema for the answer ---------------------------------------------------------
 
 
 def answer_format(schema: dict[str, Any]) -> dict[str, Any]:
-    encoded = body(said("hi"), quirks=PLAIN, output_schema=json.dumps(schema))
+    encoded = body(user_message("hi"), quirks=PLAIN, output_schema=json.dumps(schema))
     answer: dict[str, Any] = encoded["text"]["format"]
     return answer
 
@@ -322,7 +322,7 @@ def test_another_schema_is_a_hint_and_left_as_it_is(schema: dict[str, Any]) -> N
 
 def test_a_schema_that_is_none() -> None:
     with pytest.raises(ConfigError, match="the tool 'read'"):
-        body(said("hi"), tools=(attrs.evolve(READ, schema="[]"),))
+        body(user_message("hi"), tools=(attrs.evolve(READ, schema="[]"),))
 
 
 # -- items ---------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def test_a_schema_that_is_none() -> None:
 
 def test_media_of_the_user() -> None:
     quirks = attrs.evolve(PLAIN, user_media=frozenset({"image", "pdf"}))
-    assert sent(said("see", PNG, PDF, attrs.evolve(PDF, name="")), quirks=quirks) == [
+    assert sent(user_message("see", PNG, PDF, attrs.evolve(PDF, name="")), quirks=quirks) == [
         message(
             "user",
             "see",
@@ -342,7 +342,7 @@ def test_media_of_the_user() -> None:
 
 
 def test_media_in_a_result() -> None:
-    talk: list[Message] = [said("hi"), answered(asked()), results(result(images=(PNG,), files=(PDF,)))]
+    talk: list[Message] = [user_message("hi"), model_message(tool_call()), results(result(images=(PNG,), files=(PDF,)))]
     image = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
     pdf = {"type": "input_file", "filename": "plan.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}
     both = attrs.evolve(PLAIN, user_media=frozenset({"image", "pdf"}), result_media=frozenset({"image", "pdf"}))
@@ -351,14 +351,14 @@ def test_media_in_a_result() -> None:
     *_, output, moved = sent(*talk, quirks=images)
     assert output["output"][1:] == [image]
     assert moved["content"][1:] == [pdf]
-    silent: list[Message] = [said("hi"), answered(asked()), results(result(text="", images=(PNG,)))]
+    silent: list[Message] = [user_message("hi"), model_message(tool_call()), results(result(text="", images=(PNG,)))]
     assert sent(*silent, quirks=both)[-1] == {**DONE, "output": [image]}
 
 
 def test_calls_and_their_results() -> None:
     talk: list[Message] = [
-        said("hi"),
-        answered("so", asked("call_1"), asked("x:1", "{")),
+        user_message("hi"),
+        model_message("so", tool_call("call_1"), tool_call("x:1", "{")),
         results(result("x:1", "no", status="error")),
     ]
     assert sent(*talk) == [
@@ -372,7 +372,11 @@ def test_calls_and_their_results() -> None:
 
 
 def test_a_message_keeps_its_phase() -> None:
-    talk: list[Message] = [said("hi"), answered("a", "b", phase("commentary"), "c", phase("final_answer")), said("hi")]
+    talk: list[Message] = [
+        user_message("hi"),
+        model_message("a", "b", phase("commentary"), "c", phase("final_answer")),
+        user_message("hi"),
+    ]
     assert sent(*talk) == [
         HI,
         message("assistant", "a", "b", phase="commentary"),
@@ -388,8 +392,8 @@ def test_thinking_stands_before_what_it_led_to() -> None:
     first = thought("s1"), thought("s2", id="rs_1", encrypted_content="enc", parts=["summary_text"] * 2)
     second = thought("t", id="rs_2", parts=["reasoning_text"])
     talk: list[Message] = [
-        said("hi"),
-        answered(*first, "a", second, thought(encrypted_content="enc"), asked()),
+        user_message("hi"),
+        model_message(*first, "a", second, thought(encrypted_content="enc"), tool_call()),
         results(result()),
     ]
     summary = [{"type": "summary_text", "text": "s1"}, {"type": "summary_text", "text": "s2"}]
@@ -419,7 +423,7 @@ def test_thinking_stands_before_what_it_led_to() -> None:
     ],
 )
 def test_thinking_that_the_host_does_not_want_back(lost: list[AssistantPart]) -> None:
-    talk: list[Message] = [said("hi"), answered(*lost, asked()), results(result())]
+    talk: list[Message] = [user_message("hi"), model_message(*lost, tool_call()), results(result())]
     spoken = [item for item in sent(*talk) if item.get("role") == "assistant"]
     assert [item for item in sent(*talk) if item not in spoken] == [HI, CALL, DONE]
     assert spoken == ([message("assistant", "of another model")] if "another model" in lost[0].text else [])  # type: ignore[union-attr]  # all are thoughts
@@ -427,19 +431,31 @@ def test_thinking_that_the_host_does_not_want_back(lost: list[AssistantPart]) ->
 
 def test_thinking_at_the_end_of_an_answer_is_refused_and_left_out() -> None:
     signed = thought("s", encrypted_content="enc", parts=["summary_text"])
-    assert sent(said("hi"), answered("a", signed, signed), said("hi")) == [HI, message("assistant", "a"), HI]
-    assert sent(said("hi"), answered(signed), said("hi")) == [HI, HI]
+    assert sent(user_message("hi"), model_message("a", signed, signed), user_message("hi")) == [
+        HI,
+        message("assistant", "a"),
+        HI,
+    ]
+    assert sent(user_message("hi"), model_message(signed), user_message("hi")) == [HI, HI]
 
 
 def test_parts_of_a_thought_that_were_lost() -> None:
     signed = thought("s2", encrypted_content="enc", parts=["summary_text", "summary_text"])
-    talk: list[Message] = [said("hi"), answered(thought("other"), "a", signed, asked()), results(result())]
+    talk: list[Message] = [
+        user_message("hi"),
+        model_message(thought("other"), "a", signed, tool_call()),
+        results(result()),
+    ]
     assert sent(*talk)[2] == {**ENCRYPTED, "summary": [{"type": "summary_text", "text": "s2"}]}
 
 
 def test_the_work_of_hosted_tools_goes_back_unchanged_but_for_its_id() -> None:
     search: dict[str, Any] = {"type": "web_search_call", "status": "completed", "action": {"query": "é"}}
-    talk: list[Message] = [said("hi"), answered(item_of("web_search_call", id="ws_1", **search), "a"), said("hi")]
+    talk: list[Message] = [
+        user_message("hi"),
+        model_message(item_of("web_search_call", id="ws_1", **search), "a"),
+        user_message("hi"),
+    ]
     assert sent(*talk)[1:3] == [search, message("assistant", "a")]
     kept = attrs.evolve(PLAIN, item_ids=True)
     assert sent(*talk, quirks=kept)[1] == {**search, "id": "ws_1"}
@@ -448,9 +464,9 @@ def test_the_work_of_hosted_tools_goes_back_unchanged_but_for_its_id() -> None:
 def test_an_image_goes_back_without_how_it_was_made() -> None:
     image = {"type": "image_generation_call", "status": "completed", "result": "aGk=", "revised_prompt": "a cat"}
     talk: list[Message] = [
-        said("hi"),
-        answered(item_of("i", id="ig", action="generate", size="1x1", **image), "a"),
-        said("hi"),
+        user_message("hi"),
+        model_message(item_of("i", id="ig", action="generate", size="1x1", **image), "a"),
+        user_message("hi"),
     ]
     assert sent(*talk)[1] == image
 
@@ -458,15 +474,15 @@ def test_an_image_goes_back_without_how_it_was_made() -> None:
 @pytest.mark.parametrize("data", ["", "[]", "{}", '{"type": 1}', "x"])
 def test_an_item_that_is_none(data: str) -> None:
     odd = ProviderPart(id=PartId("h"), kind="web_search_call", data=data, model=MODEL)
-    assert sent(said("hi"), answered(odd, "a"), said("hi")) == [HI, message("assistant", "a"), HI]
+    assert sent(user_message("hi"), model_message(odd, "a"), user_message("hi")) == [HI, message("assistant", "a"), HI]
 
 
 def test_halves_of_characters_never_get_out() -> None:
     talk: list[Message] = [
-        said("a\ud800"),
-        answered(thought("\ud83d", encrypted_content="\udc00", parts=["summary_text"]), "\ud800"),
+        user_message("a\ud800"),
+        model_message(thought("\ud83d", encrypted_content="\udc00", parts=["summary_text"]), "\ud800"),
     ]
-    assert b"\\ud" not in encode(request_of(*talk, said("hi")))
+    assert b"\\ud" not in encode(request_of(*talk, user_message("hi")))
 
 
 # -- there and back ------------------------------------------------------------------
@@ -505,9 +521,9 @@ def test_what_a_host_says_goes_back_to_it() -> None:
                 text, signature = texts[command.part_id], command.signature
                 parts.append(ReasoningPart(id=command.part_id, text=text, signature=signature, model=MODEL))
             case CloseCall():
-                parts.append(asked(command.provider_id, texts[command.part_id], tool=command.tool))
+                parts.append(tool_call(command.provider_id, texts[command.part_id], tool=command.tool))
             case CloseItem():
                 parts.append(ProviderPart(id=command.part_id, kind=command.kind, data=command.data, model=MODEL))
             case _:
                 raise AssertionError(command)
-    assert sent(said("hi"), answered(*parts), results(result())) == [HI, *output, DONE]
+    assert sent(user_message("hi"), model_message(*parts), results(result())) == [HI, *output, DONE]

@@ -62,7 +62,7 @@ def test_what_is_not_set_is_named(env: dict[str, str], missing: str) -> None:
     ],
 )
 def test_what_would_lead_elsewhere_is_refused(env: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="can't be a part of an address"):
+    with pytest.raises(ConfigError, match="holds characters that an address cannot contain"):
         _ = base_url_of(VERTEX, env), path_of(VERTEX, env)
 
 

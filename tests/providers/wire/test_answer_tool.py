@@ -72,9 +72,9 @@ async def test_the_answer_is_asked_for_as_a_tool_and_comes_out_as_text() -> None
     assert body["tool_choice"] == {"type": "any"}
     assert [tool["name"] for tool in body["tools"]] == [ANSWER_TOOL]  # type: ignore[attr-defined]
     assert "output_config" not in body
-    (_, said) = s.state.transcript
-    assert isinstance(said, AssistantMessage)
-    assert not said.calls, "in the transcript it is what the model said"
+    (_, message) = s.state.transcript
+    assert isinstance(message, AssistantMessage)
+    assert not message.calls, "in the transcript it is what the model said"
 
 
 async def test_other_tools_run_first() -> None:
@@ -124,7 +124,7 @@ def test_a_tool_of_that_name_is_refused() -> None:
 
 
 @attrs.define(eq=False)
-class Told:
+class EventDecoder:
     """Stands for a decoder: *events* come at once."""
 
     events: list[StreamEvent]
@@ -145,7 +145,7 @@ def test_arguments_that_are_told_twice_are_one_answer(pieces: list[str]) -> None
 
     events: list[StreamEvent] = [ToolCallStarted("1", ANSWER_TOOL)]
     events += [*(ToolCallChunk("1", piece) for piece in pieces), ToolCallDone("1", "{}")]
-    plain = attrs.evolve(wire(Quirks()), decoder=lambda _: Told(events))
+    plain = attrs.evolve(wire(Quirks()), decoder=lambda _: EventDecoder(events))
     decoder = with_answer_tool(plain).decoder("")
     assert decoder is not None
     out = decoder.feed(b"x")

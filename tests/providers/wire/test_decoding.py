@@ -80,8 +80,8 @@ def sse(*events: object) -> bytes:
     return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
 
 
-def word(said: str) -> dict[str, str]:
-    return {"type": "word", "word": said}
+def word(message: str) -> dict[str, str]:
+    return {"type": "word", "word": message}
 
 
 END = {"type": "end"}
@@ -165,7 +165,7 @@ def test_an_answer_cut_short_is_a_broken_connection(left_over: bytes) -> None:
     events, error = play(decoder, [sse(word("a")) + left_over])
     assert events == [A]
     assert isinstance(error, ConnectionBroken)
-    assert str(error) == "Somebody: the stream ended in the middle of the answer"
+    assert str(error) == "Somebody: the stream ended in the middle of the response"
     assert error.retryable
     assert not decoder.is_over
 
@@ -299,7 +299,7 @@ def test_any_cut_gives_the_same_events_and_the_same_failure(
 def test_a_stream_has_a_largest_size(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "_LARGEST_STREAM", 100)
     decoder = stream()
-    with pytest.raises(ProviderProtocolError, match="larger than anything sensible"):
+    with pytest.raises(ProviderProtocolError, match="the response is too large"):
         for piece in pieces:
             decoder.feed(piece)
             decoder.feed(b"")
@@ -310,9 +310,9 @@ def test_a_stream_has_a_largest_size(pieces: list[bytes], monkeypatch: pytest.Mo
 def test_of_many_kinds_that_nobody_knows_a_few_are_told() -> None:
     odd = b"".join(sse({"type": f"odd{number:03}"}) for number in range(100))
     (events, error) = play(stream(), [odd, sse({"type": "x" * 1_000}), sse(END)])
-    told = [event for event in events if isinstance(event, Unread)]
+    reported = [event for event in events if isinstance(event, Unread)]
     assert error is None
-    assert [event.kind for event in told] == [*(f"odd{number:03}" for number in range(16)), "others"]
-    assert sum(event.count for event in told) == 101
+    assert [event.kind for event in reported] == [*(f"odd{number:03}" for number in range(16)), "others"]
+    assert sum(event.count for event in reported) == 101
     (events, error) = play(stream(), [sse({"type": "x" * 1_000}), sse(END)])
     assert [event for event in events if isinstance(event, Unread)] == [Unread(f"{'x' * 64}…", 1)]

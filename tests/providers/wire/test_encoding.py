@@ -102,11 +102,11 @@ def text(words: str) -> TextPart:
     return TextPart(id=PartId("t"), text=words)
 
 
-def said(*words: str) -> UserMessage:
+def user_message(*words: str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(text(each) for each in words))
 
 
-def answered(*words: str, calls: Sequence[str] = (), finish: FinishReason = "stop") -> AssistantMessage:
+def model_message(*words: str, calls: Sequence[str] = (), finish: FinishReason = "stop") -> AssistantMessage:
     made = [CallPart(id=PartId("c"), call_id=CallId(each), tool="read", arguments="{}") for each in calls]
     parts: list[AssistantPart] = [*(text(each) for each in words), *made]
     return AssistantMessage(id=MessageId("a"), parts=tuple(parts), model=MODEL, finish=finish)
@@ -142,13 +142,13 @@ def unmarked(body: Body) -> bytes:
 
 
 STEPS: list[Message] = [
-    said("go"),
-    answered("one", calls=["c1"]),
+    user_message("go"),
+    model_message("one", calls=["c1"]),
     results("c1"),
-    answered(calls=["c2", "c3"]),
+    model_message(calls=["c2", "c3"]),
     results("c2", "c3"),
-    answered("so"),
-    said("and?", "well?"),
+    model_message("so"),
+    user_message("and?", "well?"),
 ]
 # Where the model does not have the last word, so that a request can end there.
 ENDS = [1, 3, 5, 7]
@@ -182,7 +182,7 @@ def test_the_last_marker_moves_forward_and_the_one_before_stays() -> None:
 
 def test_no_marker_where_none_may_stand() -> None:
     one, _ = encoder()
-    body = one.encode(request(Transcript([said("a", "hidden"), answered("b"), said("hidden")])))
+    body = one.encode(request(Transcript([user_message("a", "hidden"), model_message("b"), user_message("hidden")])))
     assert lines(body) == ["user 'a' *5m", "user 'hidden'", "model 'b' *5m", "user 'hidden'"]
 
 
@@ -207,9 +207,9 @@ def test_what_is_pending_is_written_and_forgotten() -> None:
 
 def test_a_paused_answer_is_sent_and_goes_on() -> None:
     one, _ = encoder()
-    paused = Transcript([said("go"), answered("let me", finish="pause")])
+    paused = Transcript([user_message("go"), model_message("let me", finish="pause")])
     assert lines(one.encode(request(paused))) == ["user 'go' *5m", "model 'let me' *5m"]
-    after = paused.append(answered("see"), said("x"))
+    after = paused.append(model_message("see"), user_message("x"))
     assert lines(one.encode(request(after))) == ["user 'go' *5m", "model 'let me'", "model 'see'", "user 'x' *5m"]
 
 
@@ -222,7 +222,7 @@ def test_a_step_writes_what_it_adds() -> None:
     one.encode(request(transcript))
     for exchange in range(50):
         key = f"c{exchange}"
-        transcript = transcript.append(answered(calls=[key]), results(key))
+        transcript = transcript.append(model_message(calls=[key]), results(key))
         before = dialect.written
         one.encode(request(transcript))
         assert dialect.written == before + 2
@@ -231,10 +231,12 @@ def test_a_step_writes_what_it_adds() -> None:
 
 def long_session(steps: int, size: int = 5_000) -> list[Transcript]:
     """Return the transcripts of a session's requests, some megabytes at the end."""
-    transcripts_ = [Transcript([said("go")])]
+    transcripts_ = [Transcript([user_message("go")])]
     for step in range(steps):
         key = f"c{step}"
-        transcripts_.append(transcripts_[-1].append(answered("x" * 10, calls=[key]), results(key, words="y" * size)))
+        transcripts_.append(
+            transcripts_[-1].append(model_message("x" * 10, calls=[key]), results(key, words="y" * size))
+        )
     return transcripts_
 
 
@@ -261,28 +263,30 @@ def test_a_branch_and_a_shorter_transcript_are_written_as_they_are() -> None:
     one, _ = encoder()
     base = Transcript(STEPS[:3])
     longer = base.append(*STEPS[3:5])
-    branch = base.append(answered("otherwise"), said("what?"))
+    branch = base.append(model_message("otherwise"), user_message("what?"))
     for each in (base, longer, branch, base, longer, Transcript(STEPS[:1]), branch):
         assert bytes(one.encode(request(each))) == bytes(encoder()[0].encode(request(each)))
 
 
 def test_sessions_side_by_side_do_not_mix() -> None:
     one, dialect = encoder()
-    here, there = Transcript([said("here")]), Transcript([said("there")])
+    here, there = Transcript([user_message("here")]), Transcript([user_message("there")])
     for step in range(5):
         for name, transcript in (("here", here), ("there", there)):
             body = one.encode(request(transcript, session_id=name))
             assert body.broken_at == ""
             assert f"'{name}'" in lines(body)[0]
-        here = here.append(answered(f"a{step}"), said("x"))
-        there = there.append(answered(f"b{step}"), said("y"))
+        here = here.append(model_message(f"a{step}"), user_message("x"))
+        there = there.append(model_message(f"b{step}"), user_message("y"))
     assert dialect.openings == 2
 
 
 def test_another_model_s_history_is_written_anew() -> None:
     one, _ = encoder()
     thought = ReasoningPart(id=PartId("r"), text="hm", signature="sig", model=MODEL)
-    transcript = Transcript([said("a"), AssistantMessage(id=MessageId("a"), parts=(thought,), model=MODEL), said("b")])
+    transcript = Transcript(
+        [user_message("a"), AssistantMessage(id=MessageId("a"), parts=(thought,), model=MODEL), user_message("b")]
+    )
     bodies = [bytes(one.encode(request(transcript, model=model))) for model in (MODEL, "b/two", MODEL)]
     assert bodies[0] == bodies[2]
     assert bodies[1] == bytes(encoder()[0].encode(request(transcript, model="b/two")))
@@ -291,13 +295,13 @@ def test_another_model_s_history_is_written_anew() -> None:
 def test_what_could_not_be_sent_leaves_nothing_behind() -> None:
     """Were the messages before the failure kept as written, the next request would lack them."""
     one, _ = encoder()
-    transcript = Transcript([answered("first"), said("second")])
+    transcript = Transcript([model_message("first"), user_message("second")])
     for _ in range(2):
-        with pytest.raises(ConfigError, match="begins with the model"):
+        with pytest.raises(ConfigError, match="begins with an assistant message"):
             one.encode(request(transcript))
-    good = Transcript([said("a"), answered("b"), said("c")])
+    good = Transcript([user_message("a"), model_message("b"), user_message("c")])
     body = bytes(one.encode(request(good)))
-    bad = good.append(answered("d"), said("refused"), said("e"))
+    bad = good.append(model_message("d"), user_message("refused"), user_message("e"))
     for _ in range(2):
         with pytest.raises(ConfigError, match="refused"):
             one.encode(request(bad))
@@ -374,7 +378,7 @@ READ, WRITE = TOOLS
         ({"tools": (READ,)}, "tool write"),
         ({"tools": (READ, WRITE, attrs.evolve(READ, name="x"))}, "tool x"),
         ({"reasoning_from": 2}, "history"),
-        ({"transcript": Transcript([said("a summary"), *STEPS[3:5]])}, "history"),
+        ({"transcript": Transcript([user_message("a summary"), *STEPS[3:5]])}, "history"),
         ({"session_id": "another", "system": "be long"}, ""),
     ],
 )
@@ -385,11 +389,11 @@ def test_what_broke_the_prefix_is_named(changes: dict[str, Any], at: str) -> Non
 
 def test_it_is_told_once() -> None:
     one, _ = encoder()
-    told = [
+    reported = [
         one.encode(request(transcript, system=system)).broken_at
         for transcript, system in [(BASE, "a"), (BASE, "b"), (LONGER, "b"), (BASE, "b"), (BASE, "a"), (BASE, "a")]
     ]
-    assert told == ["", "system", "", "", "system", ""]
+    assert reported == ["", "system", "", "", "system", ""]
 
 
 def test_a_request_of_no_session_breaks_nothing() -> None:
@@ -403,8 +407,8 @@ def test_the_sessions_seen_last_are_remembered(monkeypatch: pytest.MonkeyPatch) 
     one, _ = encoder()
     for name in ("x", "y", "x", "z"):
         one.encode(request(BASE, session_id=name))
-    told = {name: one.encode(request(BASE, session_id=name, system="b")).broken_at for name in ("x", "z", "y")}
-    assert told == {"x": "system", "z": "system", "y": ""}
+    reported = {name: one.encode(request(BASE, session_id=name, system="b")).broken_at for name in ("x", "z", "y")}
+    assert reported == {"x": "system", "z": "system", "y": ""}
 
 
 # -- turns -----------------------------------------------------------------------------------
@@ -471,13 +475,13 @@ def test_every_request_of_a_session_begins_with_the_one_before(
 
 @given(st.lists(st.tuples(transcripts(models=MODELS), st.integers(0, 3)), max_size=4))
 def test_any_order_of_requests_gives_what_a_fresh_encoder_gives(
-    asked: list[tuple[tuple[Message, ...], int]],
+    requested: list[tuple[tuple[Message, ...], int]],
 ) -> None:
     one, _ = encoder()
-    kept = [Transcript(messages) for messages, _ in asked]
-    for (messages, number), transcript in zip(asked, kept, strict=True):
-        for each in (transcript, kept[number % len(kept)], Transcript(messages).append(said("more"))):
+    kept = [Transcript(messages) for messages, _ in requested]
+    for (messages, number), transcript in zip(requested, kept, strict=True):
+        for each in (transcript, kept[number % len(kept)], Transcript(messages).append(user_message("more"))):
             for reasoning_from in (0, number):
                 made = one.encode(request(each, reasoning_from=reasoning_from))
-                anew = encoder()[0].encode(request(each, reasoning_from=reasoning_from))
-                assert bytes(made) == bytes(anew)
+                fresh = encoder()[0].encode(request(each, reasoning_from=reasoning_from))
+                assert bytes(made) == bytes(fresh)

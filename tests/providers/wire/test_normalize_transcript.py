@@ -68,16 +68,16 @@ def text(words: str) -> TextPart:
     return TextPart(id=PartId("t"), text=words)
 
 
-def said(*parts: UserPart | str) -> UserMessage:
+def user_message(*parts: UserPart | str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=tuple(text(p) if isinstance(p, str) else p for p in parts))
 
 
-def answered(*parts: AssistantPart | str, model: str = MODEL, finish: FinishReason = "stop") -> AssistantMessage:
+def model_message(*parts: AssistantPart | str, model: str = MODEL, finish: FinishReason = "stop") -> AssistantMessage:
     made = tuple(text(p) if isinstance(p, str) else p for p in parts)
     return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish=finish)
 
 
-def asked(call_id: str, **more: Any) -> CallPart:
+def tool_call(call_id: str, **more: Any) -> CallPart:
     fields: dict[str, Any] = {"tool": "read", "arguments": "{}", **more}
     return CallPart(id=PartId("c"), call_id=CallId(call_id), **fields)
 
@@ -104,20 +104,20 @@ def arrange(
 
 
 def users(*parts: UserPart | str) -> UserItem:
-    return UserItem(said(*parts).parts)
+    return UserItem(user_message(*parts).parts)
 
 
 def spoken(*parts: AssistantPart | str, is_paused: bool = False) -> AssistantItem:
-    return AssistantItem(answered(*parts).parts, is_paused)
+    return AssistantItem(model_message(*parts).parts, is_paused)
 
 
 # -- calls and their results -----------------------------------------------------------
 
 
 def test_results_follow_their_calls_in_call_order() -> None:
-    one, two = asked("1"), asked("2")
-    given_back = [result("2", "second"), result("1", "first")]
-    assert arrange(said("go"), answered("on it", one, two), results(*given_back), said("and?")) == [
+    one, two = tool_call("1"), tool_call("2")
+    returned = [result("2", "second"), result("1", "first")]
+    assert arrange(user_message("go"), model_message("on it", one, two), results(*returned), user_message("and?")) == [
         users("go"),
         spoken("on it", one, two),
         ResultsItem(
@@ -131,19 +131,34 @@ def test_results_follow_their_calls_in_call_order() -> None:
 
 
 def test_a_call_without_its_result_says_so_and_one_too_many_is_left_out() -> None:
-    one = asked("1")
+    one = tool_call("1")
     twice = results(result("stray"), result("1", "first"), result("1", "again"))
     with_results = results(result("1", "first"))
     with_it = ResultsItem((CallWithResult(one, Settlement(status="completed", text="first")),))
     without = ResultsItem((CallWithResult(one, NO_RESULT),))
     go = users("go")
-    assert arrange(said("go"), answered(one), twice, said("x")) == [go, spoken(one), with_it, users("x")]
-    assert arrange(said("go"), answered(one), said("x")) == [go, spoken(one), without, users("x")]
-    assert arrange(said("go"), answered(one)) == [go, spoken(one), without]
-    assert arrange(said("go"), twice, answered("x"), twice, said("y")) == [go, spoken("x"), users("y")]
-    assert arrange(said("go"), answered(one), said(" "), with_results) == [go, spoken(one), with_it]
-    assert arrange(said("go"), answered("x"), with_results, answered("y"), said("z"))[1] == spoken("x", "y")
-    assert arrange(said("go"), answered(one), answered("x"), said("y")) == [
+    assert arrange(user_message("go"), model_message(one), twice, user_message("x")) == [
+        go,
+        spoken(one),
+        with_it,
+        users("x"),
+    ]
+    assert arrange(user_message("go"), model_message(one), user_message("x")) == [go, spoken(one), without, users("x")]
+    assert arrange(user_message("go"), model_message(one)) == [go, spoken(one), without]
+    assert arrange(user_message("go"), twice, model_message("x"), twice, user_message("y")) == [
+        go,
+        spoken("x"),
+        users("y"),
+    ]
+    assert arrange(user_message("go"), model_message(one), user_message(" "), with_results) == [
+        go,
+        spoken(one),
+        with_it,
+    ]
+    assert arrange(user_message("go"), model_message("x"), with_results, model_message("y"), user_message("z"))[
+        1
+    ] == spoken("x", "y")
+    assert arrange(user_message("go"), model_message(one), model_message("x"), user_message("y")) == [
         go,
         spoken(one),
         without,
@@ -154,24 +169,31 @@ def test_a_call_without_its_result_says_so_and_one_too_many_is_left_out() -> Non
 
 @pytest.mark.parametrize("status", ["completed", "error", "denied", "aborted"])
 def test_what_a_result_says(status: Any) -> None:
-    told = CallWithResult(asked("1"), Settlement(status=status, text="why"))
-    assert (told.text, told.is_error) == ("why", status != "completed")
-    assert CallWithResult(asked("1"), Settlement(status=status, text=" \n")).text == NO_OUTPUT
-    assert CallWithResult(asked("1"), Settlement(status=status, text="", images=(PNG,))).text == ""
+    reported = CallWithResult(tool_call("1"), Settlement(status=status, text="why"))
+    assert (reported.text, reported.is_error) == ("why", status != "completed")
+    assert CallWithResult(tool_call("1"), Settlement(status=status, text=" \n")).text == NO_OUTPUT
+    assert CallWithResult(tool_call("1"), Settlement(status=status, text="", images=(PNG,))).text == ""
 
 
 # -- what is empty, what is joined --------------------------------------------------------
 
 
 def test_nothing_empty_comes_out() -> None:
-    assert arrange(said("a"), said(" ", "\n"), said(), answered("", " "), answered(), said("b", "")) == [
+    assert arrange(
+        user_message("a"),
+        user_message(" ", "\n"),
+        user_message(),
+        model_message("", " "),
+        model_message(),
+        user_message("b", ""),
+    ) == [
         users("a"),
         users("b"),
     ]
 
 
 def test_answers_in_a_row_are_one() -> None:
-    assert arrange(said("a"), answered("b", finish="pause"), answered("c"), said("d")) == [
+    assert arrange(user_message("a"), model_message("b", finish="pause"), model_message("c"), user_message("d")) == [
         users("a"),
         spoken("b", "c"),
         users("d"),
@@ -179,22 +201,22 @@ def test_answers_in_a_row_are_one() -> None:
 
 
 def test_a_pause_is_one_only_at_the_end() -> None:
-    assert arrange(said("a"), answered("b", finish="pause")) == [users("a"), spoken("b", is_paused=True)]
-    assert arrange(said("a"), answered("b", finish="pause"), said("c"))[1] == spoken("b")
-    calling = arrange(said("a"), answered(asked("1"), finish="pause"))
-    assert calling[1:] == [spoken(asked("1")), ResultsItem((CallWithResult(asked("1"), NO_RESULT),))]
+    assert arrange(user_message("a"), model_message("b", finish="pause")) == [users("a"), spoken("b", is_paused=True)]
+    assert arrange(user_message("a"), model_message("b", finish="pause"), user_message("c"))[1] == spoken("b")
+    calling = arrange(user_message("a"), model_message(tool_call("1"), finish="pause"))
+    assert calling[1:] == [spoken(tool_call("1")), ResultsItem((CallWithResult(tool_call("1"), NO_RESULT),))]
 
 
 def test_what_is_pending_may_be_asked_for_again_and_again() -> None:
     arranger = TranscriptNormalizer(MODEL, READS_ALL)
-    before = [*arranger.feed(said("a")), *arranger.feed(answered(asked("1")))]
+    before = [*arranger.feed(user_message("a")), *arranger.feed(model_message(tool_call("1")))]
     assert (
         arranger.pending()
         == arranger.pending()
-        == [spoken(asked("1")), ResultsItem((CallWithResult(asked("1"), NO_RESULT),))]
+        == [spoken(tool_call("1")), ResultsItem((CallWithResult(tool_call("1"), NO_RESULT),))]
     )
     after = arranger.feed(results(result("1")))
-    assert [*before, *after] == arrange(said("a"), answered(asked("1")), results(result("1")))
+    assert [*before, *after] == arrange(user_message("a"), model_message(tool_call("1")), results(result("1")))
     assert arranger.pending() == []
 
 
@@ -203,7 +225,7 @@ def test_what_is_pending_may_be_asked_for_again_and_again() -> None:
 
 def between(*parts: AssistantPart | str, quirks: Quirks = READS_ALL, **more: Any) -> tuple[AssistantPart, ...]:
     """Return what comes out of *parts*, of an answer that says something else besides."""
-    _, item, _ = arrange(said("a"), answered(*parts, "!"), said("b"), quirks=quirks, **more)
+    _, item, _ = arrange(user_message("a"), model_message(*parts, "!"), user_message("b"), quirks=quirks, **more)
     assert isinstance(item, AssistantItem)
     assert item.parts[-1] == text("!")
     return item.parts[:-1]
@@ -227,11 +249,11 @@ def words_of(items: Sequence[TranscriptItem]) -> list[str]:
 
 def test_thoughts_before_a_message_are_left_out() -> None:
     messages: list[Message] = [
-        said("a"),
-        answered(thought("x"), "b"),
-        said("c"),
-        answered(thought("y"), "d"),
-        said("e"),
+        user_message("a"),
+        model_message(thought("x"), "b"),
+        user_message("c"),
+        model_message(thought("y"), "d"),
+        user_message("e"),
     ]
     kept = [words_of(arrange(*messages, reasoning_from=n)) for n in range(5)]
     assert kept[0] == kept[1] == ["a", "x", "b", "c", "y", "d", "e"]
@@ -261,47 +283,47 @@ def test_an_empty_text_between_two_signed_thoughts_is_a_space() -> None:
 
 def test_media_that_are_read_go_through() -> None:
     wav = FilePart(media_type="audio/wav", data="aGk=")
-    assert arrange(said("see", PNG, PDF, wav)) == [users("see", PNG, PDF, wav)]
+    assert arrange(user_message("see", PNG, PDF, wav)) == [users("see", PNG, PDF, wav)]
 
 
 @pytest.mark.parametrize(
     ("part", "quirks", "words"),
     [
-        (PDF, READS_IMAGES, "(A pdf 'plan.pdf' of type application/pdf stood here, which this model can't read."),
-        (PNG, READS_NOTHING, "(A image of type image/png stood here, which this model can't read."),
-        (ImagePart(media_type="image/tiff", data="aGk="), READS_ALL, "(A image of type image/tiff stood here"),
-        (FilePart(media_type="text/x", data="aGk="), READS_ALL, "(A file of type text/x stood here"),
-        (ImagePart(media_type="image/png", data=""), READS_ALL, "(The image that stood here is empty."),
+        (PDF, READS_IMAGES, "(This pdf 'plan.pdf' has the type application/pdf, which this model cannot read."),
+        (PNG, READS_NOTHING, "(This image has the type image/png, which this model cannot read."),
+        (ImagePart(media_type="image/tiff", data="aGk="), READS_ALL, "(This image has the type image/tiff"),
+        (FilePart(media_type="text/x", data="aGk="), READS_ALL, "(This file has the type text/x"),
+        (ImagePart(media_type="image/png", data=""), READS_ALL, "(This image is empty."),
         (
             FilePart(media_type="application/pdf", data="", name="a"),
             READS_ALL,
-            "(The pdf 'a' that stood here is empty.",
+            "(This pdf 'a' is empty.",
         ),
     ],
 )
 def test_other_media_become_a_sentence(part: UserPart, quirks: Quirks, words: str) -> None:
-    (item,) = arrange(said(part), quirks=quirks)
+    (item,) = arrange(user_message(part), quirks=quirks)
     assert isinstance(item, UserItem)
-    (told,) = item.parts
-    assert isinstance(told, TextPart)
-    assert told.text.startswith(words)
-    assert told.text.endswith("Tell the user.)")
+    (reported,) = item.parts
+    assert isinstance(reported, TextPart)
+    assert reported.text.startswith(words)
+    assert reported.text.endswith("Tell the user.)")
 
 
 def test_what_a_result_can_t_show_follows_in_a_user_s_message() -> None:
-    call = asked("1", tool="look")
+    call = tool_call("1", tool="look")
     shown = results(result("1", "two things", images=(PNG,), files=(PDF,)))
-    told = Settlement(status="completed", text="two things\n(what look shows follows in the next message)")
-    assert arrange(said("a"), answered(call), shown, quirks=READS_IMAGES)[2:3] == [
-        ResultsItem((CallWithResult(call, told),))
+    reported = Settlement(status="completed", text="two things\n(the media of look follow in the next message)")
+    assert arrange(user_message("a"), model_message(call), shown, quirks=READS_IMAGES)[2:3] == [
+        ResultsItem((CallWithResult(call, reported),))
     ]
-    images, moved = arrange(said("a"), answered(call), shown, quirks=ALL_QUIRKS[3])[2:]
-    assert images == ResultsItem((CallWithResult(call, attrs.evolve(told, images=(PNG,))),))
+    images, moved = arrange(user_message("a"), model_message(call), shown, quirks=ALL_QUIRKS[3])[2:]
+    assert images == ResultsItem((CallWithResult(call, attrs.evolve(reported, images=(PNG,))),))
     assert isinstance(moved, UserItem)
     intro, sentence = moved.parts
-    assert intro == TextPart(id=PartId("media"), text="What look shows:")
+    assert intro == TextPart(id=PartId("media"), text="Media of look:")
     assert "plan.pdf" in str(sentence)
-    assert arrange(said("a"), answered(call), shown, quirks=READS_ALL)[2:] == [
+    assert arrange(user_message("a"), model_message(call), shown, quirks=READS_ALL)[2:] == [
         ResultsItem(
             (CallWithResult(call, Settlement(status="completed", text="two things", images=(PNG,), files=(PDF,))),)
         )
@@ -309,10 +331,10 @@ def test_what_a_result_can_t_show_follows_in_a_user_s_message() -> None:
 
 
 def test_the_message_after_it_comes_after_what_was_shown() -> None:
-    call = asked("1")
+    call = tool_call("1")
     shown = results(result("1", "", images=(PNG,)))
-    *_, moved, next_one = arrange(said("a"), answered(call), shown, said("b"), quirks=READS_IMAGES)
-    assert moved == UserItem((TextPart(id=PartId("media"), text="What read shows:"), PNG))
+    *_, moved, next_one = arrange(user_message("a"), model_message(call), shown, user_message("b"), quirks=READS_IMAGES)
+    assert moved == UserItem((TextPart(id=PartId("media"), text="Media of read:"), PNG))
     assert next_one == users("b")
 
 
@@ -338,14 +360,14 @@ def test_kinds_of_media(media_type: str, kind: str | None) -> None:
     ("messages", "words"),
     [
         ((), "nothing to send"),
-        ((said(" "),), "nothing to send"),
+        ((user_message(" "),), "nothing to send"),
         ((results(result("1")),), "nothing to send"),
-        ((answered("a"), said("b")), "begins with the model"),
-        ((answered("a"),), "ends with the model|begins with the model"),
-        ((said("a"), answered("b")), "ends with the model"),
-        ((answered("a", finish="pause"),), "begins with the model"),
-        ((said("a"), answered("b"), said(" ")), "ends with the model"),
-        ((said("a"), answered("b"), results(result("stray"))), "ends with the model"),
+        ((model_message("a"), user_message("b")), "begins with an assistant message"),
+        ((model_message("a"),), "ends with an assistant message|begins with an assistant message"),
+        ((user_message("a"), model_message("b")), "ends with an assistant message"),
+        ((model_message("a", finish="pause"),), "begins with an assistant message"),
+        ((user_message("a"), model_message("b"), user_message(" ")), "ends with an assistant message"),
+        ((user_message("a"), model_message("b"), results(result("stray"))), "ends with an assistant message"),
     ],
 )
 def test_what_is_no_request(messages: tuple[Message, ...], words: str) -> None:
@@ -402,16 +424,16 @@ def test_names_of_tools_fit(name: str) -> None:
     ],
 )
 def test_arguments(arguments: str, sent: str) -> None:
-    assert arguments_of(asked("1", arguments=arguments)) == sent
-    assert arguments_of(asked("1", arguments=arguments, complete=False)) == "{}"
+    assert arguments_of(tool_call("1", arguments=arguments)) == sent
+    assert arguments_of(tool_call("1", arguments=arguments, complete=False)) == "{}"
 
 
 @given(st.sampled_from(ARGUMENTS), st.booleans())
 def test_arguments_are_an_object_every_host_can_read(arguments: str, complete: bool) -> None:
-    sent = arguments_of(asked("1", arguments=arguments, complete=complete))
+    sent = arguments_of(tool_call("1", arguments=arguments, complete=complete))
     assert isinstance(json.loads(sent), dict)
     json.dumps(json.loads(sent), allow_nan=False, ensure_ascii=False).encode()
-    assert arguments_of(asked("1", arguments=sent)) == sent
+    assert arguments_of(tool_call("1", arguments=sent)) == sent
 
 
 @pytest.mark.parametrize(
@@ -440,9 +462,9 @@ def back(items: Sequence[TranscriptItem]) -> list[Message]:
     for item in items:
         match item:
             case UserItem():
-                messages.append(said(*item.parts))
+                messages.append(user_message(*item.parts))
             case AssistantItem():
-                messages.append(answered(*item.parts, finish="pause" if item.is_paused else "stop"))
+                messages.append(model_message(*item.parts, finish="pause" if item.is_paused else "stop"))
             case ResultsItem():
                 each = (
                     CallResult(call_id=a.call.call_id, tool=a.call.tool, settlement=a.settlement) for a in item.answered
@@ -458,8 +480,8 @@ def check(items: Sequence[TranscriptItem], quirks: Quirks, model: str) -> None:
         before = items[place - 1] if place else None
         calls = before.calls if isinstance(before, AssistantItem) else ()
         if isinstance(item, ResultsItem):
-            assert [answered.call for answered in item.answered] == list(calls)
-            assert all(answered.text or answered.media for answered in item.answered)
+            assert [model_message.call for model_message in item.answered] == list(calls)
+            assert all(model_message.text or model_message.media for model_message in item.answered)
             assert all(media_kind(m.media_type) in quirks.result_media for a in item.answered for m in a.media)
             continue
         assert not calls
@@ -518,8 +540,8 @@ def test_arranging_what_was_arranged_changes_nothing(messages: tuple[Message, ..
 def test_an_item_that_came_out_never_changes(messages: tuple[Message, ...], quirks: Quirks) -> None:
     whole = arrange(*messages, quirks=quirks)
     arranger = TranscriptNormalizer(MODEL, quirks)
-    told: list[TranscriptItem] = []
+    reported: list[TranscriptItem] = []
     for message in messages:
-        told += arranger.feed(message)
-        assert whole[: len(told)] == told
-    assert told + arranger.pending() == whole
+        reported += arranger.feed(message)
+        assert whole[: len(reported)] == reported
+    assert reported + arranger.pending() == whole

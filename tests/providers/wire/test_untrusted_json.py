@@ -59,12 +59,12 @@ def test_numbers_that_json_has_not_are_told_to_whoever_asks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "sent"),
+    ("message", "sent"),
     [("a\ud800b", "a\ufffdb"), ("\ud83d\ude00", "😀"), ("\udc00\ud800", "\ufffd\ufffd"), ("é", "é"), ("😀", "😀")],
 )
-def test_halves_of_characters(said: str, sent: str) -> None:
-    assert whole_characters(said) == sent
-    assert to_bytes({said: [said]}) == f'{{"{sent}":["{sent}"]}}'.encode()
+def test_halves_of_characters(message: str, sent: str) -> None:
+    assert whole_characters(message) == sent
+    assert to_bytes({message: [message]}) == f'{{"{sent}":["{sent}"]}}'.encode()
 
 
 @given(VALUES)
