@@ -144,7 +144,7 @@ async def test_what_is_wrong_is_seen(expected: dict[str, Any]) -> None:
         check(answer, Case(ANTHROPIC, expected))
 
 
-async def test_a_call_that_was_cut_is_compared_as_far_as_it_came() -> None:
+async def test_a_truncated_call_is_compared_as_a_prefix() -> None:
     cut = [event for event in CALL if event.get("delta", {}).get("partial_json") != "1}"][:-1]
     answer = (await answer_to(message(cut, stop="max_tokens")))[0]
     case = wrong(text="", reasoning="", finish_reason_raw="max_tokens", extra={})
@@ -230,7 +230,7 @@ def test_the_strings_of_a_value() -> None:
     assert strings_of({"a": "b", "c": ["d", 1, {"e": "f"}]}) == ["b", "d", "f"]
 
 
-def test_glued_answers_are_taken_apart() -> None:
+def test_concatenated_answers_are_split() -> None:
     one, two = message(TEXT), message(CALL)
     assert [e.body for e in answers_in(attrs.evolve(ANTHROPIC, body=one + two))] == [one, two]
     windows = (one + two).replace(b"\n", b"\r\n")

@@ -181,7 +181,7 @@ def check_nothing_foreign(data: bytes, request: ModelRequest) -> None:
 @pytest.mark.parametrize("wire", SPOKEN)
 @hypothesis.settings(max_examples=150)
 @hypothesis.given(data=st.data())
-def test_a_transcript_begun_with_one_host_continues_on_any_other(wire: str, data: st.DataObject) -> None:
+def test_a_transcript_continues_at_any_other_host(wire: str, data: st.DataObject) -> None:
     host, quirks, request = data.draw(requests(wire=wire))
     turns = check(wire, encode(host, quirks, request), quirks, request)
     sent = [call for turn in turns for call in turn.calls]

@@ -52,7 +52,7 @@ LAB = Config(
         ("grok-4", "did you mean xai/"),
     ],
 )
-def test_an_unknown_name_is_told_what_is_known(name: str, words: str) -> None:
+def test_an_unknown_name_gets_a_suggestion(name: str, words: str) -> None:
     with pytest.raises(UnknownModel) as caught:
         resolve(name, ENV)
     assert words in str(caught.value)
@@ -75,7 +75,7 @@ def test_a_missing_key_is_named(env: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("key", [f"{CANARY}\nx-other: 1", f"{CANARY}é", f"{CANARY} x", f"{CANARY}\0"])
-def test_a_key_that_is_no_header_is_refused_and_not_shown(key: str) -> None:
+def test_an_invalid_key_is_refused_but_not_shown(key: str) -> None:
     with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY") as caught:
         resolve("anthropic/claude-sonnet-4-5", {"ANTHROPIC_API_KEY": key})
     assert CANARY not in str(caught.value)
@@ -111,7 +111,7 @@ def test_the_configured_address_goes_before_the_environment_s() -> None:
     assert repr(resolve("anthropic/claude-opus-5", env, LAB)).endswith("at gateway.example>")
 
 
-def test_a_header_s_secret_comes_from_the_environment_and_is_hidden() -> None:
+def test_secret_headers_come_from_the_environment() -> None:
     model = resolve("anthropic/claude-opus-5", {**ENV, "TEAM_TOKEN": CANARY}, LAB)
     assert CANARY not in "".join(repr(value) for value in vars(model).values())
     with pytest.raises(ConfigError, match="TEAM_TOKEN is not set"):
@@ -137,14 +137,14 @@ def test_a_host_that_can_t_be_is_refused(host: HostConfig, words: str) -> None:
     assert "host mine" in str(caught.value)
 
 
-def test_a_host_like_another_has_its_quirks_but_not_its_address() -> None:
+def test_a_derived_host_keeps_quirks_but_not_the_address() -> None:
     host, _ = split_name("gpu2/qwen3", LAB)
     ollama = BY_NAME["ollama"]
     assert (host.quirks, host.is_local, host.parallel) == (ollama.quirks, True, 1)
     assert (host.title, host.base_variables) == ("gpu2", ())
 
 
-def test_what_is_said_of_a_known_host_is_all_that_changes() -> None:
+def test_overrides_change_nothing_else() -> None:
     config = Config(
         hosts={"ollama": HostConfig(parallel=0, quirks={"efforts": ("low",), "default_temperature": 0.5}, key="")}
     )

@@ -1,15 +1,15 @@
 """Decodes the stream of the Anthropic Messages API.
 
 A response is `message_start`, then content blocks, each `content_block_start`, deltas, `content_block_stop`; then
-`message_delta` with the stop reason and the usage, and `message_stop`. `ping` may come anywhere; `error` ends the
-stream. Blocks are distinguished by their index. A block of a kind without an event of ours (the work of hosted tools)
-is collected and emitted whole, as JSON.
+`message_delta` with the stop reason and the usage, and `message_stop`. `ping` may come anywhere; `error` ends the stream.
+Blocks are distinguished by their index. A block of a kind without an event of ours (the work of hosted tools) is collected and
+emitted whole, as JSON.
 
 Usage is merged, later numbers over earlier ones: `message_delta` counts from the start of the response, may correct
 `message_start`, and may omit unchanged numbers.
 
-A call whose block was never stopped gets no `ToolCallDone`, so that it is not taken for complete: the token limit can
-cut a response there.
+A call whose block was never stopped gets no `ToolCallDone`, so that it is not taken for complete: the token limit can cut a
+response there.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import Citation, FinishReason, Usage
 from engine.providers.failures.error_body import stream_failure
+from engine.providers.wire.decoding import UniqueIds
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, number, text
 
 FINISH_REASONS: dict[str, FinishReason] = {
@@ -75,7 +76,7 @@ class AnthropicReader:
     is_over: bool = attrs.field(default=False, init=False)
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _blocks: dict[int, _Block] = attrs.field(factory=dict[int, _Block], init=False)
-    _ids: set[str] = attrs.field(factory=set[str], init=False)
+    _ids: UniqueIds = attrs.field(factory=UniqueIds, init=False)
     _usage: Usage = attrs.field(factory=Usage, init=False)
     _stop_reason: str | None = attrs.field(default=None, init=False)
     _detail: str = attrs.field(default="", init=False)
@@ -164,7 +165,7 @@ class AnthropicReader:
         kind = text(content, "type")
         if (left_open := self._blocks.pop(index, None)) is not None:
             self._close_unfinished(left_open, out)
-        block = _Block(kind, self._new_id(content if kind == "tool_use" else {}), content)
+        block = _Block(kind, self._ids.new(text(content, "id") if kind == "tool_use" else ""), content)
         self._blocks[index] = block
         match kind:
             case "text":
@@ -184,17 +185,6 @@ class AnthropicReader:
                 out.append(ToolCallStarted(block.id, text(content, "name")))
             case _:
                 pass
-
-    def _new_id(self, content: Json) -> str:
-        """Return the host's id of a call, else a number; always unique."""
-        own = text(content, "id")
-        number = len(self._ids)
-        new = own or str(number)
-        while new in self._ids:
-            new = f"{own}.{number}"
-            number += 1
-        self._ids.add(new)
-        return new
 
     def _record_stop(self, delta: Json) -> None:
         self._stop_reason = text(delta, "stop_reason") or self._stop_reason

@@ -1,7 +1,7 @@
 """Encodes a transcript for the Anthropic Messages API.
 
-The API requires alternating turns of user and assistant, the user first; results at the start of the turn after their
-calls; no thinking that it has not signed, and none at the end of a turn. Half of a hosted tool's work is dropped. The
+The API requires alternating turns of user and assistant, the user first; results at the start of the turn after their calls;
+no thinking that it has not signed, and none at the end of a turn. Half of a hosted tool's work is dropped. The
 `TranscriptNormalizer` repairs everything else.
 """
 
@@ -12,7 +12,7 @@ from typing import assert_never
 
 import attrs
 
-from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
+from engine.core.llm_types import CacheLifetime, ModelRequest, ToolChoice, ToolSchema
 from engine.core.messages import (
     AssistantPart,
     CallPart,
@@ -35,8 +35,8 @@ from engine.providers.wire.normalize_transcript import (
     safe_id,
     schema_of,
 )
-from engine.providers.wire.quirks import Quirks, nearest_effort
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text, to_bytes
+from engine.providers.wire.quirks import Quirks, nearest_effort, thinking_budget
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads_object, text, to_bytes
 from engine.providers.wire.wire_format import bare_model_name
 
 _TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
@@ -46,16 +46,6 @@ MESSAGES = "messages"
 # Members after the messages, because they may change between steps.
 _CLOSING_MEMBERS = {"max_tokens", "thinking", "temperature", "top_p", "top_k", "tool_choice"}
 _TURNS = TurnWriter()
-# Reasoning budgets in tokens; they count towards the output cap.
-_BUDGETS: dict[Effort, int] = {
-    "minimal": 1_024,
-    "low": 4_096,
-    "medium": 10_240,
-    "high": 24_576,
-    "xhigh": 32_768,
-    "max": 49_152,
-}
-_MIN_BUDGET = 1_024
 _PLACEHOLDER_TOOL: Json = {"name": "unavailable", "description": "Not offered.", "input_schema": {"type": "object"}}
 
 
@@ -164,8 +154,8 @@ class AnthropicDialect:
             return {}
         if self.quirks.adaptive_thinking:
             return {"type": "adaptive"}
-        budget = min(_BUDGETS[effort], request.max_output - _MIN_BUDGET)
-        if not self.quirks.thinking_budget or state.lacks_thinking or budget < _MIN_BUDGET:
+        budget = thinking_budget(effort, request.max_output)
+        if budget is None or not self.quirks.thinking_budget or state.lacks_thinking:
             return {}
         return {"type": "enabled", "budget_tokens": budget}
 
@@ -220,7 +210,7 @@ def _blocks(part: AssistantPart) -> Iterator[Json]:
                 "type": "tool_use",
                 "id": safe_id(part.call_id),
                 "name": part.tool,
-                "input": as_object(loads(arguments_of(part))),
+                "input": loads_object(arguments_of(part)),
             }
         case ProviderPart():
             yield from _provider_block(part)
@@ -229,10 +219,7 @@ def _blocks(part: AssistantPart) -> Iterator[Json]:
 
 
 def _provider_block(part: ProviderPart) -> Iterator[Json]:
-    try:
-        block = as_object(loads(part.data))
-    except ValueError:
-        return
+    block = loads_object(part.data)
     if "type" in block:
         yield block
 

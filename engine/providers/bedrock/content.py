@@ -21,7 +21,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.wire.normalize_transcript import AssistantItem, CallWithResult, arguments_of, media_kind, safe_id
-from engine.providers.wire.untrusted_json import Json, as_object, loads, text
+from engine.providers.wire.untrusted_json import Json, as_object, loads_object, text
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 _LONGEST_NAME = 100
@@ -70,7 +70,7 @@ def _blocks(part: AssistantPart) -> Iterator[Json]:
             elif part.signature is not None:
                 yield {"reasoningContent": {"reasoningText": {"text": part.text, "signature": part.signature}}}
         case CallPart():
-            arguments = as_object(loads(arguments_of(part)))
+            arguments = loads_object(arguments_of(part))
             yield {"toolUse": {"toolUseId": safe_id(part.call_id), "name": part.tool, "input": arguments}}
         case ProviderPart():
             yield from _provider_block(part)
@@ -80,10 +80,7 @@ def _blocks(part: AssistantPart) -> Iterator[Json]:
 
 def _provider_block(part: ProviderPart) -> Iterator[Json]:
     """Encode a hosted tool's work. The host accepts no images from the assistant."""
-    try:
-        block = as_object(loads(part.data))
-    except ValueError:
-        return
+    block = loads_object(part.data)
     if block.keys() in ({"toolUse"}, {"toolResult"}):
         yield block
 

@@ -1,16 +1,16 @@
 """Decodes responses of the Bedrock Converse API.
 
-A stream is `messageStart`, then content blocks distinguished by their index, then `messageStop` with the reason, and
-last `metadata` with the usage. The response is complete after that, or at the end of the bytes if they end between
-the two. A call opens with a `contentBlockStart`; text and reasoning have none, so their first delta opens them. A
-delta of a kind other than the block's own closes that block and opens the next one. Blocks come in any order of
-kinds, and some models leave them open.
+A stream is `messageStart`, then content blocks distinguished by their index, then `messageStop` with the reason, and last
+`metadata` with the usage. The response is complete after that, or at the end of the bytes if they end between the two. A
+call opens with a `contentBlockStart`; text and reasoning have none, so their first delta opens them. A delta of a kind other
+than the block's own closes that block and opens the next one. Blocks come in any order of kinds, and some models leave them
+open.
 
-The work of the host's own tools (`toolUse` of the type `server_tool_use`, `toolResult`) and images are collected and
-emitted whole, as the content block of a request.
+The work of the host's own tools (`toolUse` of the type `server_tool_use`, `toolResult`) and images are collected and emitted
+whole, as the content block of a request.
 
-A call is complete if its block has stopped and its arguments are JSON. If they are not, the stop reason decides:
-either a limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
+A call is complete if its block has stopped and its arguments are JSON. If they are not, the stop reason decides: either a
+limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from engine.core.messages import FinishReason, Usage
 from engine.providers.bedrock.blocks import ConverseBlock
 from engine.providers.bedrock.eventstream import DAMAGED
 from engine.providers.failures.error_body import stream_failure
+from engine.providers.wire.decoding import UniqueIds
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, number, text
 
 FINISH_REASONS: Mapping[str, FinishReason] = {
@@ -67,7 +68,7 @@ class BedrockReader:
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _blocks: dict[int, ConverseBlock] = attrs.field(factory=dict[int, ConverseBlock], init=False)
     _invalid_calls: list[ConverseBlock] = attrs.field(factory=list[ConverseBlock], init=False)
-    _ids: set[str] = attrs.field(factory=set[str], init=False)
+    _ids: UniqueIds = attrs.field(factory=UniqueIds, init=False)
     _has_calls: bool = attrs.field(default=False, init=False)
     _stop_reason: str | None = attrs.field(default=None, init=False)
     _has_stopped: bool = attrs.field(default=False, init=False)
@@ -122,28 +123,27 @@ class BedrockReader:
 
     def _extend(self, event: Json, out: list[StreamEvent]) -> None:
         index = _index(event)
-        block = self._blocks.get(index)
         for member, value in as_object(event.get("delta")).items():
             match member:
                 case "text":
-                    if block is None or block.kind != "text":
-                        block = self._open(index, "text", out)
+                    block = self._block_of_kind(index, "text", out)
                     if isinstance(value, str) and value:
                         out.append(TextChunk(block.id, value))
                 case "reasoningContent":
-                    if block is None or block.kind != "reasoning":
-                        block = self._open(index, "reasoning", out)
-                    block.add_reasoning(as_object(value), out)
+                    self._block_of_kind(index, "reasoning", out).add_reasoning(as_object(value), out)
                 case "citation":
-                    if block is None or block.kind != "text":
-                        block = self._open(index, "text", out)
-                    block.add_citation(as_object(value), out)
-                case _ if block is not None and block.member == member:
-                    block.add_delta(value, out)
+                    self._block_of_kind(index, "text", out).add_citation(as_object(value), out)
+                case _ if index in self._blocks and self._blocks[index].member == member:
+                    self._blocks[index].add_delta(value, out)
                 case "toolUse":
                     raise ProviderProtocolError(f"{self.host}: arguments for a call that is not open", retryable=True)
                 case _:
                     self.ignored[member] += 1
+
+    def _block_of_kind(self, index: int, kind: str, out: list[StreamEvent]) -> ConverseBlock:
+        """Return the open block at *index* if it is of *kind*, else open one."""
+        block = self._blocks.get(index)
+        return block if block is not None and block.kind == kind else self._open(index, kind, out)
 
     def _start(self, event: Json, out: list[StreamEvent]) -> None:
         for member, value in as_object(event.get("start")).items():
@@ -163,7 +163,9 @@ class BedrockReader:
     ) -> ConverseBlock:
         self._stop(index, out)  # some models leave a block open and start another
         content = content or {}
-        block = ConverseBlock(kind, self._new_id(text(content, "toolUseId") if kind == "call" else ""), member, content)
+        block = ConverseBlock(
+            kind, self._ids.new(text(content, "toolUseId") if kind == "call" else ""), member, content
+        )
         self._blocks[index] = block
         match kind:
             case "text":
@@ -176,16 +178,6 @@ class BedrockReader:
             case _:
                 pass
         return block
-
-    def _new_id(self, own: str) -> str:
-        """Return the host's id of a call, else a number; always unique."""
-        number = len(self._ids)
-        new = own or str(number)
-        while new in self._ids:
-            new = f"{own}.{number}"
-            number += 1
-        self._ids.add(new)
-        return new
 
     def _stop(self, index: int, out: list[StreamEvent]) -> None:
         block = self._blocks.pop(index, None)

@@ -1,14 +1,13 @@
 """Decodes responses of Cohere's chat API (version 2).
 
-A stream is `message-start`; content blocks of text or thinking, each `content-start`, deltas, `content-end`; calls in
-the same three steps, preceded by the tool plan in deltas; and `message-end` with the reason and the usage.
-`citation-start` comes in the middle of the text that it refers to; one that refers to a plan or a thought moves to
-the next text, or to a new one.
+A stream is `message-start`; content blocks of text or thinking, each `content-start`, deltas, `content-end`; calls in the same
+three steps, preceded by the tool plan in deltas; and `message-end` with the reason and the usage. `citation-start` comes in the
+middle of the text that it refers to; one that refers to a plan or a thought moves to the next text, or to a new one.
 
 The plan is not text: it is collected and emitted as a provider item.
 
-A call is complete if it has ended and its arguments are JSON. If they are not, the finish reason decides: either the
-token limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
+A call is complete if it has ended and its arguments are JSON. If they are not, the finish reason decides: either the token
+limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import Citation, FinishReason, Usage
 from engine.providers.failures.error_body import stream_failure
+from engine.providers.wire.decoding import UniqueIds
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, loads, number, text
 
 TOOL_PLAN = "tool_plan"
@@ -76,7 +76,7 @@ class CohereReader:
     _blocks: dict[int, tuple[bool, str]] = attrs.field(factory=dict[int, tuple[bool, str]], init=False)
     _calls: dict[int, _Call] = attrs.field(factory=dict[int, _Call], init=False)
     _invalid_calls: list[_Call] = attrs.field(factory=list[_Call], init=False)
-    _ids: set[str] = attrs.field(factory=set[str], init=False)
+    _ids: UniqueIds = attrs.field(factory=UniqueIds, init=False)
     _plan: list[str] = attrs.field(factory=list[str], init=False)
     _pending_citations: list[Citation] = attrs.field(factory=list[Citation], init=False)
     _has_calls: bool = attrs.field(default=False, init=False)
@@ -149,7 +149,7 @@ class CohereReader:
         self._close(index, out)
         self._emit_plan(out)
         is_text = content.get("type") != "thinking"
-        new = self._new_id("")
+        new = self._ids.new()
         self._blocks[index] = (is_text, new)
         out.append(TextStarted(new) if is_text else ReasoningStarted(new))
         if is_text:
@@ -189,13 +189,13 @@ class CohereReader:
         plan = "".join(self._plan)
         self._plan.clear()
         if plan:
-            out.append(ProviderItem(self._new_id(""), TOOL_PLAN, dumps({TOOL_PLAN: plan})))
+            out.append(ProviderItem(self._ids.new(), TOOL_PLAN, dumps({TOOL_PLAN: plan})))
 
     def _begin_call(self, index: int, raw: Json, out: list[StreamEvent]) -> None:
         self._end_call(index, out)
         self._emit_plan(out)
         function = as_object(raw.get("function"))
-        call = _Call(self._new_id(text(raw, "id")))
+        call = _Call(self._ids.new(text(raw, "id")))
         self._calls[index] = call
         self._has_calls = True
         out.append(ToolCallStarted(call.id, text(function, "name")))
@@ -219,16 +219,6 @@ class CohereReader:
             out.append(ToolCallDone(call.id))
         else:
             self._invalid_calls.append(call)
-
-    def _new_id(self, own: str) -> str:
-        """Return the host's id of a call, else a number; always unique."""
-        count = len(self._ids)
-        new = own or str(count)
-        while new in self._ids:
-            new = f"{own}.{count}"
-            count += 1
-        self._ids.add(new)
-        return new
 
     # -- the end ----------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Encodes a transcript for Cohere's chat API (version 2).
 
-The API refuses text content together with calls: the text is sent as the tool plan. It accepts either a plan or
-thinking. A result is a document, so that the answer can cite it.
+The API refuses text content together with calls: the text is sent as the tool plan. It accepts either a plan or thinking. A
+result is a document, so that the answer can cite it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from engine.providers.wire.normalize_transcript import (
     schema_of,
 )
 from engine.providers.wire.quirks import Quirks, thinking_budget
-from engine.providers.wire.untrusted_json import Json, as_object, loads, text, to_bytes
+from engine.providers.wire.untrusted_json import Json, loads_object, text, to_bytes
 from engine.providers.wire.wire_format import bare_model_name
 
 # "auto" is the default.
@@ -149,14 +149,18 @@ def _assistant_message(item: AssistantItem) -> Json:
     content = [block for part in item.parts if (block := _block(part)) is not None]
     message: Json = {"role": "assistant"}
     if calls:
-        thoughts = [block for block in content if block["type"] == "thinking"]
-        plan = "\n".join(planned for part in item.parts if (planned := _plan_text(part)))
-        # The API accepts only one of the two; the user has read the plan.
-        companion = {"tool_plan": plan} if plan else {"content": thoughts} if thoughts else {}
-        return message | {"tool_calls": calls} | companion
+        return message | {"tool_calls": calls} | _plan_or_thoughts(item, content)
     if not any(block["type"] == "text" for block in content):
         return {}  # thinking without an answer
     return message | {"content": content}
+
+
+def _plan_or_thoughts(item: AssistantItem, content: Sequence[Json]) -> Json:
+    """Return what goes with calls. The API accepts only one of the two; the user has read the plan."""
+    if plan := "\n".join(filter(None, map(_plan_text, item.parts))):
+        return {"tool_plan": plan}
+    thoughts = [block for block in content if block["type"] == "thinking"]
+    return {"content": thoughts} if thoughts else {}
 
 
 def _block(part: AssistantPart) -> Json | None:
@@ -177,10 +181,7 @@ def _plan_text(part: AssistantPart) -> str:
         return part.text
     if not isinstance(part, ProviderPart) or part.kind != TOOL_PLAN:
         return ""
-    try:
-        return text(as_object(loads(part.data)), TOOL_PLAN)
-    except ValueError:
-        return ""
+    return text(loads_object(part.data), TOOL_PLAN)
 
 
 def _call(call: CallPart) -> Json:

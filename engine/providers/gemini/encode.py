@@ -1,11 +1,11 @@
 """Encodes a transcript for `generateContent`.
 
-The API requires turns of user and model; the turn after calls must begin with all their results. A part is sent back
-with its signature: see `gemini.decode` for where the transcript keeps it. Gemini 3 refuses a step whose first call
-has none (another model made it, or its reasoning was dropped), unless a special value skips the check.
+The API requires turns of user and model; the turn after calls must begin with all their results. A part is sent back with its
+signature: see `gemini.decode` for where the transcript keeps it. Gemini 3 refuses a step whose first call has none (another
+model made it, or its reasoning was dropped), unless a special value skips the check.
 
-The instructions, the tools and the messages come first; members that may change between steps are in
-`generationConfig` and `toolConfig`, at the end.
+The instructions, the tools and the messages come first; members that may change between steps are in `generationConfig` and
+`toolConfig`, at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.providers.wire.normalize_transcript import (
 )
 from engine.providers.wire.quirks import Quirks, nearest_effort
 from engine.providers.wire.schema_dialects import adapt
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, number, text, to_bytes
+from engine.providers.wire.untrusted_json import Json, as_list, loads_object, number, text, to_bytes
 
 UNSIGNED = "skip_thought_signature_validator"
 _MODES: dict[ToolChoice, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
@@ -197,10 +197,7 @@ class _Signature:
 
 
 def _signature_of(part: ReasoningPart) -> _Signature | None:
-    try:
-        facts = as_object(loads(part.signature or "{}"))
-    except ValueError:
-        return None
+    facts = loads_object(part.signature or "")
     value = text(facts, "signature")
     return _Signature(text(facts, "on"), value, number(facts, "characters", 0)) if value else None
 
@@ -241,20 +238,13 @@ def _parts(part: TextPart | CallPart | ProviderPart, signature: _Signature | Non
             else:
                 yield {"text": part.text} | member
         case CallPart():
-            arguments = as_object(loads(arguments_of(part)))
+            arguments = loads_object(arguments_of(part))
             yield {"functionCall": {"id": safe_id(part.call_id), "name": part.tool, "args": arguments}} | member
         case ProviderPart():
-            if data := _item(part):
+            if data := loads_object(part.data):
                 yield data | member
         case _:
             assert_never(part)
-
-
-def _item(part: ProviderPart) -> Json:
-    try:
-        return as_object(loads(part.data))
-    except ValueError:
-        return {}
 
 
 def _sign_first_call(parts: list[Json]) -> None:

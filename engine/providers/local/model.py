@@ -24,7 +24,7 @@ from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.model import HttpModel, HttpStream
 from engine.providers.local.llama_server import KEY_VARIABLE, REPORT_PREFIX
-from engine.providers.wire.untrusted_json import as_object, loads, number, text
+from engine.providers.wire.untrusted_json import loads_object, number, text
 from engine.providers.wire.wire_format import WireFormat
 
 PREFIX: Final = "local:"
@@ -194,9 +194,7 @@ class _StartupOutput:
         return ProviderError(f"{name} cannot be served: {self._error or _exit_text(finished)}")
 
     def _read(self, document: bytes) -> None:
-        try:
-            facts = as_object(loads(document))
-        except ValueError:
+        if not (facts := loads_object(document)):
             return
         self._error = text(facts, "error")
         if url := text(facts, "url"):

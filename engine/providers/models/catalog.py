@@ -33,17 +33,17 @@ def info_of(name: str, host: Host | None = None, config: Config | None = None) -
     prefix, _, own_name = name.partition("/")
     host = host or host_named(prefix, config)
     table, model = _price_key(host, own_name, configured, config)
-    entry = prices.find_price(table, model)
+    entry = prices.find_price(table, model) or prices.UNLISTED
     limits = limits_of(model) if host is None or not host.is_local else LOCAL_LIMITS
-    context = configured.context or (entry.context if entry and entry.context else limits.context)
+    context = configured.context or entry.context or limits.context
     output = configured.output or min(limits.output, context // 2)
-    base = _override_prices(LongPrices(above=0) if entry is None else entry.base, configured.prices)
+    base = _override_prices(entry.base, configured.prices)
     return ModelInfo(
         name=name,
         context=context,
         output=min(output, context),
         family=family_of(model),
-        is_known=limits.is_known or configured.context is not None or bool(entry and entry.context),
+        is_known=limits.is_known or configured.context is not None or bool(entry.context),
         host=prefix,
         parallel=None if host is None else host.parallel,
         options=configured.options,
@@ -51,7 +51,7 @@ def info_of(name: str, host: Host | None = None, config: Config | None = None) -
         price_output=base.price_output,
         price_cache_read=base.price_cache_read,
         price_cache_write=base.price_cache_write,
-        long_prices=() if entry is None or configured.prices != Prices() else entry.long,
+        long_prices=entry.long if configured.prices == Prices() else (),
     )
 
 

@@ -53,6 +53,10 @@ class PriceEntry:
     long: tuple[LongPrices, ...]
 
 
+# For a model that the table does not list.
+UNLISTED = PriceEntry(name="", context=None, base=LongPrices(above=0), long=())
+
+
 def find_price(host: str, model: str) -> PriceEntry | None:
     """Return the entry of *model* at *host*; None if there is none."""
     name = model.lower()

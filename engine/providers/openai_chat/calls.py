@@ -1,13 +1,12 @@
 """Assembles the calls of a chat response from deltas, which hosts split and number in every possible way.
 
-A delta of a call has an index, an id, a name and a piece of the arguments, and each may be missing: hosts send calls
-whole, in pieces, without an index, all with the same index, or with a reused id. A delta belongs to the call of its
-index, else of its id, else to the last one. But if it has a name, and that call has one already, it starts a new call
-if its id differs or that call is complete.
+A delta of a call has an index, an id, a name and a piece of the arguments, and each may be missing: hosts send calls whole, in
+pieces, without an index, all with the same index, or with a reused id. A delta belongs to the call of its index, else of its
+id, else to the last one. But if it has a name, and that call has one already, it starts a new call if its id differs or that
+call is complete.
 
-A call is announced when its name is known. It is done at the end of the response, or when the next call begins and
-its arguments are a complete object, since they cannot grow any more. A truncated response leaves incomplete calls
-open.
+A call is announced when its name is known. It is done at the end of the response, or when the next call begins and its
+arguments are a complete object, since they cannot grow any more. A truncated response leaves incomplete calls open.
 """
 
 from __future__ import annotations
@@ -99,19 +98,22 @@ class CallAssembler:
 
     def _find(self, delta: Json, name: str, piece: str) -> _Call | None:
         """Return the call that *delta* extends; None if it starts one."""
-        index, host_id = _index(delta), text(delta, "id")
-        if index is not None:
-            call = self._by_index.get(index)
-        elif host_id:
-            call = next((candidate for candidate in reversed(self._calls) if candidate.host_id == host_id), None)
-        else:
-            call = None if name or not self._calls else self._calls[-1]
+        host_id = text(delta, "id")
+        call = self._matching_call(_index(delta), host_id, name)
         if call is None or not name or not call.tool:
             return call
         if host_id and call.host_id and host_id != call.host_id:
             return None
         # A second name starts a new call, unless the same call is repeated.
         return None if call.is_whole() and piece != call.arguments else call
+
+    def _matching_call(self, index: int | None, host_id: str, name: str) -> _Call | None:
+        """Return the call with that index, else with that id, else the last one for a delta without a name."""
+        if index is not None:
+            return self._by_index.get(index)
+        if host_id:
+            return next((call for call in reversed(self._calls) if call.host_id == host_id), None)
+        return None if name or not self._calls else self._calls[-1]
 
     def _begin(self, delta: Json, out: list[StreamEvent]) -> _Call:
         for before in self._calls:

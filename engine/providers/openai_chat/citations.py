@@ -1,7 +1,7 @@
 """Citations in a chat response.
 
-They come as annotations of the message, before or after the text they belong to, or as lists of URLs: Perplexity
-repeats its whole list in each event. A listed source that an annotation has named is not repeated.
+They come as annotations of the message, before or after the text they belong to, or as lists of URLs: Perplexity repeats its
+whole list in each event. A listed source that an annotation has named is not repeated.
 """
 
 from __future__ import annotations

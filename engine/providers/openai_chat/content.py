@@ -10,7 +10,7 @@ from engine.core.messages import CallPart, ImagePart, MediaPart, ProviderPart, R
 from engine.providers.openai_chat.reasoning import as_details, reasoning_members
 from engine.providers.wire.normalize_transcript import AssistantItem, CallWithResult, arguments_of, media_kind
 from engine.providers.wire.quirks import Quirks
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads_object, text
 
 _BETWEEN = "\n\n"
 _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
@@ -106,8 +106,8 @@ class _OwnItems:
                 extra = {}
             elif isinstance(part, ProviderPart):
                 if part.kind == "extra_content":
-                    extra = _parsed(part)
-                elif part.kind == "image" and (image := _parsed(part)):
+                    extra = loads_object(part.data)
+                elif part.kind == "image" and (image := loads_object(part.data)):
                     out.members["images"] = [*as_list(out.members.get("images")), image]
         if extra and (out.calls or any(isinstance(part, TextPart) for part in item.parts)):
             out.members["extra_content"] = extra
@@ -134,13 +134,6 @@ def _media(part: MediaPart) -> Json:
 def _call(call: CallPart, own_id: str) -> Json:
     function = {"name": call.tool, "arguments": arguments_of(call)}
     return {"id": own_id, "type": "function", "function": function}
-
-
-def _parsed(part: ProviderPart) -> Json:
-    try:
-        return as_object(loads(part.data))
-    except ValueError:
-        return {}
 
 
 def _all_text(thoughts: Iterable[ReasoningPart]) -> str:

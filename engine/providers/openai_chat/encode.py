@@ -1,8 +1,7 @@
 """Encodes a transcript for a Chat Completions API.
 
-A request is a list of messages: the system prompt, the user's, the model's with its calls, and one for each result.
-No two hosts accept quite the same; `Quirks` holds the differences. A message's content comes last, so that a cache
-marker can be added.
+A request is a list of messages: the system prompt, the user's, the model's with its calls, and one for each result. No two
+hosts accept quite the same; `Quirks` holds the differences. A message's content comes last, so that a cache marker can be added.
 """
 
 from __future__ import annotations
@@ -130,18 +129,20 @@ class OpenAIChatDialect:
         body: Json = {}
         if self.quirks.max_tokens_field:
             body[self.quirks.max_tokens_field] = request.max_output
-        has_tools = bool(request.tools or self.extra.get("tools"))
-        if has_tools and request.tool_choice != "auto":
-            choice = (
-                "auto" if request.tool_choice == "required" and not self.quirks.forced_tools else request.tool_choice
-            )
-            body["tool_choice"] = choice
-        elif state.calls and self.quirks.stand_in_tool and not has_tools:
-            # Such hosts refuse a transcript with calls unless a tool is declared.
-            body |= {"tools": [self._tool(_PLACEHOLDER_TOOL)], "tool_choice": "none"}
+        body |= self._tool_choice(state, request)
         body |= {name: value for name, value in self.extra.items() if name in self._closing_names}
         going_on = self._paused() if state.is_paused else b""
         return going_on + (b"]," + members(body) if body else b"]") + b"}"
+
+    def _tool_choice(self, state: ChatState, request: ModelRequest) -> Json:
+        has_tools = bool(request.tools or self.extra.get("tools"))
+        if has_tools and request.tool_choice != "auto":
+            is_unsupported = request.tool_choice == "required" and not self.quirks.forced_tools
+            return {"tool_choice": "auto" if is_unsupported else request.tool_choice}
+        if state.calls and self.quirks.stand_in_tool and not has_tools:
+            # Such hosts refuse a transcript with calls unless a tool is declared.
+            return {"tools": [self._tool(_PLACEHOLDER_TOOL)], "tool_choice": "none"}
+        return {}
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
         """Add a cache marker to the last part of a message."""

@@ -1,9 +1,9 @@
 """Reasoning in a chat response, with the data that its host needs to accept it again.
 
-A gateway sends reasoning as a list of *details* beside the plain text: pieces of text or of a summary, some with a
-signature, and encrypted ones without text. A piece comes in many deltas. They are assembled here, one reasoning block
-for each piece of text, and kept in the block's signature, as JSON, without the text itself, which the transcript has.
-`reasoning_members` puts the text back. LiteLLM has its own list, `thinking_blocks`, in Anthropic's form.
+A gateway sends reasoning as a list of *details* beside the plain text: pieces of text or of a summary, some with a signature,
+and encrypted ones without text. A piece comes in many deltas. They are assembled here, one reasoning block for each piece of
+text, and kept in the block's signature, as JSON, without the text itself, which the transcript has. `reasoning_members` puts the
+text back. LiteLLM has its own list, `thinking_blocks`, in Anthropic's form.
 
 Reasoning without signed or encrypted parts has no signature: the text is all there is.
 """
@@ -17,7 +17,7 @@ import attrs
 
 from engine.core.llm_types import ReasoningChunk, ReasoningDone, ReasoningStarted, StreamEvent
 from engine.core.messages import ReasoningPart
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, text
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads_object, text
 
 Field = Literal["reasoning_details", "thinking_blocks"]
 FIELDS: tuple[Field, ...] = ("reasoning_details", "thinking_blocks")
@@ -130,10 +130,7 @@ def as_details(part: ReasoningPart) -> Iterator[Json]:
 
 
 def _parse_signature(part: ReasoningPart) -> tuple[str, list[Json]]:
-    try:
-        kept = as_object(loads(part.signature or "{}"))
-    except ValueError:
-        return "", []
+    kept = loads_object(part.signature or "")
     field = text(kept, "field")
     return field, [as_object(each) for each in as_list(kept.get("details"))] if field in FIELDS else []
 

@@ -1,9 +1,9 @@
 """Encodes a transcript for the OpenAI Responses API.
 
-The API takes one flat list of items, and is sent all of it every time: nothing is stored there (`store: false`), so
-its own item ids mean nothing to it later, and are dropped unless the host needs them. Reasoning is sent back
-encrypted, right before what it led to: a message may not end with reasoning. The system prompt is the first item and
-not `instructions`, because only items are certain to be cached.
+The API takes one flat list of items, and is sent all of it every time: nothing is stored there (`store: false`), so its own
+item ids mean nothing to it later, and are dropped unless the host needs them. Reasoning is sent back encrypted, right before
+what it led to: a message may not end with reasoning. The system prompt is the first item and not `instructions`, because
+only items are certain to be cached.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from engine.providers.wire.normalize_transcript import (
 from engine.providers.wire.quirks import Quirks, nearest_effort
 from engine.providers.wire.schema_dialects import adapt
 from engine.providers.wire.strict_schema import close_schema
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text, to_bytes
+from engine.providers.wire.untrusted_json import Json, as_list, loads_object, text, to_bytes
 from engine.providers.wire.wire_format import bare_model_name
 
 _MIN_OUTPUT = 16
@@ -126,10 +126,8 @@ class ResponsesDialect:
         if words := self._text(request):
             body["text"] = words
         temperature = options.temperature if options.temperature is not None else quirks.default_temperature
-        if temperature is not None and quirks.temperature:
-            body["temperature"] = temperature
-        if quirks.default_top_p is not None:
-            body["top_p"] = quirks.default_top_p
+        sampling = {"temperature": temperature if quirks.temperature else None, "top_p": quirks.default_top_p}
+        body |= {name: value for name, value in sampling.items() if value is not None}
         if quirks.cache_key_field and request.session_id:
             # It only groups requests for the cache, so truncation does no harm.
             body[quirks.cache_key_field] = request.session_id[:_LONGEST_CACHE_KEY]
@@ -237,11 +235,11 @@ class _AnswerWriter:
                 self._thoughts.clear()
                 self._items.append(_call(part))
             case ProviderPart() if part.kind == PHASE:
-                self._end_message(_parse_json(part.data))
+                self._end_message(loads_object(part.data))
             case ProviderPart():
                 self._end_message()
                 self._thoughts.clear()
-                self._items += self._hosted(_parse_json(part.data))
+                self._items += self._hosted(loads_object(part.data))
             case _:
                 assert_never(part)
 
@@ -252,7 +250,7 @@ class _AnswerWriter:
 
     def _reasoning(self, signature: str) -> Iterator[Json]:
         """Encode reasoning as the item it came in; nothing for a signature of another format."""
-        kept = _parse_json(signature)
+        kept = loads_object(signature)
         channels = [str(channel) for channel in as_list(kept.get("parts"))]
         if not channels and "encrypted_content" not in kept:
             return
@@ -280,11 +278,3 @@ def _call(part: CallPart) -> Json:
         "name": part.tool,
         "arguments": arguments_of(part),
     }
-
-
-def _parse_json(data: str) -> Json:
-    """Parse JSON that the decoder stored; empty if it is not valid."""
-    try:
-        return as_object(loads(data))
-    except ValueError:
-        return {}

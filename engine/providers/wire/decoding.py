@@ -180,6 +180,23 @@ class DocumentDecoder:
         return _with_unread(self._reader, out)
 
 
+@attrs.define(eq=False)
+class UniqueIds:
+    """Ids of calls and blocks that are unique within a response."""
+
+    _used: set[str] = attrs.field(factory=set[str], init=False)
+
+    def new(self, own: str = "") -> str:
+        """Return the host's *own* id of a call, else a number; a repeated one gets a number appended."""
+        number = len(self._used)
+        new = own or str(number)
+        while new in self._used:
+            new = f"{own}.{number}"
+            number += 1
+        self._used.add(new)
+        return new
+
+
 def decoder_for(reader: Reader, content_type: str) -> StreamDecoder | DocumentDecoder | None:
     """Return a decoder for *content_type*: server-sent events, or one JSON document; None for another type.
 

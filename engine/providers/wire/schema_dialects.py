@@ -143,6 +143,11 @@ class _Adapter:
             schema = schema | {"$ref": reference}
         elif "$ref" in schema:
             schema, path = self._inline_ref(schema, path)
+        schema, path = self._merge_all_of(schema, path)
+        return _with_plain_keywords(schema), path
+
+    def _merge_all_of(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
+        """Merge the parts of `allOf` into *schema*; return it and its path."""
         parts = as_list(schema.get("allOf"))
         is_alone = len(parts) == 1 and schema.keys() <= {"allOf", *ANNOTATIONS} and path != ("#",)
         for part in reversed(parts):
@@ -150,14 +155,7 @@ class _Adapter:
             if "$ref" in whole and not is_alone:
                 whole, path = self._simplify(*self._inline_ref(whole, path))
             schema = merge_schemas(whole, schema)
-        schema = {word: value for word, value in schema.items() if word != "allOf"}
-        if "const" in schema:
-            schema = {"enum": [schema["const"]]} | schema
-        if "oneOf" in schema:
-            schema = {"anyOf": schema["oneOf"]} | schema
-        if (tuple_items := as_list(schema.get("prefixItems") or schema.get("items"))) or schema.get("items") == []:
-            schema = schema | {"items": next(iter(tuple_items), Json())}
-        return schema, path
+        return {word: value for word, value in schema.items() if word != "allOf"}, path
 
     def _local_ref(self, schema: Json) -> str | None:
         """Return the reference if the dialect accepts it; None if it must be inlined."""
@@ -197,22 +195,28 @@ class _Adapter:
         """Return a lone `anyOf`: its sibling keywords move into each choice."""
         kept = self.rules.lone_union or ()
         shared = {word: value for word, value in schema.items() if word not in {"anyOf", *kept}}
-        is_nullable = self.rules.is_gemini and any(types_of(as_object(each)) == ["null"] for each in choices)
-        written: list[Json] = []
-        for choice in choices:
-            own = drop_malformed(as_object(choice))
-            if is_nullable and types_of(own) == ["null"]:
-                continue
-            base = {} if self._local_ref(own) is not None else shared
-            each = self._schema(merge_schemas(base, own), (*path, "anyOf"))
-            nested = as_list(each.get("anyOf")) if self.rules.is_gemini else []
-            written += [as_object(one) for one in nested] or [each]
-        if is_nullable:
-            written = [each | {"nullable": True} for each in written] or [{"type": "string", "nullable": True}]
+        written = self._choices(choices, shared, path)
         about = pick(schema, (word for word in kept if word in self.rules.keywords))
         if len(written) == 1 and "$ref" not in written[0]:
             return about | written[0]
         return about | {"anyOf": written}
+
+    def _choices(self, choices: list[object], shared: Json, path: tuple[str, ...]) -> list[Json]:
+        """Rewrite the choices of a lone `anyOf`; for Gemini, null becomes `nullable`."""
+        schemas = [as_object(choice) for choice in choices]
+        values = [each for each in schemas if types_of(each) != ["null"]] if self.rules.is_gemini else schemas
+        written = [each for choice in values for each in self._choice(choice, shared, path)]
+        if len(values) == len(choices):
+            return written
+        return [each | {"nullable": True} for each in written] or [{"type": "string", "nullable": True}]
+
+    def _choice(self, choice: Json, shared: Json, path: tuple[str, ...]) -> list[Json]:
+        """Rewrite a choice of a lone `anyOf`, with the sibling keywords *shared*; a nested `anyOf` is flattened."""
+        own = drop_malformed(choice)
+        base = {} if self._local_ref(own) is not None else shared
+        each = self._schema(merge_schemas(base, own), (*path, "anyOf"))
+        nested = as_list(each.get("anyOf")) if self.rules.is_gemini else []
+        return [as_object(one) for one in nested] or [each]
 
     def _write_schema(self, schema: Json, path: tuple[str, ...]) -> Json:
         types = types_of(schema) or ([] if "anyOf" in schema or "$ref" in schema else infer_types(schema))
@@ -222,6 +226,13 @@ class _Adapter:
                 self._write_keyword(word, value, out, path)
         if types:
             out = {"type": types[0] if len(types) == 1 else types} | out
+        self._complete(out, types, path)
+        if required := [name for name in required_names(schema) if name in as_object(out.get("properties"))]:
+            out["required"] = required
+        return out
+
+    def _complete(self, out: Json, types: list[str], path: tuple[str, ...]) -> None:
+        """Add the `properties` and `items` that hosts require."""
         if "object" in types and not out.get("properties"):
             out["properties"] = {}
             if self.rules.is_gemini:
@@ -229,9 +240,6 @@ class _Adapter:
                 del out["properties"]
         if "array" in types and "items" not in out:
             out["items"] = self._schema({}, (*path, "items"))
-        if required := [name for name in required_names(schema) if name in as_object(out.get("properties"))]:
-            out["required"] = required
-        return out
 
     def _write_keyword(self, word: str, value: object, out: Json, path: tuple[str, ...]) -> None:
         inner = (*path, word)
@@ -248,6 +256,17 @@ class _Adapter:
                 pass  # written last: only existing properties can be required
             case _:
                 out[word] = value
+
+
+def _with_plain_keywords(schema: Json) -> Json:
+    """Return *schema* with `enum`, `anyOf` and `items` for `const`, `oneOf` and tuples."""
+    if "const" in schema:
+        schema = {"enum": [schema["const"]]} | schema
+    if "oneOf" in schema:
+        schema = {"anyOf": schema["oneOf"]} | schema
+    if (tuple_items := as_list(schema.get("prefixItems") or schema.get("items"))) or schema.get("items") == []:
+        schema = schema | {"items": next(iter(tuple_items), Json())}
+    return schema
 
 
 def _merge_root_union(whole: Json) -> Json:
@@ -277,11 +296,10 @@ def _make_gemini(schema: Json) -> None:
     if "null" in types or None in values:
         schema["nullable"] = True
     if "enum" in schema:
-        strings = [each if isinstance(each, str) else dumps(each) for each in values if each is not None]
-        # Gemini refuses empty strings in an enum.
-        schema["enum"] = list(dict.fromkeys(each for each in strings if each))
         schema["type"] = "string"
-        if not schema["enum"]:
+        if strings := _enum_strings(values):
+            schema["enum"] = strings
+        else:
             del schema["enum"]
     elif types:
         schema["type"] = next((name for name in types if name != "null"), "string")
@@ -289,3 +307,9 @@ def _make_gemini(schema: Json) -> None:
         schema.pop("format", None)
     if schema.get("nullable") is not True:
         schema.pop("nullable", None)
+
+
+def _enum_strings(values: list[object]) -> list[str]:
+    """Return the values of an enum as strings, each once. Gemini refuses empty strings."""
+    strings = [each if isinstance(each, str) else dumps(each) for each in values if each is not None]
+    return list(dict.fromkeys(each for each in strings if each))

@@ -35,11 +35,7 @@ def _close(schema: Json, depth: int) -> Json:
         raise ValueError("not supported in strict mode")
     out = dict(schema)
     if "properties" in schema or "object" in (schema.get("type"), *as_list(schema.get("type"))):
-        names = list(as_object(schema.get("properties")))
-        # An object without `additionalProperties` can be closed.
-        if {*as_list(schema.get("required"))} != {*names} or schema.get("additionalProperties", False) is not False:
-            raise ValueError("an object with optional or additional properties")
-        out |= {"properties": {}, "required": names, "additionalProperties": False}
+        out |= {"properties": {}, "required": _closed_names(schema), "additionalProperties": False}
     for word in ("properties", "$defs"):
         if word in schema:
             out[word] = {name: _close(as_object(each), depth + 1) for name, each in as_object(schema[word]).items()}
@@ -48,3 +44,12 @@ def _close(schema: Json, depth: int) -> Json:
     if "items" in schema:
         out["items"] = _close(as_object(schema["items"]), depth + 1)
     return out
+
+
+def _closed_names(schema: Json) -> list[str]:
+    """Return the properties of an object; raise `ValueError` if it allows others, or one of them is optional."""
+    names = list(as_object(schema.get("properties")))
+    # An object without `additionalProperties` can be closed.
+    if {*as_list(schema.get("required"))} != {*names} or schema.get("additionalProperties", False) is not False:
+        raise ValueError("an object with optional or additional properties")
+    return names

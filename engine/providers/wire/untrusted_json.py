@@ -60,6 +60,14 @@ def is_object(value: object) -> TypeGuard[Json]:
     return isinstance(value, dict)
 
 
+def loads_object(document: str | bytes) -> Json:
+    """Parse a JSON object; anything else, invalid JSON included, is an empty one."""
+    try:
+        return as_object(loads(document))
+    except ValueError:
+        return {}
+
+
 def as_object(value: object) -> Json:
     """Return *value* if it is an object, else an empty one."""
     return value if is_object(value) else {}

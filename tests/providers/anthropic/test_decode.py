@@ -158,7 +158,7 @@ def test_arguments_that_came_with_the_start_of_the_block() -> None:
     assert whole(START, *block(0, content), *end("tool_use"))[1] == ToolCallDone("t", '{"a":"é"}')
 
 
-def test_a_call_which_the_token_limit_cut_is_not_done() -> None:
+def test_a_truncated_call_is_not_done() -> None:
     events = whole(START, *tool(0, "t", '{"a', stop=False), *end("max_tokens"))
     assert events == [ToolCallStarted("t", "read"), ToolCallChunk("t", '{"a'), Finished("length", "max_tokens")]
 
@@ -175,7 +175,7 @@ def test_ids_are_unique_within_an_answer() -> None:
     assert len(set(ids)) == 3
 
 
-def test_a_block_that_opens_while_another_of_its_number_is_open_ends_that() -> None:
+def test_a_block_with_a_reused_index_ends_the_first() -> None:
     first, second = block(0, {"type": "text", "text": "a"}, stop=False), block(0, {"type": "text", "text": "b"})
     events = whole(START, *first, *second, {"type": "content_block_stop", "index": 9}, *end("end_turn"))
     assert events[:-1] == [
@@ -188,12 +188,12 @@ def test_a_block_that_opens_while_another_of_its_number_is_open_ends_that() -> N
     ]
 
 
-def test_a_call_is_not_whole_because_another_block_takes_its_number() -> None:
+def test_a_reused_index_does_not_complete_a_call() -> None:
     events = whole(START, *tool(0, "t", '{"a', stop=False), *tool(0, "u", "{}"), *end("tool_use"))
     assert [event for event in events if isinstance(event, ToolCallDone)] == [ToolCallDone("u")]
 
 
-def test_an_id_that_looks_like_one_of_ours_is_not_given_twice() -> None:
+def test_an_id_like_ours_is_not_reused() -> None:
     thinking = block(1, {"type": "thinking", "thinking": ""})
     events = whole(START, *tool(0, "1"), *thinking, *tool(2, "0"), *tool(3, ""), *end("tool_use"))
     ids = [event.id for event in events if isinstance(event, ToolCallStarted | ReasoningStarted)]
@@ -317,7 +317,7 @@ def test_usage_is_merged_not_replaced() -> None:
     assert events[1] == UsageReported(Usage(input=50, output=7, cache_read=4, cache_write=3, reasoning=2))
 
 
-def test_the_unknown_is_ignored_and_told_at_the_end() -> None:
+def test_unknown_events_are_reported_at_the_end() -> None:
     decoder = decoder_of()
     odd = {"type": "odd_delta", "text": "x"}
     stream = sse({"type": "novelty"}, {"type": "novelty"}, *block(0, {"type": "text"}, odd), 7, *end("end_turn"))
@@ -390,7 +390,7 @@ def test_a_whole_message() -> None:
     ]
 
 
-def test_the_call_that_the_token_limit_cut_is_not_done_in_a_document_either() -> None:
+def test_a_truncated_call_in_a_document() -> None:
     asks = [{"type": "tool_use", "id": key, "name": "read", "input": {"a": 1}} for key in ("t", "u")]
     events, error = read_document(document(*asks, stop_reason="max_tokens"))
     assert error is None
@@ -404,7 +404,7 @@ def test_the_call_that_the_token_limit_cut_is_not_done_in_a_document_either() ->
     assert events == [TextStarted("0"), TextChunk("0", "so far"), TextDone("0"), Finished("length", "max_tokens")]
 
 
-def test_nothing_is_told_before_the_document_is_whole() -> None:
+def test_no_events_before_the_document_is_complete() -> None:
     decoder = decoder_of("application/json")
     assert (decoder.feed(document()), decoder.is_over) == ([], False)
     assert (decoder.close(), decoder.is_over) == ([Finished("stop", "end_turn")], True)
@@ -611,7 +611,7 @@ def comparable(events: Iterable[StreamEvent]) -> list[StreamEvent]:
 
 
 @given(script=strategy_of_scripts())
-def test_what_the_pretended_host_writes_is_what_the_decoder_reads(script: list[StreamEvent]) -> None:
+def test_the_fake_host_and_the_decoder_agree(script: list[StreamEvent]) -> None:
     events, error = decode([bytes_of(script)])
     assert error is None
     assert comparable(events) == comparable(script)

@@ -150,11 +150,11 @@ def test_tool_choice(choice: ToolChoice, wire: str) -> None:
     assert [tool["name"] for tool in encoded["tools"]] == ["read"]
 
 
-def test_without_tools_nothing_is_said_of_them() -> None:
+def test_no_tool_members_without_tools() -> None:
     assert body(user_message("hi"), tools=(), system="  ").keys() == {"model", "max_tokens", "stream", "messages"}
 
 
-def test_without_tools_a_transcript_with_calls_declares_one_that_is_forbidden() -> None:
+def test_a_placeholder_tool_for_old_calls() -> None:
     encoded = body(
         user_message("hi"), model_message(tool_call("c1")), results(result("c1")), tools=(), tool_choice="required"
     )
@@ -221,7 +221,7 @@ def test_no_effort_is_nothing(model: str, effort: Effort | None) -> None:
     assert how(model, effort=effort) == {}
 
 
-def test_a_model_that_can_t_think_is_not_asked_to() -> None:
+def test_no_effort_for_a_model_without_reasoning() -> None:
     assert how("anthropic/claude-3-5-haiku-latest", effort="high") == {}
 
 
@@ -241,7 +241,7 @@ def test_temperature() -> None:
     assert "temperature" not in json.loads(bytes(no_chance))
 
 
-def test_what_a_model_is_sent_if_nothing_was_chosen() -> None:
+def test_default_parameters_of_a_model() -> None:
     quirks = Quirks(default_temperature=0.9, default_top_p=0.95, default_top_k=40)
     hot = request_of(user_message("hi"), options=ModelOptions(temperature=0.1))
     for request, temperature in ((request_of(user_message("hi")), 0.9), (hot, 0.1)):
@@ -276,7 +276,7 @@ EXCHANGE: list[Message] = [user_message("go"), model_message(SIGNED, tool_call("
         ((user_message("go"), model_message(SIGNED, "let me", finish="pause")), True),
     ],
 )
-def test_a_turn_begun_without_a_thought_goes_on_without(messages: tuple[Message, ...], thinks: bool) -> None:
+def test_a_turn_without_thinking_continues_without(messages: tuple[Message, ...], thinks: bool) -> None:
     """Otherwise the host refuses the request: it wants the turn to begin with a thought."""
     encoded = body(*messages, max_output=60_000, options=ModelOptions(effort="low"))
     assert ("thinking" in encoded) == thinks
@@ -324,12 +324,12 @@ def test_what_a_host_wants_besides() -> None:
 
 
 @pytest.mark.parametrize("extra", ["{", "[]", '{"messages": []}'])
-def test_what_can_t_be_added_is_told(extra: str) -> None:
+def test_an_invalid_extra_body_is_refused(extra: str) -> None:
     with pytest.raises(ConfigError, match="extra_body"):
         encoder(Quirks(extra_body=extra))
 
 
-def test_a_schema_that_is_not_native_is_not_said() -> None:
+def test_a_schema_without_native_support_is_not_sent() -> None:
     request = request_of(user_message("hi"), output_schema='{"type": "object"}')
     assert "output_config" not in json.loads(bytes(encoder(Quirks(output="tool")).encode(request)))
 
@@ -401,10 +401,10 @@ def test_pdfs_and_images_of_the_user() -> None:
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        (ImagePart(media_type="image/bmp", data="aGk="), "image of type image/bmp"),
+        (ImagePart(media_type="image/bmp", data="aGk="), "image has the type image/bmp"),
         (ImagePart(media_type="image/png", data=""), "This image is empty"),
-        (FilePart(media_type="audio/wav", data="aGk=", name="talk.wav"), "'talk.wav' of type audio/wav"),
-        (FilePart(media_type="application/zip", data="aGk="), "file of type application/zip"),
+        (FilePart(media_type="audio/wav", data="aGk=", name="talk.wav"), "'talk.wav' has the type audio/wav"),
+        (FilePart(media_type="application/zip", data="aGk="), "file has the type application/zip"),
     ],
 )
 def test_what_it_can_t_read_is_a_sentence(part: UserPart, words: str) -> None:
@@ -423,7 +423,7 @@ def test_media_in_results() -> None:
     assert block["content"] == [text_of("told"), IMAGE_BLOCK]
 
 
-def test_media_that_no_result_can_hold_are_told_after_it() -> None:
+def test_media_that_results_cannot_hold_follow() -> None:
     bmp = ImagePart(media_type="image/bmp", data="aGk=")
     block, intro, reported = turns(
         user_message("go"), model_message(tool_call("c")), results(result("c", "", images=(PNG, bmp)))
@@ -548,7 +548,7 @@ def test_a_hosted_tool_s_work_goes_back_unchanged() -> None:
     assert sent == [json.loads(SEARCH.data), json.loads(SEARCH_RESULT.data), text_of("b")]
 
 
-def test_half_of_it_does_not() -> None:
+def test_half_of_hosted_work_is_not_sent() -> None:
     assert turns(user_message("a"), model_message(SEARCH, "b"), user_message("c"))[1][1] == [text_of("b")]
     assert turns(user_message("a"), model_message(SEARCH_RESULT, "b"), user_message("c"))[1][1] == [text_of("b")]
 
@@ -659,13 +659,13 @@ def test_how_long_it_is_cached(lifetime: CacheLifetime | None, mark: dict[str, s
     assert [actual for _, actual in marks(encoded)] == [mark] * 4
 
 
-def test_a_host_that_keeps_nothing_for_an_hour_is_not_asked_to() -> None:
+def test_no_hour_cache_where_it_is_unsupported() -> None:
     request = request_of(user_message("a"), system="s", options=ModelOptions(cache="1h"))
     encoded = json.loads(bytes(encoder(Quirks(marks="anthropic")).encode(request)))
     assert [actual for _, actual in marks(encoded)] == [MARK] * 3
 
 
-def test_no_markers_where_no_cache_is_wanted_or_known() -> None:
+def test_no_markers_without_a_cache() -> None:
     assert places(user_message("a"), model_message("b"), user_message("c"), options=ModelOptions(cache="off")) == []
     request = request_of(user_message("a"), model_message("b"), user_message("c"), system="s")
     assert list(marks(json.loads(bytes(encoder(Quirks()).encode(request))))) == []

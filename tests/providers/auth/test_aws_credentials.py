@@ -124,7 +124,7 @@ def test_a_profile_s_region_is_where_the_host_is(tmp_path: Path) -> None:
     assert unusable_reason(BY_NAME["bedrock"], env) == ""
 
 
-def test_without_botocore_it_is_told_how_to_get_it() -> None:
+def test_without_botocore_the_error_names_the_extra() -> None:
     code = """
         import sys
         sys.modules["botocore"] = None
@@ -142,7 +142,7 @@ def test_without_botocore_it_is_told_how_to_get_it() -> None:
 # -- in a thread --------------------------------------------------------------------------
 
 
-async def test_one_search_at_a_time_and_a_cancel_leaves_it_behind() -> None:
+async def test_a_cancel_abandons_the_single_key_search() -> None:
     started, go_on, at_work = threading.Semaphore(0), threading.Semaphore(0), list[int]()
     lock = threading.Lock()
 
@@ -202,7 +202,7 @@ STATIC = """
 """
 
 
-def test_keys_of_a_profile_are_read_anew_after_a_while(tmp_path: Path) -> None:
+def test_profile_keys_are_reloaded_after_a_while(tmp_path: Path) -> None:
     botocore()
     now = [0.0]
     keys = attrs.evolve(chain(tmp_path, credentials=STATIC.format(secret="old")), clock=lambda: now[0])
@@ -221,7 +221,7 @@ def printing(folder: Path, code: str) -> str:
     return f"[profile work]\ncredential_process = {sys.executable} {folder / 'process.py'}\n"
 
 
-def test_keys_that_expire_are_had_anew(tmp_path: Path) -> None:
+def test_expired_keys_are_renewed(tmp_path: Path) -> None:
     botocore()
     expiring = """
         import json, pathlib
@@ -319,7 +319,7 @@ async def test_a_role_that_is_refused(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel(reason="the test is over")
 
 
-def test_a_role_that_nobody_can_be_asked_for(tmp_path: Path) -> None:
+def test_an_unusable_role(tmp_path: Path) -> None:
     botocore()
     with pytest.raises(ConnectionBroken, match="no AWS credentials available") as caught:
         chain(tmp_path, ASSUMING.format(url="http://127.0.0.1:9"), BASE).find()

@@ -149,9 +149,7 @@ async def test_a_token_that_will_soon_expire_is_replaced(tmp_path: Path, key: rs
     assert auth.secrets == ("token-3", "token-4")
 
 
-async def test_whoever_comes_after_a_cancel_gets_the_token_that_was_asked_for(
-    tmp_path: Path, key: rsa.RSAPrivateKey
-) -> None:
+async def test_a_cancelled_refresh_serves_the_next_request(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
     """A cancel is prompt, though the thread is at work; and nobody asks a second time beside it."""
     server = TokenServer()
     server.go_on = trio.Event()

@@ -181,7 +181,7 @@ def test_blocks_in_any_order_of_kinds() -> None:
     ]
 
 
-def test_a_block_that_is_left_open_ends_where_another_begins_or_the_answer_does() -> None:
+def test_an_open_block_ends_with_the_next_or_the_answer() -> None:
     call = start(0, toolUse=tool())
     events = whole(
         START, delta(0, reasoningContent={"text": "hm"}), delta(0, text="a"), call, delta(1, text="b"), *end()
@@ -284,7 +284,7 @@ def test_a_guardrail_says_why() -> None:
     assert finished == Finished("content_filter", "guardrail_intervened", "Guardrail blocked.")
 
 
-def test_a_call_that_the_token_limit_cut_is_not_done() -> None:
+def test_a_truncated_call_is_not_done() -> None:
     cut = [start(0, toolUse=tool()), delta(0, toolUse={"input": '{"a'})]
     started = [ToolCallStarted("t", "read"), ToolCallChunk("t", '{"a')]
     for closing in ([], [stop(0)]):
@@ -435,7 +435,7 @@ def test_a_document_with_a_hosted_tool_and_sources() -> None:
     assert events[-2:] == [Unread("novelty"), Finished("stop", "end_turn")]
 
 
-def test_the_last_call_of_a_document_that_was_cut_is_not_done() -> None:
+def test_the_last_call_of_a_truncated_document() -> None:
     call = {"toolUse": tool() | {"input": {}}}
     assert document(call, reason="max_tokens") == [
         ToolCallStarted("t", "read"),

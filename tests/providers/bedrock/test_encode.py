@@ -156,7 +156,7 @@ def test_where_it_goes(model: str, path: str) -> None:
     assert wire(quirks(model)).path(request(user_message("hi"), model=model)) == path
 
 
-def test_without_tools_nothing_is_said_of_them() -> None:
+def test_no_tool_members_without_tools() -> None:
     assert body(user_message("hi"), tools=(), system="  ", tool_choice="required").keys() == {
         "messages",
         "inferenceConfig",
@@ -204,7 +204,7 @@ def test_other_members_of_the_configuration() -> None:
     assert body(user_message("hi"), own=own)["guardrailConfig"] == {"guardrailIdentifier": "g"}
 
 
-def test_what_a_model_wants_if_nothing_was_chosen() -> None:
+def test_default_parameters_of_a_model() -> None:
     model = "bedrock/minimax.minimax-m2"
     config = body(user_message("hi"), model=model, max_output=9)["inferenceConfig"]
     assert config == {"maxTokens": 9, "temperature": 1.0, "topP": 0.95}
@@ -349,7 +349,7 @@ def test_an_empty_result_is_not_empty() -> None:
     assert block["toolResult"]["content"] == [{"text": "(no output)"}]
 
 
-def test_where_words_may_not_stand_beside_results_the_model_says_some_between() -> None:
+def test_a_filler_between_results_and_text() -> None:
     messages = turns(
         user_message("go"),
         model_message("x", tool_call("c")),
@@ -373,7 +373,7 @@ def test_nothing_stands_between_once_the_model_has_spoken() -> None:
     assert messages[3:] == [("assistant", [{"text": "so"}]), ("user", [{"text": "and?"}])]
 
 
-def test_where_words_may_not_stand_beside_calls_they_are_left_out() -> None:
+def test_text_with_calls_is_dropped_where_refused() -> None:
     model = "bedrock/us.meta.llama3-3-70b-instruct-v1:0"
     messages = turns(user_message("go"), model_message("x", tool_call("c")), results(result("c")), model=model)
     assert [[next(iter(block)) for block in blocks] for _, blocks in messages] == [
@@ -390,7 +390,7 @@ def test_where_words_may_not_stand_beside_calls_they_are_left_out() -> None:
 # -- media ------------------------------------------------------------------------------
 
 
-def test_documents_have_names_of_their_own_in_characters_that_are_allowed() -> None:
+def test_documents_get_unique_safe_names() -> None:
     other = FilePart(media_type="application/pdf", data="JVBERg==", name="../é")
     first, second = (
         turns(user_message("see", PDF, other), model_message("ok"), user_message(PDF))[0][1][1:],
@@ -443,7 +443,7 @@ def test_a_hosted_tool_s_work_goes_back_unchanged() -> None:
     assert sent_back(USE, SEARCH_RESULT) == [json.loads(USE.data), json.loads(SEARCH_RESULT.data)]
 
 
-def test_half_of_it_does_not_nor_does_an_image_or_nonsense() -> None:
+def test_half_of_hosted_work_is_dropped() -> None:
     broken = ProviderPart(id=PartId("h"), kind="x", data="{", model=MODEL)
     assert sent_back(USE) == sent_back(SEARCH_RESULT) == sent_back(broken) == []
     assert sent_back(hosted("image", format="png", source={"bytes": "YQ=="})) == []
@@ -528,7 +528,7 @@ def test_a_request_goes_on_where_the_one_before_ended() -> None:
         ({"tools": ()}, "tool read"),
     ],
 )
-def test_what_breaks_the_beginning_is_told(changes: dict[str, Any], broken_at: str) -> None:
+def test_a_broken_prefix_is_reported(changes: dict[str, Any], broken_at: str) -> None:
     encoding = encoder(quirks())
     first = request(user_message("a"), session_id="s", system="be brief")
     bodies: list[Body] = [encoding.encode(first), encoding.encode(attrs.evolve(first, **changes))]
@@ -536,7 +536,7 @@ def test_what_breaks_the_beginning_is_told(changes: dict[str, Any], broken_at: s
 
 
 @pytest.mark.parametrize("member", ["messages", "system", "toolConfig", "outputConfig"])
-def test_what_a_user_adds_can_t_take_the_place_of_what_the_request_is(member: str) -> None:
+def test_extra_body_cannot_replace_the_messages(member: str) -> None:
     with pytest.raises(ConfigError, match="extra_body"):
         parse_extra_body(Quirks(extra_body=json.dumps({member: 1})), "messages", "system", "toolConfig", "outputConfig")
     assert merge_json({"a": {"b": 1}}, parse_extra_body(Quirks(extra_body='{"a": {"c": 2}}'), member)) == {

@@ -228,7 +228,7 @@ def test_what_is_no_event(headers: bytes, payload: bytes, expected: ServerSentEv
     assert frames(message(headers, payload)) == [expected]
 
 
-def test_damage_is_told_once_and_is_the_last() -> None:
+def test_corruption_is_reported_once_and_last() -> None:
     first, reported = frames(event("a", {}) + b"x" * 20, event("b", {}), b"more")
     assert first == ServerSentEvent("a", "{}")
     assert reported.event == DAMAGED
@@ -250,7 +250,7 @@ HELLO = event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "h
 MESSAGE: list[StreamEvent] = [TextStarted("0"), TextChunk("0", "hello")]
 
 
-def test_what_came_before_damage_is_kept_however_it_is_cut() -> None:
+def test_messages_before_corruption_are_kept() -> None:
     stream = HELLO + b"\x00" * 40
     for size in (1, 7, len(HELLO) + 5, len(stream)):
         reading, kept = decoder(), list[StreamEvent]()

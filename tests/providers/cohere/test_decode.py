@@ -211,12 +211,12 @@ def test_sources_are_kept_without_what_they_say() -> None:
     ]
 
 
-def test_a_source_without_a_place_is_of_the_text_that_is_open() -> None:
+def test_a_citation_belongs_to_the_open_text() -> None:
     event, citation = cited(type="PLAN")
     assert whole(START, start(3), event, stop(3), end())[1] == Cited("0", citation)
 
 
-def test_a_source_of_what_is_no_text_goes_to_the_next_one_or_one_of_its_own() -> None:
+def test_a_citation_without_text_moves_to_the_next() -> None:
     event, citation = cited(type="PLAN")
     assert whole(START, plan("I will"), event, start(0), stop(0), end())[1:4] == [
         TextStarted("1"),
@@ -252,12 +252,12 @@ def test_reasons(raw: str | None, reason: str) -> None:
     assert (finished.reason, finished.raw) == (reason, raw)
 
 
-def test_calls_are_calls_whatever_is_said_of_them() -> None:
+def test_calls_end_with_the_reason_calls() -> None:
     assert whole(START, *call(0, "{}"), end("COMPLETE"))[-1] == Finished("calls", "COMPLETE")
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_call_that_the_token_limit_cut_is_not_done(ends: bool) -> None:
+def test_a_truncated_call_is_not_done(ends: bool) -> None:
     started = [ToolCallStarted("read_1", "read"), ToolCallChunk("read_1", '{"a')]
     assert whole(START, *call(0, '{"a', ends=ends), end("MAX_TOKENS")) == [*started, Finished("length", "MAX_TOKENS")]
 

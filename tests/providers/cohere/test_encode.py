@@ -115,7 +115,7 @@ def test_a_whole_request() -> None:
     assert wire(quirks()).path(request(user_message("hi"))) == "/v2/chat"
 
 
-def test_without_tools_nothing_is_said_of_them() -> None:
+def test_no_tool_members_without_tools() -> None:
     assert body(user_message("hi"), tools=(), system="  ", tool_choice="required").keys() == {
         "model",
         "stream",
@@ -124,9 +124,9 @@ def test_without_tools_nothing_is_said_of_them() -> None:
     }
 
 
-@pytest.mark.parametrize(("choice", "said_as"), [("auto", None), ("none", "NONE"), ("required", "REQUIRED")])
-def test_tool_choice(choice: ToolChoice, said_as: str | None) -> None:
-    assert body(user_message("hi"), tool_choice=choice).get("tool_choice") == said_as
+@pytest.mark.parametrize(("choice", "encoded_as"), [("auto", None), ("none", "NONE"), ("required", "REQUIRED")])
+def test_tool_choice(choice: ToolChoice, encoded_as: str | None) -> None:
+    assert body(user_message("hi"), tool_choice=choice).get("tool_choice") == encoded_as
 
 
 def test_a_schema_of_the_answer_stands_alone() -> None:
@@ -180,7 +180,7 @@ def test_users_in_a_row_are_one_message() -> None:
     ]
 
 
-def test_a_model_without_eyes_is_told() -> None:
+def test_a_text_only_model_gets_a_note() -> None:
     (message,) = sent(user_message(PNG), model="cohere/command-a-03-2025")
     assert "image/png" in message["content"][0]["text"]
 
@@ -229,7 +229,7 @@ def reported(call_id: str, **data: str) -> dict[str, Any]:
         ((thought(model="other/model"),), {"tool_plan": "hm"}),
     ],
 )
-def test_no_text_stands_beside_calls(parts: tuple[AssistantPart | str, ...], companion: dict[str, Any]) -> None:
+def test_no_text_together_with_calls(parts: tuple[AssistantPart | str, ...], companion: dict[str, Any]) -> None:
     message = sent(user_message("go"), model_message(*parts, tool_call("c")), results(result("c")))[1]
     assert {name: message[name] for name in message if name not in {"role", "tool_calls"}} == companion
 
@@ -265,6 +265,6 @@ def test_a_request_goes_on_where_the_one_before_ended() -> None:
     assert third.broken_at == "system"
 
 
-def test_cohere_caches_without_being_told() -> None:
+def test_cohere_needs_no_cache_markers() -> None:
     marked = request(user_message("a"), options=ModelOptions(cache="1h"))
     assert bytes(encoder(quirks()).encode(marked)) == bytes(encoder(quirks()).encode(request(user_message("a"))))

@@ -246,7 +246,7 @@ def test_an_error_keeps_its_facts() -> None:
 # -- the text ------------------------------------------------------------------------------
 
 
-def test_a_long_text_is_put_in_one_line_and_cut_between_words() -> None:
+def test_a_long_text_is_truncated_to_one_line() -> None:
     assert one_line("a\n\nb\tc") == "a b c"
     assert one_line("word " * 120) == ("word " * 120).strip()
     long = one_line("word " * 1_000)

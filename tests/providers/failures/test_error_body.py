@@ -371,7 +371,7 @@ def test_the_innermost_knows_best() -> None:
     assert str(refused(429, outer)) == "Host: slow: pay (HTTP 429, insufficient_quota)"
 
 
-def test_a_status_that_was_told_apart_goes_before_one_that_is_found() -> None:
+def test_an_explicit_status_wins() -> None:
     assert stream_failure("Host", {"code": 502}, 424).status == 424
 
 
@@ -414,9 +414,7 @@ def test_when_to_come_back(body: object, headers: dict[str, str], wait: float | 
         ({"code": 429, "metadata": {"headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60"}}}, None, None),
     ],
 )  # fmt: skip
-def test_when_to_come_back_in_the_middle_of_an_answer(
-    error: object, wait: float | None, reset_at: float | None
-) -> None:
+def test_a_retry_delay_during_the_response(error: object, wait: float | None, reset_at: float | None) -> None:
     failure = stream_failure("Host", error)
     assert (failure.retry_after, failure.reset_at) == (wait, reset_at)
 
@@ -443,7 +441,7 @@ def test_the_host_may_forbid_a_retry(message: str, retryable: bool) -> None:
     assert refused(529, {}, {"x-should-retry": message}).retryable == retryable
 
 
-def test_a_long_message_is_cut_between_words_before_it_is_put_in_one_line() -> None:
+def test_a_long_message_is_truncated_between_words() -> None:
     """What is cut at its length would be seen if most of it is space."""
     key = "sk-" + "x" * 60
     for before in range(3_900, 4_010):

@@ -425,6 +425,6 @@ def test_a_key_s_own_limit_of_tokens_is_money() -> None:
         ("the service unavailable: too many tokens", None),
     ],
 )
-def test_what_is_about_something_else_is_no_overflow_whatever_it_says(message: str, about: str | None) -> None:
+def test_other_errors_are_no_overflow(message: str, about: str | None) -> None:
     assert other_cause(message) == about
     assert is_overflow(message) == (about is None)

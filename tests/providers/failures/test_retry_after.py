@@ -107,7 +107,7 @@ def test_when_a_limit_is_lifted(headers: dict[str, str], seconds: float | None) 
         ("1e300", 4e9),
     ],
 )
-def test_in_the_middle_of_an_answer_only_a_moment_tells_when(value: str, moment: float | None) -> None:
+def test_during_a_response_only_timestamps_count(value: str, moment: float | None) -> None:
     assert parse_moment(value, None) == moment
     assert limit_reset_time({"x-ratelimit-remaining": "0", "x-ratelimit-reset": value}, None) == moment
 

@@ -180,7 +180,7 @@ def test_the_signature_of_a_thought_ends_it() -> None:
     ]
 
 
-def test_the_signature_of_a_text_stands_before_it_and_says_how_far_it_goes() -> None:
+def test_a_text_s_signature_names_its_length() -> None:
     events = decode(chunk(text("so ")), chunk(text("it is", thoughtSignature="s")), stop(text(", yes")))
     assert events == [
         TextStarted("#0"),
@@ -327,7 +327,7 @@ def test_a_name_alone_is_a_call_of_nothing() -> None:
 
 
 @pytest.mark.parametrize(("finish", "is_cut"), [("STOP", False), ("MAX_TOKENS", True), ("SAFETY", True)])
-def test_a_call_that_was_to_go_on_is_whole_only_if_the_model_stopped(finish: str, is_cut: bool) -> None:
+def test_an_unfinished_call_needs_a_stop_to_be_complete(finish: str, is_cut: bool) -> None:
     piece = {"jsonPath": "$.path", "stringValue": "a"}
     events = decode(
         chunk(call("read", willContinue=True)), chunk(call(partialArgs=[piece], willContinue=True), finish=finish)
@@ -336,7 +336,7 @@ def test_a_call_that_was_to_go_on_is_whole_only_if_the_model_stopped(finish: str
     assert events[:2] == [ToolCallStarted("#0", "read"), end]
 
 
-def test_a_call_that_is_whole_stays_so_when_the_tokens_run_out_after_it() -> None:
+def test_a_complete_call_survives_the_token_limit() -> None:
     events = decode(chunk(call("read", args={"path": "a"})), chunk(text("and"), finish="MAX_TOKENS"))
     assert ToolCallDone("#0", '{"path":"a"}') in events
     assert events[-1] == Finished("length", "MAX_TOKENS")
@@ -349,7 +349,7 @@ def counts(**more: int) -> Json:
     return {f"{name}TokenCount": value for name, value in more.items()}
 
 
-def test_usage_is_told_first_and_last() -> None:
+def test_usage_is_reported_first_and_last() -> None:
     events = decode(
         chunk(text("a"), usageMetadata=counts(prompt=10, total=10)),
         chunk(text("b"), usageMetadata=counts(prompt=10, candidates=1, thoughts=5, total=16)),
@@ -366,7 +366,7 @@ def test_usage_is_told_first_and_last() -> None:
     assert isinstance(events[-2], UsageReported)
 
 
-def test_usage_that_does_not_change_is_told_once() -> None:
+def test_unchanged_usage_is_reported_once() -> None:
     usage = counts(prompt=3, candidates=1)
     assert (
         decode(chunk(text("a"), usageMetadata=usage), stop(text("b"), usageMetadata=usage)).count(
@@ -426,7 +426,7 @@ def test_a_stream_without_a_reason_was_cut_short(content_type: str) -> None:
     assert not decoder.is_over
 
 
-def test_a_document_is_whole_whatever_it_lacks() -> None:
+def test_a_document_is_always_complete() -> None:
     assert decode(chunk(text("a")), content_type=JSON)[-1] == Finished("unknown", None)
     assert decode({}, content_type=JSON) == [Finished("unknown", None)]
 
@@ -471,7 +471,7 @@ def test_sources_belong_to_the_text_that_is_open() -> None:
     assert events[-4:] == [TextDone("#0"), ReasoningStarted("#1"), ReasoningDone("#1", signed("empty", "s")), STOPPED]
 
 
-def test_sources_that_come_after_the_text_have_a_place_of_their_own() -> None:
+def test_late_citations_get_an_empty_text() -> None:
     events = decode(stop(text("It is so."), call("a", args={}), candidate={"groundingMetadata": GROUNDING}))
     assert [e for e in events if not isinstance(e, Finished)][-6:] == [
         event
@@ -563,7 +563,7 @@ CHUNKS = st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=4) | st.buil
 
 
 @given(chunks=st.lists(CHUNKS, max_size=4), content_type=st.sampled_from([SSE, JSON]))
-def test_whatever_a_host_sends_is_read_or_a_provider_error(chunks: Sequence[Json], content_type: str) -> None:
+def test_any_input_is_read_or_a_provider_error(chunks: Sequence[Json], content_type: str) -> None:
     """And every block is opened and closed once, with an id that no other has."""
     try:
         events = decode(*chunks, content_type=content_type) if chunks else []

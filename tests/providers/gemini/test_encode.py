@@ -202,7 +202,7 @@ def test_what_the_user_adds_is_merged() -> None:
     }
 
 
-def test_tools_of_the_hosts_own_stand_beside_ours() -> None:
+def test_hosted_tools_follow_ours() -> None:
     search: dict[str, Any] = {"googleSearch": {}}
     quirks = attrs.evolve(quirks_for(NEW), extra_body=json.dumps({"tools": [search, {"codeExecution": {}}]}))
     assert body(quirks=quirks, model=NEW)["tools"] == [search, {"codeExecution": {}}]
@@ -228,12 +228,12 @@ LEVELS = ToolSchema(
 )
 
 
-def test_newer_models_are_given_json_schema() -> None:
+def test_newer_models_get_json_schema() -> None:
     (tool,) = body(tools=(LEVELS,))["tools"][0]["functionDeclarations"]
     assert tool["parametersJsonSchema"]["properties"] == {"level": {"type": ["integer", "null"], "enum": [1, 2, None]}}
 
 
-def test_older_models_are_given_what_openapi_can_say() -> None:
+def test_older_models_get_openapi_schemas() -> None:
     (tool,) = body(tools=(LEVELS,), model=OLD)["tools"][0]["functionDeclarations"]
     assert tool["parameters"]["properties"] == {"level": {"type": "string", "nullable": True, "enum": ["1", "2"]}}
 
@@ -243,7 +243,7 @@ def test_a_tool_with_a_broken_schema_is_named() -> None:
         body(tools=(attrs.evolve(LEVELS, schema="{"),))
 
 
-def test_a_schema_for_the_answer_stands_beside_tools_where_it_may() -> None:
+def test_an_answer_schema_together_with_tools() -> None:
     request = body(model=NEW, tools=(READ,), output_schema='{"type":"object"}')
     config = request["generationConfig"]
     assert (config["responseMimeType"], config["responseJsonSchema"]["type"]) == ("application/json", "object")
@@ -301,7 +301,7 @@ def test_thinking_leaves_room_for_the_answer(cap: int, budget: int) -> None:
     assert request["generationConfig"]["thinkingConfig"]["thinkingBudget"] == budget
 
 
-def test_chance_is_as_chosen_and_left_out_where_it_means_nothing() -> None:
+def test_sampling_parameters_where_they_apply() -> None:
     selected = ModelOptions(temperature=0.3)
     assert body(options=selected)["generationConfig"]["temperature"] == 0.3
     assert body(model=OLD, options=selected)["generationConfig"] == {"maxOutputTokens": 8_192, "temperature": 0.3}
@@ -329,7 +329,7 @@ def test_media_of_the_user() -> None:
     assert "cannot read" in gif["text"]
 
 
-def test_media_of_a_result_stand_in_it_where_the_model_reads_them_there() -> None:
+def test_media_in_results_where_supported() -> None:
     shown: dict[str, Any] = {"images": (PNG,), "files": (PDF,)}
     *_, (role, parts) = turns(
         user_message("hi"), model_message(tool_call(), model=NEW), result(words="", **shown), model=NEW
@@ -421,7 +421,7 @@ def test_signatures_whose_part_is_gone(parts: tuple[Any, ...], sent: list[Any]) 
     assert model_parts(*parts) == sent
 
 
-def test_a_step_of_gemini_3_is_signed_or_says_that_it_is_not() -> None:
+def test_a_gemini_3_step_is_signed_or_marked_unsigned() -> None:
     """Only its first call counts; an older model's is none of its business."""
     unsigned = {**call_of("c1"), "thoughtSignature": UNSIGNED}
     assert model_parts(tool_call("c1"), tool_call("c2"), model=NEW) == [unsigned, call_of("c2")]

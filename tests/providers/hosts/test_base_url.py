@@ -105,12 +105,12 @@ def test_and_not_shown_for_it_may_hold_a_password() -> None:
         ("azure", "AZURE_RESOURCE_NAME", "-"),
     ],
 )
-def test_a_part_can_t_change_which_machine_is_meant(host: str, variable: str, value: str) -> None:
+def test_a_template_value_cannot_change_the_host(host: str, variable: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"{variable} holds characters that an address cannot contain"):
         base_url_of(BY_NAME[host], {variable: value})
 
 
-def test_who_does_not_say_where_is_told_how() -> None:
+def test_a_missing_address_names_its_variable() -> None:
     with pytest.raises(ConfigError, match="set the environment variable GPUSTACK_BASE_URL or GPUSTACK_API_BASE"):
         base_url_of(BY_NAME["gpustack"], {})
     assert missing_variables(BY_NAME["bedrock"], {}) == (

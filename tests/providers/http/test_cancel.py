@@ -423,7 +423,7 @@ async def test_a_request_that_fails_is_sent_once(status: int) -> None:
 
 
 @pytest.mark.parametrize("answer", [[Break()], [*HELLO[:2], Break()]])
-async def test_an_answer_that_breaks_off_is_not_asked_for_again(answer: list[ScriptItem]) -> None:
+async def test_an_interrupted_answer_is_not_retried(answer: list[ScriptItem]) -> None:
     async with host(lambda _: answer) as (model, server):
         with pytest.raises(ConnectionBroken):
             await ask(model)

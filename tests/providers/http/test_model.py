@@ -147,7 +147,7 @@ async def test_one_chunk_of_the_network_is_one_batch() -> None:
         await stream.aclose()
 
 
-async def test_bytes_that_make_no_event_are_a_sign_of_life() -> None:
+async def test_bytes_without_events_are_a_ping() -> None:
     async with host([HELLO], largest_piece=1) as (model, _):
         stream = await model.open(request())
         assert list(await stream.receive()) == [Ping()]
@@ -261,7 +261,7 @@ async def test_a_rate_limit_says_when_to_come_back() -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("largest_piece", [1, 1000])
-async def test_trouble_in_the_middle_comes_after_what_was_said(
+async def test_an_error_follows_the_events_before_it(
     item: Break | Fail, expected: type[ProviderError], largest_piece: int
 ) -> None:
     started = text("so far", id="0", pieces=3)[:-1]
@@ -306,7 +306,7 @@ async def test_a_host_that_does_not_shake_hands_in_time() -> None:
     await listener.aclose()
 
 
-async def test_proxy_settings_that_don_t_work_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_proxy_settings_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "nonsense://proxy.example")
     model = model_at("https://models.example")
     with pytest.raises(ConfigError, match="proxy"):
@@ -387,7 +387,7 @@ async def test_what_is_no_answer(reply: bytes, expected: type[ProviderError], re
     await with_raw_host(reply, use)
 
 
-async def test_a_page_instead_of_an_answer_asks_for_the_address() -> None:
+async def test_a_web_page_questions_the_address() -> None:
     async def use(model: HttpModel) -> None:
         with pytest.raises(ProviderProtocolError) as caught:
             await model.open(request())

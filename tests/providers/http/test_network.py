@@ -118,7 +118,7 @@ async def test_no_proxy_stands_before_this_machine(monkeypatch: pytest.MonkeyPat
         assert proxy.asked == []
 
 
-async def test_a_proxy_s_password_is_sent_to_it_and_shown_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_s_password_is_sent_but_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     async with host() as (_, port), proxy_to(port) as (proxy, proxy_port):
         monkeypatch.setenv("HTTP_PROXY", f"http://me:{PASSWORD}@127.0.0.1:{proxy_port}")
         assert await ask("http://models.example") == "hello"
@@ -140,7 +140,7 @@ async def test_a_proxy_s_password_is_sent_to_it_and_shown_to_nobody(monkeypatch:
         f"socks5://me:{PASSWORD}@proxy.example",
     ],
 )
-async def test_a_proxy_that_can_t_be_used_is_told(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+async def test_an_invalid_proxy_is_reported(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     reported = await failure_of("https://models.example", ConfigError)
     assert reported.startswith("invalid proxy or certificate settings in the environment")
@@ -162,7 +162,7 @@ async def test_an_authority_of_the_environment_is_trusted(
 
 
 @needs_openssl
-async def test_nobody_else_s_is(certificates: Certificates) -> None:
+async def test_other_certificates_are_refused(certificates: Certificates) -> None:
     async with host() as (server, port), tls_before(port, certificates) as tls_port:
         reported = await failure_of(f"https://127.0.0.1:{tls_port}")
         assert "SSL_CERT_FILE" in reported
@@ -196,7 +196,7 @@ async def test_through_a_proxy_to_a_host_of_one_s_own_authority(
         assert len(server.requests) == 1
 
 
-async def test_authorities_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_missing_certificate_authorities_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
     assert "(SSL_CERT_FILE, SSL_CERT_DIR)" in await failure_of("https://models.example", ConfigError)
     (tmp_path / "none.pem").write_text("nonsense")

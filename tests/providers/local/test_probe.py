@@ -153,7 +153,7 @@ async def test_a_proxy_tells_its_prices(nursery: trio.Nursery) -> None:
     assert (info.price_input, info.price_output, info.context) == (7.0, 8.0, 1_000)
 
 
-async def test_what_is_configured_is_not_asked_about(nursery: trio.Nursery) -> None:
+async def test_configured_limits_are_not_probed(nursery: trio.Nursery) -> None:
     server = JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": 1}]}})
     config = Config(models={"vllm/x": ModelConfig(context=50_000)})
     assert (await learn(nursery, server, "vllm/x", config)).context == 50_000
@@ -168,7 +168,7 @@ async def test_the_key_is_shown_when_there_is_one(nursery: trio.Nursery) -> None
     assert not (await learn(nursery, server, "vllm/x")).is_known
 
 
-async def test_a_server_like_a_known_one_is_asked_as_that_one(nursery: trio.Nursery) -> None:
+async def test_a_derived_server_is_probed_like_its_base(nursery: trio.Nursery) -> None:
     server = JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": 9_000}]}})
     url = await nursery.start(server.serve)
     model = resolve("gpu2/x", {}, Config(hosts={"gpu2": HostConfig(like="vllm", base_url=url)}))
@@ -176,7 +176,7 @@ async def test_a_server_like_a_known_one_is_asked_as_that_one(nursery: trio.Nurs
     assert (await model.learn()).context == 9_000
 
 
-async def test_a_host_elsewhere_is_not_asked() -> None:
+async def test_a_remote_host_is_not_probed() -> None:
     model = resolve(
         "anthropic/claude-sonnet-99x", {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
     )
@@ -184,7 +184,7 @@ async def test_a_host_elsewhere_is_not_asked() -> None:
     assert not (await model.learn()).is_known
 
 
-async def test_nobody_there() -> None:
+async def test_no_server() -> None:
     with trio.fail_after(5):
         model = resolve("ollama/qwen3", {"OLLAMA_HOST": "127.0.0.1:9"})
         assert isinstance(model, HttpModel)
@@ -192,7 +192,7 @@ async def test_nobody_there() -> None:
 
 
 @pytest.mark.slow
-async def test_a_server_that_hangs_holds_nobody_up(nursery: trio.Nursery) -> None:
+async def test_a_hanging_server_delays_nothing(nursery: trio.Nursery) -> None:
     """What it said before counts."""
     ps = {"models": [{"name": "qwen3:latest", "context_length": 16_384}]}
     started = trio.current_time()
@@ -224,7 +224,7 @@ async def test_a_server_names_its_models(nursery: trio.Nursery) -> None:
     assert await list_models(Endpoint(base_url=f"{url}/v1", auth=NoAuth()), 5) == ("a", "b")
 
 
-async def test_a_server_that_wants_a_key_is_there_all_the_same(nursery: trio.Nursery) -> None:
+async def test_a_server_that_requires_a_key_is_available(nursery: trio.Nursery) -> None:
     url = await nursery.start(JsonServer({}, key="k").serve)
     assert await list_models(Endpoint(base_url=f"{url}/v1", auth=KeyAuth("authorization", "other", "Bearer")), 5) == ()
 
@@ -238,7 +238,7 @@ async def test_one_that_is_not_there_or_hangs_is_none(nursery: trio.Nursery) -> 
 # -- pure --------------------------------------------------------------------------------------
 
 
-def test_nothing_is_asked_of_others() -> None:
+def test_other_hosts_are_not_probed() -> None:
     assert probe_requests("", "m") == ()
     assert parse_limits("", "m", ()) == ServerLimits()
 
@@ -247,7 +247,7 @@ def test_a_name_is_quoted() -> None:
     assert probe_requests("llamacpp", "a/b c&d") == (ProbeRequest("GET", "/props?model=a%2Fb%20c%26d"),)
 
 
-def test_what_is_not_told_stays() -> None:
+def test_unreported_limits_stay() -> None:
     info = ModelInfo(name="a/b", context=5, output=3, is_known=False, parallel=None, price_input=1.0)
     assert apply_limits(info, ServerLimits()) == info
     assert apply_limits(info, ServerLimits(parallel=4, prices={"price_input": 9.0})) == info
@@ -262,13 +262,13 @@ async def test_a_large_answer_is_left(nursery: trio.Nursery, monkeypatch: pytest
     assert not (await learn(nursery, large, "vllm/m")).is_known
 
 
-async def test_a_compressed_answer_is_not_asked_for(nursery: trio.Nursery) -> None:
+async def test_no_compressed_response_is_requested(nursery: trio.Nursery) -> None:
     server = JsonServer({})
     await learn(nursery, server, "vllm/m")
     assert {request.headers["accept-encoding"] for request in server.requests} == {"identity"}
 
 
-async def test_a_proxy_that_can_t_be_used_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_invalid_proxy_counts_as_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """What asks for an answer says what is wrong with it."""
     monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1")
     endpoint = Endpoint(base_url="http://gpu.example/v1", auth=NoAuth())

@@ -18,7 +18,7 @@ from engine.providers.models.limits import UNKNOWN, limits_of
 MILLION = 1_000_000
 
 
-def test_a_known_model_has_its_limits_and_prices() -> None:
+def test_a_listed_model_has_its_limits_and_prices() -> None:
     assert info_of("anthropic/claude-haiku-4-5") == ModelInfo(
         name="anthropic/claude-haiku-4-5",
         context=200_000,
@@ -114,7 +114,7 @@ def test_new_prices_are_not_mixed_with_old_ones_of_the_cache() -> None:
     assert (info.price_input, info.price_cache_read, info.price_cache_write) == (2.0, 2.0, 2.5)
 
 
-def test_the_known_models_of_a_host() -> None:
+def test_the_listed_models_of_a_host() -> None:
     config = Config(models={"anthropic/mine": ModelConfig(context=5_000), "openai/other": ModelConfig()})
     names = [info.name for info in list_models(BY_NAME["anthropic"], config)]
     assert {"anthropic/claude-opus-5", "anthropic/mine"} <= set(names)
@@ -135,7 +135,7 @@ def test_the_table_of_prices_says_where_it_is_from() -> None:
 
 
 @pytest.mark.parametrize("host", sorted(TABLE["hosts"]))
-def test_every_entry_can_be_read_and_is_found_by_its_name(host: str) -> None:
+def test_every_entry_matches_its_own_name(host: str) -> None:
     entries = prices.list_prices(host)
     assert entries
     for entry in entries:

@@ -89,7 +89,7 @@ def test_what_is_true_of_a_family(name: str, expected: Mapping[str, object]) -> 
 
 
 @pytest.mark.parametrize("name", ["foo3-mini", "piano1", "notgpt-5", "my-model", "xclaude-opus-5", "uncommand"])
-def test_a_name_that_only_sounds_alike_is_of_no_family(name: str) -> None:
+def test_a_similar_name_is_of_no_family(name: str) -> None:
     for host in HOSTS:
         if host.wire in {"openai_chat", "openai_responses", "anthropic"}:
             assert quirks_of(host, name) == host.quirks, host.name
@@ -135,7 +135,7 @@ def test_a_host_like_another_has_its_families() -> None:
     assert quirks("old/grok-4-1-fast", config).cached_apart
 
 
-def test_what_a_user_says_of_a_host_is_kept_by_families_that_only_fill_in() -> None:
+def test_family_defaults_keep_configured_quirks() -> None:
     config = Config(hosts={"groq": HostConfig(quirks={"effort_field": "reasoning.effort"})})
     assert quirks("groq/openai/gpt-oss-120b", config).effort_field == "reasoning.effort"
 

@@ -206,7 +206,7 @@ def test_a_message_whole_in_one_event() -> None:
     assert read(message(content="hi"), DONE) == [*text_block(), TextDone("0"), Finished("stop", "stop")]
 
 
-def test_a_message_told_again_at_the_end_is_not_said_again() -> None:
+def test_a_repeated_message_is_emitted_once() -> None:
     last = message(content="hi") | {"object": "chat.completion.done"}
     assert read(delta(content="hi"), last) == [*text_block(), TextDone("0"), Finished("stop", "stop")]
 
@@ -307,7 +307,7 @@ def thought(events: list[StreamEvent]) -> tuple[str, Any]:
     return shown, json.loads(done.signature) if done.signature else None
 
 
-def test_the_same_thinking_twice_is_taken_once_and_its_signature_kept() -> None:
+def test_repeated_thinking_counts_once() -> None:
     events = read(
         delta(content="", reasoning="h", reasoning_details=[detail("text", text="h", signature="")]),
         delta(content="", reasoning="m", reasoning_details=[detail("text", text="m", signature=None)]),
@@ -390,7 +390,7 @@ def test_what_is_encrypted_may_come_before_its_text() -> None:
     assert thought(events) == ("a", {"field": "reasoning_details", "details": [secret, text]})
 
 
-def test_pieces_of_thinking_beside_the_same_text_are_blocks_too() -> None:
+def test_details_repeating_the_text_are_blocks() -> None:
     pieces = [detail("text", text="a"), detail("text", text="b", index=1)]
     events = read(delta(reasoning="ab", reasoning_details=pieces), delta("stop", content="hi"), DONE)
     assert [event.text for event in events if isinstance(event, ReasoningChunk)] == ["a", "b"]
@@ -408,7 +408,7 @@ def test_what_is_encrypted_without_text_stands_in_its_place() -> None:
     ]
 
 
-def test_thinking_that_differs_from_its_details_is_taken_as_it_stands() -> None:
+def test_thinking_that_differs_from_its_details() -> None:
     pieces = [detail("text", text="half", signature="s"), detail("text", text="of it", index=1)]
     events = read(delta(reasoning="all of it", reasoning_details=pieces), STOP, DONE)
     shown, kept = thought(events)
@@ -509,7 +509,7 @@ def test_pieces_without_index_or_id_belong_to_the_last_call() -> None:
     assert events == WHOLE
 
 
-def test_pieces_are_told_apart_by_index_and_by_id() -> None:
+def test_details_differ_by_index_or_id() -> None:
     events = read(
         called(call("read", "", index=0, id="a"), call("write", "", index=1, id="b")),
         called(call(None, '{"b": 1}', index=1), call(None, '{"a": 1}', index=0)),
@@ -590,7 +590,7 @@ def test_an_empty_object_may_be_only_the_beginning() -> None:
     assert events[2:4] == [ToolCallStarted("b", "read"), ToolCallDone("a")]
 
 
-def test_a_second_call_with_neither_index_nor_id_begins_with_its_name() -> None:
+def test_a_name_starts_a_call_without_index_or_id() -> None:
     events = read(called(call("read", "")), called(call("write", '{"n": 1}')), CALLS, DONE)
     assert [event.tool for event in events if isinstance(event, ToolCallStarted)] == ["read", "write"]
     assert list(arguments_of(events).values()) == ["{}", '{"n": 1}']
@@ -611,7 +611,7 @@ def test_calls_are_what_it_stopped_for_whatever_it_says() -> None:
     assert read(called(call("read", "{}", index=0, id="c1")), STOP, DONE)[-1] == Finished("calls", "stop")
 
 
-def test_a_call_that_the_token_limit_has_cut_is_not_done() -> None:
+def test_a_truncated_call_is_not_done() -> None:
     events = read(
         called(call("read", '{"n": 1}', index=0, id="a")),
         called(call("write", '{"n', index=1, id="b")),
@@ -628,11 +628,11 @@ def test_a_whole_call_at_the_token_limit_is_done() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", '{"a": }', "[]", '"}"'])
-def test_what_is_no_object_at_the_token_limit_is_not_done(arguments: str) -> None:
+def test_incomplete_arguments_at_the_token_limit(arguments: str) -> None:
     assert arguments_of(read(called(call("read", arguments, index=0, id="a")), delta("length"), DONE)) == {}
 
 
-def test_broken_arguments_of_an_answer_that_was_not_cut_are_for_the_tool_to_refuse() -> None:
+def test_broken_arguments_reach_the_tool() -> None:
     assert arguments_of(read(called(call("read", '{"n', index=0, id="a")), CALLS, DONE)) == {"a": '{"n'}
 
 
@@ -640,12 +640,12 @@ def test_a_call_without_an_id_gets_one() -> None:
     assert read(called(call("read", '{"a": 1}', index=0)), CALLS, DONE)[0] == ToolCallStarted("0", "read")
 
 
-def test_a_call_without_a_name_is_a_call_of_nothing() -> None:
+def test_a_call_without_a_name() -> None:
     events = read(called({"index": 0, "id": "c1", "function": {"arguments": "{}"}}), CALLS, DONE)
     assert events[:3] == [ToolCallStarted("c1", ""), ToolCallChunk("c1", "{}"), ToolCallDone("c1")]
 
 
-def test_a_call_whose_name_does_not_come_waits_for_it() -> None:
+def test_a_call_waits_for_its_name() -> None:
     events = read(
         called({"index": 0, "id": "a", "function": {"arguments": '{"n": 1}'}}),
         called(call("read", '{"n": 2}', index=1, id="b")),
@@ -735,7 +735,7 @@ def test_sources_after_thinking_that_came_after_the_text() -> None:
     assert events[-2] == TextDone("0")
 
 
-def test_a_list_of_addresses_in_each_event_is_named_once() -> None:
+def test_a_repeated_url_list_is_cited_once() -> None:
     lists = {
         "citations": ["https://a.example", "https://b.example"],
         "search_results": [{"url": "https://b.example", "title": "B", "snippet": "b" * 300}],
@@ -762,7 +762,7 @@ def test_results_of_a_search_are_sources_by_themselves() -> None:
     assert [event.citation.title for event in cited] == ["B"]
 
 
-def test_a_source_is_not_named_again_for_the_lists_sake() -> None:
+def test_listed_sources_are_not_repeated() -> None:
     events = read(delta(content="hi", annotations=[PAGE]), STOP | {"citations": ["https://a.example"]}, DONE)
     assert sum(isinstance(event, Cited) for event in events) == 1
 
@@ -806,7 +806,7 @@ def test_the_work_of_groqs_tools_is_one_item_for_each() -> None:
 # -- what is wrong, and what is unknown -----------------------------------------------------------
 
 
-def test_what_nobody_understands_is_counted() -> None:
+def test_unknown_parts_are_counted() -> None:
     events = read(
         delta(content="hi", new_member="x", other=None),
         delta(new_member={"a": 1}),
@@ -877,7 +877,7 @@ def test_an_error_event_in_any_form() -> None:
 
 
 @pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource"])
-def test_an_answer_that_was_broken_off_can_be_asked_for_again(reason: str) -> None:
+def test_an_aborted_answer_is_retryable(reason: str) -> None:
     before, failure = failing(delta(content="hi"), delta(reason), DONE)
     assert before == text_block()
     assert failure.retryable
@@ -929,7 +929,7 @@ EVENTS = st.builds(
 
 
 @given(events=st.lists(EVENTS, max_size=4), body=st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=4))
-def test_whatever_a_host_sends_is_an_answer_or_a_typed_error(events: list[Json], body: Json) -> None:
+def test_any_input_is_an_answer_or_a_typed_error(events: list[Json], body: Json) -> None:
     for use_body, content_type in (
         (stream(*events, DONE), "text/event-stream"),
         (json.dumps(body).encode(), "application/json"),
@@ -1004,7 +1004,7 @@ def test_a_document_that_is_no_answer(body: Json, kind: type[ProviderError]) -> 
     assert failure.value.retryable is (kind in {ProviderProtocolError, Overloaded, ProviderError})
 
 
-def test_a_document_with_an_error_beside_its_message() -> None:
+def test_a_document_with_an_error_and_a_message() -> None:
     decoder = wire(PLAIN).decoder("application/json")
     assert decoder is not None
     decoder.feed(json.dumps(message(content="hi") | {"error": {"code": 502, "message": "down"}}).encode())

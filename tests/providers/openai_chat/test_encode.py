@@ -142,7 +142,7 @@ def test_a_host_with_other_words_for_everything() -> None:
     }
 
 
-def test_a_key_for_the_cache_is_only_sent_where_there_is_one() -> None:
+def test_a_cache_key_is_sent_only_with_a_session() -> None:
     assert "prompt_cache_key" not in body(user_message("hi"), quirks=Quirks(cache_key_field="prompt_cache_key"))
     assert body(user_message("hi"), session_id="s1").keys() == body(user_message("hi")).keys()
 
@@ -242,7 +242,7 @@ def test_a_default_effort() -> None:
         ),
     ],
 )
-def test_chance(quirks: Quirks, selected: float | None, expected: Json) -> None:
+def test_sampling_parameters(quirks: Quirks, selected: float | None, expected: Json) -> None:
     encoded = body(user_message("hi"), quirks=quirks, options=ModelOptions(temperature=selected))
     assert {name: encoded[name] for name in ("temperature", "top_p", "top_k") if name in encoded} == expected
 
@@ -263,7 +263,7 @@ def test_a_schema_for_the_answer() -> None:
         }
 
 
-def test_a_schema_for_the_answer_where_the_host_knows_none() -> None:
+def test_an_answer_schema_without_native_support() -> None:
     assert "response_format" not in body(
         user_message("hi"), quirks=Quirks(output="tool"), output_schema='{"type": "object"}'
     )
@@ -352,7 +352,7 @@ def test_calls_without_words() -> None:
     assert actual[1] == {"role": "assistant", "tool_calls": [call("c1")], "content": None}
 
 
-def test_an_answer_of_nothing_that_can_be_said_is_left_out() -> None:
+def test_an_empty_answer_is_dropped() -> None:
     actual = sent(
         user_message("hi"), model_message(thought(), own("executed_tool", {"type": "python"})), user_message("go on")
     )
@@ -400,7 +400,7 @@ def test_a_filler_between_two_messages_of_the_user() -> None:
     assert [message["role"] for message in actual] == ["user", "assistant", "user", "assistant", "user"]
 
 
-def test_a_paused_answer_goes_on_only_as_long_as_it_is_the_last() -> None:
+def test_only_a_last_paused_message_is_continued() -> None:
     encoder = wire(PLAIN).encoder()
     transcript = Transcript([user_message("hi"), model_message("well", finish="pause")])
     first = json.loads(bytes(encoder.encode(attrs.evolve(request(), transcript=transcript))))
@@ -464,7 +464,7 @@ def test_thinking_among_the_content() -> None:
         assert last(model_message("hi"), quirks=bare) == {"role": "assistant", "content": "hi"}
 
 
-def test_without_thinking_nothing_is_said_of_it() -> None:
+def test_no_thinking_member_without_thinking() -> None:
     for field in ("reasoning_content", "reasoning", "reasoning_details"):
         assert last(model_message("hi"), quirks=Quirks(reasoning_field=field)) == {"role": "assistant", "content": "hi"}
     assert last(model_message("hi"), quirks=Quirks(reasoning_always=True)) == {"role": "assistant", "content": "hi"}

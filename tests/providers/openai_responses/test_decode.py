@@ -175,7 +175,7 @@ def test_hosts_leave_out_one_or_the_other(events: list[Json]) -> None:
     assert whole(*events) == A_B
 
 
-def test_what_was_not_streamed_follows_when_the_item_is_whole() -> None:
+def test_the_unstreamed_rest_follows_the_item() -> None:
     assert whole(*says(0, "a"), done(0, message("abc", "d")), completed()) == [
         TextStarted("0.0"),
         TextChunk("0.0", "a"),
@@ -234,12 +234,12 @@ def without_index(event: Json) -> Json:
 
 
 @pytest.mark.parametrize("is_announced", [True, False])
-@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("has_done", [True, False])
 @pytest.mark.parametrize("has_index", [True, False])
-def test_hosts_that_do_not_count_their_items(*, is_announced: bool, is_told: bool, has_index: bool) -> None:
+def test_hosts_that_do_not_count_their_items(*, is_announced: bool, has_done: bool, has_index: bool) -> None:
     thinks = says(0, "t", kind="reasoning_text")
     pieces = says(0, "{ }", kind="function_call_arguments")
-    spoken = [*says(0, "a"), *([done(0, message("a"))] if is_told else [])]
+    spoken = [*says(0, "a"), *([done(0, message("a"))] if has_done else [])]
     requested = [*([added(0, CALL)] if is_announced else []), *pieces, done(0, call("{ }"))]
     events = [*thinks, *spoken, *requested]
     events = events if has_index else [without_index(each) for each in events]
@@ -344,7 +344,7 @@ def test_a_summary_stands_before_the_thinking_itself() -> None:
     assert document(status="completed", output=[item]) == expected
 
 
-def test_thinking_that_nobody_may_read_keeps_its_place() -> None:
+def test_redacted_thinking_keeps_its_position() -> None:
     item = {**REASONING, "encrypted_content": "enc"}
     assert whole(done(0, item), done(1, message("a")), completed())[:3] == [
         ReasoningStarted("0.0"),
@@ -423,7 +423,7 @@ def test_a_name_that_comes_late() -> None:
         ],
     ],
 )
-def test_a_call_which_the_token_limit_cut_is_not_done(end: list[Json]) -> None:
+def test_a_truncated_call_is_not_done(end: list[Json]) -> None:
     pieces = says(0, '{"a', kind="function_call_arguments")
     last = event("incomplete", response={"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}})
     events = whole(added(0, CALL), *pieces, *end, *([] if end and "response" in end[-1] else [last]))
@@ -467,7 +467,7 @@ def test_the_work_of_a_hosted_tool_is_kept_whole() -> None:
     ]
 
 
-def test_what_nobody_understands_is_counted() -> None:
+def test_unknown_parts_are_counted() -> None:
     odd = {**MESSAGE, "content": [{"type": "output_hologram"}]}
     events = whole({"type": "response.new"}, {"type": "response.new"}, {}, done(0, odd), completed())
     assert events == [Unread("None"), Unread("message output_hologram"), Unread("response.new", 2), STOPPED]
@@ -694,7 +694,7 @@ def parts_of(events: list[StreamEvent]) -> list[list[Any]]:
     strange=st.booleans(),
     cuts=st.lists(st.floats(0, 1), max_size=8),
 )
-def test_however_it_is_told_the_answer_is_the_same(
+def test_every_way_to_send_an_answer_reads_the_same(
     *, output: list[Json], announced: bool, streamed: bool, whole: bool, at_end: bool, strange: bool, cuts: list[float]
 ) -> None:
     stream = reported(

@@ -148,7 +148,7 @@ def test_a_whole_request() -> None:
     }
 
 
-def test_a_model_that_does_not_think_is_asked_for_no_thoughts() -> None:
+def test_no_thoughts_from_a_model_without_reasoning() -> None:
     options = ModelOptions(effort="high", temperature=0.5)
     assert body(user_message("hi"), model=OLDER, system="be brief", max_output=1, options=options) == {
         "model": "gpt-4o",
@@ -194,11 +194,12 @@ def test_tool_choice(choice: ToolChoice) -> None:
 
 
 @pytest.mark.parametrize(
-    ("effort", "said_as"), [("none", "none"), ("minimal", "none"), ("high", "high"), ("max", "xhigh"), (None, "medium")]
+    ("effort", "encoded_as"),
+    [("none", "none"), ("minimal", "none"), ("high", "high"), ("max", "xhigh"), (None, "medium")],
 )
-def test_effort(effort: Effort | None, said_as: str) -> None:
+def test_effort(effort: Effort | None, encoded_as: str) -> None:
     encoded = body(user_message("hi"), options=ModelOptions(effort=effort))
-    assert encoded["reasoning"] == {"effort": said_as, "summary": "auto"}
+    assert encoded["reasoning"] == {"effort": encoded_as, "summary": "auto"}
 
 
 def test_a_model_that_takes_no_temperature_is_sent_none() -> None:
@@ -214,7 +215,7 @@ def test_a_model_that_takes_no_temperature_is_sent_none() -> None:
     }
 
 
-def test_the_host_keeps_a_cache_for_long_only_if_asked() -> None:
+def test_a_long_cache_must_be_requested() -> None:
     assert "prompt_cache_retention" not in body(user_message("hi"))
     assert body(user_message("hi"), options=ModelOptions(cache="1h"))["prompt_cache_retention"] == "24h"
 
@@ -223,7 +224,7 @@ def test_the_cache_key_is_no_longer_than_allowed() -> None:
     assert body(user_message("hi"), session_id="s" * 70)["prompt_cache_key"] == "s" * 64
 
 
-def test_a_host_that_finds_only_marked_beginnings_has_the_system_prompt_marked() -> None:
+def test_the_system_prompt_is_marked_for_marker_caches() -> None:
     marked = {"type": "input_text", "text": "be brief", "prompt_cache_breakpoint": {"mode": "explicit"}}
     newer = body(user_message("hi"), model="openai/gpt-5.6", system="be brief")
     assert newer["input"] == [message("developer", marked), HI]
@@ -279,7 +280,7 @@ def answer_format(schema: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def test_an_answer_is_held_to_a_schema_that_leaves_nothing_open() -> None:
+def test_a_closed_schema_is_strict() -> None:
     inner = {"type": "object", "properties": {"b": {"type": ["string", "null"]}}, "required": ["b"]}
     schema = {
         "type": "object",

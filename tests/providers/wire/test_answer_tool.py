@@ -61,7 +61,7 @@ async def session_with(*script: Answer, bench: Bench | None = None) -> AsyncGene
         nursery.cancel_scope.cancel(reason="the test is over")
 
 
-async def test_the_answer_is_asked_for_as_a_tool_and_comes_out_as_text() -> None:
+async def test_a_tool_s_arguments_become_the_answer() -> None:
     async with session_with([*text("Here it is."), *call(ANSWER_TOOL, GOOD, id="1", pieces=4), *done("calls")]) as (
         s,
         server,
@@ -98,7 +98,7 @@ async def test_an_answer_that_does_not_fit_is_repaired_once() -> None:
     assert (result.stop_reason, result.value, len(server.requests)) == ("incomplete", None, 2)
 
 
-async def test_words_where_the_tool_was_to_be_called_are_judged_like_any_answer() -> None:
+async def test_text_instead_of_the_answer_tool() -> None:
     async with session_with([*text('{"title": "Plain", "count": 1}'), *done()]) as (s, _):
         result = await s.run("report", output=Report)
     assert result.value == Report("Plain", 1)
@@ -138,7 +138,7 @@ class EventDecoder:
 
 
 @pytest.mark.parametrize("pieces", [["{", "}"], []], ids=["streamed", "at once"])
-def test_arguments_that_are_told_twice_are_one_answer(pieces: list[str]) -> None:
+def test_repeated_arguments_are_one_answer(pieces: list[str]) -> None:
     """Some hosts stream them, and say the whole at the end."""
     from engine.providers.anthropic.wire import wire
     from engine.providers.wire.quirks import Quirks

@@ -133,7 +133,7 @@ def test_events_in_order_to_the_end() -> None:
     assert decoder.close() == []
 
 
-def test_the_name_of_an_event_is_told() -> None:
+def test_the_name_of_an_event() -> None:
     decoder = stream()
     assert decoder.feed(b'event: word\ndata: {"word": "a"}\n\ndata: {"word": "b"}\n\n') == [A]
     assert decoder.ignored == {"message": 1}
@@ -177,7 +177,7 @@ def test_what_is_no_json_is_no_event() -> None:
     assert error.retryable
 
 
-def test_what_came_before_a_failure_is_told_first_and_the_failure_ever_after() -> None:
+def test_events_before_an_error_come_first() -> None:
     for failing in (sse(word("a"), ERROR, word("b")), sse({"type": "words", "words": "a", "then": "error"})):
         decoder = stream()
         assert decoder.feed(failing) == [A]
@@ -207,7 +207,7 @@ def test_a_failure_in_the_last_words_comes_after_them() -> None:
             decoder.close()
 
 
-def test_what_was_not_understood_is_told_before_the_end() -> None:
+def test_unread_events_are_reported_before_the_end() -> None:
     odd = {"type": "odd"}
     stranger = {"type": "stranger"}
     events, _ = play(stream(), [sse(odd, word("a"), stranger), sse(odd, END)])
@@ -232,7 +232,7 @@ def test_a_document_in_pieces() -> None:
     assert decoder.close() == []
 
 
-def test_a_failure_in_a_document_comes_after_what_was_said() -> None:
+def test_a_document_s_error_follows_its_events() -> None:
     decoder = document()
     decoder.feed(json.dumps({"events": [word("a"), ERROR, word("b")]}).encode())
     assert decoder.close() == [A]
@@ -307,7 +307,7 @@ def test_a_stream_has_a_largest_size(pieces: list[bytes], monkeypatch: pytest.Mo
         decoder.close()
 
 
-def test_of_many_kinds_that_nobody_knows_a_few_are_told() -> None:
+def test_only_a_few_unknown_kinds_are_reported() -> None:
     odd = b"".join(sse({"type": f"odd{number:03}"}) for number in range(100))
     (events, error) = play(stream(), [odd, sse({"type": "x" * 1_000}), sse(END)])
     reported = [event for event in events if isinstance(event, Unread)]

@@ -187,13 +187,13 @@ def test_no_marker_where_none_may_stand() -> None:
 
 
 @pytest.mark.parametrize("quirks", [MARKED, UNMARKED])
-def test_no_marker_where_none_is_wanted(quirks: Quirks) -> None:
+def test_no_marker_with_the_cache_off(quirks: Quirks) -> None:
     lifetime: CacheLifetime = "off" if quirks.marks else "5m"
     body = encoder(quirks)[0].encode(request(Transcript(STEPS), options=ModelOptions(cache=lifetime)))
     assert b"*" not in bytes(body)
 
 
-def test_a_marker_lasts_as_long_as_was_asked() -> None:
+def test_a_marker_has_the_requested_lifetime() -> None:
     body = encoder()[0].encode(request(Transcript(STEPS[:1]), options=ModelOptions(cache="1h")))
     assert lines(body) == ["user 'go' *1h"]
 
@@ -253,13 +253,13 @@ def test_old_bytes_are_the_same_objects_from_step_to_step(quirks: Quirks) -> Non
 
 
 @pytest.mark.parametrize("quirks", [MARKED, UNMARKED])
-def test_what_is_kept_is_what_would_be_written_anew(quirks: Quirks) -> None:
+def test_cached_bytes_equal_a_fresh_encoding(quirks: Quirks) -> None:
     one, _ = encoder(quirks)
     for transcript in long_session(60):
         assert bytes(one.encode(request(transcript))) == bytes(encoder(quirks)[0].encode(request(transcript)))
 
 
-def test_a_branch_and_a_shorter_transcript_are_written_as_they_are() -> None:
+def test_branches_and_shorter_transcripts_are_encoded_afresh() -> None:
     one, _ = encoder()
     base = Transcript(STEPS[:3])
     longer = base.append(*STEPS[3:5])
@@ -281,7 +281,7 @@ def test_sessions_side_by_side_do_not_mix() -> None:
     assert dialect.openings == 2
 
 
-def test_another_model_s_history_is_written_anew() -> None:
+def test_another_model_s_history_is_encoded_afresh() -> None:
     one, _ = encoder()
     thought = ReasoningPart(id=PartId("r"), text="hm", signature="sig", model=MODEL)
     transcript = Transcript(
@@ -387,7 +387,7 @@ def test_what_broke_the_prefix_is_named(changes: dict[str, Any], at: str) -> Non
     assert broken(request(BASE), request(after.pop("transcript"), **after)) == at
 
 
-def test_it_is_told_once() -> None:
+def test_the_break_is_reported_once() -> None:
     one, _ = encoder()
     reported = [
         one.encode(request(transcript, system=system)).broken_at

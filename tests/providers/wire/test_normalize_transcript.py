@@ -130,7 +130,7 @@ def test_results_follow_their_calls_in_call_order() -> None:
     ]
 
 
-def test_a_call_without_its_result_says_so_and_one_too_many_is_left_out() -> None:
+def test_missing_results_are_stated_and_surplus_ones_dropped() -> None:
     one = tool_call("1")
     twice = results(result("stray"), result("1", "first"), result("1", "again"))
     with_results = results(result("1", "first"))
@@ -207,7 +207,7 @@ def test_a_pause_is_one_only_at_the_end() -> None:
     assert calling[1:] == [spoken(tool_call("1")), ResultsItem((CallWithResult(tool_call("1"), NO_RESULT),))]
 
 
-def test_what_is_pending_may_be_asked_for_again_and_again() -> None:
+def test_pending_items_are_repeatable() -> None:
     arranger = TranscriptNormalizer(MODEL, READS_ALL)
     before = [*arranger.feed(user_message("a")), *arranger.feed(model_message(tool_call("1")))]
     assert (
@@ -310,7 +310,7 @@ def test_other_media_become_a_sentence(part: UserPart, quirks: Quirks, words: st
     assert reported.text.endswith("Tell the user.)")
 
 
-def test_what_a_result_can_t_show_follows_in_a_user_s_message() -> None:
+def test_unsupported_result_media_follow_in_a_message() -> None:
     call = tool_call("1", tool="look")
     shown = results(result("1", "two things", images=(PNG,), files=(PDF,)))
     reported = Settlement(status="completed", text="two things\n(the media of look follow in the next message)")
@@ -440,7 +440,7 @@ def test_arguments_are_an_object_every_host_can_read(arguments: str, complete: b
     ("schema", "words"),
     [
         ("{", "is not valid JSON"),
-        ("[]", "must be a JSON object"),
+        ("[]", "must be a non-empty JSON object"),
         ("{}", "must be"),
         ("[" * 100_000, "is not valid JSON"),
     ],

@@ -91,7 +91,7 @@ def test_all_of_is_merged() -> None:
     }
 
 
-def test_a_choice_of_objects_at_the_root_becomes_one_object() -> None:
+def test_a_root_union_of_objects_is_merged() -> None:
     schema = {
         "anyOf": [
             {"type": "object", "properties": {"a": {"type": "null"}, "c": {"type": "null"}}, "required": ["a", "c"]},

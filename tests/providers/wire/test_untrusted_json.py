@@ -37,7 +37,7 @@ def test_what_is_written_is_read(value: object, before: str, after: str, indent:
 
 
 @given(st.text(st.sampled_from('{}[]":,0e-tn \\ux\n'), max_size=8))
-def test_whatever_is_no_json_is_a_value_error(document: str) -> None:
+def test_invalid_json_is_a_value_error(document: str) -> None:
     try:
         expected = json.loads(document)
     except ValueError:
@@ -53,7 +53,7 @@ def test_nothing_else_is_raised(document: str | bytes) -> None:
         loads(document)
 
 
-def test_numbers_that_json_has_not_are_told_to_whoever_asks() -> None:
+def test_non_json_numbers_reach_the_hooks() -> None:
     assert math.isnan(float(str(loads("NaN"))))
     assert loads("[NaN, 1.5]", parse_constant=lambda name: name, parse_float=lambda digits: digits) == ["NaN", "1.5"]
 
