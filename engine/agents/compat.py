@@ -133,9 +133,9 @@ def _permission_rules(name: str, setting: Value, origin: str, warnings: Warnings
 
 def _rules(right: str, action: Value, origin: str, warnings: Warnings, pattern: str = "*") -> Iterable[Rule]:
     word = action.lower() if isinstance(action, str) else ""
-    known_action = _ACTIONS.get(word)
-    effective: Action = known_action or "deny"
-    if known_action is None:
+    parsed_action = _ACTIONS.get(word)
+    effective: Action = parsed_action or "deny"
+    if parsed_action is None:
         warnings.append(f"the permission {right!r} is allow, ask or deny, not {str(action)[:60]!r}: it counts as deny")
     try:
         yield Rule(action=effective, permission=right, pattern=pattern, origin=origin)

@@ -172,9 +172,9 @@ def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
     for number, line in enumerate(lines[1:], 1):
         if line.rstrip() == "---":
             return fields, number + 1
-        found = _FIELD.match(line)
-        if found is not None:
-            fields[found[1]] = found[2].strip()
+        match = _FIELD.match(line)
+        if match is not None:
+            fields[match[1]] = match[2].strip()
     return {}, 0
 
 
@@ -192,15 +192,15 @@ def _read(lines: Sequence[str]) -> Iterator[tuple[Section, str]]:
     name: Section | None = None
     body: list[str] = []
     for line in lines:
-        found = _HEADING.match(line)
-        if found is None:
+        match = _HEADING.match(line)
+        if match is None:
             body.append(line)
-        elif found[1]:
+        elif match[1]:
             body.append(line[1:])
         else:
             if name is not None:
                 yield name, "\n".join(body)
-            name, body = _section(found[2]), []
+            name, body = _section(match[2]), []
     if name is not None:
         yield name, "\n".join(body)
 
@@ -212,17 +212,17 @@ def _section(name: str) -> Section:
 
 def _merged(sections: Iterator[tuple[Section, str]]) -> list[tuple[Section, str]]:
     """Return what was said, steps of one answer put together: no model's host takes an answer after an answer."""
-    found: list[tuple[Section, str]] = []
+    merged: list[tuple[Section, str]] = []
     for name, body in sections:
         text = body.strip("\n")
-        is_said = name == "User" or (name == "Assistant" and bool(found))
+        is_said = name == "User" or (name == "Assistant" and bool(merged))
         if not is_said or not text.strip():
             continue
-        if name == "Assistant" and found and found[-1][0] == "Assistant":
-            found[-1] = (name, f"{found[-1][1]}\n\n{text}")
+        if name == "Assistant" and merged and merged[-1][0] == "Assistant":
+            merged[-1] = (name, f"{merged[-1][1]}\n\n{text}")
         else:
-            found.append((name, text))
-    return found
+            merged.append((name, text))
+    return merged
 
 
 def _message(name: Section, text: str, model: str, new_id: Callable[[str], str]) -> Message:

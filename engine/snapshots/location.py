@@ -147,9 +147,9 @@ def _first_line(path: Path) -> str:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file that is there whole or not at all. It blocks. Raises `OSError`."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        beside.write_bytes(data)
-        beside.replace(path)
+        temporary.write_bytes(data)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

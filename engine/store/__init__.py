@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from engine.store.memory import MemoryStore as MemoryStore
     from engine.store.postgres.open import open_postgres_store as open_postgres_store
     from engine.store.protocols import FullStore as FullStore
-    from engine.store.protocols import Hit as Hit
+    from engine.store.protocols import SearchHit as SearchHit
     from engine.store.protocols import SessionQuery as SessionQuery
     from engine.store.protocols import SessionRow as SessionRow
     from engine.store.protocols import Spending as Spending
@@ -22,7 +22,7 @@ else:
             "engine.core.protocols": "Store",
             "engine.store.memory": "MemoryStore",
             "engine.store.postgres.open": "open_postgres_store",
-            "engine.store.protocols": "FullStore Hit SessionQuery SessionRow Spending SpendingQuery",
+            "engine.store.protocols": "FullStore SearchHit SessionQuery SessionRow Spending SpendingQuery",
             "engine.store.sqlite.store": "SqliteStore open_sqlite_store",
         },
     )

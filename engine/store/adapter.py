@@ -1,7 +1,7 @@
-"""`StoreAdapter`: an engine's way to its store, whatever that can do beyond the port of the turn.
+"""`StoreAdapter`: how an engine uses its store, whichever optional protocols that implements.
 
-A store of a host's own may keep events and no more. Then nobody is kept from a session,
-nothing is remembered, and a session is opened by folding all of it.
+A host's own store may only keep events. Then sessions are not locked, no states are cached,
+and a session is opened by folding all its events.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from engine.store.lazy_events import StoredSession
 
 
-# Of a session that was left while its sub-agents worked, so many of those that were heard of last are looked at.
+# How many of a session's newest sub-agents are checked after a crash.
 _MAX_AGENTS: Final = 32
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class StoreAdapter:
-    """Where sessions are taken from, and put back. Made by `of`.
+    """Opens and releases sessions. Made by `of`.
 
     Attributes:
         store: the store.
@@ -96,7 +96,7 @@ class StoreAdapter:
         return None if self.drafting is None else DraftSaver(self.drafting)
 
     async def read(self, session_id: SessionId) -> StoredSession:
-        """Return a session as it stands, whoever holds it. A checkpoint.
+        """Read a session, even if another engine holds it. A checkpoint.
 
         Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """

@@ -1,4 +1,4 @@
-"""What a database has to do for a store: the border between what all stores share and the SQL of each."""
+"""The interface between what all stores share and the SQL of each database."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from engine.core.ids import PartId, SessionId
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Lease, Owner
 from engine.store.projection import SessionChange
-from engine.store.protocols import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.protocols import SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 
 class TransientStoreError(StoreError):
-    """A transaction failed for a reason that may pass: another's lock, a full disk, a cable. Nothing of it is there.
+    """A transaction failed for a temporary reason: a lock, a full disk, a broken connection. It was rolled back.
 
-    Unless the connection broke while it was being committed: then `WriterConnection.has_committed` knows.
+    Unless the connection broke during the commit: then `WriterConnection.has_committed` tells.
     """
 
 
 @attrs.frozen
 class EventRow:
-    """An event as it is stored; or why it can't be."""
+    """An event as a row; or the error that keeps it from being one."""
 
     event: Durable
     seq: int
@@ -38,7 +38,7 @@ class EventRow:
 
 
 class TableReader(Protocol):
-    """A connection for reading. Each method blocks, and sees one moment."""
+    """A connection for reading. Each method blocks, and reads from one snapshot of the data."""
 
     def load(self, session_id: SessionId, schema: Schema, *, after: int = 0) -> Sequence[Durable]:
         """Return the events of a session that come after number *after*. Raises `JournalCorrupt`."""
@@ -63,8 +63,8 @@ class TableReader(Protocol):
         """Return the rows that *query* asks for, newest first."""
         ...
 
-    def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
-        """Return one hit for each session that has the words, those said last first."""
+    def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[SearchHit]:
+        """Return one hit for each session that has the words, newest texts first."""
         ...
 
     def ids(self, prefix: str) -> Sequence[SessionId]:
@@ -100,7 +100,7 @@ class TableWriter(Protocol):
         ...
 
     def leases_of(self, session_ids: Collection[SessionId], owner: Owner) -> Mapping[SessionId, Lease]:
-        """Return the leases of those sessions. Nobody can take those of *owner* until the transaction ends."""
+        """Return the leases of those sessions, and lock those of *owner* until the transaction ends."""
         ...
 
     def leases(self) -> Mapping[SessionId, Lease]:
@@ -108,7 +108,7 @@ class TableWriter(Protocol):
         ...
 
     def take_lease(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
-        """Write the lease of *owner* over that of a dead one, or of nobody; False: somebody else was faster."""
+        """Take a free lease, or replace *over*, the lease of a dead engine; False if another engine was faster."""
         ...
 
     def renew_leases(self, owner: Owner) -> None:
@@ -132,7 +132,7 @@ class TableWriter(Protocol):
         ...
 
     def reclaim_space(self) -> None:
-        """Give some of the space that holds nothing any more back to the disk."""
+        """Return some unused space to the disk."""
         ...
 
 
@@ -152,7 +152,7 @@ class WriterConnection(Protocol):
         ...
 
     def has_committed(self, number: int) -> bool:
-        """Tell whether that transaction, which failed, was committed for all that. Raises as `transaction`."""
+        """Tell whether that transaction was committed although it failed. Raises as `transaction`."""
         ...
 
     def will_retry(self, error: TransientStoreError, since: float) -> bool:
@@ -160,7 +160,7 @@ class WriterConnection(Protocol):
         ...
 
     def announce(self, session_ids: Collection[SessionId]) -> None:
-        """Tell watchers in other processes that those sessions have new events. No error: they look by themselves too."""
+        """Notify watchers in other processes of new events in those sessions. Never raises: they also poll."""
         ...
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""`EventSink`: the writer's thread's side. Everything that is queued becomes one transaction.
+"""`EventSink`: the side of the writer's thread. Everything that is queued becomes one transaction.
 
-What can go wrong stays where it belongs:
+Errors are contained:
 
-- what may pass (another's lock, a full disk): the batch is kept and tried again with the next
-  one; whoever waits for a flush is told;
-- a session that another engine has taken, or an event that doesn't follow: that session is
-  *refused* from then on, the others go on;
+- temporary ones (a lock, a full disk): the batch is kept and retried with the next one, and
+  waiting flushes fail;
+- another engine took the session, or an event doesn't follow the last one: that session is
+  *refused* from then on, the others continue;
 - the file was deleted, replaced, migrated or damaged: the writer ends.
 """
 
@@ -32,16 +32,16 @@ T = TypeVar("T")
 
 @attrs.define(eq=False, kw_only=True)
 class EventSink:
-    """Writes events and carries out orders. Its public attributes are set here and read in the trio thread.
+    """Writes events and runs commands. Its public attributes are set here and read in the trio thread.
 
     Attributes:
         durable: the last event of each session that this store has made durable.
         refused: sessions of which nothing more is written, and why.
-        trouble: why the last attempt failed; None: it did not.
-        behind: how many events and orders are still to be written since.
+        last_error: why the last attempt failed; None: it did not.
+        unwritten: how many events and commands are in the backlog.
     """
 
-    desk: WriterConnection
+    connection: WriterConnection
     owner: Owner
     schema: Schema = PRESENT
     durable: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
@@ -55,7 +55,7 @@ class EventSink:
 
     def write(self, batch: Sequence[Durable | WriteCommand]) -> None:
         """Write *batch*, and what is left from before. Raises `StoreError` for what ends the writer."""
-        # Encoded once, whatever happens to the transaction.
+        # Encoded once, even if the transaction is retried.
         self._backlog += [item if isinstance(item, WriteCommand) else self._encode(item) for item in batch]
         self._run_with_retry(self._commit)
 
@@ -67,13 +67,13 @@ class EventSink:
             if self.last_error is None:
                 self._run_with_retry(self._release_all)
         except StoreError as error:
-            # A lease that stays expires. What was put and is not written is told by `behind`.
+            # A lease that stays will expire. `unwritten` counts what was not written.
             self.last_error = error
         finally:
-            self.desk.close()
+            self.connection.close()
 
     def _run_with_retry(self, work: Callable[[], None]) -> None:
-        """Do *work*, again if the desk thinks so. Raises `StoreError` for what ends the writer."""
+        """Run *work*, again if the connection says so. Raises `StoreError` for what ends the writer."""
         began = time.monotonic()
         try:
             while True:
@@ -81,7 +81,7 @@ class EventSink:
                     work()
                 except TransientStoreError as error:
                     self.last_error = error
-                    if not self.desk.will_retry(error, began):
+                    if not self.connection.will_retry(error, began):
                         return
                 else:
                     self.last_error = None
@@ -103,22 +103,22 @@ class EventSink:
         attempt = _Attempt(self._number + 1, BatchTransaction(self.owner, self._last, self.refused), len(self._backlog))
         with self._transaction() as tables:
             attempt.transaction.run(tables, self._backlog)
-            # From here on a connection that breaks leaves it open whether this was committed.
+            # If the connection breaks from here on, it is unknown whether this was committed.
             self._unconfirmed = attempt
         self._unconfirmed = None
         self._confirm(attempt)
 
     def _resolve_unconfirmed(self) -> None:
-        """Find out what became of an attempt of which the end was not heard."""
+        """Find out whether an attempt whose connection broke was committed."""
         attempt = self._unconfirmed
         if attempt is not None:
-            has_committed = self.desk.has_committed(attempt.number)
+            has_committed = self.connection.has_committed(attempt.number)
             self._unconfirmed = None
             if has_committed:
                 self._confirm(attempt)
 
     def _confirm(self, attempt: _Attempt) -> None:
-        """It is committed: what it found counts."""
+        """The attempt is committed: take over its results."""
         done, self._backlog = self._backlog[: attempt.count], self._backlog[attempt.count :]
         for item in done:
             if isinstance(item, WriteCommand):
@@ -126,11 +126,13 @@ class EventSink:
         _merge(self._last, attempt.transaction.last)
         _merge(self.durable, attempt.transaction.written)
         _merge(self.refused, attempt.transaction.refused)
-        self.desk.announce([session_id for session_id, seq in attempt.transaction.written.items() if seq is not None])
+        self.connection.announce(
+            [session_id for session_id, seq in attempt.transaction.written.items() if seq is not None]
+        )
 
     def _transaction(self) -> AbstractContextManager[TableWriter]:
         self._number += 1
-        return self.desk.transaction(self._number)
+        return self.connection.transaction(self._number)
 
     def _encode(self, event: Durable) -> EventRow:
         tag = TAGS[type(event)]
@@ -145,7 +147,7 @@ class EventSink:
 
 @attrs.frozen
 class _Attempt:
-    """A transaction, and how much of the backlog is in it."""
+    """A transaction, and how many items of the backlog are in it."""
 
     number: int
     transaction: BatchTransaction
@@ -154,7 +156,7 @@ class _Attempt:
 
 @attrs.define(eq=False)
 class BatchTransaction:
-    """One transaction: what it finds counts once it is committed, and not before.
+    """One transaction; its results count once it is committed.
 
     Attributes:
         last: the last events that it has looked up or written; None: not known any more.
@@ -216,7 +218,7 @@ class BatchTransaction:
                 change = SessionChange.of(row.event, row.seq)
             if (error := self._rejection(row, leases, is_first=session_id not in changes)) is not None:
                 self.refused[session_id] = error
-                # Those of it that came before stay; of those after it, each is the first again.
+                # Its earlier events stay; the lease is checked again for the events after it.
                 self._apply(accepted, changes)
                 accepted, changes = [], {}
                 continue
@@ -237,7 +239,7 @@ class BatchTransaction:
         return dict(self.tables.leases_of(writable, self.owner)) if writable else {}
 
     def _rejection(self, row: EventRow, leases: dict[SessionId, Lease], *, is_first: bool) -> Exception | None:
-        """Return why *row* may not be written; its session's lease is looked at for the first one."""
+        """Return why *row* may not be written; the lease is checked for the first row of a session."""
         session_id = row.event.session_id
         if row.error is not None:
             return row.error
@@ -252,7 +254,7 @@ class BatchTransaction:
         return None
 
     def _claim(self, session_id: SessionId, leases: dict[SessionId, Lease]) -> SessionElsewhere | None:
-        """Make sure that the session is ours to write, and return None; or return who has it."""
+        """Claim the session if it isn't ours, and return None; or return the error."""
         lease = leases.get(session_id)
         if self.owner.holds(lease):
             return None
@@ -279,7 +281,7 @@ def _merge(target: dict[SessionId, T], updates: Mapping[SessionId, T | None]) ->
 
 
 def invalid_id_reason(session_id: SessionId) -> str | None:
-    """Return why no database takes that name; None: all do."""
+    """Return why databases can't store that id; None if they can."""
     if "\x00" in session_id:
         return "it holds a NUL"
     try:

@@ -1,4 +1,4 @@
-"""What the writer does besides writing events, in their order and in their transaction."""
+"""Commands for the writer: what it does besides writing events, in order with them and in the same transaction."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from engine.store.projection import storable
 
 
 class WriteTransaction(Protocol):
-    """The transaction in which an order is carried out."""
+    """The transaction in which a command runs."""
 
     @property
     def tables(self) -> TableWriter:
-        """What can be done in it."""
+        """The tables it writes."""
         ...
 
     @property
     def owner(self) -> Owner:
-        """For whom."""
+        """The store that writes."""
         ...
 
     def forget(self, session_id: SessionId, *, refused: bool) -> None:
-        """Know nothing of a session any more: look its last event up again; with *refused*, nor that it was refused."""
+        """Drop what is cached of a session, its last event's number, and with *refused* also that it was refused."""
         ...
 
     def is_refused(self, session_id: SessionId) -> bool:
-        """Tell whether nothing more of a session is written: what was put of it last is not in the store."""
+        """Tell whether events of a session are no longer written, since an earlier one was refused."""
         ...
 
 
 @attrs.define(eq=False)
 class WriteCommand:
-    """Something to do. It may be done again, if the transaction fails: each time is as the first.
+    """A command. It runs again if its transaction fails, so running it must not depend on earlier runs.
 
     Attributes:
         is_done: it is committed.
-        is_withdrawn: whoever gave it has gone: if it is not done yet, it need not be.
+        is_withdrawn: the caller no longer waits; skip it unless it is done.
     """
 
     is_done: bool = attrs.field(default=False, init=False)
     is_withdrawn: bool = attrs.field(default=False, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Do it, in the writer's thread. Raises what the database raises."""
+        """Run in the writer's thread. Raises what the database raises."""
         raise NotImplementedError
 
 
 @attrs.define(eq=False)
 class RetryPending(WriteCommand):
-    """Nothing, but for what is left from before, which is tried again."""
+    """Does nothing itself, but makes the writer retry its backlog."""
 
     def run(self, at: WriteTransaction) -> None:
         """Do nothing."""
@@ -66,7 +66,7 @@ class RetryPending(WriteCommand):
 
 @attrs.define(eq=False)
 class RenewLeases(WriteCommand):
-    """Renew all leases."""
+    """Renews all leases."""
 
     def run(self, at: WriteTransaction) -> None:
         """Renew them."""
@@ -75,13 +75,13 @@ class RenewLeases(WriteCommand):
 
 @attrs.define(eq=False)
 class ClaimSession(WriteCommand):
-    """Take a session; `error`, if another engine has it."""
+    """Claims a session; sets `error` if another engine has it."""
 
     session_id: SessionId
     error: SessionElsewhere | None = attrs.field(default=None, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Take it if it is free."""
+        """Claim it if it is free."""
         lease = at.tables.leases_of([self.session_id], at.owner).get(self.session_id)
         holder = take_lease(at.tables, at.owner, self.session_id, lease)
         if holder is None:
@@ -91,25 +91,25 @@ class ClaimSession(WriteCommand):
 
 @attrs.define(eq=False)
 class ReleaseSession(WriteCommand):
-    """Let go of a session."""
+    """Releases a session."""
 
     session_id: SessionId
 
     def run(self, at: WriteTransaction) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         at.tables.release_lease(at.owner, self.session_id)
 
 
 @attrs.define(eq=False)
 class SaveState(WriteCommand):
-    """Keep the folded state of a session; the engine's version is kept with it, as another may fold otherwise."""
+    """Saves the folded state of a session, with the version of the code that folded it."""
 
     state: SessionState
     made_by: str
     _body: str | None = attrs.field(default=None, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Keep it, unless it is the fold of events that were refused: whoever has the session now has written others."""
+        """Save it, unless some of its events were refused: then another engine has written different ones."""
         if at.is_refused(self.state.session_id):
             return
         if self._body is None:
@@ -119,12 +119,12 @@ class SaveState(WriteCommand):
 
 @attrs.define(eq=False)
 class DeleteSession(WriteCommand):
-    """Remove a session and its descendants for good.
+    """Deletes a session and its descendants for good.
 
     Attributes:
-        quiet_since: only if nothing has happened in any of them since then; None: whatever happened.
-        deleted: which were.
-        error: one of them is open.
+        quiet_since: delete only if none of them has newer events; None: always.
+        deleted: the ids of the deleted sessions.
+        error: set if one of them is open.
     """
 
     session_id: SessionId
@@ -133,12 +133,12 @@ class DeleteSession(WriteCommand):
     error: SessionElsewhere | None = attrs.field(default=None, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Remove them, unless one of them is open or was used."""
+        """Delete them, unless one of them is open or was used."""
         self.deleted, self.error = (), None
         rows = at.tables.session_tree(self.session_id)
         if self.quiet_since is not None and any(updated >= self.quiet_since for _, updated in rows):
             return
-        # Held while they are removed, so that nobody goes on with one meanwhile.
+        # Claimed while they are deleted, so that no engine can open one meanwhile.
         self.error = self._claim_all(at, [session_id for session_id, _ in rows])
         if self.error is not None:
             return
@@ -147,7 +147,7 @@ class DeleteSession(WriteCommand):
         self.deleted = tuple(session_id for session_id, _ in rows if at.tables.delete_session(session_id))
 
     def _claim_all(self, at: WriteTransaction, session_ids: Sequence[SessionId]) -> SessionElsewhere | None:
-        """Take all of them, and return None; or none, and return who has one."""
+        """Claim all of them and return None; or claim none and return the error."""
         leases = at.tables.leases()
         for session_id in session_ids:
             lease = leases.get(session_id)
@@ -164,21 +164,21 @@ class DeleteSession(WriteCommand):
 
 @attrs.define(eq=False)
 class ReclaimSpace(WriteCommand):
-    """Give pages that hold nothing any more back to the disk, some of them."""
+    """Returns some unused pages to the disk."""
 
     def run(self, at: WriteTransaction) -> None:
-        """Give them back."""
+        """Return them."""
         at.tables.reclaim_space()
 
 
 @attrs.define(eq=False)
 class SaveDraft(WriteCommand):
-    """Keep by how much an open part has grown."""
+    """Saves by how much an open part has grown."""
 
     delta: Delta
 
     def run(self, at: WriteTransaction) -> None:
-        """Keep it, if the session is ours to write."""
+        """Save it if the session is ours."""
         delta = self.delta
         if at.owner.holds(at.tables.leases_of([delta.session_id], at.owner).get(delta.session_id)):
             at.tables.save_draft(delta.session_id, PartId(storable(delta.part_id)), delta.offset, encode_event(delta))
@@ -186,18 +186,18 @@ class SaveDraft(WriteCommand):
 
 @attrs.define(eq=False)
 class DeleteDrafts(WriteCommand):
-    """Forget the drafts of a part that is over; of all parts of a session, if none is named."""
+    """Deletes the drafts of a finished part; without a part, of all parts of the session."""
 
     session_id: SessionId
     part_id: PartId | None = None
 
     def run(self, at: WriteTransaction) -> None:
-        """Forget them."""
+        """Delete them."""
         at.tables.delete_drafts(self.session_id, None if self.part_id is None else PartId(storable(self.part_id)))
 
 
 def take_lease(tables: TableWriter, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:
-    """Take a session whose lease was *lease*, and return None; or return the lease of who has it."""
+    """Take the lease of a session, which was *lease*, and return None; or return the live lease of another engine."""
     while lease is None or owner.holds(lease) or owner.may_take(lease):
         if tables.take_lease(owner, session_id, lease):
             return None

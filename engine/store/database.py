@@ -1,4 +1,4 @@
-"""`DatabaseStore`: a store over tables, whatever database they are in. The turn's side: nothing here waits for a disk.
+"""`DatabaseStore`: a store over tables, in any database. This is the side of the turn: nothing here waits for a disk.
 
 put ──► Writer ──► EventSink ──► WriterConnection: one transaction for all that is queued
 load, list_sessions, search, open ──► threads with connections of their own
@@ -39,7 +39,7 @@ from engine.store.heartbeat import Heartbeat
 from engine.store.import_command import ImportSessions
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import RENEWALS_PER_LEASE
-from engine.store.protocols import Hit, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.protocols import SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.session_rows import fold_version
 from engine.store.writer_thread import WriteFailed, Writer, WriterUnusable
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 CLOSE_TIMEOUT: Final = 10.0
 
-# A state is worth being remembered after so many events, and when the session has grown by a quarter.
+# A state is saved again after so many events, and when the session has grown by a quarter.
 _SAVE_STATE_AFTER: Final = 2_000
 _SAVE_STATE_GROWTH: Final = 4
 _PRUNE_BATCH: Final = 20
@@ -55,7 +55,7 @@ _PRUNE_BATCH: Final = 20
 
 @attrs.define(eq=False)
 class _SessionWrites:
-    """What was put of one session: its first and last number, and the tickets of what may not be durable yet."""
+    """The events put for one session: first and last number, and the tickets of those that may not be durable yet."""
 
     first: int
     last: int
@@ -140,9 +140,8 @@ class DatabaseStore(ABC):
     async def flushed(self, session_id: SessionId, seq: int) -> None:
         """Wait until everything up to *seq* is durable. Always a checkpoint; if cancelled, it is written all the same.
 
-        Raises `StoreError`, at the latest some time after the patience for locks. What
-        could not be written for a reason that may pass is tried again with whatever comes
-        next, so a later flush may succeed.
+        Raises `StoreError`, at the latest some time after the lock timeout. After a temporary
+        error the events are tried again with the next ones, so a later flush may succeed.
         """
         puts = self._session_writes.get(session_id)
         if puts is None or seq < puts.first:
@@ -179,11 +178,13 @@ class DatabaseStore(ABC):
             return
         self._is_closed = True
         self._heartbeat.stop()
-        # Before the writer's: whoever closes the last one has the WAL to put back into the file.
+        # Before the writer's: closing the last connection checkpoints the WAL.
         self._close_readers()
         in_time = await self._writer.aclose(CLOSE_TIMEOUT)
         if not in_time or self._sink.unwritten:
-            raise StoreError(f"the store {self._sink.desk.name} could not be written to its end: {self._close_error()}")
+            raise StoreError(
+                f"the store {self._sink.connection.name} could not be written to its end: {self._close_error()}"
+            )
 
     # -- lists and search -----------------------------------------------------------------
 
@@ -193,7 +194,7 @@ class DatabaseStore(ABC):
         await self._wait_for(self._last_ticket)
         return await self._read(lambda tables: tables.list_sessions(self._sink.owner, effective))
 
-    async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[Hit]:
+    async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[SearchHit]:
         """See `Catalogue`. Always a checkpoint."""
         await self._wait_for(self._last_ticket)
         return await self._read(lambda tables: tables.search(self._sink.owner, words, limit, cwd))
@@ -218,7 +219,7 @@ class DatabaseStore(ABC):
     # -- retention ------------------------------------------------------------------------
 
     async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
-        """See `Retention`. A checkpoint; if cancelled, all of it or nothing is removed."""
+        """See `Retention`. A checkpoint; if cancelled, either all is removed or nothing."""
         _check_id(session_id)
         order = DeleteSession(session_id)
         await self._run_commands([order])
@@ -256,7 +257,7 @@ class DatabaseStore(ABC):
             await self._run_commands([order])
             if order.error is not None:
                 raise order.error
-        except BaseException:  # whatever it is goes on: the writer may have taken the lease all the same
+        except BaseException:  # re-raised: the writer may have taken the lease anyway
             if not was_held:
                 self.release(session_id)
             raise
@@ -270,7 +271,7 @@ class DatabaseStore(ABC):
         puts = self._session_writes.get(session_id)
         if puts is not None:
             puts.forget(self._writer.durable)
-            if not puts.tickets:  # else somebody may still want to wait for them
+            if not puts.tickets:  # else a task may still wait for them
                 del self._session_writes[session_id]
         self._saved_states.pop(session_id, None)
         try:
@@ -323,7 +324,7 @@ class DatabaseStore(ABC):
         try:
             self._enqueue(SaveState(state, fold_version()))
         except StoreError:
-            # It is a cache; who puts an event is told.
+            # Only a cache; the next `put` raises.
             return
 
     # -- drafts -----------------------------------------------------------------------------
@@ -356,7 +357,7 @@ class DatabaseStore(ABC):
         await self._writer.flushed(ticket)
 
     async def _run_commands(self, orders: Sequence[WriteCommand]) -> None:
-        """Have *orders* carried out. A checkpoint. Raises `StoreError` if they were not; then, or if cancelled, they won't be."""
+        """Run *orders*. A checkpoint. Raises `StoreError` if they failed; then, or if cancelled, they won't run later."""
         ticket = 0
         try:
             for order in orders:
@@ -364,9 +365,9 @@ class DatabaseStore(ABC):
             await self._wait_for(ticket)
             if not all(order.is_done for order in orders):
                 raise self._sink.last_error or StoreError(
-                    f"the store {self._sink.desk.name} did not do what it was told"
+                    f"the store {self._sink.connection.name} did not run a command"
                 )
-        except BaseException:  # whatever it is goes on: what nobody waits for any more is not to be done
+        except BaseException:  # re-raised: a command that no task waits for must not run later
             for order in orders:
                 order.is_withdrawn = True
             raise
@@ -400,7 +401,7 @@ class DatabaseStore(ABC):
             error.__cause__ = refused
             return error
         # A new one for each who asks: one exception raised in many tasks would gather all their tracebacks.
-        return StoreError(str(self._sink.last_error or f"the store {self._sink.desk.name} has not written it"))
+        return StoreError(str(self._sink.last_error or f"the store {self._sink.connection.name} has not written it"))
 
 
 def _check_id(session_id: SessionId) -> None:

@@ -1,7 +1,7 @@
-"""A thread that says every few seconds, in the trio thread, that it is time to renew the leases.
+"""A thread that calls back into the trio thread every few seconds to renew the leases.
 
-Not a task: a store belongs to no nursery. Not the writer: it waits for its queue. The
-thread is a daemon, and ends with the run it began in, or with whoever is to be told.
+Not a task, since a store has no nursery; not the writer's thread, which waits for its queue.
+The thread is a daemon, and ends with its trio run or its target.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import trio
 
 
 class HeartbeatTarget(Protocol):
-    """Whoever is told."""
+    """What the heartbeat calls."""
 
     def renew_leases(self) -> None:
-        """It is time. Runs in the trio thread, and must raise nothing."""
+        """Renew the leases. Runs in the trio thread; must not raise."""
         ...
 
 
 @attrs.define(eq=False)
 class Heartbeat:
-    """Tells *whom* every *seconds*, once started."""
+    """Calls its target every few seconds, once started."""
 
     _target: weakref.ref[HeartbeatTarget]
     _seconds: float
@@ -45,7 +45,7 @@ class Heartbeat:
             self._stopped.set()
 
     def stop(self) -> None:
-        """Tell nobody any more. Not a checkpoint."""
+        """Stop calling. Not a checkpoint."""
         self._stopped.set()
 
     def _run(self, token: trio.lowlevel.TrioToken) -> None:

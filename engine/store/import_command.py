@@ -1,4 +1,4 @@
-"""The order that takes whole sessions in: all of them in one transaction, or none."""
+"""The command that imports whole sessions: all of them in one transaction, or none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ImportSessions(WriteCommand):
             at.forget(session_id, refused=True)
 
     def _claim_all(self, at: WriteTransaction, ids: Sequence[SessionId]) -> StoreError | None:
-        """Take all of them, so that nobody else makes one meanwhile, and return None; or return why that can't be."""
+        """Claim all of them, so that no other engine creates one meanwhile, and return None; or return the error."""
         leases = at.tables.leases_of(ids, at.owner)
         for number, session_id in enumerate(ids):
             holder = take_lease(at.tables, at.owner, session_id, leases.get(session_id))
@@ -54,8 +54,8 @@ class ImportSessions(WriteCommand):
             for claimed in ids[: number + is_there]:
                 if not at.owner.holds(leases.get(claimed)):
                     at.tables.release_lease(at.owner, claimed)
-            why = "it is there already" if holder is None else str(session_elsewhere(session_id, holder))
-            return StoreError(f"session {session_id} can't be taken in: {why}")
+            why = "it exists already" if holder is None else str(session_elsewhere(session_id, holder))
+            return StoreError(f"session {session_id} can't be imported: {why}")
         return None
 
 

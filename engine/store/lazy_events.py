@@ -1,9 +1,8 @@
-"""`StoredSession`: a session as it comes from the disk, its state folded and its events still JSON.
+"""`StoredSession`: a session as read from the disk, its state folded and its events still JSON.
 
-A session of ten thousand messages has sixty thousand events; to decode and fold
-them takes a second, and nearly nobody asks for more than the last few. So the state
-comes from a remembered one and the events after it, and each event is decoded when
-it is looked at.
+A session of ten thousand messages has sixty thousand events; decoding and folding them takes a
+second, and callers rarely need more than the last few. So the state comes from a saved one
+and the events after it, and each event is decoded on access.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Leases: which engine has which session open, as rows that are renewed while it lives.
+"""Leases: which engine has which session open, as rows that the engine renews while it runs.
 
-    nobody's ──claim, or the first event──► ours ──beat──► ours
+    free ──claim, or the first event──► ours ──renew──► ours
        ▲                                     │
-       └── released, or the engine has died, or its last beat is too long ago
+       └── released, or the engine died, or its last renewal is too old
 
-A lease is looked at in the very transaction that writes events, so who has lost one can
-write nothing more, however late it finds out. An engine that was killed on this machine
-is known to be dead at once, by its process number and start time; of one on another
-machine, or in another container, only silence tells.
+The transaction that writes events checks the lease too, so an engine that lost its lease can
+write nothing more, however late it notices. An engine that was killed on this machine is
+recognised as dead at once, by its process number and start time; one on another machine,
+or in another container, only by its silence.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from engine.core.ids import SessionId
 from engine.process.procfs import Stray, boot_id, identify, is_alive
 
 LEASE_SECONDS: Final = 60.0
-# Beats of one lease: some may be late.
+# Renewals per lease period, since some may be late.
 RENEWALS_PER_LEASE: Final = 4
 
 
 def _this_machine() -> str:
-    """Return what names the processes among which a number means one process; empty if that can't be told."""
+    """Identify the boot and PID namespace in which a process number is unique; empty if unknown."""
     boot = boot_id()
     try:
         return f"{boot}:{Path('/proc/self/ns/pid').stat().st_ino}" if boot else ""
@@ -45,7 +45,7 @@ def _this_process() -> Stray:
 
 @attrs.frozen
 class Lease:
-    """Who has a session open, and until when, in seconds since the epoch."""
+    """The engine that has a session open, and until when, in seconds since the epoch."""
 
     owner: str
     machine: str
@@ -57,7 +57,7 @@ class Lease:
 
 @attrs.frozen(kw_only=True)
 class Owner:
-    """A store that is open: what it writes into its leases. All methods block, for some microseconds."""
+    """An open store, as its leases describe it. All methods block, for some microseconds."""
 
     id: str = attrs.field(factory=lambda: secrets.token_hex(8))
     machine: str = attrs.field(factory=_this_machine)
@@ -66,15 +66,15 @@ class Owner:
     seconds: float = LEASE_SECONDS
 
     def holds(self, lease: Lease | None) -> bool:
-        """Tell whether the lease is its own: true until another has taken it, be it expired."""
+        """Tell whether the lease is its own. An expired lease is, until another engine takes it."""
         return lease is not None and lease.owner == self.id
 
     def may_take(self, lease: Lease | None) -> bool:
-        """Tell whether nobody has the session open."""
+        """Tell whether no live engine has the session open."""
         return lease is None or not self.is_live(lease)
 
     def is_live(self, lease: Lease) -> bool:
-        """Tell whether an engine that lives has the session open."""
+        """Tell whether a live engine has the session open."""
         if lease.owner == self.id:
             return True
         if lease.expires <= time.time():
@@ -83,5 +83,5 @@ class Owner:
 
 
 def session_elsewhere(session_id: SessionId, lease: Lease) -> SessionElsewhere:
-    """Return the error that says who has it."""
+    """Build the error that names the engine that has the session."""
     return SessionElsewhere(session_id, host=lease.host, pid=lease.pid, until=lease.expires)

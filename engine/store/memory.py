@@ -1,4 +1,4 @@
-"""The store that forgets: a list per session, durable as soon as it is put."""
+"""The store in memory: a list of events per session."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What new events change in the lists: the sums of a batch, one for each session, and the texts to be found.
+"""Projects new events onto the lists and the search: per batch, one `SessionChange` for each session.
 
-Only what is new is looked at, and nothing is remembered from one batch to the next:
-each value is either the last one or a sum, so any cutting into batches gives the same
-rows. (`fold` stays the one projection of what a session *is*; this is an index of it.)
+Nothing is remembered between batches: each value is a last one or a sum, so the rows don't
+depend on how events are batched. (`fold` defines what a session *is*; this is an index.)
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ from engine.core.ids import SessionId
 from engine.core.messages import AssistantMessage, Message, TextPart, Usage, UserMessage
 
 TITLE_CHARS: Final = 100
-# What is spent is added up by quarters of an hour: everywhere on earth, a day begins with one.
+# Spending is summed by quarters of an hour: in every time zone, a day begins with one.
 SLOT_SECONDS: Final = 900
-# No other event changes more of a row than its number and its time.
+# Any other event changes only the number and the time in a row.
 PROJECTED_TYPES: Final[tuple[type[Durable], ...]] = (
     SessionCreated,
     SessionTitled,
@@ -75,7 +74,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 
 @attrs.frozen
 class IndexedText:
-    """A text to be found later."""
+    """A searchable text."""
 
     seq: int
     role: Literal["user", "assistant", "title"]
@@ -87,7 +86,7 @@ class IndexedText:
 
 @attrs.frozen
 class RemovedText:
-    """A text was taken back: all of its message, or one part of it."""
+    """A text to remove from the search: of a whole message, or of one part."""
 
     message_id: str
     part_id: str = ""
@@ -95,7 +94,7 @@ class RemovedText:
 
 @attrs.frozen
 class NewTitle:
-    """The session was given a title; empty: it has none any more."""
+    """A new title of the session; empty: the title was removed."""
 
     seq: int
     time: float
@@ -105,7 +104,7 @@ class NewTitle:
 
 @attrs.define
 class SpentAmount:
-    """What steps, and requests beside them, have taken."""
+    """Tokens and money spent by steps and other requests."""
 
     steps: int = 0
     usage: Usage = attrs.field(factory=Usage)
@@ -114,18 +113,18 @@ class SpentAmount:
 
 @attrs.define(eq=False)
 class SessionChange:
-    """What a run of events of one session changes in its row.
+    """What consecutive events of one session change in its row.
 
     Attributes:
         root: the first session of its tree.
         asked: questions that were asked, less those that were answered.
         asked_anew: a turn began or ended, so that none from before is open.
-        title: the beginning of what was asked first.
-        is_title_lost: a message of the user was taken back, and perhaps the title came of it.
-        titled: the title that was given, of those the one that counts.
+        title: the beginning of the first prompt.
+        is_title_lost: a message of the user was removed, and the title may have come from it.
+        titled: the newest title that counts.
         step_model: that of the step which began last; None: none has.
-        spent: by slot and model; None: that of a step which had begun before.
-        texts: what was said and unsaid, in order, and the title among it.
+        spent: by slot and model; model None: that of a step which began in an earlier batch.
+        texts: texts added and removed, and new titles, in order.
     """
 
     session_id: SessionId
@@ -158,12 +157,12 @@ class SessionChange:
 
     @classmethod
     def of(cls, event: Durable, seq: int) -> SessionChange:
-        """Return what begins with *event*, which is not looked at yet."""
+        """Return an empty change that starts at *event*, without adding it."""
         root = event.path[0] if event.path else event.session_id
         return cls(event.session_id, root, seq, seq, event.time, event.time)
 
     def add(self, event: Durable, seq: int) -> None:
-        """Look at the next event."""
+        """Add the next event."""
         self.last = seq
         self.updated = max(self.updated, event.time)
         match event:
@@ -191,7 +190,7 @@ class SessionChange:
                 self._spend(event.time, event.model, event.usage, event.cost)
                 is_free = self.titled is None or self.titled.by == "model"
                 if event.by == "user" or (event.title and is_free):
-                    self._add_title(NewTitle(seq, event.time, title_of(event.title), event.by))
+                    self._add_title(NewTitle(seq, event.time, make_title(event.title), event.by))
             case ModelSwitched():
                 self.model = event.model
             case HistoryReplaced():
@@ -206,13 +205,13 @@ class SessionChange:
         self.texts.append(titled)
 
     def _add_message(self, message: Message, time: float, seq: int) -> None:
-        """Look at a message that a session begins with."""
+        """Add a message of an imported history."""
         match message:
             case UserMessage():
                 self.messages += 1
                 if message.origin in {"user", "steer", "queue"} and message.text:
                     self.texts.append(IndexedText(seq, "user", message.id, "", time, message.text))
-                    self.title = self.title or title_of(message.text)
+                    self.title = self.title or make_title(message.text)
             case AssistantMessage():
                 self.messages += 1
                 for part in message.parts:
@@ -252,11 +251,11 @@ class SessionChange:
     ) -> None:
         match event:
             case InputAdmitted():
-                # A report of the engine's is nobody's words.
+                # The engine's own reports are not searchable.
                 words = "" if event.message.origin == "engine" else event.message.text
                 if words:
                     self.texts.append(IndexedText(seq, "user", event.message.id, "", event.time, words))
-                self.title = self.title or title_of(words)
+                self.title = self.title or make_title(words)
             case InputPromoted():
                 self.messages += 1
             case PromptBlocked():
@@ -276,14 +275,14 @@ def slot_of(time: float) -> int:
     return int(max(-_MOST_SLOTS, min(time // SLOT_SECONDS, _MOST_SLOTS))) if math.isfinite(time) else 0
 
 
-def title_of(words: str) -> str:
+def make_title(words: str) -> str:
     """Return the beginning of *words* in one line."""
     line = _CONTROL.sub(" ", storable(words[: 4 * TITLE_CHARS])).strip()
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
 
 
 def storable(text: str) -> str:
-    """Return *text* as a database takes it: a surrogate without its partner is no character."""
+    """Replace lone surrogates, which no database accepts."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

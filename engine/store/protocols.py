@@ -1,6 +1,6 @@
-"""What a store may do beyond the port of the turn: hold, watch, list, search, remove, and remember a state.
+"""Optional protocols of a store: leases, watching, lists, search, retention, cached states.
 
-Each is a Protocol of its own, so that a host's store may have some of them only.
+A host's own store may implement any of them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     # The codec comes with it, which costs more than all else that a first turn needs.
     from engine.store.lazy_events import StoredSession
 
-# Whether an engine has a session open: this one, or another that is alive.
+# Which engine has a session open: none, this one, or another live one.
 Holder = Literal["nobody", "here", "elsewhere"]
-# Who said what was found; "title": it is what the session was called.
+# The author of a text that matched; "title": it is the session's title.
 Role = Literal["user", "assistant", "title"]
-# "waiting": somebody is asked; where no engine has the session any more, its turn may be gone on with.
-# "interrupted": a turn is open that waits for nobody, and no engine has the session.
+# "waiting": a question is open; if no engine has the session, its turn can be resumed.
+# "interrupted": a turn is open without a question, and no engine has the session.
 RowStatus = Literal["idle", "busy", "waiting", "interrupted"]
 
 
@@ -36,15 +36,15 @@ class SessionRow:
     Attributes:
         parent_id: the session whose call made it.
         root_id: the first one of its tree, itself perhaps.
-        title: the one that it was given; without one, the beginning of the first thing that was asked.
+        title: its title; without one, the beginning of the first prompt.
         created: in seconds since the epoch, as all times.
         updated: when its last event happened.
         seq: the number of that event.
         messages: inputs that got their place, steps that were kept, and those of a history that it began with.
         stop_reason: how its last turn ended; None: none has.
-        titled_by: who has given it its title; empty: nobody.
+        titled_by: who set the title; empty: it has none.
         forked_from: the session whose history it began with.
-        agent: the way of working that was chosen for it; empty: the usual one.
+        agent: the agent that was selected for it; empty: the default.
     """
 
     id: SessionId
@@ -86,14 +86,14 @@ class SessionQuery:
 
 
 @attrs.frozen(kw_only=True)
-class Hit:
+class SearchHit:
     """A session in which the words were found.
 
     Attributes:
         seq: the event that holds them, the newest such of the session.
-        role: who said it, or that it is the title.
-        snippet: the text around them, each found word between U+E000 and U+E001.
-        time: when it was said.
+        role: the author, or that it is the title.
+        snippet: the text around them, each match between U+E000 and U+E001.
+        time: of the event.
     """
 
     session: SessionRow
@@ -131,7 +131,7 @@ class Spending:
 
     Attributes:
         key: the day (`2026-11-18`), the model, the folder, or the root session's id. Empty for the total, for the
-            folder and the session of what was deleted, and for a model of which nobody knows.
+            folder and the session of deleted sessions, and for an unknown model.
         name: the title of that session.
         sessions: root sessions that are there still.
         steps: requests that were steps.
@@ -153,8 +153,8 @@ class Catalogue(Protocol):
         """Return sessions, newest first. A checkpoint. Raises `StoreError`."""
         ...
 
-    async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[Hit]:
-        """Return sessions in which one text holds all *words*, those said last first. A checkpoint.
+    async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[SearchHit]:
+        """Return sessions in which one text holds all *words*, newest first. A checkpoint.
 
         The last word may be the beginning of one. Raises `StoreError`.
         """
@@ -170,7 +170,7 @@ class Catalogue(Protocol):
 
 @runtime_checkable
 class Accounting(Protocol):
-    """Adds up what was spent: what was deleted counts still, as nobody's."""
+    """Adds up what was spent. Deleted sessions still count, without their names."""
 
     async def spending(self, query: SpendingQuery) -> Sequence[Spending]:
         """Return what was spent: days in order, else what cost most first. A checkpoint. Raises `StoreError`."""
@@ -179,12 +179,12 @@ class Accounting(Protocol):
 
 @runtime_checkable
 class Importing(Protocol):
-    """Takes whole sessions in that were made elsewhere."""
+    """Imports whole sessions."""
 
     async def import_sessions(self, journals: Sequence[Sequence[Durable]]) -> None:
-        """Take in *journals*, each the events of one session from the first, all of them or none. A checkpoint.
+        """Import *journals*, each the events of one session from the first: all of them or none. A checkpoint.
 
-        If cancelled, all or none. Nobody holds them then. Raises `StoreError`, also if one of them is there already.
+        If cancelled, all or none are imported. They are not claimed. Raises `StoreError`, also if one of them exists.
         """
         ...
 
@@ -220,9 +220,8 @@ class Retention(Protocol):
 class Leasing(Protocol):
     """Lets one engine at a time write a session.
 
-    A session that is put to without a claim is claimed by it, if nobody has it. A
-    hold is renewed while the engine lives, and free once it has died or was silent
-    for a time.
+    Putting an event claims the session if it is free. A claim is renewed while the engine runs, and
+    ends when the engine dies or is silent for too long.
     """
 
     async def claim(self, session_id: SessionId) -> None:
@@ -251,7 +250,7 @@ class Watching(Protocol):
 
 @runtime_checkable
 class StateCaching(Protocol):
-    """Keeps the folded state of long sessions, so that they open without being folded anew."""
+    """Caches the folded state of long sessions, so that opening them folds few events."""
 
     async def open_session(self, session_id: SessionId) -> StoredSession | None:
         """Return a session's events and their fold; None if it is not known. A checkpoint.
@@ -269,4 +268,4 @@ class StateCaching(Protocol):
 
 
 class FullStore(Store, Catalogue, Accounting, Retention, Importing, Leasing, Watching, StateCaching, Protocol):
-    """A store that can do all of it."""
+    """A store that implements all of these protocols."""

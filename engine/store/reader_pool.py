@@ -1,9 +1,8 @@
 """`ReaderPool`: a pool of connections for reading, each used by one thread at a time.
 
-A read runs in a thread and may be abandoned by a cancel. Its connection is then told
-to stop, and is closed in that thread, when it really has: nobody ever shares a
-connection with a thread that is still at work, nor gets the stop that was meant for
-another.
+A read runs in a thread, which a cancel abandons. Its query is then interrupted, and the thread
+closes the connection when the query has ended. So no connection is shared with a thread that
+still uses it, and no interrupt hits another read.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class ReaderPool(ABC, Generic[C]):
         self.drop_idle()
 
     def drop_idle(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -106,7 +105,7 @@ class ReaderPool(ABC, Generic[C]):
         connection = self._take()
         try:
             yield connection
-        except BaseException:  # whatever it is goes on: who knows in which state the connection is
+        except BaseException:  # re-raised: the connection may be in any state
             self.close_reader(connection)
             raise
         with self._lock:

@@ -1,10 +1,9 @@
-"""`Writer`: one thread that writes, in order, in batches, whatever becomes of the tasks.
+"""`Writer`: one thread that writes in order and in batches, even when tasks are cancelled.
 
-Rule 5 of the design. The thread is not a task of any nursery: one that was died
-with its host's cancel, and the flush that a clean-up waited for never came. It
-is not one of trio's either: abandoned tool threads used up the limiter, and
-delayed a flush by seconds. It is a daemon, so that a disk which hangs can't
-keep the program from ending; and it answers through the trio token.
+The thread is not a task of a nursery: such a task died with its host's cancellation, and the
+flush that a clean-up waited for never came. It is not one of trio's threads either: abandoned
+tool threads used up the limiter and delayed a flush by seconds. It is a daemon, so that a
+hanging disk can't keep the program alive; and it answers through the trio token.
 
     trio thread                         writer thread
     put(item) -> ticket ──── queue ───► write(all that is queued)
@@ -146,7 +145,7 @@ class Writer(Generic[T]):
     async def aclose(self, timeout: float) -> bool:
         """Close, and wait *timeout* seconds at most for the thread; return whether all is durable and the sink closed.
 
-        A sink that hangs keeps its thread, a daemon, and nobody else. Always a
+        A sink that hangs blocks its thread, a daemon, and nothing else. Always a
         checkpoint. If cancelled, the thread ends by itself a little later.
         Raises `WriterUnusable` as `close` does; never `WriteFailed`.
         """
@@ -186,7 +185,7 @@ class Writer(Generic[T]):
         self._wake()
 
     def _wake(self) -> None:
-        """Wake all who wait. One event for all, so that nobody who is cancelled has anything to take back."""
+        """Wake all waiters. They share one event, so a cancelled waiter has nothing to undo."""
         news, self._progress = self._progress, trio.Event()
         news.set()
 
@@ -216,7 +215,7 @@ class Writer(Generic[T]):
             return error  # noqa: ASYNC104
 
     def _take(self) -> tuple[list[T], bool]:
-        """Return all that is queued, after a wait for the first, and whether the close was the end of it."""
+        """Wait for the first item, then return all queued items, and whether the writer is closing."""
         batch: list[T] = []
         item = self._queue.get()
         while not isinstance(item, _Close):
@@ -229,6 +228,6 @@ class Writer(Generic[T]):
 
 
 def _call_in_trio(token: trio.lowlevel.TrioToken, function: Callable[[A], None], argument: A) -> None:
-    """Call back in the trio thread. If that run is over nobody waits; what was put is written all the same."""
+    """Call back in the trio thread. If that run is over, no task waits; the items are still written."""
     with contextlib.suppress(trio.RunFinishedError):
         token.run_sync_soon(function, argument)

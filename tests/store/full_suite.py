@@ -385,7 +385,7 @@ class FullSuite(StoreSuite):
         with self.places() as place:
             store = await place.open()
             await put_all(store, session(B, ("three", "-")))
-            with pytest.raises(StoreError, match="session ses_b can't be taken in: it is there already"):
+            with pytest.raises(StoreError, match="session ses_b can't be imported: it exists already"):
                 await store.import_sessions([root, child, session(B, ("four", "-"))])
             assert list(await store.ids()) == [B]
             await store.import_sessions([root, child])

@@ -30,7 +30,7 @@ from engine.cli.sessions.common import (
 from engine.cli.terminal_text import one_line, visible
 from engine.core.ids import SessionId
 from engine.export.format_cost import format_cost
-from engine.store.protocols import FullStore, Hit, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.protocols import FullStore, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.search_text import MATCH_MARKS
 
 _LISTED: Final = 20
@@ -45,7 +45,7 @@ class _Page:
     """Rows to be shown, or hits, and how their ids are shortened."""
 
     rows: Sequence[SessionRow] = ()
-    hits: Sequence[Hit] = ()
+    hits: Sequence[SearchHit] = ()
     short: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str])
     has_others: bool = False
 
@@ -200,7 +200,7 @@ def _search(given: argparse.Namespace) -> int:
     return tell("".join(_hit(hit, page.short, has_folder=cwd is None) for hit in page.hits))
 
 
-def _hit(hit: Hit, short: dict[SessionId, str], *, has_folder: bool) -> str:
+def _hit(hit: SearchHit, short: dict[SessionId, str], *, has_folder: bool) -> str:
     row = hit.session
     where = f"  {folder(row.cwd)}" if has_folder else ""
     head = f"{visible(short.get(row.id, row.id))}  {when(hit.time, time.time())}{visible(where)}  "
@@ -217,6 +217,6 @@ def _has_bold() -> bool:
     return is_terminal and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
 
 
-def _hit_document(hit: Hit) -> dict[str, object]:
+def _hit_document(hit: SearchHit) -> dict[str, object]:
     snippet = hit.snippet.replace(MATCH_MARKS[0], "").replace(MATCH_MARKS[1], "")
     return {"session": document(hit.session), "event": hit.seq, "role": hit.role, "time": hit.time, "snippet": snippet}

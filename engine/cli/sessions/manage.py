@@ -35,7 +35,7 @@ from engine.session.fork import forked
 from engine.snapshots.location import default_folder
 from engine.snapshots.retention import forget_sessions
 from engine.store.lazy_events import StoredSession
-from engine.store.projection import title_of
+from engine.store.projection import make_title
 from engine.store.protocols import FullStore
 from engine.tools.output.spill import SpillStore
 from engine.tools.tool_text import counted
@@ -100,8 +100,8 @@ async def _stored(store: FullStore, session_id: SessionId) -> StoredSession:
 
 
 def _called(state: SessionState) -> str:
-    asked = (title_of(message.text) for message in state.transcript if isinstance(message, UserMessage))
-    return title_of(state.title) or next((title for title in asked if title), "(nothing was said)")
+    asked = (make_title(message.text) for message in state.transcript if isinstance(message, UserMessage))
+    return make_title(state.title) or next((title for title in asked if title), "(nothing was said)")
 
 
 # -- rename, fork ----------------------------------------------------------------------------

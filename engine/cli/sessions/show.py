@@ -26,7 +26,7 @@ from engine.core.ids import CallId, MessageId
 from engine.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, Usage, UserMessage
 from engine.export.format_cost import format_cost
 from engine.export.history import History, HistoryEntry, render_history
-from engine.store.projection import title_of
+from engine.store.projection import make_title
 from engine.store.protocols import FullStore, SpendingQuery
 from engine.tools.tool_text import counted
 
@@ -64,11 +64,11 @@ def _show(given: argparse.Namespace) -> int:
 def called(story: History) -> str:
     """Return what a session is called: its title, or the beginning of what was asked first."""
     asked = (
-        title_of(entry.message.text)
+        make_title(entry.message.text)
         for entry in story.entries
         if isinstance(entry.message, UserMessage) and entry.message.origin in {"user", "steer", "queue"}
     )
-    return title_of(story.state.title) or next((title for title in asked if title), "")
+    return make_title(story.state.title) or next((title for title in asked if title), "")
 
 
 # -- as JSON ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Where a database is: what libpq is told, and what may be told of it to anybody else."""
+"""The address of a database: what libpq needs, and what may appear in messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.core.errors import ConfigError
 _NAMESPACE: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,47}")
 _PORTS: Final = re.compile(r"[0-9,]*")
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
-# Of a connection over which nothing comes: it is given up after some seconds, and not after hours.
+# A dead connection is dropped after seconds instead of hours.
 _KEPT_ALIVE: Final = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -64,7 +64,7 @@ class Address:
         )
 
     def scrubbed(self, text: str) -> str:
-        """Return *text* without the password, should somebody have quoted it."""
+        """Return *text* with any password in it replaced."""
         return _scrubbed(text, self._secrets)
 
     @property

@@ -21,7 +21,7 @@ from engine.store.reader_pool import ReaderPool
 T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
-# Of a transaction whose engine has gone silent in the middle of it: it must not keep others from a session.
+# The transaction of an engine that went silent must not lock others out of a session.
 _ABANDONED_AFTER: Final = "30s"
 # Between two attempts: at first, and at most.
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
@@ -55,10 +55,10 @@ def connect(address: Address) -> Connection:
         encoding = row[-1] if row is not None else ""
         if encoding != "UTF8":
             raise StoreMismatch(
-                f"the database {address.name} keeps texts as {encoding}, which can't hold all that is said:"
+                f"the database {address.name} keeps texts as {encoding}, which can't hold every text:"
                 " make one with ENCODING 'UTF8'"
             )
-    except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
+    except BaseException:  # re-raised: only this frame can close the connection yet
         connection.close()
         raise
     return connection
@@ -69,7 +69,7 @@ def wait_before_retry(since: float, address: Address) -> bool:
     waited = time.monotonic() - since
     if waited >= address.timeout:
         return False
-    time.sleep(min(max(_FIRST_WAIT, waited), _LONGEST_WAIT))  # in a thread: nobody tells when a server is there again
+    time.sleep(min(max(_FIRST_WAIT, waited), _LONGEST_WAIT))  # in a thread: nothing signals when a server is back
     return True
 
 
@@ -99,7 +99,7 @@ class PostgresReaders(ReaderPool[Connection]):
         connection.close()
 
     def interrupt(self, connection: Connection) -> None:
-        """See `ReaderPool`: the server is asked, through a connection of its own, by a thread that nobody waits for."""
+        """See `ReaderPool`: a background thread asks the server, on a connection of its own."""
         in_background(lambda: _cancel(connection))
 
     def map_errors(self) -> AbstractContextManager[None]:
@@ -121,5 +121,5 @@ class PostgresReaders(ReaderPool[Connection]):
 
 def _cancel(connection: Connection) -> None:
     with contextlib.suppress(psycopg.Error):
-        # Whoever used it closes it, so that this can meet nobody else's query, be it ever so late.
+        # The thread that uses the connection closes it, so a late cancel can't hit another query.
         connection.cancel_safe(timeout=_CANCEL_WITHIN)

@@ -66,7 +66,7 @@ def to_store_error(error: psycopg.Error, address: Address) -> StoreError:
 
 
 def error_summary(error: psycopg.Error, address: Address) -> str:
-    """Return the first line of what was said: the others quote rows and statements."""
+    """Return the first line of the error: the others quote rows and statements."""
     text = error.diag.message_primary or str(error)
     line = text.strip().split("\n", 1)[0].strip()
     return address.scrubbed(line) or type(error).__name__

@@ -70,7 +70,7 @@ class SearchQuery:
 
     @property
     def query(self) -> str:
-        """What the index is asked, as PostgreSQL reads a `tsquery`: texts that have all words, in whatever order."""
+        """The query for the index, as a `tsquery`: texts that have all words, in any order."""
         every = [f"'{word}'" for phrase in self.phrases for word in phrase]
         if every and self.is_prefix:
             every[-1] += ":*"

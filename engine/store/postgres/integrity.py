@@ -1,4 +1,4 @@
-"""Looks once a day for sessions whose journals have gaps, and tidies up after stores that nobody closed."""
+"""Checks once a day for sessions whose journals have gaps, and cleans up after stores that were not closed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORGOTTEN_AFTER: Final = "30 days"
 
 
 def find_gaps_if_due(connection: Connection, address: Address) -> Sequence[SessionId]:
-    """Return the sessions that have gaps, if nobody has looked for a day. It blocks. Raises `psycopg.Error`."""
+    """Return the sessions that have gaps, if the last check is a day old. It blocks. Raises `psycopg.Error`."""
     row = connection.execute(_DUE, (MAX_CHECKED_BYTES, CHECK_INTERVAL)).fetchone()
     if row is None or not row[0]:
         return ()

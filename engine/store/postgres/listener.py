@@ -1,8 +1,8 @@
-"""`Listener`: a thread that hears which sessions others have written, and says so in the trio thread.
+"""`Listener`: a thread that receives notifications of written sessions, and wakes watchers in the trio thread.
 
-It begins with the first who watches. A notification is a hint and no more: whoever
-waits looks by itself now and then, and at once when the listener's connection broke or
-is there again, since what was told meanwhile was told to nobody.
+It starts with the first watcher. A notification is only a hint: a watcher also polls now and
+then, and at once when the listener's connection breaks or comes back, since notifications
+sent meanwhile are lost.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from engine.core.errors import StoreError
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect
 
-# Without a word for so long, the server is asked whether it is there.
+# After so long without a notification, the connection is checked.
 _SILENCE_SECONDS: Final = 20.0
 _WAITS: Final = (0.1, 0.5, 2.0, 5.0)
 
 
 class NotificationTarget(Protocol):
-    """Who is told."""
+    """Receives the notifications."""
 
     def wake_watchers(self, session_ids: Sequence[str]) -> None:
-        """Those sessions were written; none named: perhaps any. Runs in the trio thread, and must raise nothing."""
+        """Those sessions were written; an empty list means any may have been. Runs in the trio thread; must not raise."""
         ...
 
 
 @attrs.define(eq=False)
 class Listener:
-    """Tells *whom* what is announced, once started. The thread is a daemon, and ends with its store or its run."""
+    """Passes notifications to a target, once started. The thread is a daemon, and ends with its store or its run."""
 
     _target: weakref.ref[NotificationTarget]
     _address: Address
@@ -56,15 +56,15 @@ class Listener:
         try:
             thread.start()
         except RuntimeError:
-            # No more threads: who watches looks by itself.
+            # No more threads: watchers poll.
             ours.close()
             theirs.close()
 
     def stop(self) -> None:
-        """Tell nobody any more; the thread ends. Not a checkpoint."""
+        """Stop notifying; the thread ends. Not a checkpoint."""
         self._is_stopped = True
         if self._wake is not None:
-            # It reads the end of this, wherever it waits.
+            # Wakes the thread wherever it waits.
             self._wake[0].close()
 
     # -- in the thread ----------------------------------------------------------------------
@@ -84,13 +84,13 @@ class Listener:
                 failures += 1
 
     def _listen(self, connection: Connection, token: trio.lowlevel.TrioToken, wake: socket.socket) -> None:
-        """Listen until the connection breaks, which raises, or nobody wants to know any more."""
-        # Whatever was told before it listened.
+        """Listen until the connection breaks, which raises, or the listener is stopped."""
+        # Notifications from before it listened are lost, so wake all watchers first.
         news: list[str] = [""]
         while self._is_needed():
             if news and not self._notify(token, () if "" in news else news):
                 return
-            # A notification that came with an answer is in a queue already.
+            # A notification that came with a query's result is already queued.
             news = [notification.payload for notification in connection.notifies(timeout=0)]
             if not news and not _wait(wake, _SILENCE_SECONDS, connection):
                 connection.execute("SELECT 1")
@@ -99,7 +99,7 @@ class Listener:
         return not self._is_stopped and self._target() is not None
 
     def _notify(self, token: trio.lowlevel.TrioToken, session_ids: Sequence[str]) -> bool:
-        """Say it in the trio thread; False: that run is over."""
+        """Call the target in the trio thread; False if that run is over."""
         try:
             token.run_sync_soon(self._on_notification, tuple(session_ids))
         except trio.RunFinishedError:

@@ -159,7 +159,7 @@ def migrate(connection: Connection, address: Address, plan: PostgresMigration = 
 
 
 def advisory_lock_key(address: Address) -> int:
-    """Return the number of the lock that writers share, and that whoever changes the tables has alone."""
+    """Return the key of the advisory lock that writers share, and that a migration holds exclusively."""
     digest = hashlib.blake2b(f"engine store {address.namespace}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 

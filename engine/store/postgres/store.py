@@ -48,7 +48,7 @@ async def open_address(address: Address, *, lease_seconds: float, schema: Schema
         opening.abandon()
         raise
     desk = PostgresWriterConnection(address=address, owner_id=opening.owner.id, connection=connection)
-    sink = EventSink(desk=desk, owner=opening.owner, schema=schema)
+    sink = EventSink(connection=desk, owner=opening.owner, schema=schema)
     return PostgresStore(address=address, damaged=damaged, sink=sink, readers=PostgresReaders(address=address))
 
 
@@ -67,7 +67,7 @@ class PostgresStore(DatabaseStore):
     damaged: Sequence[SessionId]
     _readers: PostgresReaders = attrs.field(alias="readers")
     _listener: Listener = attrs.field(init=False)
-    # Each as long as somebody waits for it.
+    # Weak: an event lives as long as a task waits for it.
     _watched: weakref.WeakValueDictionary[str, trio.Event] = attrs.field(
         factory=weakref.WeakValueDictionary[str, trio.Event], init=False
     )
@@ -97,7 +97,7 @@ class PostgresStore(DatabaseStore):
 
 @attrs.define(eq=False)
 class _DatabaseOpening:
-    """Opens the database in a thread, and closes it again if nobody waits for that any more."""
+    """Opens the database in a thread, and closes it again if the caller was cancelled."""
 
     _address: Address
     owner: Owner
@@ -114,7 +114,7 @@ class _DatabaseOpening:
                 # This is where a database that can be read only is found out.
                 register_writer(connection, self.owner.id)
                 damaged = find_gaps_if_due(connection, self._address)
-            except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
+            except BaseException:  # re-raised: only this frame can close the connection yet
                 connection.close()
                 raise
         with self._lock:
@@ -124,7 +124,7 @@ class _DatabaseOpening:
         return connection, damaged
 
     def abandon(self) -> None:
-        """Nobody waits any more. In the trio thread; not a checkpoint."""
+        """The caller was cancelled: close what was opened. In the trio thread; not a checkpoint."""
         with self._lock:
             self._is_abandoned = True
             if self._opened is not None:

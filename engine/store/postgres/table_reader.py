@@ -16,7 +16,7 @@ from engine.store.leases import Owner
 from engine.store.postgres.connections import Connection
 from engine.store.postgres.full_text import SearchQuery
 from engine.store.postgres.table_writer import all_leases, postgres_text
-from engine.store.protocols import Hit, Role, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.protocols import Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.session_list import COLUMNS, MAX_SEARCHED_TEXTS, holders, session_row
 from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
 from engine.store.spending_report import spending_from_row, spending_statement
@@ -106,7 +106,7 @@ class PostgresTableReader:
         rows = self._connection.execute(statement.replace("?", "%s").encode(), values).fetchall()
         return [spending_from_row(row) for row in rows]
 
-    def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
+    def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[SearchHit]:
         """See `TableReader`."""
         query = SearchQuery.of(postgres_text(words))
         if not query.phrases:
@@ -121,7 +121,7 @@ class PostgresTableReader:
         held = holders(leases, owner)
         sessions = {row.id: row for row in (session_row(row, held) for row in rows)}
         return [
-            Hit(session=sessions[text.session_id], seq=text.seq, role=text.role, snippet=snippet, time=text.time)
+            SearchHit(session=sessions[text.session_id], seq=text.seq, role=text.role, snippet=snippet, time=text.time)
             for text, snippet in matches.items()
             if text.session_id in sessions
         ]
@@ -164,7 +164,7 @@ class PostgresTableReader:
 
 @attrs.frozen
 class _Text:
-    """What was said, as it is found again."""
+    """A row of `texts`."""
 
     number: int
     session_id: SessionId

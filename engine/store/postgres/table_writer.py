@@ -1,8 +1,8 @@
 """`PostgresTableWriter`: the writer's transaction in PostgreSQL. Events and texts are copied; the rest is a few statements.
 
-Unlike in SQLite, others write at the same time. So a lease is locked by whoever writes
-under it, and taken only from the owner that it was seen to have: between the look and the
-commit nobody else can come in. All times of leases are the database's.
+Unlike in SQLite, other engines write at the same time. So the writer locks its lease row, and
+takes a lease only from the owner that it read before: no other engine can come in between
+that read and the commit. Leases expire by the database's clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.store.backend import EventRow
 from engine.store.leases import Lease, Owner
 from engine.store.postgres.connections import Connection
 from engine.store.postgres.full_text import tsvector_text
-from engine.store.projection import IndexedText, RemovedText, SessionChange, storable, title_of
+from engine.store.projection import IndexedText, RemovedText, SessionChange, make_title, storable
 from engine.store.projection_rows import INDEXED_CHARS, finite, session_values, spending_values, write_texts
 
 _Value: TypeAlias = "str | float | bool | None"
@@ -31,8 +31,8 @@ _LEASE: Final = (
 )
 # One session must not keep the others from being written.
 _MOST: Final = 1 << 61
-# Many rows with one statement, as `json`. The second part does not see what the first has made, and changes what was
-# there before; nobody else writes these rows, as nobody else has the sessions.
+# Many rows with one statement, as `json`. The second part does not see the rows that the first inserts; it updates those
+# that existed before. No other engine writes these rows, since none holds the sessions.
 _SESSIONS: Final = """
 WITH new AS (SELECT * FROM json_to_recordset(%(rows)s::json) AS (id text, parent text, root text, title text, cwd text,
     model text, created float8, updated float8, seq bigint, messages bigint, turns bigint, is_busy boolean, asked bigint,
@@ -145,7 +145,7 @@ class PostgresTableWriter:
             for row in rows
         )
         self._copy("COPY events (session_id, seq, type, version, body) FROM STDIN", lines)
-        # Before the rows, which tell the model of a step that had begun before.
+        # Before the session rows, which still hold the model of a step that began in an earlier batch.
         spent = [_spent_values(row) for change in changes for row in spending_values(change)]
         if spent:
             self._connection.execute(_SPEND, {"rows": json.dumps(spent), "most": _MOST})
@@ -193,7 +193,7 @@ class PostgresTableWriter:
     # -- leases ---------------------------------------------------------------------------
 
     def leases_of(self, session_ids: Collection[SessionId], owner: Owner) -> Mapping[SessionId, Lease]:
-        """See `TableWriter`: our own are locked; for those of others nobody waits."""
+        """See `TableWriter`: our own are locked, without waiting for those of other engines."""
         names = list(session_ids)
         ours = self._connection.execute(
             f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner = %s ORDER BY session_id FOR UPDATE",  # noqa: S608  # columns of ours
@@ -240,7 +240,7 @@ class PostgresTableWriter:
     def release_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._connection.execute("DELETE FROM leases WHERE owner = %s", (owner.id,))
-        # Nothing more is written by it, so nobody will ask for the number of its last transaction.
+        # It writes nothing more, so the number of its last transaction is not needed.
         self._connection.execute("DELETE FROM writers WHERE owner = %s", (owner.id,))
 
     # -- retention ------------------------------------------------------------------------
@@ -268,11 +268,11 @@ class PostgresTableWriter:
             copy.write("".join(lines).encode())
 
     def _rebuild_title(self, session_id: SessionId) -> None:
-        """Make the title again, of what the user said that still stands."""
+        """Make the title again from the first text of the user that is left."""
         texts = self._connection.execute(
             "SELECT text FROM texts WHERE session_id = %s AND role = 'user' ORDER BY seq, id", (session_id,)
         ).fetchall()
-        titles = (title_of(text) for (text,) in texts)
+        titles = (make_title(text) for (text,) in texts)
         title = next((title for title in titles if title), "")
         self._connection.execute("UPDATE sessions SET title = %s WHERE id = %s", (title, session_id))
 
@@ -320,7 +320,7 @@ def all_leases(connection: Connection) -> Mapping[SessionId, Lease]:
 
 
 def leases_in(rows: Iterable[TupleRow]) -> dict[SessionId, Lease]:
-    """Return the leases that stand in *rows*, their ends told by the clock of this machine."""
+    """Build leases from *rows*, with their ends converted to this machine's clock."""
     now = time.time()
     return {
         SessionId(session_id): Lease(owner, machine, host, pid, started, now + seconds)

@@ -1,8 +1,8 @@
-"""`PostgresWriterConnection`: the writer's connection, which may break at any moment and is made anew.
+"""`PostgresWriterConnection`: the writer's connection, which is replaced when it breaks.
 
-A connection that breaks while a transaction is being committed leaves open whether it
-was. So each transaction leaves its number in a row of the store's own, which only this
-store writes: who reads it afterwards, and waits for whoever is still at that row, knows.
+When a connection breaks during a commit, it is unknown whether the commit happened. So each
+transaction writes its number into a row that only this store writes. Reading that row with a
+lock, which waits for a transaction that still holds it, tells whether the commit happened.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PostgresWriterConnection:
                 pass
             row = cursor.fetchone()
             if row is None:
-                raise ConnectionBroken(f"the store {self.name}: it was tidied away, as it was silent for too long")
+                raise ConnectionBroken(f"the store {self.name}: its row was removed, as it was silent for too long")
             if row[0] != VERSION:
                 raise version_mismatch(int(row[0]), VERSION)
             yield PostgresTableWriter(connection)
@@ -108,7 +108,7 @@ class PostgresWriterConnection:
             connection = connect(self.address)
             try:
                 register_writer(connection, self.owner_id)
-            except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
+            except BaseException:  # re-raised: only this frame can close the connection yet
                 connection.close()
                 raise
             self._connection = connection
@@ -144,7 +144,7 @@ def register_writer(connection: Connection, owner_id: str) -> None:
 
 
 # Several statements in one message: each answer that is waited for costs the interpreter's lock.
-# First the lock, then a look: whoever has it alone is changing the tables.
+# First the lock, then the version: a migration holds the lock exclusively.
 _BEGIN: Final = sql.SQL("""
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock_shared({lock});

@@ -65,7 +65,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
             if check is not None:
                 check(connection)
             self._set_up(connection)
-        except BaseException:  # whatever it is goes on: nobody has the connection yet, who could close it
+        except BaseException:  # re-raised: only this frame can close the connection yet
             connection.close()
             raise
         return connection
@@ -80,7 +80,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
             self._change_mode(connection)
         if self.mode == "truncate":
             connection.execute("PRAGMA locking_mode = NORMAL")
-            # Only now, with the next look, is the lock given back.
+            # SQLite releases the lock only at the next read.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         # A flush promises that a power cut takes nothing back.
         connection.execute("PRAGMA synchronous = FULL")
@@ -97,7 +97,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
             except sqlite3.OperationalError as error:
                 if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise
-                time.sleep(_LOCK_SECONDS)  # in a thread: nobody tells when the lock is free
+                time.sleep(_LOCK_SECONDS)  # in a thread: nothing signals when the lock is free
             else:
                 return
 
@@ -153,7 +153,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
     def run_with_retry(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
         """See `ReaderPool`."""
         if self._is_closed:
-            # Whoever closed it has removed its WAL: nobody else has.
+            # Closing removed the WAL, and `check` would blame somebody else for it.
             raise StoreError(f"the store {self.path} is closed")
         self.check()
         return work()

@@ -1,4 +1,4 @@
-"""Which kind of file system a path is on, as Linux tells it; other systems do not tell."""
+"""The type of the file system that a path is on, from Linux's list of mounts; unknown on other systems."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOCAL_FUSE: Final = frozenset(
 
 
 def filesystem_type(path: Path, mounts: Path = MOUNTS) -> str:
-    """Return the name of the file system that *path* is on; empty if that can't be told. It blocks."""
+    """Return the type of the file system that *path* is on; empty if unknown. It blocks."""
     try:
         mountinfo = mounts.read_text(encoding="utf-8", errors="surrogateescape")
         real = path.resolve()

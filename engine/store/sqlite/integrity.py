@@ -1,7 +1,7 @@
-"""Is the file whole? Looked at when it is opened, if there is reason to; and what to do when it is not.
+"""Integrity checks when the file is opened.
 
-The whole file is looked at if an engine has died with it open, and once a day; one that is very
-large is not: what is damaged in it is told by whoever reads it. A session whose journal has a gap harms no other.
+The whole file is checked once a day, and after an engine died with it open. A very large file
+is not checked: damage shows when it is read. A session whose journal has a gap harms no other.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from engine.store.leases import Owner
 from engine.store.sqlite.lease_table import LeaseTable
 
 CHECK_INTERVAL: Final = 86_400.0
-# Looked at when it is opened: that takes about a second.
+# Larger files are not checked: this size takes about a second.
 MAX_CHECKED_BYTES: Final = 256 << 20
 
 _NOTE: Final = "checked"
 
 
 def is_due(connection: sqlite3.Connection, owner: Owner) -> bool:
-    """Tell whether the file should be looked at now. It blocks, for less than a millisecond."""
+    """Tell whether a check is due. It blocks, for less than a millisecond."""
     pages: int = connection.execute("PRAGMA page_count").fetchone()[0]
     size: int = connection.execute("PRAGMA page_size").fetchone()[0]
     if pages * size > MAX_CHECKED_BYTES:
@@ -36,7 +36,7 @@ def is_due(connection: sqlite3.Connection, owner: Owner) -> bool:
 
 
 def check_file(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]:
-    """Look at the whole file, and return the sessions whose journals have gaps.
+    """Check the whole file, and return the sessions whose journals have gaps.
 
     It blocks, about a second for 256 MiB. Raises `StoreCorrupt`, `sqlite3.Error`.
     """
@@ -50,13 +50,13 @@ def check_file(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]
 
 
 def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
-    """Write down that it was looked at now, and forget the leases of the dead, which were the reason. It blocks."""
+    """Record the time of the check, and delete the leases of dead engines, which were a reason for it. It blocks."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute("INSERT OR REPLACE INTO notes (name, value) VALUES (?, ?)", (_NOTE, time.time()))
         LeaseTable(connection).delete_expired(owner)
         connection.execute("COMMIT")
-    except BaseException:  # whatever it is goes on: the connection must not stay in a transaction
+    except BaseException:  # re-raised: the connection must not stay in a transaction
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

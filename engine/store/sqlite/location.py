@@ -1,4 +1,4 @@
-"""Where the file is: made with rights for its owner alone, recognised again, and suited to its file system."""
+"""Where the file is: created for the user alone, recognised again, and opened as its file system needs it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def default_path() -> Path:
 
 
 def create_file(path: Path) -> None:
-    """Make the file and its folder, if they are not there, so that nobody else may read them. It blocks.
+    """Create the file and its folder if needed, readable by the user alone. It blocks.
 
     What is there keeps the rights that it has. It is not even opened: closing it again would
     take back the locks that this process may hold on it. Raises `StoreError`.
@@ -34,12 +34,12 @@ def create_file(path: Path) -> None:
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        pass  # somebody was quicker, or a folder above it is a file
+        pass  # another process was faster, or a folder above it is a file
     except OSError as error:
         raise StoreError(f"the store {path} can't be written: {error.strerror or error}") from error
     if not path.is_file():
-        raise StoreError(f"the store {path} can't be written: there is something that is no file")
-    # SQLite would open it for reading only, and say so at the first event. It makes files beside it, too.
+        raise StoreError(f"the store {path} can't be written: it exists and is no file")
+    # Otherwise SQLite opens it read-only, and fails at the first event. It also creates files in the folder.
     for place in (path, path.parent):
         if not os.access(place, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             raise StoreError(f"the store {path} can't be written: {place} is read-only")

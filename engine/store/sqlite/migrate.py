@@ -1,4 +1,4 @@
-"""From any file to the present tables, in one transaction: made if it is empty, lifted if it is older, else refused."""
+"""Brings a file to the current tables, in one transaction: creates them in an empty file, upgrades an older one, refuses others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SqliteMigration:
 
 
 def _nothing_but_projections(connection: sqlite3.Connection) -> None:
-    """Version 2 has other projections, which are made anew after the last step."""
+    """Version 2 has other projections; the last step rebuilds them."""
 
 
 PRESENT: Final = SqliteMigration(
@@ -48,7 +48,7 @@ def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> 
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Looked at again, now that nobody else can migrate it.
+        # Read again, now that no other process can migrate it.
         version = _version(connection, plan)
         if version is None:
             run_script(connection, plan.tables)
@@ -57,7 +57,7 @@ def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> 
             _upgrade(connection, version, plan)
         connection.execute(f"PRAGMA user_version = {plan.version}")
         connection.execute("COMMIT")
-    except BaseException:  # whatever it is goes on: a file is migrated whole or not at all
+    except BaseException:  # re-raised: a file is migrated completely or not at all
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

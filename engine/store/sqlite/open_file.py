@@ -1,4 +1,4 @@
-"""Opens a store's file: made if need be, known to be ours, lifted to the present version, looked at."""
+"""Opens a store's file: creates it if needed, recognises it, migrates it, and checks it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.store.sqlite.migrate import check_compatible, migrate
 
 @attrs.define(eq=False)
 class FileOpening:
-    """Opens the file in a thread, and closes it again if nobody waits for that any more."""
+    """Opens the file in a thread, and closes it again if the caller was cancelled."""
 
     _path: Path
     _lock_timeout: float
@@ -60,7 +60,7 @@ class FileOpening:
         connection = connections.open(check_compatible)
         try:
             return connection, self._prepare(connections, connection)
-        except BaseException:  # whatever it is goes on: nobody else knows of the connection
+        except BaseException:  # re-raised: only this frame knows the connection
             connection.close()
             raise
 
@@ -78,7 +78,7 @@ class FileOpening:
         return damaged
 
     def abandon(self) -> None:
-        """Nobody waits any more. In the trio thread; not a checkpoint."""
+        """The caller was cancelled: close what was opened. In the trio thread; not a checkpoint."""
         with self._lock:
             self._is_abandoned = True
             if self._opened is not None:
@@ -87,7 +87,7 @@ class FileOpening:
 
 
 def _note(connection: sqlite3.Connection, owner: Owner) -> None:
-    """Note that it was looked at, if that can be written just now: else whoever comes next looks again."""
+    """Record the check, unless the file is locked just now; then the next opening checks again."""
     try:
         note_checked(connection, owner)
     except sqlite3.OperationalError as error:
@@ -96,7 +96,7 @@ def _note(connection: sqlite3.Connection, owner: Owner) -> None:
 
 
 def _try_to_write(connection: sqlite3.Connection) -> None:
-    """Raise `sqlite3.Error` if it can be read only. That another is writing just now is no reason."""
+    """Raise `sqlite3.Error` if the file is read-only; that another process is writing does not matter."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
@@ -107,7 +107,7 @@ def _try_to_write(connection: sqlite3.Connection) -> None:
 
 @contextlib.contextmanager
 def _no_lock_wait(connection: sqlite3.Connection, lock_timeout: float) -> Generator[None]:
-    """Wait for no lock: what is tried inside can as well be left."""
+    """Don't wait for locks: what the block does is optional."""
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         yield

@@ -1,7 +1,7 @@
-"""Makes the projections of a file anew, of its events: what a new version needs, and the old tables did not have.
+"""Rebuilds the projections of a file from its events, after a migration to a version with other tables.
 
-It goes through the events in the order in which they were written, as the writer did, so
-that what was said last is found first. Of a session that is damaged, what can be read counts.
+Events are read in the order in which they were written, so that the newest texts are found
+first. Of a damaged session, what can be read counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Row: TypeAlias = tuple[SessionId, int, str]
 
 
 def rebuild_projections(connection: sqlite3.Connection) -> None:
-    """Drop the projections and make them of the events, inside the open transaction. It blocks, perhaps for seconds."""
+    """Drop the projections and rebuild them from the events, inside the open transaction. It blocks, perhaps for seconds."""
     old_rows = connection.execute(
         "SELECT id, parent_id, root_id, title, cwd, model, created, updated, seq FROM sessions"
     ).fetchall()
@@ -39,7 +39,7 @@ def rebuild_projections(connection: sqlite3.Connection) -> None:
     )
     while batch := list(itertools.islice(rows, _AT_ONCE)):
         SqliteTableWriter(connection).apply(_changes(batch))
-    # The number and the time of the last event, whatever it is; and of a session that can't be read, what was known.
+    # The last event's number and time count even if its type is not projected; of an unreadable session, the old row stays.
     connection.executemany(
         "INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -64,7 +64,7 @@ def _changes(rows: Iterable[_Row]) -> Sequence[SessionChange]:
         try:
             event = decode_stored_event(body, session_id, seq)
         except JournalCorrupt:
-            continue  # who opens the session is told
+            continue  # opening the session reports it
         change = changes.get(session_id)
         if change is None:
             change = changes[session_id] = SessionChange.of(event, seq)

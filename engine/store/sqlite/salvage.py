@@ -1,8 +1,8 @@
-"""`rescue`: puts what can be read of a damaged file into a new one.
+"""`rescue`: copies what can be read of a damaged file into a new one.
 
-Rows are read one by one where a run of them can't be. Of each session the events up to
-the first that is lost go into the new file, in which it opens as any other; what can be
-read behind that is written beside it, as lines of JSON. The damaged file is only read.
+Where a run of rows can't be read, rows are read one by one. The events of each session up to
+the first lost one go into the new file, where the session opens as usual; readable events
+after the gap go into a second file, as lines of JSON. The damaged file is only read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LostEvents:
     Attributes:
         seq: the first event that is not.
         reason: why.
-        beside: how many later events could be read, and stand in the file beside the new one.
+        leftover_events: how many events after the gap could be read; they are in the second file.
     """
 
     session_id: SessionId
@@ -60,8 +60,8 @@ class RescueReport:
     Attributes:
         sessions: how many are in the new file.
         events: how many of them.
-        losses: sessions that are not whole. (Of what the list has lost as well, nobody can know.)
-        beside: the file for what could be read and does not follow; None: there is nothing.
+        losses: sessions that are not whole. (A session that the list has lost too can't be noticed.)
+        leftover_path: the second file, for events after a gap; None: there are none.
     """
 
     sessions: int
@@ -71,7 +71,7 @@ class RescueReport:
 
 
 async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> RescueReport:
-    """Put what can be read of *damaged* into a new file. Always a checkpoint.
+    """Copy what can be read of *damaged* into a new file. Always a checkpoint.
 
     It may take minutes. If cancelled, the thread is abandoned, and the new file holds
     some sessions only. Raises `StoreError` if nothing can be read, or *target* is there.
@@ -101,7 +101,7 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
             connection = connections.open()
             migrate(connection)
             desk = SqliteWriterConnection(connections=connections, connection=connection)
-            sink = EventSink(desk=desk, owner=Owner(), schema=schema)
+            sink = EventSink(connection=desk, owner=Owner(), schema=schema)
             try:
                 return _copy(source, rows, sink, target)
             finally:

@@ -1,14 +1,14 @@
 """The tables, and the number of their version. A change here is a step in `migrate.py` and a file for its tests.
 
-events      the journal: JSON text as the codec writes it. All else can be made of it.
+events      the journal: JSON text as the codec writes it. Everything else can be rebuilt from it.
 sessions    one row each, for lists
-texts, words   what was said, by whom, and its full-text index; titles too
+texts, words   searchable texts and titles, with their roles, and the full-text index
 spent       tokens and money, by quarter of an hour, tree of sessions and model
 leases      which engine has which session open
 states      the fold of long sessions at some event, a cache
 
-`sessions`, `texts`, `words` and `spent` are projections: a file of an older version gets
-them anew, made of its events.
+`sessions`, `texts`, `words` and `spent` are projections: migrating a file rebuilds them from
+its events.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ async def open_sqlite_store(
         opening.abandon()
         raise
     desk = SqliteWriterConnection(connections=connections, connection=connection)
-    sink = EventSink(desk=desk, owner=opening.owner, schema=schema)
+    sink = EventSink(connection=desk, owner=opening.owner, schema=schema)
     return SqliteStore(
         path=connections.path, mode=connections.mode, damaged=tuple(damaged), sink=sink, connections=connections
     )
@@ -98,5 +98,5 @@ class SqliteStore(DatabaseStore):
         self._connections.close()
 
     def _next_change(self, session_id: SessionId) -> trio.Event:
-        # A file tells nobody that it was written.
+        # A file sends no notifications; `wait_for_events` polls.
         return trio.Event()

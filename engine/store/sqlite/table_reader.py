@@ -14,7 +14,7 @@ from engine.core.ids import SessionId
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Owner
 from engine.store.projection import storable
-from engine.store.protocols import Hit, Holder, Role, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.protocols import Holder, Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.session_list import COLUMNS, Columns, holders, session_row
 from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
 from engine.store.spending_report import SpendingColumns, spending_from_row, spending_statement
@@ -84,7 +84,7 @@ class SqliteTableReader:
         held = holders(leases, owner)
         return [session_row(row, held) for row in rows]
 
-    def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[Hit]:
+    def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[SearchHit]:
         """See `TableReader`."""
         query = match_query(words)
         if not query:
@@ -108,7 +108,7 @@ class SqliteTableReader:
         rows: list[SpendingColumns] = self._connection.execute(*spending_statement(query)).fetchall()
         return [spending_from_row(row) for row in rows]
 
-    def _hit(self, text_id: int, snippet: str, held: Mapping[SessionId, Holder]) -> Hit:
+    def _hit(self, text_id: int, snippet: str, held: Mapping[SessionId, Holder]) -> SearchHit:
         seq: int
         role: Role
         time: float
@@ -120,7 +120,7 @@ class SqliteTableReader:
             f"SELECT {COLUMNS} FROM sessions WHERE id = ?",  # noqa: S608  # constants
             (session_id,),
         ).fetchone()
-        return Hit(session=session_row(row, held), seq=seq, role=role, snippet=display_text(snippet), time=time)
+        return SearchHit(session=session_row(row, held), seq=seq, role=role, snippet=display_text(snippet), time=time)
 
     @contextlib.contextmanager
     def _consistent_view(self) -> Generator[None]:

@@ -152,7 +152,7 @@ class SqliteTableWriter:
         return self._leases.all()
 
     def take_lease(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
-        """See `TableWriter`: nobody else can have been faster."""
+        """See `TableWriter`: always True, since no other writer can come first."""
         self._leases.take(owner, session_id)
         return True
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from engine.core.ids import SessionId
-from engine.store.projection import IndexedText, RemovedText, storable, title_of
+from engine.store.projection import IndexedText, RemovedText, make_title, storable
 from engine.store.projection_rows import INDEXED_CHARS, finite
 from engine.store.search_text import MATCH_MARKS
 from engine.store.session_list import MAX_SEARCHED_TEXTS, SNIPPET_TOKENS
@@ -81,7 +81,7 @@ class SqliteTextTable:
             " ORDER BY seq, texts.id",
             (session_id,),
         )
-        titles = (title_of(display_text(text)) for (text,) in texts)
+        titles = (make_title(display_text(text)) for (text,) in texts)
         return next((title for title in titles if title), "")
 
     def newest_matches(self, query: str, limit: int, cwd: str | None) -> Sequence[int]:

@@ -45,11 +45,11 @@ class SqliteWriterConnection:
                     )
                 yield SqliteTableWriter(self.connection)
                 self.connection.execute("COMMIT")
-            except BaseException:  # whatever it is goes on: the connection must not stay in a transaction
+            except BaseException:  # re-raised: the connection must not stay in a transaction
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise
-            # A commit into a file that has no name any more would be durable for nobody.
+            # A commit into a deleted file would be lost.
             self.connections.check()
 
     def has_committed(self, number: int) -> bool:
@@ -61,7 +61,7 @@ class SqliteWriterConnection:
         return False
 
     def announce(self, session_ids: Collection[SessionId]) -> None:
-        """See `WriterConnection`: a file tells nobody."""
+        """See `WriterConnection`: a file has no notifications."""
 
     def close(self) -> None:
         """See `WriterConnection`."""

@@ -100,7 +100,7 @@ CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON {}.events DEFERRABLE INITIALLY DE
 
 def cut(store: PostgresStore) -> None:
     """Break the writer's connection on this side: the server goes on, and hears of it when it answers."""
-    desk = store._sink.desk
+    desk = store._sink.connection
     assert isinstance(desk, PostgresWriterConnection)
     assert desk._connection is not None
     wire = socket.socket(fileno=os.dup(desk._connection.fileno()))
