@@ -73,7 +73,7 @@ async def test_a_session_goes_on_in_another_engine_with_all_that_was_said(place:
 
 async def test_an_engine_opens_what_it_is_named_and_tells_of_what_it_cannot_open(tmp_path: Path) -> None:
     _, eng = opening(tmp_path)
-    with pytest.raises(StoreError, match="there is something that is no file"):
+    with pytest.raises(StoreError, match="it exists and is no file"):
         await eng.__aenter__()
     with pytest.raises(EngineClosed):
         await eng.create_session()

@@ -140,7 +140,7 @@ class Counting(WriteCommand):
 
     count: int = 0
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         self.count += 1
 
 

@@ -250,7 +250,7 @@ class Removal(WriteCommand):
 
     path: Path
 
-    def do(self, at: WriteTransaction) -> None:
+    def run(self, at: WriteTransaction) -> None:
         self.path.unlink()
 
 
@@ -383,7 +383,7 @@ async def test_a_link_is_followed_before_anything_is_looked_at(tmp_path: Path) -
         await store.aclose()
     link.unlink()
     link.symlink_to(link)
-    with pytest.raises(StoreError, match="something that is no file"):
+    with pytest.raises(StoreError, match="it exists and is no file"):
         await open_sqlite_store(link)
 
 
