@@ -136,7 +136,9 @@ class _OutputFinder:
     def targets(self) -> Iterator[str]:
         """Yield the files that are written."""
         depth = 0
-        has_less = "<" in self.tokens
+        refused = dict.fromkeys(("|", "|&"), "its program may execute commands")
+        if "<" in self.tokens:
+            refused["getline"] = "its program reads other files"
         printing: int | None = None
         for at, sign in enumerate(self.tokens):
             if sign in {"(", "["}:
@@ -147,10 +149,8 @@ class _OutputFinder:
                 printing = depth
             elif sign in {";", "{", "}", "\n"}:
                 printing = None
-            elif sign in {"|", "|&"}:
-                raise UnsupportedProgram("its program may execute commands")
-            elif sign == "getline" and has_less:
-                raise UnsupportedProgram("its program reads other files")
+            elif sign in refused:
+                raise UnsupportedProgram(refused[sign])
             elif sign == ">>" or (sign == ">" and printing is not None and depth <= printing):
                 yield from self._target(at + 1)
 

@@ -141,7 +141,7 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
     analysis.apply_operands(inner, arguments.operands)
     for operand in arguments.operands if uses(arguments.used, "--no-index") else ():
         analysis.touch(operand, "read")
-    if any(_signs(exact_text(word) or "") for word in words):
+    if any(map(_uses_gpg, words)):
         analysis.changes = True
     if analysis.changes or not analysis.reads_only:
         # Its hooks and settings.
@@ -165,8 +165,9 @@ def _select_inner(analysis: ProgramAnalysis, program: Program) -> Program | None
     return program
 
 
-def _signs(text: str) -> bool:
-    """Return whether a word makes git ask gpg, which writes files of its own."""
+def _uses_gpg(word: Argument) -> bool:
+    """Return whether a word makes git run gpg, which writes files of its own."""
+    text = exact_text(word) or ""
     return "%G" in text or "signature" in text
 
 
@@ -203,15 +204,18 @@ def _configure(analysis: ProgramAnalysis, used: Sequence[UsedOption], operands: 
     names = {option.name for option in used}
     verb = next((text for text in map(exact_text, operands[:1]) if text in _VERBS), None)
     words = operands if verb is None else operands[1:]
-    is_changing = bool(names & _CHANGING)
-    is_lookup = verb is None and len(words) == 1 and not is_changing
-    if names & _FLAGS_READING or verb in {"list", "get"} or is_lookup:
-        analysis.reads_only = not is_changing
+    if names & _FLAGS_READING or verb in {"list", "get"} or _is_lookup(names, verb, words):
+        analysis.reads_only = not names & _CHANGING
         analysis.prints_names = False
         return
     analysis.changes = True
     if not names & {"--edit", "-e", *_FLAGS_REMOVING} and verb not in _VERBS_WITHOUT_VALUE and words:
         _set_key(analysis, *[*map(exact_text, words[:2]), ""][:2])
+
+
+def _is_lookup(names: set[str], verb: str | None, words: Sequence[Argument]) -> bool:
+    """Return whether `git config KEY` prints a setting."""
+    return verb is None and len(words) == 1 and not names & _CHANGING
 
 
 def _set_key(analysis: ProgramAnalysis, key: str | None, value: str | None) -> None:

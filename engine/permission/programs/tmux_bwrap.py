@@ -95,7 +95,7 @@ def analyze_tmux(analysis: ProgramAnalysis, _: Program) -> None:
     while words and exact_text(words[0]) in {"-L", "-S"}:
         words = words[2:]
     texts = [exact_text(word) or "" for word in words]
-    name = texts[0] if texts else ""
+    name = next(iter(texts), "")
     if None in words or any("#(" in text or text.endswith(";") for text in texts):
         analysis.mark_opaque("its words may execute commands")
     elif name in _TMUX_STARTING:

@@ -89,13 +89,13 @@ def _expand_range(inner: list[Part]) -> list[list[Part]] | None:
     text = "".join(piece.text for piece in texts)
     if ".." not in text:
         return []
-    match = None if any(piece.quoted for piece in texts) else _RANGE.fullmatch(text)
-    return None if match is None else _range_words(match)
+    return None if any(piece.quoted for piece in texts) else _range_words(text)
 
 
-def _range_words(match: re.Match[str]) -> list[list[Part]] | None:
+def _range_words(text: str) -> list[list[Part]] | None:
     """Return the words of a range; None: too many, or not supported."""
-    values = _range_values(match)
+    match = _RANGE.fullmatch(text)
+    values = _range_values(match) if match is not None else []
     if not 0 < len(values) <= _MAX_WORDS:
         return None
     return [[Text(value, quoted=False)] for value in values]

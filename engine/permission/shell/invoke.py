@@ -121,13 +121,16 @@ class ProgramScanner:
             self.findings.trusts_names = True
         if effects.opaque:
             self.findings.mark_opaque(f"{posixpath.basename(name)}: {effects.opaque}")
-        for file in [name, *effects.runs] if "/" in name else effects.runs:
+        self._add_executed_files([name, *effects.runs] if "/" in name else effects.runs)
+        for access in effects.touches if not run.remote else ():
+            self._add_access(access.path, access.access, run)
+
+    def _add_executed_files(self, files: Sequence[Argument]) -> None:
+        for file in files:
             if file is None or isinstance(file, WordPrefix):
                 self.findings.mark_opaque("it runs a file with an unknown name")
             else:
                 self.findings.add_executed_file(file)
-        for access in effects.touches if not run.remote else ():
-            self._add_access(access.path, access.access, run)
 
     def _start(self, started: StartedCommand | ShellText, run: ProgramRun) -> None:
         name = run.fields[0].text or ""

@@ -1,1 +1,1 @@
-"""Tells what a shell script really runs and writes, to compare with what a scan of it says."""
+"""The oracle: what a shell script really runs and writes, to compare with its scan."""

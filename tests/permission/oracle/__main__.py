@@ -21,7 +21,7 @@ from tests.permission.oracle.written import written
 
 
 def main() -> int:
-    """Do as the arguments say; return 1 if something was not told."""
+    """Run the comparison; return 1 if a scan missed something."""
     parser = argparse.ArgumentParser(prog="python -m tests.permission.oracle", description=__doc__)
     parser.add_argument("--mode", choices=get_args(Mode), default="wild")
     parser.add_argument("--count", type=int, default=1000)

@@ -36,7 +36,7 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
-        """Nothing happened that was not told."""
+        """The scan lists everything that happened."""
         return not (self.missed or self.differing or self.unwritten or self.crashed)
 
 

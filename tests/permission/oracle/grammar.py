@@ -216,7 +216,7 @@ class Grammar:
         return self._inner().replace("\\", "\\\\").replace("`", "\\`").replace("$", "\\$")
 
     def _disguised(self) -> str:
-        """Return a program's name as nobody would write it."""
+        """Return a program's name in an unusual spelling."""
         name = self._program()
         first, rest = name[0], name[1:]
         return self._chance.choice((

@@ -19,7 +19,7 @@ Scanner = Callable[[str], Scan]
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """A script of which something was not told."""
+    """A script with something that its scan does not list."""
 
     script: str
     verdict: Verdict
@@ -45,7 +45,7 @@ class Figures:
         kinds = Counter(kind for failure in self.failures for kind in KINDS if getattr(failure.verdict, kind))
         return (
             f"{self.scripts:,} scripts, {self.programs:,} programs and {self.writes:,} writes in the clear ones, "
-            f"{self.opacity:.1%} opaque; not told: {kinds['missed']} programs, {kinds['unwritten']} writes, "
+            f"{self.opacity:.1%} opaque; not listed: {kinds['missed']} programs, {kinds['unwritten']} writes, "
             f"{kinds['differing']} differing; {kinds['crashed']} crashed"
         )
 
@@ -73,7 +73,7 @@ def measure(sandbox: Sandbox, scan: Scanner, scripts: Iterable[str]) -> Figures:
 
 
 def smallest(sandbox: Sandbox, scan: Scanner, failure: Failure) -> Failure:
-    """Return the shortest part of a script of which the same kind of thing is not told."""
+    """Return the shortest part of a script whose scan misses the same kind of thing."""
 
     def compare_again(script: str) -> Verdict:
         try:

@@ -71,7 +71,7 @@ class Sandbox:
 
 @contextlib.contextmanager
 def sandbox(*, real: Collection[str] = (), seconds: float = SECONDS) -> Generator[Sandbox]:
-    """Open a sandbox; nothing of it is left afterwards.
+    """Open a sandbox; it leaves nothing behind.
 
     Args:
         real: names of further programs that are run for real.

@@ -36,7 +36,7 @@ UNKNOWN = "?"
 
 
 def words(line: str) -> tuple[Argument, ...]:
-    """`?` stands for a word that nobody knows, and `x?` for one of which only `x` is known."""
+    """Return the words of a line; `?` is an unknown word, and `x?` one of which only the prefix `x` is known."""
     return tuple(
         None if word == UNKNOWN else WordPrefix(word[:-1]) if word.endswith(UNKNOWN) else word
         for word in shlex.split(line)
@@ -534,7 +534,7 @@ def test_contradictions_are_reported() -> None:
     ]
 
 
-# ---- whatever comes --------------------------------------------------------------------------------------------------
+# ---- any arguments ---------------------------------------------------------------------------------------------------
 
 _PARTS = [
     "-",

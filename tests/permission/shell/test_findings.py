@@ -10,13 +10,13 @@ import pytest
 from engine.permission.effects.scan_result import Scan
 from engine.permission.shell.scan import scan
 
-# Scripts, and what bash runs or writes: it is told, or the scan is opaque.
+# Scripts, and what bash runs or writes: the scan lists it, or is opaque.
 RUN: Final = {
-    # bash expands what `>&` is given twice.
+    # Bash expands the word after `>&` twice.
     "p1 >&'$(p2)'": "p2",
     'p1 2>&"\\`p2\\`"': "p2",
     "x='$(p2)'; p1 >& $x": "p2",
-    # What is given to declare is read as the elements of an array, with the substitutions in it.
+    # Declare parses its argument as array elements, and runs the substitutions in it.
     "declare -a 'x=($(p1))'": "p1",
     "declare -a x='($(p1))'": "p1",
     "x='($(p1))'; declare -a y=\"$x\"": "p1",

@@ -111,7 +111,7 @@ def test_remote_commands_use_no_local_files() -> None:
 
 def test_patterns_are_listed_as_bash_expands_them() -> None:
     assert scanned("rm src/'*'*.o").paths == (
-        # It is looked for in there, whatever is then done with what is found.
+        # Bash lists the folder, even if the command doesn't use the names.
         PathUse(path=f"{PROJECT}/src", access="read", by="pattern", is_pattern=True),
         PathUse(path=f"{PROJECT}/src/\\**.o", access="write", by="rm", is_pattern=True),
     )
