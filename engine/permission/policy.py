@@ -35,6 +35,7 @@ from engine.permission.verdicts import OPAQUE, SANDBOXED, allow_consequence, jud
 
 # Stands for the project where there is none: no path lies in it.
 _NOWHERE: Final = "/\ufdd0"
+# Compiled rulesets, by project and agent. Beyond that all are dropped: compiling them again is cheap.
 _MAX_RULESETS: Final = 100
 
 
@@ -97,6 +98,7 @@ class Policy:
         project, kept = await to_thread(self._load_project, cwd)
         self.compiled(project)
         if kept is not None:
+            # Grants of this engine that are not in the file yet; one that was in it and is gone was revoked elsewhere.
             own = (one for one in self.grants.current(self.now()) if one.scope == "project" and one.id not in saved)
             ids = frozenset(grant.id for grant in kept)
             self.grants.replace_project_grants([*kept, *(one for one in own if one.id not in ids)])
@@ -163,6 +165,7 @@ class Policy:
             )
             for permission, pattern in granted_rights(allowance.rights, query.cwd, project)
         ]
+        # A policy is not notified when a turn ends, so old grants are dropped when new ones are added.
         self.grants.drop_expired(now)
         self.grants.drop_other_turns(root.session_id, root.turn_id)
         self.grants.add_all(grants)
@@ -273,6 +276,7 @@ class Policy:
                     verdict = self._apply_grants(verdict, right, query, project)
                 if verdict.verdict == "ask" and verdict.is_default and required.follows:
                     verdict = allow_consequence(verdict, [earlier.get(pattern) for pattern in required.follows])
+                # `follows` means the right itself; "outside", which comes second, must be allowed by itself.
                 earlier.setdefault(required.pattern, verdict)
                 yield verdict
         if query.opaque:

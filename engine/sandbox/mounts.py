@@ -47,6 +47,7 @@ def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
     temporary: list[str] = [path for path in map(followed, (tempfile.gettempdir(), *_TEMPORARY)) if _is_folder(path)]
     more = [path for path in (_expanded(path, home) for path in sandbox.writable) if os.path.lexists(path)]
     writable = [path for path in (*temporary, *more) if path != "/"]
+    # A later entry for the same path replaces an earlier one, so what protects comes after what allows.
     places: dict[str, Kind] = dict(_temporary_sockets(temporary, project))
     run_folders, links = _run_folders(network=sandbox.network)
     places |= run_folders

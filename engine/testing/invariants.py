@@ -6,7 +6,7 @@ Each function returns what is broken, as sentences; an empty list is a pass.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -345,24 +345,30 @@ def check_kept(events: Sequence[Seen], transcript: Sequence[Message], trails: Se
     if any(isinstance(event, HistoryReplaced) for event in events):
         return []
     roots = [e for e in events if not isinstance(e, Resync) and len(e.path) == 1]
+    return [*_lost_results(roots, transcript, trails), *_lost_parts(roots)]
+
+
+def _lost_results(
+    roots: Sequence[Durable | Live], transcript: Sequence[Message], trails: Sequence[Trail]
+) -> Iterator[str]:
     results = {r.call_id for m in transcript if isinstance(m, ResultsMessage) for r in m.results}
     announced = {e.call_id for e in roots if isinstance(e, CallAnnounced)}
-    problems = [
-        f"call {trail.call_id} ran, but is not in the transcript"
-        for trail in trails
-        if trail.call_id in announced and trail.call_id not in results
-    ]
+    for trail in trails:
+        if trail.call_id in announced and trail.call_id not in results:
+            yield f"call {trail.call_id} ran, but is not in the transcript"
+
+
+def _lost_parts(roots: Sequence[Durable | Live]) -> Iterator[str]:
     ends = [event.result for event in roots if isinstance(event, TurnEnded)]
-    if ends and ends[0].stop_reason == "aborted":
-        # Thinking alone makes no message, so a failed answer of nothing else may be taken back.
-        said = {e.part.id for e in roots if isinstance(e, PartEnded) and _says_something(e.part)}
-        thrown = [
-            e.part_id for e in roots if isinstance(e, PartDiscarded) and e.reason == "failed" and e.part_id in said
-        ]
-        if thrown:
-            problems.append(f"an aborted turn threw away parts {thrown}")
-    return problems
+    if not ends or ends[0].stop_reason != "aborted":
+        return
+    # Thinking alone makes no message, so a failed answer of nothing else may be taken back.
+    finished = {e.part.id for e in roots if isinstance(e, PartEnded) and _has_content(e.part)}
+    failed = [e.part_id for e in roots if isinstance(e, PartDiscarded) and e.reason == "failed"]
+    lost = [part_id for part_id in failed if part_id in finished]
+    if lost:
+        yield f"an aborted turn threw away parts {lost}"
 
 
-def _says_something(part: AssistantPart) -> bool:
+def _has_content(part: AssistantPart) -> bool:
     return not isinstance(part, ReasoningPart) and not (isinstance(part, TextPart) and not part.text)

@@ -23,6 +23,7 @@ from engine.permission.rules.rules import PATH_PERMISSIONS, base_permission
 from engine.permission.rules.wildcard import Wildcard
 
 GRANT_SCOPES: Final[tuple[GrantScope, ...]] = get_args(GrantScope)
+# Per project and permission; a cache, so it may be dropped as a whole.
 _MAX_GRANT_LISTS: Final = 1_000
 
 
@@ -203,6 +204,7 @@ class Grants:
         """
         for permission in dict.fromkeys((right.permission, base_permission(right.permission))):
             book = self._grant_list(project, permission)
+            # The candidates come latest first; the oldest grant that covers the right is the one to name.
             for number in reversed(book.index.candidates(right.pattern)):
                 compiled = book.compiled[number]
                 if compiled.grant.is_valid_for(chain, now) and compiled.pattern.matches(right.pattern):

@@ -25,7 +25,9 @@ from engine.permission.programs.tables.option_spec import ArgumentParser
 from engine.permission.programs.tables.program_spec import Program
 from engine.permission.rules.wildcard import exact
 
+# Longer patterns would fill a question, and the file of grants.
 _MAX_OFFER: Final = 10_000
+# Wrappers inside wrappers, as in `sudo env nice make`.
 _MAX_DEPTH: Final = 8
 _NOTHING: Final = Program()
 # Options before a sub-command that do not change what it does: a rule need not name them.

@@ -23,6 +23,7 @@ import attrs
 from engine.core.errors import ConfigError, StoreError
 
 VERSION: Final = 1
+# It is read as a whole, so a file that grew without limit must not be.
 MAX_BYTES: Final = 8_000_000
 _LOCK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.01
@@ -105,7 +106,7 @@ class StateFile:
             is_shared = status.st_mode & 0o022 and not (status is folder and status.st_mode & stat.S_ISVTX)
             if status.st_uid not in {0, os.geteuid()} or is_shared:
                 raise ConfigError(
-                    f"{subject} can be changed by others, so it is ignored: you must own it, and nobody else may have write permission"
+                    f"{subject} can be changed by others, so it is ignored: you must own it, and others must not have write permission"
                 )
 
     @contextlib.contextmanager

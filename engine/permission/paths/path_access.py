@@ -43,6 +43,7 @@ _STREAMS: Final = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/f
 _OPENED: Final = re.compile(r"/dev/fd/[0-9]{1,4}")
 # A space separates words, so what follows it may be read as an option.
 _OPTION_INSIDE: Final = re.compile(r"\s-")
+# Folders searched for names that look like options: `os.walk` over a large tree would hold up every call.
 _MAX_FOLDERS: Final = 2_000
 # Nobody would read a longer list in a question.
 _MAX_SECRETS: Final = 20

@@ -16,6 +16,7 @@ _RECURSIVE_ON_REQUEST: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "di
 _RECURSIVE_OPTIONS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
 # With one of these, `rg` and `ag` search hidden files too.
 _HIDDEN: Final = ("--hidden", "--unr", "--no-ignore", "--all-types", "--all-text")
+# Files looked at per folder: a walk through more would hold up the call.
 _MAX_SEEN: Final = 50_000
 
 

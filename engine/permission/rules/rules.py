@@ -35,6 +35,7 @@ LAYERS: Final[tuple[LayerName, ...]] = get_args(LayerName)
 PATH_PERMISSIONS: Final = frozenset({"read", "edit", "outside"})
 READING: Final = ":read"
 
+# Few permissions exist; the bound is for a host that makes up names for each call.
 _MAX_RULE_LISTS: Final = 1_000
 
 
@@ -107,6 +108,7 @@ def strictest(verdicts: Iterable[RuleVerdict]) -> RuleVerdict:
 
     Several rights together get it, and so does a sub-agent: its own rules and those of its parents all apply.
     """
+    # `max` returns the first of equals: the outermost session and the first right are named as the source.
     return max(verdicts, key=lambda one: one.strictness, default=RuleVerdict(verdict="ask"))
 
 
@@ -293,9 +295,11 @@ def _decide(right: RequiredRight, text: str, matching: Iterable[tuple[_CompiledR
     for entry, is_sure in matching:
         if not groups or groups[-1].layer != entry.layer:
             groups.append(_Group(entry.layer))
+        # A certain match hides the earlier rules of its layer; possible ones are collected.
         if not groups[-1].is_sure:
             groups[-1].entries.append(entry)
             groups[-1].is_sure = is_sure
+    # From the lowest layer up, each layer may overrule those below.
     deciding: _CompiledRule | None = None
     for group in reversed(groups):
         deciding = group.decide_over(deciding)

@@ -15,7 +15,7 @@ from engine.core.permission_types import UNKNOWN, RequiredRight
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument, Scan, ScannedCommand
 from engine.permission.grants.offers import bare_command_line, command_line, full_command_line, offers_for
-from engine.permission.paths.path_access import PathAccess, analyse_paths, can_enter
+from engine.permission.paths.path_access import PathAccess, PathAnalysis, analyse_paths, can_enter
 from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.project import find_project_root
 from engine.permission.rules import path_pattern, wildcard
@@ -112,17 +112,18 @@ def need_of(
         patterns=lines,
         offers=() if analysis.opaque else tuple(_offers(scanned, analysis.accesses, knowledge)),
         detail=command,
-        metadata=json.dumps(
-            {
-                "commands": [[word if is_known(word) else None for word in one.argv] for one in scanned.commands],
-                "paths": [one.target.path for one in analysis.accesses if one.use is not None],
-                "opaque": list(analysis.opaque),
-            }
-        ),
+        metadata=_metadata(scanned, analysis),
         rights=tuple(_rights(scanned, analysis.accesses, knowledge))
         or (RequiredRight(permission=PERMISSION, pattern=command),),
         opaque="; ".join(analysis.opaque),
     )
+
+
+def _metadata(scanned: Scan, analysis: PathAnalysis) -> str:
+    """Return what clients are shown of a command line, as JSON text."""
+    commands = [[word if is_known(word) else None for word in one.argv] for one in scanned.commands]
+    paths = [one.target.path for one in analysis.accesses if one.use is not None]
+    return json.dumps({"commands": commands, "paths": paths, "opaque": list(analysis.opaque)})
 
 
 def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramRegistry) -> Iterator[RequiredRight]:
@@ -171,14 +172,17 @@ def _offers(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
         for one in accesses
         for permission in _permissions(one)
     ]
-    # A command of which a part is not known can't be allowed as it stands.
-    exact = [wildcard.exact(command_line(argv)) if all(map(is_known, argv)) else None for argv in argvs]
-    like = [_like(argv, knowledge) for argv in argvs]
-    wider = [wide or narrow for wide, narrow in zip(like, exact, strict=True)]
+    exact = [_exactly(argv) for argv in argvs]
+    wider = [_like(argv, knowledge) or _exactly(argv) for argv in argvs]
     for patterns in (exact,) if wider == exact else (exact, wider):
-        commands = [Right(permission=PERMISSION, pattern=pattern) for pattern in patterns if pattern is not None]
+        commands = [Right(permission=PERMISSION, pattern=pattern) for pattern in filter(None, patterns)]
         if commands or files:
             yield Offer(rights=tuple(dict.fromkeys([*commands, *files])))
+
+
+def _exactly(argv: Sequence[Argument]) -> str | None:
+    """Return the pattern of exactly this command; None if a part of it is unknown."""
+    return wildcard.exact(command_line(argv)) if all(map(is_known, argv)) else None
 
 
 def _like(argv: Sequence[Argument], knowledge: ProgramRegistry) -> str | None:
