@@ -23,7 +23,7 @@ from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.builtin.bash import Bash, bash
 from engine.tools.builtin.bash_permissions import only_reads
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import EditReviewer, Errand, ToolContext, Words
+from engine.tools.context import AgentRequest, EditReviewer, ToolContext, UserAnswers
 from engine.tools.output.spill import Spills, SpillStore
 from engine.tools.shell_environment import argv
 
@@ -38,7 +38,7 @@ class Host:
     """What a call of bash sees of its turn: one that only listens."""
 
     spills: Spills | None
-    around: EditReviewer | None = None
+    edit_reviewer: EditReviewer | None = None
     shown: int = 0
     locks: Locks = attrs.field(factory=Locks)
     agents: AgentJobs = attrs.field(factory=AgentJobs)
@@ -59,7 +59,7 @@ class Host:
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         raise NotImplementedError
 
-    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
         raise NotImplementedError
 
     async def result_from_outside(self) -> ToolOutput:
@@ -68,10 +68,10 @@ class Host:
     def context_report(self) -> ContextReport:
         raise NotImplementedError
 
-    async def run_agent(self, errand: Errand) -> AgentResult:
+    async def run_agent(self, errand: AgentRequest) -> AgentResult:
         raise NotImplementedError
 
-    async def start_agent(self, errand: Errand) -> AgentJob:
+    async def start_agent(self, errand: AgentRequest) -> AgentJob:
         raise NotImplementedError
 
     def permits(self, need: Need, answered: str) -> bool:

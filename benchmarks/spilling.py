@@ -23,7 +23,7 @@ from benchmarks.importing import ROOT
 from benchmarks.report import Figure, Row, median, seconds
 from engine.process.process import run_tree
 from engine.tools.output.spill import SpillStore
-from engine.tools.output.spill_writer import Captured, SpillWriter
+from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
 from engine.tools.output.truncate import fits
 
 SIZE: Final = 1_000_000_000
@@ -71,7 +71,7 @@ async def drop(size: int) -> None:
     assert count == size
 
 
-def _check(folder: Path, captured: Captured, size: int) -> None:
+def _check(folder: Path, captured: CapturedOutput, size: int) -> None:
     assert fits(captured.text)
     (file,) = (path for path in folder.glob("*/*") if path.name == captured.spill_id)
     assert file.stat().st_size == size

@@ -11,7 +11,7 @@ import pytest
 
 from engine.core import hooks
 from engine.core.hooks import Hooks, Remark, Subject
-from engine.tools.claude_hooks.load import KNOWN, load_hooks
+from engine.tools.claude_hooks.load import HOOK_EVENTS, load_hooks
 from engine.tools.claude_hooks.tool_names import names_of
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "reference" / "hooks.md").read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def test_every_value_has_its_fields_and_their_defaults(cls: type) -> None:
 
 def test_every_event_stands_at_its_points() -> None:
     events = {row[0].strip("`"): row for row in rows(section("Events"))}
-    assert set(events) == KNOWN
+    assert set(events) == HOOK_EVENTS
     for event, row in events.items():
         made = load_hooks({event: [{"hooks": [{"type": "command", "command": "x"}]}]})
         points = {field.name for field in attrs.fields(Hooks) if getattr(made, field.name)}

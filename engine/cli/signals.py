@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NoReturn
 
-from engine.process.orphans import end_strays, find_marked
+from engine.process.orphans import end_processes, find_marked
 from engine.tools.call_values import GRACE
 
 _HEEDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -43,5 +43,5 @@ async def watch_signals(
 
 async def _leave_at_once(number: int, is_ours: Callable[[str], bool]) -> NoReturn:
     """End our processes, and this one, with nothing said or saved. Always a checkpoint until then."""
-    await end_strays(lambda: find_marked(is_ours), grace=GRACE)
+    await end_processes(lambda: find_marked(is_ours), grace=GRACE)
     os._exit(128 + number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.core.events import SharedContext
-from engine.files.read_state import known_files
+from engine.files.read_state import read_files
 from engine.tools.builtin.todo import todos_of
 
 
@@ -18,4 +18,4 @@ def open_todos(shared: SharedContext) -> tuple[str, ...]:
 
 def digests_in(shared: SharedContext) -> dict[str, str]:
     """Return the digests of the files that the session knows, by their real paths."""
-    return dict(known_files(shared))
+    return dict(read_files(shared))

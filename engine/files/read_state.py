@@ -57,13 +57,13 @@ def together(*modifiers: Modifier) -> Modifier:
     return lambda shared: reduce(lambda context, modify: modify(context), modifiers, shared)
 
 
-def known(shared: SharedContext, path: str | os.PathLike[str]) -> str | None:
+def last_read(shared: SharedContext, path: str | os.PathLike[str]) -> str | None:
     """Return the digest of the file as the session last saw it; None if it never did. It follows links, so it blocks."""
     # A file's name may have any bytes; a value's name goes into the journal as it is.
     return shared.get(_encodable(_PREFIX + followed(path)))[_ORDER_DIGITS + 2 : -1] or None
 
 
-def known_files(shared: SharedContext) -> tuple[tuple[str, str], ...]:
+def read_files(shared: SharedContext) -> tuple[tuple[str, str], ...]:
     """Return all files that the session knows, each with its digest, the one that was noted last at the end."""
     noted = sorted((value, name) for name, value in shared.values if name.startswith(_PREFIX))
     return tuple((name.removeprefix(_PREFIX), value[_ORDER_DIGITS + 2 : -1]) for value, name in noted)

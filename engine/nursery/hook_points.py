@@ -40,7 +40,7 @@ from engine.core.protocols import IdSource
 from engine.journal.log import Journal
 from engine.nursery.inbox import engine_message, nudge
 from engine.nursery.transition import HookVerdict
-from engine.tools.hook_runner import Desk, name_of
+from engine.tools.hook_runner import HookRunner, name_of
 
 if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
@@ -68,7 +68,7 @@ async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
     subject = Prompted(session_id=run.session_id, cwd=run.cwd, text=message.text, message=message)
     contexts: list[str] = []
     for hook in run.hooks.user_prompt:
-        decision = await run.desk.ask(hook, subject, PromptDecision())
+        decision = await run.desk.run(hook, subject, PromptDecision())
         if decision is None:
             continue
         if decision.verdict == "block":
@@ -89,7 +89,7 @@ async def ask_about_request(run: TurnRun, request: ModelRequest, step: int, atte
     subject = Requesting(session_id=run.session_id, cwd=run.cwd, request=request, step=step, attempt=attempt)
     contexts: list[str] = []
     for hook in run.hooks.request:
-        decision = await run.desk.ask(hook, subject, RequestDecision())
+        decision = await run.desk.run(hook, subject, RequestDecision())
         if decision is None:
             continue
         if decision.stop:
@@ -112,7 +112,7 @@ async def ask_to_stop(
         agent=run.journal.log.state.agent,
     )
     for hook in hooks:
-        decision = await run.desk.ask(hook, subject, StopDecision())
+        decision = await run.desk.run(hook, subject, StopDecision())
         if decision is None or decision.verdict == "pass":
             continue
         return ("blocked" if decision.verdict == "block" else "prevented"), decision.reason or "a hook said so"
@@ -131,7 +131,7 @@ async def ask_about_compaction(run: TurnRun, wish: CompactionWish) -> Compaction
         transcript=transcript,
     )
     for hook in run.hooks.before_compaction:
-        decision = await run.desk.ask(hook, subject, CompactionDecision())
+        decision = await run.desk.run(hook, subject, CompactionDecision())
         if decision is None:
             continue
         if decision.verdict == "block":
@@ -154,7 +154,7 @@ async def tell_of_compaction(run: TurnRun, trigger: CompactionTrigger) -> None:
         return
     messages = run.journal.log.state.transcript[:]
     subject = Compacted(session_id=run.session_id, cwd=run.cwd, trigger=trigger, messages=messages)
-    said = await run.desk.ask_each(run.hooks.after_compaction, subject, Context())
+    said = await run.desk.run_each(run.hooks.after_compaction, subject, Context())
     contexts = [text for name, context in said for text in _told(name, context)]
     if contexts:
         nudge(run, *contexts)
@@ -189,33 +189,33 @@ async def while_notifying(
 
 
 async def _notify(run: TurnRun, subject: Notified) -> None:
-    await run.desk.ask_each(run.hooks.notification, subject, Remark())
+    await run.desk.run_each(run.hooks.notification, subject, Remark())
 
 
 async def greet(
-    hooks: Hooks, desk: Desk, journal: Journal, ids: IdSource, *, source: Literal["new", "resumed"], model: str
+    hooks: Hooks, desk: HookRunner, journal: Journal, ids: IdSource, *, source: Literal["new", "resumed"], model: str
 ) -> None:
     """Tell the hooks that a session starts; what they add for the model stands before the next prompt.
 
     A checkpoint if a hook is one. If cancelled, the session stands without it.
     """
     subject = SessionStarting(session_id=journal.session_id, cwd=journal.state.context.cwd, source=source, model=model)
-    said = await desk.ask_each(hooks.session_start, subject, Context())
+    said = await desk.run_each(hooks.session_start, subject, Context())
     contexts = [text for name, context in said for text in _told(name, context)]
     if contexts:
         journal.append(NudgeAdded(message=engine_message(ids, *contexts)))
 
 
-async def tell_idle(hooks: Hooks, desk: Desk, journal: Journal, result: TurnResult) -> None:
+async def tell_idle(hooks: Hooks, desk: HookRunner, journal: Journal, result: TurnResult) -> None:
     """Tell the hooks that a session is idle. A checkpoint if a hook is one."""
     subject = Idling(session_id=journal.session_id, cwd=journal.state.context.cwd, result=result)
-    await desk.ask_each(hooks.idle, subject, Remark())
+    await desk.run_each(hooks.idle, subject, Remark())
 
 
-async def tell_end(hooks: Hooks, desk: Desk, journal: Journal) -> None:
+async def tell_end(hooks: Hooks, desk: HookRunner, journal: Journal) -> None:
     """Tell the hooks that a session ends. A checkpoint if a hook is one."""
     subject = SessionEnding(session_id=journal.session_id, cwd=journal.state.context.cwd)
-    await desk.ask_each(hooks.session_end, subject, Remark())
+    await desk.run_each(hooks.session_end, subject, Remark())
 
 
 def _told(name: str, context: Context) -> list[str]:

@@ -32,7 +32,7 @@ from engine.core.ids import RequestId
 from engine.core.permission_types import Allowance, Approver, PermissionQuery
 from engine.core.protocols import Model
 from engine.journal.log import TurnJournal
-from engine.tools.context import Words
+from engine.tools.context import UserAnswers
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +75,7 @@ class _Permission:
 class _Words:
     asked: QuestionAsked
     journal: TurnJournal
-    answer: Deferred[Words] = attrs.field(factory=Deferred[Words])
+    answer: Deferred[UserAnswers] = attrs.field(factory=Deferred[UserAnswers])
 
 
 @attrs.frozen(kw_only=True)
@@ -128,7 +128,7 @@ class Questions:
             return Given(kind="withdrawn")
         return question.answer.value
 
-    async def ask_words(self, asked: QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> Words:
+    async def ask_words(self, asked: QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> UserAnswers:
         """Ask the user, and return what was said. Always a checkpoint; if cancelled, the question is withdrawn."""
         question = _Words(asked=asked, journal=journal)
         if not await self._wait(question, timeout, lambda: None):
@@ -189,7 +189,7 @@ class Questions:
         return [question for question in self._open.values() if isinstance(question, _Permission)]
 
     @enable_ki_protection
-    def say(self, request_id: RequestId, words: Words) -> None:
+    def say(self, request_id: RequestId, words: UserAnswers) -> None:
         """Answer a question of a tool. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint."""
         question = self._open.get(request_id)
         if not isinstance(question, _Words):
@@ -262,7 +262,7 @@ class Questions:
             question.journal.append(answered)
 
     @enable_ki_protection
-    def _tell(self, question: _Words, words: Words) -> None:
+    def _tell(self, question: _Words, words: UserAnswers) -> None:
         self._open.pop(question.asked.request_id, None)
         if question.answer.settle(words):
             outcome, answers = words

@@ -27,7 +27,7 @@ from engine.nursery.questions import Questions
 from engine.nursery.rate_limiter import Traffic
 from engine.nursery.snapshots import TurnSnapshots
 from engine.tools.call_values import ToolOutput
-from engine.tools.hook_runner import Desk
+from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
 from engine.tools.registry import Registry
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from engine.nursery.step import Step
     from engine.prompt.layers import PromptLayers
     from engine.tools.background_jobs import Jobs
-    from engine.tools.context import EditReviewer, Errand
+    from engine.tools.context import AgentRequest, EditReviewer
 
 # Of `Settings.durable_within`: a little more, so that a store which gives a lock up after just so long can say why.
 _AT_A_BARRIER: Final = 1.1
@@ -77,11 +77,11 @@ class AgentRunner(Protocol):
         """Return what fills the window of the session's model."""
         ...
 
-    async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentResult:
+    async def run_agent(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> AgentResult:
         """Run a turn of a child session inside the calling task, for the call *entry* of *run*."""
         ...
 
-    async def start_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentJob:
+    async def start_agent(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> AgentJob:
         """Start a turn of a child session that goes on when the call, and *run*, are over."""
         ...
 
@@ -268,9 +268,9 @@ class TurnRun:
         return self.settings.system if self.prompt is None or prompt is None else prompt.text
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> HookRunner:
         """Where hooks are asked."""
-        return Desk(self.settings.hook_timeout, self.notice)
+        return HookRunner(self.settings.hook_timeout, self.notice)
 
     async def flush(self) -> bool:
         """Wait until all so far is durable, for as long as the settings say; return whether it is.

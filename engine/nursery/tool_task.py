@@ -42,8 +42,8 @@ from engine.nursery.questions import Given
 from engine.nursery.request_prefix import touch
 from engine.nursery.running_turn import Cause
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import Errand, ToolContext, Words
-from engine.tools.hook_runner import Desk
+from engine.tools.context import AgentRequest, ToolContext, UserAnswers
+from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import READER, Spills
 from engine.tools.pipeline import Outcome, check_need, run_call
 from engine.tools.registry import Prepared
@@ -177,7 +177,7 @@ class _Call:
         return self.step.run.hooks
 
     @property
-    def desk(self) -> Desk:
+    def hook_runner(self) -> HookRunner:
         return self.step.run.desk
 
     @property
@@ -209,7 +209,7 @@ class _Call:
         return self.step.run.agents.agents
 
     @property
-    def around(self) -> EditReviewer | None:
+    def edit_reviewer(self) -> EditReviewer | None:
         return self.step.run.around
 
     @property
@@ -298,7 +298,7 @@ class _Call:
     def opinion(self) -> Opinion | None:
         return self.step.run.deps.opinion
 
-    def judged(self, verdict: Verdict, source: str) -> None:
+    def record_verdict(self, verdict: Verdict, source: str) -> None:
         self._record(CallJudged(call_id=self.entry.call_id, verdict=verdict, source=source))
 
     async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
@@ -307,11 +307,13 @@ class _Call:
             now = self.judge(query)
             if now.verdict == "allow":
                 await trio.lowlevel.checkpoint()
-                self.judged("allow", now.source)
+                self.record_verdict("allow", now.source)
                 return "once", ""
         given = await self._ask(query, judgement, self.step.run.catch, by_rule=by_rule)
         if given.kind != "withdrawn":
-            self.judged("allow" if given.kind in {"once", "always"} else "deny", given.source or _SOURCES[given.kind])
+            self.record_verdict(
+                "allow" if given.kind in {"once", "always"} else "deny", given.source or _SOURCES[given.kind]
+            )
         if given.kind == "reject" and not given.feedback:
             refused = Settlement(status="denied", text="Rejected by the user.")
             self.settle(Outcome(settlement=refused))
@@ -388,7 +390,7 @@ class _Call:
             await trio.lowlevel.checkpoint()
             return "withdrawn", ""
         judgement = self.judge(query)
-        self.judged(judgement.verdict, judgement.source)
+        self.record_verdict(judgement.verdict, judgement.source)
         if judgement.verdict == "deny":
             await trio.lowlevel.checkpoint()
             return "reject", f"denied by {judgement.source}"
@@ -408,7 +410,7 @@ class _Call:
             judgement.verdict == "ask" and bool(answered) and judgement.source == answered
         )
 
-    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
         run = self.step.run
         if self.settings.headless != "wait":
             return "declined", ()
@@ -436,10 +438,10 @@ class _Call:
     def context_report(self) -> ContextReport:
         return self.step.run.agents.context_report()
 
-    async def run_agent(self, errand: Errand) -> AgentResult:
+    async def run_agent(self, errand: AgentRequest) -> AgentResult:
         return await self.step.run.agents.run_agent(self.step.run, self.entry, errand)
 
-    async def start_agent(self, errand: Errand) -> AgentJob:
+    async def start_agent(self, errand: AgentRequest) -> AgentJob:
         return await self.step.run.agents.start_agent(self.step.run, self.entry, errand)
 
     # -- both -----------------------------------------------------------------------------

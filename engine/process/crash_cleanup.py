@@ -17,12 +17,20 @@ from typing import Final
 
 from engine.process.orphans import reap
 from engine.process.process_tree import others_alive
-from engine.process.procfs import ENVIRONMENT_MARKER, SEPARATOR, Stray, environment_of, identify, is_alive, markers_in
+from engine.process.procfs import (
+    ENVIRONMENT_MARKER,
+    SEPARATOR,
+    ProcessId,
+    environment_of,
+    identify,
+    is_alive,
+    markers_in,
+)
 
 _OWNED_BY: Final = "@"
 
 _log = logging.getLogger(__name__)
-_looked: set[int] = set()  # numbers of processes: a fork has not looked yet
+_cleaned_pids: set[int] = set()  # numbers of processes: a fork has not looked yet
 
 
 def owner() -> str:
@@ -53,9 +61,9 @@ def find_dead_owners() -> frozenset[str]:
 
 def look_once() -> frozenset[str]:
     """Return what `find_dead_owners` does, the first time in each process; then nothing. Never raises `OSError`."""
-    if os.getpid() in _looked:
+    if os.getpid() in _cleaned_pids:
         return frozenset()
-    _looked.add(os.getpid())
+    _cleaned_pids.add(os.getpid())
     try:
         return find_dead_owners()
     except OSError as error:
@@ -91,4 +99,4 @@ def _owner_of(mark: str) -> str:
 def _is_dead(name: str, home: str) -> bool:
     pid, _, began = name.removeprefix(f"{home}.").partition(".")
     is_one = name.startswith(f"{home}.") and pid.isdecimal() and began.isdecimal()
-    return is_one and not is_alive(Stray(int(pid), int(began)))
+    return is_one and not is_alive(ProcessId(int(pid), int(began)))

@@ -32,7 +32,7 @@ import attrs
 import trio
 
 from engine.process.process_tree import Leftovers, has_marker, others_alive, with_descendants
-from engine.process.procfs import ENVIRONMENT_MARKER, SEPARATOR, Stray, is_alive
+from engine.process.procfs import ENVIRONMENT_MARKER, SEPARATOR, ProcessId, is_alive
 
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.008
@@ -50,17 +50,17 @@ def marked(env: Mapping[str, str], marker: str) -> dict[str, str]:
     return {**env, ENVIRONMENT_MARKER: f"{outer}{SEPARATOR}{marker}" if outer else marker}
 
 
-def find_marked(matches: Callable[[str], bool]) -> list[Stray]:
+def find_marked(matches: Callable[[str], bool]) -> list[ProcessId]:
     """Return the living processes whose marker *matches*, and their descendants.
 
     Never this process, nor one it descends from. Blocks for some milliseconds.
     """
     entries = others_alive()
     marked = [entry for entry in entries if has_marker(entry, matches)]
-    return [entry.stray for entry in with_descendants(marked, entries)]
+    return [entry.process for entry in with_descendants(marked, entries)]
 
 
-async def end_strays(find: Callable[[], Iterable[Stray]], *, grace: float = 0.25) -> tuple[Stray, ...]:
+async def end_processes(find: Callable[[], Iterable[ProcessId]], *, grace: float = 0.25) -> tuple[ProcessId, ...]:
     """End what *find* finds, until it has found nobody twice; return who is left after *grace*.
 
     Always a checkpoint. If cancelled, they have no time to go in peace: who is found then is killed at once.
@@ -82,8 +82,8 @@ async def end_strays(find: Callable[[], Iterable[Stray]], *, grace: float = 0.25
 
 
 async def reap(
-    matches: Callable[[str], bool], leaders: Iterable[Stray] = (), *, grace: float = 0.25
-) -> tuple[Stray, ...]:
+    matches: Callable[[str], bool], leaders: Iterable[ProcessId] = (), *, grace: float = 0.25
+) -> tuple[ProcessId, ...]:
     """End what a crashed engine left running; return who is left after *grace*.
 
     Always a checkpoint. If cancelled, who is found then is killed at once.
@@ -94,7 +94,7 @@ async def reap(
             `boot_id` tells. Whoever runs under such a number by now, but began at another time, is left alone.
         grace: half of it to go in peace, half of it to be gone.
     """
-    return await end_strays(Leftovers(matches, frozenset(leaders)), grace=grace)
+    return await end_processes(Leftovers(matches, frozenset(leaders)), grace=grace)
 
 
 def open_pidfd(pid: int) -> int | None:
@@ -118,19 +118,19 @@ class Hunt:
     deadline which passed long ago (a blocked loop) can't keep SIGKILL back.
     """
 
-    find: Callable[[], Iterable[Stray]]
+    find: Callable[[], Iterable[ProcessId]]
     group: int | None = None
-    signalled: set[Stray] = attrs.field(factory=set[Stray], init=False)
-    _last_seen: list[Stray] = attrs.field(factory=list[Stray], init=False)
+    signalled: set[ProcessId] = attrs.field(factory=set[ProcessId], init=False)
+    _last_seen: list[ProcessId] = attrs.field(factory=list[ProcessId], init=False)
     _looks_in_vain: int = attrs.field(default=0, init=False)
     _is_sure: bool = attrs.field(default=True, init=False)
 
     @property
-    def found_nobody(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the last two looks found nobody. One is not enough: somebody may have been just in between."""
         return self._looks_in_vain >= 2
 
-    def survivors(self) -> tuple[Stray, ...]:
+    def survivors(self) -> tuple[ProcessId, ...]:
         """Return those of the last look who are still alive."""
         return tuple(filter(is_alive, self._last_seen))
 
@@ -146,7 +146,7 @@ class Hunt:
         """Send SIGKILL until nobody is found and *until* says yes. Always a checkpoint; has no limit of its own."""
         self._signal_group(signal.SIGKILL)
         pause = _FIRST_PAUSE
-        while not (self.found_nobody and until()):
+        while not (self.is_empty and until()):
             self._signal_group(signal.SIGKILL)
             self.look(signal.SIGKILL)
             await trio.sleep(pause)
@@ -158,7 +158,7 @@ class Hunt:
         self._signal_group(signal.SIGKILL)
         for _ in range(_LAST_LOOKS):
             self.look(signal.SIGKILL)
-            if self.found_nobody:
+            if self.is_empty:
                 break
 
     async def gone(self, number: signal.Signals | None = None) -> None:
@@ -186,7 +186,7 @@ class Hunt:
             self._is_sure = False
         self._looks_in_vain = 0 if self._last_seen or not self._is_sure else self._looks_in_vain + 1
 
-    def _signal(self, process: Stray, number: signal.Signals) -> None:
+    def _signal(self, process: ProcessId, number: signal.Signals) -> None:
         # Many a program takes a second SIGTERM for impatience; the group had one already, as a group.
         has_had_it = number == signal.SIGTERM and (process.group == self.group or process in self.signalled)
         if has_had_it or _send(process, number):
@@ -199,7 +199,7 @@ class Hunt:
                 os.killpg(self.group, number)
 
 
-def _send(process: Stray, number: signal.Signals) -> bool:
+def _send(process: ProcessId, number: signal.Signals) -> bool:
     """Signal that very process; return whether it was there, and ours to signal."""
     pidfd = open_pidfd(process.pid)
     try:

@@ -34,7 +34,7 @@ import trio
 from engine.core.exception_groups import public
 from engine.process.orphans import Hunt, marked, open_pidfd
 from engine.process.process_tree import Descendants
-from engine.process.procfs import Stray, identify
+from engine.process.procfs import ProcessId, identify
 
 _CHUNK_BYTES: Final = 65_536
 # As much as an ordinary user can make a pipe hold.
@@ -66,7 +66,7 @@ class Finished:
     duration: float
     left_behind: int
     ended: bool
-    survivors: tuple[Stray, ...]
+    survivors: tuple[ProcessId, ...]
     output_complete: bool
 
     @property
@@ -89,7 +89,7 @@ async def run_tree(
     grace: float = 0.25,
     drain: float = 0.2,
     room: Callable[[], Awaitable[None]] | None = None,
-    on_start: Callable[[Stray], None] | None = None,
+    on_start: Callable[[ProcessId], None] | None = None,
     on_finish: Callable[[Finished], None] | None = None,
 ) -> Finished:
     """Run *argv* to its end, and end whatever it leaves behind.
@@ -170,11 +170,11 @@ class _Tree:
     on_errors: Callable[[bytes], None] | None
     input: bytes | None
     room: Callable[[], Awaitable[None]] | None
-    on_start: Callable[[Stray], None] | None
+    on_start: Callable[[ProcessId], None] | None
     on_finish: Callable[[Finished], None] | None
 
     _cause: Cause = attrs.field(default="cancel", init=False)
-    _left_behind: set[Stray] = attrs.field(factory=set[Stray], init=False)
+    _left_behind: set[ProcessId] = attrs.field(factory=set[ProcessId], init=False)
     _pipes: list[_Pipe] = attrs.field(factory=list["_Pipe"], init=False)
     _finished: Finished | None = attrs.field(default=None, init=False)
 
@@ -261,7 +261,7 @@ class _Tree:
             signal=-code if code is not None and code < 0 else None,
             duration=duration,
             left_behind=len(self._left_behind | hunt.signalled) if self._cause == "exit" else 0,
-            ended=hunt.found_nobody and code is not None,
+            ended=hunt.is_empty and code is not None,
             survivors=hunt.survivors(),
             output_complete=all(pipe.ended.is_set() for pipe in self._pipes),
         )

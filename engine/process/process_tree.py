@@ -11,8 +11,8 @@ from typing import Final
 import attrs
 
 from engine.process.procfs import (
-    Entry,
-    Stray,
+    ProcEntry,
+    ProcessId,
     children,
     entries,
     environment_of,
@@ -24,7 +24,7 @@ from engine.process.procfs import (
 
 # Looks that a process may take to load a program, about 60 ms together. One that
 # shows its environment to nobody looks the same, and must not be waited for.
-_PATIENCE: Final = 10
+_WAIT: Final = 10
 _MOST_KIN: Final = 1_000
 
 
@@ -42,11 +42,11 @@ class Descendants:
     _kin: dict[int, int] = attrs.field(factory=dict[int, int], init=False)  # pid to start time
     _unsure: Counter[int] = attrs.field(factory=Counter[int], init=False)
 
-    def __call__(self) -> Iterator[Stray]:
+    def __call__(self) -> Iterator[ProcessId]:
         """Yield each as soon as it is found. Raises `_Unsure`, last, if there is one who can't be told yet."""
         self._since = self._since or identify(self._leader).start_time
         family = {self._leader}
-        others: list[Entry] = []
+        others: list[ProcEntry] = []
         is_sure = True
         for entry in entries(self._since):
             if not entry.is_alive:
@@ -73,26 +73,26 @@ class Descendants:
             while len(self._kin) < _MOST_KIN and (generation := [c for pid in generation for c in children(pid)]):
                 self._kin.update((child, identify(child).start_time) for child in generation)
 
-    def _noted(self, entry: Entry) -> Stray:
+    def _noted(self, entry: ProcEntry) -> ProcessId:
         self._kin[entry.pid] = entry.start_time  # whatever becomes of its parents and its environment
-        return entry.stray
+        return entry.process
 
-    def _is_known(self, entry: Entry) -> bool:
+    def _is_descendant(self, entry: ProcEntry) -> bool:
         return self._leader in {entry.session, entry.group} or self._kin.get(entry.pid) == entry.start_time
 
-    def _is_ours(self, entry: Entry) -> bool | None:
+    def _is_ours(self, entry: ProcEntry) -> bool | None:
         """Tell whether a process is one of the tree; None while execve loads its program, which hides the environment."""
-        if self._is_known(entry):
+        if self._is_descendant(entry):
             return True
         environment = environment_of(entry.pid)
         if environment or entry.has_empty_environment or not is_readable(entry.pid):
             return self._marker in markers_in(environment)
         self._unsure[entry.pid] += 1
-        return None if self._unsure[entry.pid] < _PATIENCE else False
+        return None if self._unsure[entry.pid] < _WAIT else False
 
-    def _reap_adopted(self, entry: Entry) -> None:
+    def _reap_adopted(self, entry: ProcEntry) -> None:
         """Reap a zombie that has become our child: we may be the first process of a container. The leader was born so."""
-        if entry.parent == os.getpid() and entry.pid != self._leader and self._is_known(entry):
+        if entry.parent == os.getpid() and entry.pid != self._leader and self._is_descendant(entry):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(entry.pid, os.WNOHANG)
 
@@ -102,22 +102,22 @@ class Leftovers:
     """Finds, at each call, what is left of a crashed engine's calls: marked, saved, in a session of theirs, or a child."""
 
     _matches: Callable[[str], bool]
-    _known: frozenset[Stray]
+    _seen: frozenset[ProcessId]
 
-    def __call__(self) -> list[Stray]:
+    def __call__(self) -> list[ProcessId]:
         """Return them. Whoever was found once stays known, whatever becomes of its parents and its environment."""
         others = others_alive()
-        matching = [entry for entry in others if entry.stray in self._known or has_marker(entry, self._matches)]
+        matching = [entry for entry in others if entry.process in self._seen or has_marker(entry, self._matches)]
         # Each call begins a session, so there is nobody in it who is not of the call. (0 is one that began outside of our
         # PID namespace.) Another user's process may say of itself what it likes, in a session that somebody else began.
         sessions = {entry.session for entry in matching if is_own(entry.pid)} - {0}
         matching += [entry for entry in others if entry.session in sessions and entry not in matching]
-        left = [entry.stray for entry in with_descendants(matching, others)]
-        self._known |= frozenset(left)
+        left = [entry.process for entry in with_descendants(matching, others)]
+        self._seen |= frozenset(left)
         return left
 
 
-def _descendants_of(family: Collection[int], others: list[Entry]) -> Iterator[Entry]:
+def _descendants_of(family: Collection[int], others: list[ProcEntry]) -> Iterator[ProcEntry]:
     """Yield those of *others* who descend from the *family*."""
     while young := [entry for entry in others if entry.parent in family]:
         yield from young
@@ -125,18 +125,18 @@ def _descendants_of(family: Collection[int], others: list[Entry]) -> Iterator[En
         others = [entry for entry in others if entry.pid not in family]
 
 
-def with_descendants(roots: list[Entry], among: list[Entry]) -> list[Entry]:
+def with_descendants(roots: list[ProcEntry], among: list[ProcEntry]) -> list[ProcEntry]:
     """Return those who were *roots*, and those *among* all who descend from them."""
     family = {entry.pid for entry in roots}
     return [*roots, *_descendants_of(family, [entry for entry in among if entry.pid not in family])]
 
 
-def has_marker(entry: Entry, matches: Callable[[str], bool]) -> bool:
+def has_marker(entry: ProcEntry, matches: Callable[[str], bool]) -> bool:
     """Tell whether one of the markers of a process *matches*."""
     return any(map(matches, markers_in(environment_of(entry.pid))))
 
 
-def others_alive() -> list[Entry]:
+def others_alive() -> list[ProcEntry]:
     """Return the living, but for this process and those it descends from."""
     alive = {entry.pid: entry for entry in entries() if entry.is_alive}
     pid = os.getpid()

@@ -32,7 +32,7 @@ _MOST_BIRTHS: Final = 1_000
 
 
 @attrs.frozen
-class Stray:
+class ProcessId:
     """A process, named beyond doubt for as long as the machine is up.
 
     Attributes:
@@ -47,7 +47,7 @@ class Stray:
 
 
 @attrs.frozen
-class Entry:
+class ProcEntry:
     """What the kernel says of a process."""
 
     pid: int
@@ -59,12 +59,12 @@ class Entry:
     has_empty_environment: bool
 
     @property
-    def stray(self) -> Stray:
+    def process(self) -> ProcessId:
         """Its name."""
-        return Stray(self.pid, self.start_time, self.group)
+        return ProcessId(self.pid, self.start_time, self.group)
 
 
-def is_alive(process: Stray) -> bool:
+def is_alive(process: ProcessId) -> bool:
     """Tell whether that very process still runs; a zombie doesn't. True if it can't be told."""
     try:
         entry = _entry_of(process.pid)
@@ -73,21 +73,21 @@ def is_alive(process: Stray) -> bool:
     return entry is not None and entry.is_alive and entry.start_time == process.start_time
 
 
-def identify(pid: int) -> Stray:
+def identify(pid: int) -> ProcessId:
     """Return the name of a child that was not reaped yet. Its start time is 0 if that can't be told."""
     with contextlib.suppress(OSError):
         entry = _entry_of(pid)
         if entry is not None:
-            return entry.stray
-    return Stray(pid, 0, pid)
+            return entry.process
+    return ProcessId(pid, 0, pid)
 
 
 def boot_id() -> str:
-    """Return what names the time since the machine was booted, in which a `Stray` names one process; may be empty."""
+    """Return what names the time since the machine was booted, in which a `ProcessId` names one process; may be empty."""
     return _read(f"{_PROC}/sys/kernel/random/boot_id").decode().strip()
 
 
-def entries(since: int = 0) -> Iterator[Entry]:
+def entries(since: int = 0) -> Iterator[ProcEntry]:
     """Yield the processes that began then or later, the newest first, and then those that have begun meanwhile.
 
     Who forks must not outrun us.
@@ -129,7 +129,7 @@ def children(pid: int) -> list[int]:
     return []
 
 
-def _entry_of(pid: int) -> Entry | None:
+def _entry_of(pid: int) -> ProcEntry | None:
     """Return what `/proc/PID/stat` says; None if there is no such process."""
     text = _read(f"{_PROC}/{pid}/stat", 4_096)
     if not text:
@@ -137,7 +137,7 @@ def _entry_of(pid: int) -> Entry | None:
     # The name stands in brackets, and may hold brackets and blanks itself.
     fields = text[text.rindex(b")") + 2 :].split()
     state, flags, threads = fields[0], int(fields[6]), int(fields[17])
-    return Entry(
+    return ProcEntry(
         pid=pid,
         parent=int(fields[1]),
         group=int(fields[2]),

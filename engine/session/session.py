@@ -46,7 +46,7 @@ from engine.session.structured_output import StructuredResult, check_class, stru
 from engine.session.turn import Turn
 from engine.session.turn_start import begin_turn, hidden_from, resume_turn
 from engine.session.validation import media_given, paths_given, registry_of, settings_given
-from engine.tools.hook_runner import Desk
+from engine.tools.hook_runner import HookRunner
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from engine.session.sub_agents import Above, Children
     from engine.session.undo import FileDiff, History, Redone, Undone
     from engine.tools.background_jobs import Job, Jobs
-    from engine.tools.context import Errand
+    from engine.tools.context import AgentRequest
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
@@ -452,9 +452,9 @@ class Session:
             self._offspring.close()
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> HookRunner:
         """Where its hooks are asked outside of turns."""
-        return Desk(self._settings.hook_timeout, self._notice)
+        return HookRunner(self._settings.hook_timeout, self._notice)
 
     async def greet(self, source: Literal["new", "resumed"]) -> None:
         """Tell the hooks that it starts. A checkpoint if a hook is one."""
@@ -614,10 +614,10 @@ class Session:
             text = f"the next queued input could not be begun: {describe(error)}"
             self._notice("warning", "internal_error", text)
 
-    async def run_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentResult:
+    async def run_agent(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> AgentResult:
         """Run a turn of a child session inside the calling task (see `ToolContext.run_agent`)."""
         return await self._children.run(run, entry, errand)
 
-    async def start_agent(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentJob:
+    async def start_agent(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> AgentJob:
         """Start a turn of a child session in the background (see `ToolContext.start_agent`)."""
         return await self._children.start(run, entry, errand)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from engine.nursery.call_ledger import Entry
     from engine.session.engine import Engine
     from engine.session.session import Session
-    from engine.tools.context import Errand
+    from engine.tools.context import AgentRequest
 
 CHILD_SHARE: Final = 0.8
 _WAITING: Final = "waits: as many sub-agents as may be are at work"
@@ -107,7 +107,7 @@ class Children:
     jobs: AgentJobs = attrs.field(factory=AgentJobs, init=False)
     _at_work: set[str] = attrs.field(factory=set[str], init=False)
 
-    async def run(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentResult:
+    async def run(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> AgentResult:
         """Run a sub-agent's turn inside the calling task. Always a checkpoint; if cancelled, it is settled and saved first."""
         await trio.lowlevel.checkpoint_if_cancelled()
         text = self._checked(run, errand)
@@ -138,7 +138,7 @@ class Children:
         assert child_run.result is not None
         return _result(child_run, child_run.result)
 
-    async def start(self, run: TurnRun, entry: Entry, errand: Errand) -> AgentJob:
+    async def start(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> AgentJob:
         """Start a sub-agent in the background, and return it. Always a checkpoint; if cancelled, there is none."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self._checked(run, errand)
@@ -168,7 +168,7 @@ class Children:
         """How far below the first session its sub-agents are."""
         return len(self._session.journal.path)
 
-    def _checked(self, run: TurnRun, errand: Errand) -> str:
+    def _checked(self, run: TurnRun, errand: AgentRequest) -> str:
         """Return what the sub-agent is told. Raises `SubAgentRefused`, `TurnOver`, `ConfigError`."""
         if run.cause is not None:
             # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
@@ -181,19 +181,19 @@ class Children:
             )
         return worded(errand.prompt, "a sub-agent's prompt")
 
-    async def _opened(self, run: TurnRun, entry: Entry, errand: Errand) -> Session:
+    async def _opened(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> Session:
         """Return the session that it works in: a new one, or one of before. A checkpoint in the second case."""
         resumed = await self.resumed(run, errand)
         return self.made(run, entry, errand) if resumed is None else resumed
 
-    def made(self, run: TurnRun, entry: Entry, errand: Errand) -> Session:
+    def made(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> Session:
         """Return a new session that it works in. Not a checkpoint."""
         child = self._engine.create_child(self._session, entry.call_id, self._way(run, errand))
         self._at_work.add(child.id)
         child.share_places(self.gate)
         return child
 
-    async def resumed(self, run: TurnRun, errand: Errand) -> Session | None:
+    async def resumed(self, run: TurnRun, errand: AgentRequest) -> Session | None:
         """Return the session of before that it works in; None: it wants a new one. A checkpoint in the first case."""
         way = self._way(run, errand)
         if errand.resume is None:
@@ -227,7 +227,7 @@ class Children:
         self._at_work.discard(child.id)
         self._engine.forget(child)
 
-    def _way(self, run: TurnRun, errand: Errand) -> Way:
+    def _way(self, run: TurnRun, errand: AgentRequest) -> Way:
         """Return how it works: as its agent says now, whatever was so when it was begun."""
         agent = errand.agent
         choices = self._session.choices if agent.model is None else self._engine.models.choices_of(agent.model)
@@ -260,7 +260,7 @@ class Children:
         self._session.note_ended(job.session_id)
 
 
-def _settings(run: TurnRun, errand: Errand) -> Settings:
+def _settings(run: TurnRun, errand: AgentRequest) -> Settings:
     agent = errand.agent
     return attrs.evolve(
         run.settings,
@@ -292,7 +292,7 @@ class _Background:
     _children: Children
     _run: TurnRun
     _entry: Entry
-    _errand: Errand
+    _errand: AgentRequest
     job: AgentJob | None = attrs.field(default=None, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
     _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)

@@ -211,7 +211,7 @@ def _note_unknown_models(session: Session, run: TurnRun) -> None:
 
 
 def _note_complaint(session: Session, run: TurnRun) -> None:
-    complaint = session._engine.spills.take_complaint()
+    complaint = session._engine.spills.take_warning()
     if complaint:
         run.notice("warning", "spill_not_swept", complaint)
 

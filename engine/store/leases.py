@@ -23,7 +23,7 @@ import attrs
 
 from engine.core.errors import SessionElsewhere
 from engine.core.ids import SessionId
-from engine.process.procfs import Stray, boot_id, identify, is_alive
+from engine.process.procfs import ProcessId, boot_id, identify, is_alive
 
 LEASE_SECONDS: Final = 60.0
 # Renewals per lease period, since some may be late.
@@ -39,7 +39,7 @@ def _this_machine() -> str:
         return ""
 
 
-def _this_process() -> Stray:
+def _this_process() -> ProcessId:
     return identify(os.getpid())
 
 
@@ -62,7 +62,7 @@ class Owner:
     id: str = attrs.field(factory=lambda: secrets.token_hex(8))
     machine: str = attrs.field(factory=_this_machine)
     host: str = attrs.field(factory=socket.gethostname)
-    process: Stray = attrs.field(factory=_this_process)
+    process: ProcessId = attrs.field(factory=_this_process)
     seconds: float = LEASE_SECONDS
 
     def holds(self, lease: Lease | None) -> bool:
@@ -79,7 +79,7 @@ class Owner:
             return True
         if lease.expires <= time.time():
             return False
-        return not lease.machine or lease.machine != self.machine or is_alive(Stray(lease.pid, lease.started))
+        return not lease.machine or lease.machine != self.machine or is_alive(ProcessId(lease.pid, lease.started))
 
 
 def session_elsewhere(session_id: SessionId, lease: Lease) -> SessionElsewhere:

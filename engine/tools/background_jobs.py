@@ -28,7 +28,7 @@ from engine.process.process import Finished, run_tree
 from engine.process.redact import Mask, secrets_in
 from engine.tools.call_values import GRACE
 from engine.tools.output.spill import Spills
-from engine.tools.output.spill_writer import Captured, SpillWriter
+from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
 from engine.tools.shell_environment import argv, ending_of, environment
 
 MAX_RUNNING: Final = 8
@@ -118,7 +118,7 @@ class Job:
     argv: Sequence[str] | None = None
     output: Recent = attrs.field(factory=lambda: Recent(RECENT_BYTES), init=False)
     finished: Finished | None = attrs.field(default=None, init=False)
-    captured: Captured | None = attrs.field(default=None, init=False)
+    captured: CapturedOutput | None = attrs.field(default=None, init=False)
     trouble: str = attrs.field(default="", init=False)
     over: trio.Event = attrs.field(factory=trio.Event, init=False)
     _began_at: float = attrs.field(factory=trio.current_time, init=False)
@@ -255,7 +255,7 @@ class Jobs:
 
     _start_task: StartTask
     _tell: Callable[[str], None]
-    _note_begun: Callable[[Job], None] = attrs.field(default=lambda _: None)
+    _note_started: Callable[[Job], None] = attrs.field(default=lambda _: None)
     _note_over: Callable[[str], None] = attrs.field(default=lambda _: None)
     _jobs: dict[str, Job] = attrs.field(factory=dict[str, Job], init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
@@ -315,7 +315,7 @@ class Jobs:
     @enable_ki_protection
     def _note(self, job: Job) -> None:
         if job.is_running:
-            self._note_begun(job)
+            self._note_started(job)
             job.when_over(partial(self._over, job))
 
     def _over(self, job: Job) -> None:

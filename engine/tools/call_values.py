@@ -55,7 +55,7 @@ class Need:
             None: exactly what is needed; empty: it can be allowed only once.
         detail: what a person reads: the command, the change.
         metadata: the same for clients, as JSON text.
-        paths: the real paths of the files and folders that it is for: `ToolContext.judged` tells the body of them.
+        paths: the real paths of the files and folders that it is for: `ToolContext.approved_paths` are those.
         is_own: it is for what the session itself has made: a rule may deny it, but nobody is asked.
         rights: all that is needed, where that is more than the patterns say: other kinds, other spellings.
         opaque: why nobody can tell what the call would do; then somebody is asked whatever it needs.

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-Words = tuple[QuestionOutcome, tuple[str, ...]]
+UserAnswers = tuple[QuestionOutcome, tuple[str, ...]]
 
 
 @attrs.frozen(kw_only=True)
-class Errand:
+class AgentRequest:
     """A piece of work for a sub-agent.
 
     Attributes:
@@ -87,7 +87,7 @@ class CallHost(Protocol):
         ...
 
     @property
-    def around(self) -> EditReviewer | None:
+    def edit_reviewer(self) -> EditReviewer | None:
         """What formats and checks each file that is edited; None: nothing does."""
         ...
 
@@ -107,7 +107,7 @@ class CallHost(Protocol):
         """Tell whether the rules allow *need*, or ask about it by the rule *answered*, to which somebody has said yes."""
         ...
 
-    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
         """Ask the user something; return what was said."""
         ...
 
@@ -119,11 +119,11 @@ class CallHost(Protocol):
         """Say what fills the window of the session's model."""
         ...
 
-    async def run_agent(self, errand: Errand) -> AgentResult:
+    async def run_agent(self, request: AgentRequest) -> AgentResult:
         """Run a sub-agent to its end inside this call."""
         ...
 
-    async def start_agent(self, errand: Errand) -> AgentJob:
+    async def start_agent(self, request: AgentRequest) -> AgentJob:
         """Start a sub-agent that goes on when this call and its turn are over."""
         ...
 
@@ -147,7 +147,7 @@ class ToolContext:
     call_id: CallId
     shared: SharedContext
     _host: CallHost = attrs.field(alias="host")
-    judged: frozenset[str] | None = None
+    approved_paths: frozenset[str] | None = None
     answered: str = ""
 
     @property
@@ -179,9 +179,9 @@ class ToolContext:
         return self._host.agents
 
     @property
-    def around(self) -> EditReviewer | None:
+    def edit_reviewer(self) -> EditReviewer | None:
         """What formats and checks each file that is edited: formatters, checkers, diagnostics; None: nothing does."""
-        return self._host.around
+        return self._host.edit_reviewer
 
     async def about_to_change(self, *paths: str) -> None:
         """Say which files, by their real paths, the body is about to change, so that `session.undo` can put them back.
@@ -220,7 +220,7 @@ class ToolContext:
         """
         return self._host.permits(need, self.answered)
 
-    async def ask_user(self, question: str, choices: Sequence[Choice] = (), *, several: bool = False) -> Words:
+    async def ask_user(self, question: str, choices: Sequence[Choice] = (), *, several: bool = False) -> UserAnswers:
         """Ask the user something; return `("answered", answers)`, or why there is no answer. A checkpoint.
 
         The answers are labels of the choices, or words of the user's own. Where nobody is
@@ -284,7 +284,9 @@ class ToolContext:
             cost=cost,
             tools=None if tools is None else names_of(tools),
         )
-        return await self._host.run_agent(Errand(prompt=prompt, agent=overrides.over(base), name=name, resume=resume))
+        return await self._host.run_agent(
+            AgentRequest(prompt=prompt, agent=overrides.over(base), name=name, resume=resume)
+        )
 
     async def start_agent(
         self, prompt: str, *, agent: AgentConfig | None = None, name: str = "", resume: str | None = None
@@ -295,7 +297,7 @@ class ToolContext:
         closed; the model hears of its end. If cancelled before, there is none. Raises as `run_agent` does.
         """
         config = AgentConfig() if agent is None else agent
-        return await self._host.start_agent(Errand(prompt=prompt, agent=config, name=name, resume=resume))
+        return await self._host.start_agent(AgentRequest(prompt=prompt, agent=config, name=name, resume=resume))
 
 
 def names_of(tools: Collection[str]) -> tuple[str, ...]:

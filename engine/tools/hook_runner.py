@@ -29,7 +29,7 @@ class Notice(Protocol):
 
 
 @attrs.frozen
-class Desk:
+class HookRunner:
     """Where hooks are asked.
 
     Attributes:
@@ -42,7 +42,7 @@ class Desk:
     notice: Notice
     until: float = float("inf")
 
-    async def ask(self, hook: Hook[S, D], subject: S, default: D) -> D | None:
+    async def run(self, hook: Hook[S, D], subject: S, default: D) -> D | None:
         """Return what *hook* decides of *subject*: *default* if nothing, None if it failed. A checkpoint if it is one.
 
         Raises nothing ordinary.
@@ -68,11 +68,11 @@ class Desk:
             self.notice("info", "hook_message", f"the hook {name} says: {decided.message}")
         return decided
 
-    async def ask_each(self, hooks: Iterable[Hook[S, D]], subject: S, default: D) -> list[tuple[str, D]]:
+    async def run_each(self, hooks: Iterable[Hook[S, D]], subject: S, default: D) -> list[tuple[str, D]]:
         """Return what each of *hooks* decides, with its name; those that failed are left out. A checkpoint if one is."""
         decided: list[tuple[str, D]] = []
         for hook in hooks:
-            decision = await self.ask(hook, subject, default)
+            decision = await self.run(hook, subject, default)
             if decision is not None:
                 decided.append((name_of(hook), decision))
         return decided

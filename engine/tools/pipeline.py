@@ -26,7 +26,7 @@ from engine.core.permission_types import Judgement, Opinion, PermissionQuery, Re
 from engine.core.settings import Settings
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.hook_runner import Desk, name_of
+from engine.tools.hook_runner import HookRunner, name_of
 from engine.tools.output.spill import Spills
 from engine.tools.output.truncate import Rest, cut, encoded, fits
 from engine.tools.registry import Prepared
@@ -66,7 +66,7 @@ class CallSite(Protocol):
         ...
 
     @property
-    def desk(self) -> Desk:
+    def hook_runner(self) -> HookRunner:
         """Where they are asked."""
         ...
 
@@ -111,7 +111,7 @@ class CallSite(Protocol):
         """Who may answer in the user's place."""
         ...
 
-    def judged(self, verdict: Verdict, source: str) -> None:
+    def record_verdict(self, verdict: Verdict, source: str) -> None:
         """Record who had which say."""
         ...
 
@@ -174,7 +174,7 @@ async def run_call(site: CallSite) -> Outcome:
         return Outcome(settlement=refused)
     site.touched(permitted.need)
     direction = prepared.tool.direction
-    context = attrs.evolve(site.context, judged=frozenset(permitted.need.paths), answered=permitted.answered)
+    context = attrs.evolve(site.context, approved_paths=frozenset(permitted.need.paths), answered=permitted.answered)
     outcome = await _cut(site, direction, await _run_body(site, prepared, context), partial(_reach, site))
     _reach(site, outcome)
     return await _cut(site, direction, await _ask_hooks_after(site, outcome), site.reached)
@@ -217,12 +217,12 @@ async def _ask_hooks_before(site: CallSite) -> _HookVerdict:
     for hook in site.hooks.before_tool:
         use = site.use if verdict.arguments is None else attrs.evolve(site.use, arguments=verdict.arguments)
         source = f"the hook {name_of(hook)}"
-        decision = await site.desk.ask(hook, use, ToolDecision())
+        decision = await site.hook_runner.run(hook, use, ToolDecision())
         if decision is None:
             # It failed, so nobody has said that the call is harmless.
             source, decision = f"{source}, which failed", _FAILED
         if decision.verdict != "none":
-            site.judged(decision.verdict, source)
+            site.record_verdict(decision.verdict, source)
         verdict = verdict.and_then(decision, source)
         _pass_on(site, decision, source)
         if verdict.verdict == "deny":
@@ -291,9 +291,11 @@ async def _permit(site: CallSite, prepared: Prepared, hooks: _HookVerdict) -> _J
 def _refuse_unasked(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) -> Settlement | None:
     """Return why a call about which nobody need be asked is refused all the same; None if it may run."""
     if call.judgement.verdict == "ask":
-        site.judged("allow", hooks.source if hooks.verdict == "allow" else "what it touches is the session's own")
+        site.record_verdict(
+            "allow", hooks.source if hooks.verdict == "allow" else "what it touches is the session's own"
+        )
     elif call.judgement.is_default and site.settings.headless == "rules" and hooks.verdict != "allow":
-        site.judged("deny", "no rule allows it, and nobody is there to ask")
+        site.record_verdict("deny", "no rule allows it, and nobody is there to ask")
         return _denied(f"Denied: no rule allows {call.need.permission!r} here, and nobody is there to ask.")
     return None
 
@@ -304,11 +306,11 @@ async def _judge(site: CallSite, prepared: Prepared) -> _JudgedCall | Settlement
         need = prepared.tool.need(prepared.arguments, site.context)
         need = check_need(await need if isinstance(need, Awaitable) else need)
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
-        site.judged("deny", "the tool, which can't tell what it needs")
+        site.record_verdict("deny", "the tool, which can't tell what it needs")
         return _denied(f"Denied: its permissions can't be told ({describe(error)})")
     query = site.query(need, read_only=prepared.tool.read_only)
     judgement = site.judge(query)
-    site.judged(judgement.verdict, judgement.source)
+    site.record_verdict(judgement.verdict, judgement.source)
     if judgement.verdict == "deny":
         return _denied(f"Denied by {judgement.source}. Don't try to get around it.")
     return _JudgedCall(prepared=prepared, need=need, query=query, judgement=judgement)
@@ -331,11 +333,11 @@ async def _ask_hooks_on_permission(site: CallSite, call: _JudgedCall, verdict: _
     )
     for hook in site.hooks.permission_request:
         source = f"the hook {name_of(hook)}"
-        decision = await site.desk.ask(hook, request, PermissionDecision())
+        decision = await site.hook_runner.run(hook, request, PermissionDecision())
         if decision is None:
             source, decision = f"{source}, which failed", _FAILED_ON_PERMISSION
         if decision.verdict != "none":
-            site.judged(decision.verdict, source)
+            site.record_verdict(decision.verdict, source)
         verdict = verdict.and_then(decision, source)
         request = attrs.evolve(request, arguments=decision.arguments or request.arguments)
         _stop_if_demanded(site, decision)
@@ -350,9 +352,9 @@ _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that g
 async def _ask_somebody(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) -> Settlement | None:
     """Ask the second opinion, then the user; return None if the call may run. A checkpoint if somebody is asked."""
     if call.judgement.verdict == "allow":
-        site.judged("ask", hooks.source)
+        site.record_verdict("ask", hooks.source)
     if hooks.verdict == "ask" and hooks.reason:
-        site.desk.notice("info", "hook_message", f"{hooks.source} wants it asked: {hooks.reason}")
+        site.hook_runner.notice("info", "hook_message", f"{hooks.source} wants it asked: {hooks.reason}")
     if call.need.futile:
         # It fails anyhow, and a person's answer would be for nothing.
         return Settlement(status="error", text=call.need.futile)
@@ -368,7 +370,7 @@ async def _ask_somebody(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) 
         if verdict == "deny":
             return _denied(f"Denied by {opinion.name}. Don't try to get around it.")
     if site.settings.headless != "wait":
-        site.judged("deny", "nobody is there to ask")
+        site.record_verdict("deny", "nobody is there to ask")
         return _denied(f"Denied: it needs the permission {call.need.permission!r}, and nobody is there to give it.")
     answer, feedback = await site.question(call.query, judgement, by_rule=hooks.verdict != "ask")
     return _refusal(answer, feedback)
@@ -376,9 +378,9 @@ async def _ask_somebody(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) 
 
 async def _ask_opinion(site: CallSite, opinion: _AskOpinion, query: PermissionQuery) -> Verdict:
     """Return the second opinion, and record it; one that failed, or has none, leaves it to the user. A checkpoint."""
-    decision = await site.desk.ask(opinion, query, PermissionDecision())
+    decision = await site.hook_runner.run(opinion, query, PermissionDecision())
     verdict = "ask" if decision is None or decision.verdict == "none" else decision.verdict
-    site.judged(verdict, opinion.name)
+    site.record_verdict(verdict, opinion.name)
     return verdict
 
 
@@ -569,7 +571,9 @@ def _withheld(outcome: Outcome) -> Outcome:
 async def _ask_hooks_after(site: CallSite, outcome: Outcome) -> Outcome:
     for hook in _hooks_after(site.hooks, outcome.settlement):
         source = f"the hook {name_of(hook)}"
-        decision = await site.desk.ask(hook, attrs.evolve(site.use, settlement=outcome.settlement), ToolDecision())
+        decision = await site.hook_runner.run(
+            hook, attrs.evolve(site.use, settlement=outcome.settlement), ToolDecision()
+        )
         if decision is None:
             continue
         if decision.text is not None and decision.text != outcome.settlement.text:

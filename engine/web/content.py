@@ -106,7 +106,7 @@ _READ_AS: Final = {
     "shift_jis": "cp932",
 }
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_TOLD_INSIDE: Final = re.compile(
+_META_CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})|^<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9_:.-]{1,40})""",
     re.IGNORECASE,
 )
@@ -187,12 +187,12 @@ def decoded(data: bytes, content_type: str) -> str:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
-    inside = _TOLD_INSIDE.search(data[:_SNIFFED_BYTES])
+    inside = _META_CHARSET.search(data[:_SNIFFED_BYTES])
     labels = [_charset(content_type)]
     if inside is not None:
         labels.append((inside[1] or inside[2]).decode("ascii"))
     for label in labels:
-        codec = _known_encoding(label)
+        codec = _encoding_named(label)
         if codec:
             return data.decode(codec, "replace")
     try:
@@ -209,7 +209,7 @@ def _charset(content_type: str) -> str:
     return ""
 
 
-def _known_encoding(label: str) -> str | None:
+def _encoding_named(label: str) -> str | None:
     if not label or len(label) > 40 or not label.isascii():
         return None
     try:

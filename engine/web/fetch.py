@@ -76,14 +76,14 @@ async def fetch(url: str, *, guard: Guard, limit: int, accept: str) -> Reply:
     question = _Question(method="GET", headers={"accept": accept})
     for _ in range(MAX_REDIRECTS + 1):
         proxy = _proxy_for(target)
-        addresses = await _judged(target, guard, is_proxied=bool(proxy))
+        addresses = await _resolve(target, guard, is_proxied=bool(proxy))
         way = _Way(target=target, addresses=addresses, proxy=proxy, guard=guard)
         reply = await _send(way, question, limit)
         if not reply.location:
             return reply
         following = _parse_redirect(reply)
         if following.host != target.host:
-            await _judged(following, guard, is_proxied=bool(_proxy_for(following)))
+            await _resolve(following, guard, is_proxied=bool(_proxy_for(following)))
             return attrs.evolve(reply, location=following.url)
         target = following
     raise ToolError(f"It redirects more than {MAX_REDIRECTS} times, the last time to {target.url}.")
@@ -143,7 +143,7 @@ def _proxy_for(target: Target) -> str:
     return proxy if "://" in proxy or not proxy else f"http://{proxy}"
 
 
-async def _judged(target: Target, guard: Guard, *, is_proxied: bool) -> tuple[str, ...]:
+async def _resolve(target: Target, guard: Guard, *, is_proxied: bool) -> tuple[str, ...]:
     """Return the addresses of a host, if all are open. Raises `ToolError` if one is not, or if there is none."""
     if literal(target.host) is not None:
         guard.check(target.host, target.host)

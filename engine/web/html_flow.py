@@ -53,7 +53,7 @@ class Container:
     rest: str = ""
     number: int | None = None
     gap: int | None = None
-    is_begun: bool = False
+    has_content: bool = False
 
 
 @attrs.define(eq=False)
@@ -129,14 +129,14 @@ class Flow:
     def write(self, text: str) -> None:
         """Write a block, of one line or several."""
         innermost = self.containers[-1] if self.containers else None
-        if innermost is not None and not innermost.is_begun and innermost.gap is not None:
+        if innermost is not None and not innermost.has_content and innermost.gap is not None:
             self.gap = innermost.gap
         first = rest = between = ""
         for container in self.containers:
-            between += container.rest if container.is_begun else ""
-            first += container.rest if container.is_begun else container.first
+            between += container.rest if container.has_content else ""
+            first += container.rest if container.has_content else container.first
             rest += container.rest
-            container.is_begun = True
+            container.has_content = True
         if self._blocks:
             self._blocks.append("\n" if self.gap < 2 else f"\n{between.rstrip()}\n")
         begin, *others = text.split("\n")

@@ -80,7 +80,7 @@ def swapping(one: Path, other: Path) -> Generator[threading.Event]:
 
 
 def judged(ctx: ToolContext, place: Place, *names: str) -> ToolContext:
-    return attrs.evolve(ctx, judged=frozenset(str(place.project / name) for name in names))
+    return attrs.evolve(ctx, approved_paths=frozenset(str(place.project / name) for name in names))
 
 
 async def read(ctx: ToolContext, path: str) -> ToolOutput | None:

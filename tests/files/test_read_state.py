@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.events import SharedContext
-from engine.files.read_state import REMEMBERED, digest, hasher, known, note_gone, note_read, together
+from engine.files.read_state import REMEMBERED, digest, hasher, last_read, note_gone, note_read, together
 
 EMPTY = SharedContext(cwd="/")
 
 
 def test_what_was_never_read_is_not_known() -> None:
-    assert known(EMPTY, "/a") is None
-    assert known(note_read("/b", "d")(EMPTY), "/a") is None
+    assert last_read(EMPTY, "/a") is None
+    assert last_read(note_read("/b", "d")(EMPTY), "/a") is None
 
 
 def test_the_last_note_counts() -> None:
     context = note_read("/a", "new")(note_read("/b", "other")(note_read("/a", "old")(EMPTY)))
-    assert (known(context, "/a"), known(context, "/b")) == ("new", "other")
-    assert known(note_gone("/a")(context), "/a") is None
+    assert (last_read(context, "/a"), last_read(context, "/b")) == ("new", "other")
+    assert last_read(note_gone("/a")(context), "/a") is None
     assert note_gone("/nothing")(EMPTY) == EMPTY
 
 
@@ -30,15 +30,15 @@ def test_a_file_has_one_real_path(tmp_path: Path) -> None:
     (tmp_path / "folder" / "file").touch()
     (tmp_path / "link").symlink_to("folder/file")
     context = note_read(tmp_path / "link", "d")(EMPTY)
-    assert known(context, str(tmp_path / "folder" / ".." / "folder" / "file")) == "d"
+    assert last_read(context, str(tmp_path / "folder" / ".." / "folder" / "file")) == "d"
     (tmp_path / "loop").symlink_to("loop")
-    assert known(note_read(tmp_path / "loop", "d")(EMPTY), tmp_path / "loop") == "d"
+    assert last_read(note_read(tmp_path / "loop", "d")(EMPTY), tmp_path / "loop") == "d"
 
 
 def test_names_of_any_bytes_and_what_others_keep() -> None:
     name = os.fsdecode(b"/th\xe9")
     context = together(note_read(name, "d"), note_read("/thé", "e"))(EMPTY.with_value("todo", "[]"))
-    assert (known(context, name), known(context, "/thé"), context.get("todo")) == ("d", "e", "[]")
+    assert (last_read(context, name), last_read(context, "/thé"), context.get("todo")) == ("d", "e", "[]")
     assert [name.encode().decode() for name, _ in context.values] == [name for name, _ in context.values]
     assert all(json.loads(value) is not None for _, value in context.values)
 
@@ -50,7 +50,7 @@ def test_the_oldest_is_forgotten() -> None:
     context = note_read("/0", "again")(context)
     context = note_read("/new", "d")(context)
     assert len(context.values) == REMEMBERED
-    assert (known(context, "/0"), known(context, "/1"), known(context, "/2")) == ("again", None, "d")
+    assert (last_read(context, "/0"), last_read(context, "/1"), last_read(context, "/2")) == ("again", None, "d")
 
 
 @given(st.lists(st.binary()))

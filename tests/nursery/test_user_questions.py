@@ -14,7 +14,7 @@ from engine.core.events import Choice, QuestionAnswered, QuestionAsked
 from engine.core.settings import Settings
 from engine.core.state import Waiting
 from engine.testing.script import call, done, text
-from engine.tools.context import Words
+from engine.tools.context import UserAnswers
 from tests.support.world import World, world
 
 DONE = [*text("Done."), *done()]
@@ -29,7 +29,7 @@ class Ask:
     several: bool = False
 
 
-HEARD: list[Words] = []
+HEARD: list[UserAnswers] = []
 
 
 @engine.tool(read_only=True)
@@ -62,7 +62,7 @@ async def play(w: World, *answers: str, settings: Settings | None = None, reply:
         ((), ("declined", ())),
     ],
 )
-async def test_it_gets_the_words(autojump_clock: MockClock, answers: tuple[str, ...], words: Words) -> None:
+async def test_it_gets_the_words(autojump_clock: MockClock, answers: tuple[str, ...], words: UserAnswers) -> None:
     async with world(asking(several=True), DONE, tools=[ask]) as w:
         events = await play(w, *answers)
     (asked,) = [event for event in events if isinstance(event, QuestionAsked)]

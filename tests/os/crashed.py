@@ -5,7 +5,7 @@ import sys
 import trio
 
 from engine.process.process import run_tree
-from engine.process.procfs import Stray
+from engine.process.procfs import ProcessId
 from tests.os import trees
 
 SCRIPTS = {
@@ -18,7 +18,7 @@ SCRIPTS = {
 
 
 async def main(marker: str, token: str, kind: str) -> None:
-    leaders: list[Stray] = []
+    leaders: list[ProcessId] = []
 
     def say(chunk: bytes) -> None:
         (leader,) = leaders

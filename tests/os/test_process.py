@@ -19,9 +19,9 @@ import trio.testing
 
 from engine.process import orphans as strays
 from engine.process import procfs as proc
-from engine.process.orphans import end_strays, find_marked, reap
+from engine.process.orphans import end_processes, find_marked, reap
 from engine.process.process import Finished, run_tree
-from engine.process.procfs import Stray, identify, is_alive
+from engine.process.procfs import ProcessId, identify, is_alive
 from tests.conftest import CountRuns, Soak
 from tests.os import crashed, trees
 from tests.os.trees import STUBBORN, bash
@@ -82,7 +82,7 @@ async def run(
     limit: float | None = None,
     grace: float = GRACE,
     drain: float = 0.2,
-    on_start: Callable[[Stray], None] | None = None,
+    on_start: Callable[[ProcessId], None] | None = None,
     on_finish: Callable[[Finished], None] | None = None,
 ) -> Finished:
     return await run_tree(
@@ -225,7 +225,7 @@ async def test_a_program_that_is_not_there() -> None:
     ids=str,
 )
 async def test_arguments_that_cannot_work_start_nothing(wrong: dict[str, object]) -> None:
-    started: list[Stray] = []
+    started: list[ProcessId] = []
     arguments: dict[str, object] = {"cwd": "/", "marker": trees.marker(), "on_output": Output(), **wrong}
     with pytest.raises(ValueError, match=r"marker|negative"):
         await run_tree(["true"], on_start=started.append, **arguments)  # type: ignore[arg-type]
@@ -442,7 +442,7 @@ async def test_rule_11_one_sigterm_for_each() -> None:
 
 
 async def test_rule_11_cancelled_before_it_begins() -> None:
-    started: list[Stray] = []
+    started: list[ProcessId] = []
     with trio.CancelScope() as scope:
         scope.cancel(reason="test")
         await run("sleep {t}", on_start=started.append)
@@ -591,9 +591,9 @@ async def test_rule_11_a_recycled_pid_is_not_hit() -> None:
         namesake = attrs.evolve(stray, start_time=stray.start_time - 1)
         assert is_alive(stray)
         assert not is_alive(namesake)
-        assert await end_strays(lambda: [namesake], grace=0.05) == ()
+        assert await end_processes(lambda: [namesake], grace=0.05) == ()
         assert bystander.poll() is None
-        assert await end_strays(lambda: [stray] if is_alive(stray) else []) == ()
+        assert await end_processes(lambda: [stray] if is_alive(stray) else []) == ()
         assert bystander.wait(1) == -signal.SIGTERM
 
 
@@ -665,7 +665,7 @@ async def test_who_cannot_be_found_for_want_of_files_is_not_called_ended() -> No
     output = Output()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    def no_more_files(_: Stray) -> None:
+    def no_more_files(_: ProcessId) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
 
     try:
@@ -835,7 +835,7 @@ async def test_after_a_crash_what_was_left_is_found_and_ended(kind: str) -> None
     helper = _helper("crashed", name, trees.token(), kind)
     assert helper.stdout is not None
     assert helper.stdout.readline() == "ready\n"
-    leader = Stray(*map(int, helper.stdout.readline().split()))
+    leader = ProcessId(*map(int, helper.stdout.readline().split()))
     helper.kill()
     helper.communicate()
     assert len(trees.alive()) == 3

@@ -12,9 +12,9 @@ import trio
 
 from engine.process import orphans as strays
 from engine.process import procfs as proc_module
-from engine.process.orphans import Hunt, end_strays, find_marked, reap
+from engine.process.orphans import Hunt, end_processes, find_marked, reap
 from engine.process.process_tree import Descendants
-from engine.process.procfs import Stray, boot_id, identify, is_alive
+from engine.process.procfs import ProcessId, boot_id, identify, is_alive
 
 pytestmark = pytest.mark.os
 
@@ -62,24 +62,24 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
     return proc
 
 
-def pids(found: Iterator[Stray]) -> set[int]:
+def pids(found: Iterator[ProcessId]) -> set[int]:
     return {stray.pid for stray in found}
 
 
 def test_a_name_may_hold_brackets_and_blanks(proc: Proc) -> None:
     proc.add(FAR, name=") S 1 (evil", session=7)
-    assert identify(FAR) == Stray(FAR, 500, 7)
+    assert identify(FAR) == ProcessId(FAR, 500, 7)
     assert identify(FAR).group == 7
-    assert is_alive(Stray(FAR, 500))
-    assert not is_alive(Stray(FAR, 501))
+    assert is_alive(ProcessId(FAR, 500))
+    assert not is_alive(ProcessId(FAR, 501))
 
 
 def test_who_is_dead(proc: Proc) -> None:
     proc.add(FAR, state="Z")
     proc.add(FAR + 1, state="X")
     proc.add(FAR + 2, state="Z", threads=2)
-    assert [is_alive(Stray(FAR + n, 500)) for n in range(4)] == [False, False, True, False]
-    assert identify(FAR + 3) == Stray(FAR + 3, 0)
+    assert [is_alive(ProcessId(FAR + n, 500)) for n in range(4)] == [False, False, True, False]
+    assert identify(FAR + 3) == ProcessId(FAR + 3, 0)
 
 
 def test_the_descendants_of_a_leader(proc: Proc) -> None:
@@ -118,16 +118,16 @@ def test_nobody_is_ruled_out_in_the_middle_of_an_exec(proc: Proc) -> None:
     hunt = Hunt(find=Descendants(LEADER, "mine"))
     for _ in range(3):
         hunt.look()
-        assert (hunt.found_nobody, hunt.survivors()) == (False, ())
+        assert (hunt.is_empty, hunt.survivors()) == (False, ())
     proc.add(101, environ=b"ENGINE_CALL=mine\0")
     proc.add(102, environ=b"A=1\0")
     hunt.look()
     assert pids(iter(hunt.survivors())) == {101}
     proc.add(101, state="Z")
     hunt.look()
-    assert not hunt.found_nobody
+    assert not hunt.is_empty
     hunt.look()
-    assert hunt.found_nobody
+    assert hunt.is_empty
 
 
 def test_patience_has_an_end(proc: Proc) -> None:
@@ -135,7 +135,7 @@ def test_patience_has_an_end(proc: Proc) -> None:
     proc.add(101, environ=b"", environment=(0, 0))
     hunt = Hunt(find=Descendants(LEADER, "mine"))
     looks = 0
-    while not hunt.found_nobody:
+    while not hunt.is_empty:
         hunt.look()
         looks += 1
     assert 5 < looks < 20
@@ -148,7 +148,7 @@ def test_of_another_users_processes_nothing_is_expected(proc: Proc, monkeypatch:
     hunt = Hunt(find=Descendants(LEADER, "mine"))
     hunt.look()
     hunt.look()
-    assert hunt.found_nobody
+    assert hunt.is_empty
 
 
 def test_marked(proc: Proc) -> None:
@@ -200,7 +200,7 @@ async def test_what_a_reaper_ends(proc: Proc, monkeypatch: pytest.MonkeyPatch) -
     sent: set[int] = set()
     deaf = 103
 
-    def send(stray: Stray, number: int) -> bool:
+    def send(stray: ProcessId, number: int) -> bool:
         sent.add(stray.pid)
         if stray.pid != deaf or number == signal.SIGKILL:
             shutil.rmtree(proc.root / str(stray.pid), ignore_errors=True)
@@ -215,7 +215,7 @@ async def test_what_a_reaper_ends(proc: Proc, monkeypatch: pytest.MonkeyPatch) -
     proc.add(106, session=106, start=600)
     proc.add(107, session=106, start=600)
     proc.add(108, session=108, environ=b"ENGINE_CALL=living-1\0")
-    saved = [Stray(104, 500), Stray(106, 500), Stray(109, 500)]
+    saved = [ProcessId(104, 500), ProcessId(106, 500), ProcessId(109, 500)]
     assert await reap(lambda mark: mark.startswith("crashed"), saved) == ()
     assert sent == {101, 102, 103, 104, 105}
     # Who was found once stays known, though its parent is gone.
@@ -224,21 +224,21 @@ async def test_what_a_reaper_ends(proc: Proc, monkeypatch: pytest.MonkeyPatch) -
 
 async def test_it_looks_until_nobody_was_there_twice() -> None:
     """Somebody may be just in between when one looks; and one who is asked nicely may have gone before."""
-    answers = [[], [Stray(FAR, 1)], [], [Stray(FAR, 1)], [Stray(FAR, 1)], [], []]
+    answers = [[], [ProcessId(FAR, 1)], [], [ProcessId(FAR, 1)], [ProcessId(FAR, 1)], [], []]
     left = iter(answers)
-    assert await end_strays(lambda: next(left), grace=5) == ()
+    assert await end_processes(lambda: next(left), grace=5) == ()
     assert list(left) == []
 
 
 def test_one_sigterm_for_each_though_it_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[tuple[Stray, int]] = []
+    sent: list[tuple[ProcessId, int]] = []
 
-    def send(stray: Stray, number: int) -> bool:
+    def send(stray: ProcessId, number: int) -> bool:
         sent.append((stray, number))
         return True
 
     monkeypatch.setattr(strays, "_send", send)
-    member, stray = Stray(FAR, 1, group=7), Stray(FAR + 1, 1, group=8)
+    member, stray = ProcessId(FAR, 1, group=7), ProcessId(FAR + 1, 1, group=8)
     hunt = Hunt(find=lambda: [member, stray], group=7)
     hunt.look(signal.SIGTERM)
     hunt.look(signal.SIGTERM)
@@ -252,5 +252,5 @@ def test_one_sigterm_for_each_though_it_looks_again(monkeypatch: pytest.MonkeyPa
 async def test_it_gives_up_in_time_and_says_who_is_left(proc: Proc) -> None:
     proc.add(FAR, start=1)
     start = trio.current_time()
-    assert await end_strays(lambda: [Stray(FAR, 1)], grace=0.05) == (Stray(FAR, 1),)
+    assert await end_processes(lambda: [ProcessId(FAR, 1)], grace=0.05) == (ProcessId(FAR, 1),)
     assert 0.04 < trio.current_time() - start < 0.5

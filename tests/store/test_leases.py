@@ -12,14 +12,14 @@ import pytest
 import trio
 
 from engine.core.errors import SessionElsewhere, StoreError
-from engine.process.procfs import Stray
+from engine.process.procfs import ProcessId
 from engine.store.leases import Lease, Owner
 from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import A, noted, notes
 
 pytestmark = pytest.mark.os
 
-ME = Owner(id="me", machine="here", host="h", process=Stray(1, 1), seconds=60)
+ME = Owner(id="me", machine="here", host="h", process=ProcessId(1, 1), seconds=60)
 FAR = 4e9
 
 

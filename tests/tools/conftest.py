@@ -15,7 +15,7 @@ from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import EditReviewer, Errand, ToolContext, Words
+from engine.tools.context import AgentRequest, EditReviewer, ToolContext, UserAnswers
 from engine.tools.output.spill import Spills, SpillStore
 
 
@@ -28,7 +28,7 @@ class Listener:
     shown: list[str] = attrs.field(factory=list)
     locks: Locks = attrs.field(factory=Locks)
     spills: Spills | None = None
-    around: EditReviewer | None = None
+    edit_reviewer: EditReviewer | None = None
     notices: list[str] = attrs.field(factory=list)
     jobs: Jobs = attrs.field(init=False)
     agents: AgentJobs = attrs.field(factory=AgentJobs)
@@ -48,16 +48,16 @@ class Listener:
     def permits(self, need: Need, answered: str) -> bool:
         return True
 
-    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
         raise AssertionError("no built-in asks in words unless it is its work")
 
     def context_report(self) -> ContextReport:
         raise AssertionError("no built-in looks at the window unless it is its work")
 
-    async def run_agent(self, errand: Errand) -> AgentResult:
+    async def run_agent(self, errand: AgentRequest) -> AgentResult:
         raise AssertionError("no built-in runs an agent")
 
-    async def start_agent(self, errand: Errand) -> AgentJob:
+    async def start_agent(self, errand: AgentRequest) -> AgentJob:
         raise AssertionError("no built-in starts an agent")
 
     async def result_from_outside(self) -> ToolOutput:

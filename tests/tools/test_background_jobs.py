@@ -22,7 +22,7 @@ from engine.core.ids import CallId, SessionId
 from engine.process.orphans import find_marked
 from engine.tools.background_jobs import MAX_ENDED, MAX_RUNNING, RECENT_BYTES, Job, Jobs, Recent, TaskFunction
 from engine.tools.builtin.bash import Bash, bash
-from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output, tell
+from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output, describe_job
 from engine.tools.builtin.bash_stop import BASH_STOP, BashStop, bash_stop
 from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.context import ToolContext
@@ -457,7 +457,7 @@ async def test_a_job_that_never_got_a_process() -> None:
     job.trouble = "no memory"
     job.over.set()
     assert (
-        tell(job, 0).text
+        describe_job(job, 0).text
         == "(no new output)\n[web: ended by the engine]\n[something went wrong in the engine: no memory]"
     )
 

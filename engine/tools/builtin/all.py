@@ -31,9 +31,9 @@ def builtin_tools(
     search = configured_web_search(environment)
     tools = {tool.name: tool for tool in (*_fixed(), *(() if search is None else (search,)))}
     if sandbox is not None:
-        from engine.tools.builtin.bash_sandboxed import boxed_bash_tool
+        from engine.tools.builtin.bash_sandboxed import sandboxed_bash_tool
 
-        tools["bash"] = boxed_bash_tool(sandbox, programs)
+        tools["bash"] = sandboxed_bash_tool(sandbox, programs)
     elif programs is not None:
         from engine.tools.builtin.bash import bash_tool
 

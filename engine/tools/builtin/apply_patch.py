@@ -72,7 +72,7 @@ def plan(args: ApplyPatch, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
     count = counted(len(revisions), "file")
     return Plan(
         revisions=revisions,
-        told="\n".join([f"Applied the patch to {count}:", *notes]),
+        text="\n".join([f"Applied the patch to {count}:", *notes]),
         summary=count,
         facts={"files": len(revisions), "fuzzy": tree.loose},
     )
@@ -156,7 +156,7 @@ class _Tree:
         self.loose += sum(one.tier != "exact" for one in placed)
         splices = [splice for one in placed for splice in one.splices]
         file.now = attrs.evolve(before, text=source.spliced(splices)).data
-        places = "; ".join(map(_told, placed)) or "as it was"
+        places = "; ".join(map(_describe, placed)) or "as it was"
         if operation.moved is None:
             return f"M {operation.path}: {places}"
         target = self._file(operation.moved)
@@ -190,7 +190,7 @@ def _revision(seen: Seen, after: bytes | None, target: Seen | None = None) -> Re
     )
 
 
-def _told(placed: Placed) -> str:
+def _describe(placed: Placed) -> str:
     where = named([placed.lines])
     if not placed.chunk.request.old:
         return f"behind {where}" if placed.lines[0] else "at the beginning"

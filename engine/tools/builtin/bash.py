@@ -20,11 +20,11 @@ from engine.core.threads import to_thread
 from engine.process.process import Finished, run_tree
 from engine.process.redact import Mask, secrets_in
 from engine.tools.background_jobs import MAX_RUNNING
-from engine.tools.builtin.bash_output import Shown, tell
+from engine.tools.builtin.bash_output import Shown, describe_job
 from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.output.live_output import LiveOutput
-from engine.tools.output.spill_writer import Captured, SpillWriter
+from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
 from engine.tools.output.truncate import LIMITS, Limits
 from engine.tools.shell_environment import argv, ending_of, environment, marker, survivors_of
 from engine.tools.tool import Tool, assessed_by, tool
@@ -136,7 +136,7 @@ async def _start_job(args: Bash, command: Sequence[str], ctx: ToolContext) -> To
         )
     except (OSError, ValueError) as error:
         raise _not_started(error) from error
-    output = tell(job, 0)
+    output = describe_job(job, 0)
     hint = "\n[bash_output shows what it writes next, bash_stop ends it]" if job.is_running else ""
     return ToolOutput(
         text=f"The background job {job.name} was started.\n{output.text}{hint}",
@@ -191,7 +191,7 @@ def _need_of(command: str, cwd: str, programs: ProgramRegistry | None, earlier: 
     return need_of(command, cwd, programs=programs, earlier=earlier)
 
 
-def told() -> str:
+def bash_description() -> str:
     """Return what the model reads of the tool."""
     return description(
         "bash",
@@ -206,14 +206,16 @@ def told() -> str:
 def bash_tool(programs: ProgramRegistry | None = None) -> Tool:
     """Make the tool; *programs* is what is known of them, by default what everybody's do."""
     scans = CommandScans(programs)
-    made = tool(name="bash", description=told(), safe=False, chain=True, need=scans.need, permission="bash")(bash)
+    made = tool(
+        name="bash", description=bash_description(), safe=False, chain=True, need=scans.need, permission="bash"
+    )(bash)
     return assessed_by(made, scans.assess)
 
 
 BASH = bash_tool()
 
 
-def report(finished: Finished, captured: Captured, timeout: float) -> ToolOutput:
+def report(finished: Finished, captured: CapturedOutput, timeout: float) -> ToolOutput:
     """Return what the model reads of a command that has ended: its output, then how it went."""
     ending = ending_of(finished, timeout)
     notes = [f"[{ending}, {finished.duration:.1f} s]"]

@@ -61,7 +61,7 @@ async def bash_output(args: BashOutput, ctx: ToolContext) -> ToolOutput:
         await job.wait_for_end(args.wait)
     else:
         await job.wait_for_output(seen if args.since is None else args.since, args.wait)
-    output = tell(job, seen, since=args.since, limit=args.limit)
+    output = describe_job(job, seen, since=args.since, limit=args.limit)
     return ToolOutput(
         text=output.text,
         modify=Shown(job.name, job.marker, output.shown_to),
@@ -104,7 +104,7 @@ BASH_OUTPUT = tool(
 
 
 @attrs.frozen
-class Told:
+class JobOutput:
     """What is shown of a job, and up to which byte of its output."""
 
     text: str
@@ -121,7 +121,7 @@ def find(ctx: ToolContext, name: str) -> Job:
         raise ToolError(f"{error} {name} ended long ago, or with the engine that ran it; its output is gone.") from None
 
 
-def tell(job: Job, seen: int, *, since: int | None = None, limit: int = DEFAULT_LIMIT) -> Told:
+def describe_job(job: Job, seen: int, *, since: int | None = None, limit: int = DEFAULT_LIMIT) -> JobOutput:
     """Return the newest output after byte *seen*, or the first from *since* on, and how the job is."""
     position = seen if since is None else min(since, job.output.total)
     begin = max(position, job.output.first)
@@ -142,7 +142,7 @@ def tell(job: Job, seen: int, *, since: int | None = None, limit: int = DEFAULT_
         f"[{new_end - end:,} bytes more; since={end} shows them]" if end < new_end else "",
         *_notes(job),
     )
-    return Told("\n".join(filter(None, texts)), end)
+    return JobOutput("\n".join(filter(None, texts)), end)
 
 
 def shown_to(shared: SharedContext, job: Job) -> int:

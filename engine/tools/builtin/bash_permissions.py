@@ -121,7 +121,7 @@ def need_of(
 
 def _metadata(scanned: Scan, analysis: PathAnalysis) -> str:
     """Return what clients are shown of a command line, as JSON text."""
-    commands = [[word if is_known(word) else None for word in one.argv] for one in scanned.commands]
+    commands = [[word if is_literal(word) else None for word in one.argv] for one in scanned.commands]
     paths = [one.target.path for one in analysis.accesses if one.use is not None]
     return json.dumps({"commands": commands, "paths": paths, "opaque": list(analysis.opaque)})
 
@@ -150,7 +150,7 @@ def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
 
 def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -> tuple[str, ...]:
     """Return other ways to write a command: without quotes, without the folder of its program, without its options."""
-    words = [word if is_known(word) else UNKNOWN for word in command.argv]
+    words = [word if is_literal(word) else UNKNOWN for word in command.argv]
     name = os.path.basename(words[0])  # noqa: PTH119 - as a shell takes it
     spelled = (
         full_command_line(command.argv),
@@ -182,7 +182,7 @@ def _offers(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
 
 def _exactly(argv: Sequence[Argument]) -> str | None:
     """Return the pattern of exactly this command; None if a part of it is unknown."""
-    return wildcard.exact(command_line(argv)) if all(map(is_known, argv)) else None
+    return wildcard.exact(command_line(argv)) if all(map(is_literal, argv)) else None
 
 
 def _like(argv: Sequence[Argument], knowledge: ProgramRegistry) -> str | None:
@@ -195,7 +195,7 @@ def _like(argv: Sequence[Argument], knowledge: ProgramRegistry) -> str | None:
     return None if beginning and only_reads(beginning, knowledge) else pattern
 
 
-def is_known(word: Argument) -> TypeGuard[str]:
+def is_literal(word: Argument) -> TypeGuard[str]:
     """Tell whether all of a word is known."""
     return word is not None and not isinstance(word, WordPrefix)
 

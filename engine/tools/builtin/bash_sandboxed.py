@@ -16,7 +16,7 @@ from engine.config.sandbox_config import Sandbox
 from engine.core.permission_types import RequiredRight
 from engine.core.schema import doc
 from engine.sandbox.sandbox import KEEPERS, SandboxLauncher
-from engine.tools.builtin.bash import Bash, CommandScans, run_command, told
+from engine.tools.builtin.bash import Bash, CommandScans, bash_description, run_command
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.shell_environment import argv
@@ -38,18 +38,18 @@ _NO_NETWORK: Final = re.compile(
 
 
 @attrs.frozen
-class BoxedBash(Bash):
+class SandboxedBash(Bash):
     """Arguments of `bash` where there is a sandbox."""
 
     outside_sandbox: Annotated[bool, doc("run it outside of the sandbox, about which the user is asked")] = False
 
 
-def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -> Tool:
+def sandboxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -> Tool:
     """Make the tool; *programs* is what is known of them, by default what everybody's do."""
     jail = SandboxLauncher(sandbox)
     scans = CommandScans(programs)
 
-    async def need(args: BoxedBash, ctx: ToolContext) -> Need:
+    async def need(args: SandboxedBash, ctx: ToolContext) -> Need:
         needed = await scans.need(args, ctx)
         facts = {"sandboxed": not args.outside_sandbox, "network": sandbox.network or args.outside_sandbox}
         needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
@@ -60,7 +60,7 @@ def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -
             needed, permission=OUTSIDE, patterns=(args.command,), rights=(way_out, *needed.rights), offers=()
         )
 
-    async def bash(args: BoxedBash, ctx: ToolContext) -> ToolOutput:
+    async def bash(args: SandboxedBash, ctx: ToolContext) -> ToolOutput:
         """Run a command line, in the sandbox or outside. Always a checkpoint; see `bash.bash`."""
         if args.outside_sandbox:
             return await run_command(args, argv(args.command), ctx)
@@ -70,7 +70,7 @@ def boxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -
         return attrs.evolve(output, text=f"{output.text}\n{note}") if note else output
 
     network = "there is a network" if sandbox.network else "there is no network (not even the user's own servers)"
-    text = f"{told()}\n{description('bash_boxed', network=network)}"
+    text = f"{bash_description()}\n{description('bash_boxed', network=network)}"
     made = tool(name="bash", description=text, safe=False, chain=True, need=need, permission="bash")(bash)
     return assessed_by(made, scans.assess)
 

@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from engine.core.schema import doc
-from engine.tools.builtin.bash_output import Shown, find, shown_to, tell
+from engine.tools.builtin.bash_output import Shown, describe_job, find, shown_to
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.tool import tool
@@ -29,7 +29,7 @@ async def bash_stop(args: BashStop, ctx: ToolContext) -> ToolOutput:
     job.stop()
     await job.over.wait()
     await trio.lowlevel.checkpoint()
-    output = tell(job, shown_to(ctx.shared, job))
+    output = describe_job(job, shown_to(ctx.shared, job))
     return ToolOutput(
         text=f"{job.name} had ended before.\n{output.text}" if had_ended else output.text,
         modify=Shown(job.name, job.marker, output.shown_to),

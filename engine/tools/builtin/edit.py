@@ -62,7 +62,7 @@ def plan(args: Edit, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
                 shown=args.path, path=seen.path, before=seen.data, after=attrs.evolve(before, text=done.text).data
             ),
         ),
-        told=f"Edited {args.path}: {count} at {done.where}{f', {done.caution}' if done.caution else ''}.",
+        text=f"Edited {args.path}: {count} at {done.where}{f', {done.caution}' if done.caution else ''}.",
         summary=done.where,
         facts={"replacements": done.count, "tier": done.tier},
     )

@@ -20,14 +20,14 @@ from engine.files.text_files import resolve
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.search.ripgrep import SearchRequest, find_ripgrep
-from engine.tools.search.search import Found, Scope, search
+from engine.tools.search.search import SearchResults, SearchScope, search
 from engine.tools.search.search_paths import (
     MAX_PATTERN_CHARS,
-    Place,
-    Wanted,
+    PathFilter,
+    SearchPlace,
+    approved_place,
     folder_at,
     is_folder,
-    judged_place,
     narrowed,
     read_need,
     start_of,
@@ -78,10 +78,10 @@ async def glob_with(
 ) -> ToolOutput:
     """Do what `glob` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
     place, path_filter = await ctx.to_thread(_where, args, ctx)
-    scope = Scope(
+    scope = SearchScope(
         folder=str(place.folder),
         in_repository=place.in_repository,
-        wanted=path_filter,
+        includes=path_filter,
         skip=0,
         take=args.limit,
         held=held,
@@ -119,9 +119,9 @@ def newest(folder: Path, paths: Sequence[bytes], count: int, halted: Callable[[]
     return [path for _, _, path in heapq.nsmallest(count, changed())]
 
 
-def _where(args: Glob, ctx: ToolContext) -> tuple[Place, Wanted]:
+def _where(args: Glob, ctx: ToolContext) -> tuple[SearchPlace, PathFilter]:
     place, path_filter = narrowed(ctx.cwd, folder_at(ctx.cwd, args.path), args.pattern)
-    return judged_place(place, ctx.judged), path_filter
+    return approved_place(place, ctx.approved_paths), path_filter
 
 
 def _needed(args: Glob, cwd: str) -> Need:
@@ -131,7 +131,7 @@ def _needed(args: Glob, cwd: str) -> Need:
         return Need(permission="read", patterns=(args.path,))
 
 
-def _report(args: Glob, paths: Sequence[str], results: Found, timeout: float, *, by_time: bool) -> ToolOutput:
+def _report(args: Glob, paths: Sequence[str], results: SearchResults, timeout: float, *, by_time: bool) -> ToolOutput:
     room = MAX_BYTES
     shown: list[str] = []
     for path in paths:
@@ -158,7 +158,7 @@ def _report(args: Glob, paths: Sequence[str], results: Found, timeout: float, *,
     )
 
 
-def _nothing(args: Glob, cwd: str, results: Found, timeout: float) -> ToolOutput:
+def _nothing(args: Glob, cwd: str, results: SearchResults, timeout: float) -> ToolOutput:
     left_out = "" if args.include_ignored else " (what ignore files exclude was not searched)"
     notes = [] if results.timed_out else [f"No file matches {args.pattern}{left_out}."]
     if not is_magic(args.pattern) and is_folder(resolve(cwd, args.path) / args.pattern):
@@ -170,7 +170,7 @@ def _nothing(args: Glob, cwd: str, results: Found, timeout: float) -> ToolOutput
     )
 
 
-def _troubles(results: Found, timeout: float) -> list[str]:
+def _troubles(results: SearchResults, timeout: float) -> list[str]:
     notes: list[str] = []
     if results.timed_out:
         notes.append(f"(The search was ended after {timeout:g} s, before all was searched. Look in a smaller folder.)")

@@ -12,24 +12,24 @@ from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.files.text_files import resolve
 from engine.tools.builtin.grep_permissions import Readable, readable
-from engine.tools.builtin.grep_report import MAX_BYTES, Report, Shows
+from engine.tools.builtin.grep_report import MAX_BYTES, SearchReport, Shows
 from engine.tools.builtin.long_lines import MAX_LINE_CHARS
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.search.filetypes import TYPES, names_of
 from engine.tools.search.ripgrep import MAX_COLUMNS, SearchRequest, find_ripgrep
-from engine.tools.search.search import MAX_HELD_BYTES, Scope, search
+from engine.tools.search.search import MAX_HELD_BYTES, SearchScope, search
 from engine.tools.search.search_paths import (
     MAX_PATTERN_CHARS,
-    Place,
-    Wanted,
+    PathFilter,
+    SearchPlace,
+    approved_place,
+    filter_names,
     is_folder,
-    judged_place,
     narrowed,
     place_at,
     read_need,
     start_of,
-    wanted_names,
 )
 from engine.tools.shell_environment import marker
 from engine.tools.tool import tool
@@ -115,10 +115,10 @@ async def grep_with(
         only=place.only,
         include_ignored=args.include_ignored,
     )
-    scope = Scope(
+    scope = SearchScope(
         folder=str(place.folder),
         in_repository=place.in_repository,
-        wanted=counts,
+        includes=counts,
         skip=args.offset,
         take=args.limit,
         held=held,
@@ -126,12 +126,12 @@ async def grep_with(
         marker=marker(ctx.session_id, ctx.call_id),
     )
     results = await search(ripgrep, request, scope)
-    report = Report(
+    report = SearchReport(
         shows=args.output,
         offset=args.offset,
         request=request,
         place=place,
-        found=results,
+        results=results,
         timeout=timeout,
         withheld=len(counts.withheld),
     )
@@ -152,14 +152,14 @@ def _check(args: Grep) -> None:
         raise ToolError(f"There is no type of files named {args.type!r}. {hint} Or use glob.")
 
 
-def _where(args: Grep, ctx: ToolContext) -> tuple[Place, Wanted, Readable]:
-    place, path_filter = place_at(ctx.cwd, args.path), Wanted()
+def _where(args: Grep, ctx: ToolContext) -> tuple[SearchPlace, PathFilter, Readable]:
+    place, path_filter = place_at(ctx.cwd, args.path), PathFilter()
     if not place.only:  # a file that was named is meant
         if args.glob:
             place, path_filter = narrowed(ctx.cwd, place, args.glob)
         names = names_of(args.type) if args.type else None
-        path_filter = path_filter if names is None else wanted_names(path_filter, names)
-    place = judged_place(place, ctx.judged)
+        path_filter = path_filter if names is None else filter_names(path_filter, names)
+    place = approved_place(place, ctx.approved_paths)
     return place, path_filter, readable(path_filter, place, ctx)
 
 

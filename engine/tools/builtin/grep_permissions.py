@@ -11,7 +11,7 @@ from engine.files.real_path import followed
 from engine.files.text_files import pattern_of_real, visible_name
 from engine.tools.call_values import Need
 from engine.tools.context import ToolContext
-from engine.tools.search.search_paths import Place, Wanted, joined
+from engine.tools.search.search_paths import PathFilter, SearchPlace, joined
 
 
 @attrs.define(eq=False)
@@ -29,8 +29,8 @@ class Readable:
         withheld: the files that count and may not be read.
     """
 
-    wanted: Wanted
-    place: Place
+    path_filter: PathFilter
+    place: SearchPlace
     ctx: ToolContext
     real: str
     withheld: set[bytes] = attrs.field(factory=set[bytes], init=False)
@@ -38,7 +38,7 @@ class Readable:
 
     def __call__(self, path: bytes) -> bool:
         """Tell whether a file is searched. Not a checkpoint."""
-        if not self.wanted(path):
+        if not self.path_filter(path):
             return False
         if self.place.only or path in self._readable:
             return True
@@ -55,6 +55,6 @@ class Readable:
         return Need(permission="read", patterns=(real,), rights=(right,))
 
 
-def readable(path_filter: Wanted, place: Place, ctx: ToolContext) -> Readable:
+def readable(path_filter: PathFilter, place: SearchPlace, ctx: ToolContext) -> Readable:
     """Return what tells of the files at *place* whether they may be read. It blocks."""
     return Readable(path_filter, place, ctx, pattern_of_real(ctx.cwd, followed(place.folder)))

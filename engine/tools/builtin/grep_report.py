@@ -11,8 +11,8 @@ from engine.core.errors import ToolError
 from engine.tools.builtin.long_lines import line_text
 from engine.tools.call_values import ToolOutput
 from engine.tools.search.ripgrep import SearchRequest
-from engine.tools.search.search import Found
-from engine.tools.search.search_paths import Place
+from engine.tools.search.search import SearchResults
+from engine.tools.search.search_paths import SearchPlace
 from engine.tools.tool_text import counted, metadata
 
 MAX_BYTES: Final = 40_960
@@ -22,7 +22,7 @@ Shows = Literal["content", "files", "count"]
 
 
 @attrs.frozen(kw_only=True)
-class Report:
+class SearchReport:
     """A search that is over. Telling of it may read files again, so it runs in a thread.
 
     Attributes:
@@ -38,14 +38,14 @@ class Report:
     shows: Shows
     offset: int
     request: SearchRequest
-    place: Place
-    found: Found
+    place: SearchPlace
+    results: SearchResults
     timeout: float
     withheld: int = 0
 
     def output(self) -> ToolOutput:
         """Return what the model reads. Raises `ToolError` if what was asked for lies behind the last match."""
-        results = self.found
+        results = self.results
         if not results.hits and self.offset and results.total:
             raise ToolError(f"There are only {results.total:,} matches; offset={self.offset} is behind the last one.")
         page = self._content() if self.shows == "content" else self._files()
@@ -61,7 +61,7 @@ class Report:
         """Return the lines with their numbers, below their paths."""
         page = _Page()
         has_context = bool(self.request.before or self.request.after)
-        for path, hits in groupby(self.found.hits, key=lambda hit: hit.path):
+        for path, hits in groupby(self.results.hits, key=lambda hit: hit.path):
             heading = [*([""] if page.lines else []), self.place.path(path)]
             last = 0
             for hit in hits:
@@ -76,7 +76,7 @@ class Report:
     def _files(self) -> _Page:
         """Return the paths, with how many of their lines match if that is wanted."""
         page = _Page()
-        for hit in self.found.hits:
+        for hit in self.results.hits:
             path = self.place.path(hit.path)
             if not page.add([f"{path}: {hit.number}" if self.shows == "count" else path], is_match=True):
                 break
@@ -84,7 +84,7 @@ class Report:
 
     def _counts(self, page: _Page) -> list[str]:
         """Say how much there is, where it is not plain to see."""
-        results = self.found
+        results = self.results
         if not results.hits:
             left_out = (
                 ""
@@ -113,13 +113,13 @@ class Report:
                 f"({counted(self.withheld, 'file')} left out: what is in there may not be read unasked. To see one of "
                 "them, name it as path)"
             )
-        if self.found.timed_out:
-            by_then = "this is what it had found" if self.found.hits else "it had found nothing"
+        if self.results.timed_out:
+            by_then = "this is what it had found" if self.results.hits else "it had found nothing"
             notes.append(
                 f"(The search was ended after {self.timeout:g} s; {by_then} by then. Search a smaller folder, or choose "
                 "files by glob or type)"
             )
-        if self.found.unreadable:
+        if self.results.unreadable:
             notes.append("(Some files or folders could not be read.)")
         return notes
 
@@ -128,11 +128,11 @@ class Report:
         return "matching lines" if self.shows == "content" else "files"
 
     def _summary(self, page: _Page) -> str:
-        if not self.found.hits:
+        if not self.results.hits:
             return "nothing found"
-        if self.found.total is None:
+        if self.results.total is None:
             return f"more than {self.offset + page.matches:,} {self._unit}"
-        return counted(self.found.total, self._unit.removesuffix("s"))
+        return counted(self.results.total, self._unit.removesuffix("s"))
 
 
 @attrs.define(eq=False)

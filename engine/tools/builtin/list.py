@@ -17,8 +17,8 @@ from engine.files.cancellable_thread import to_halting_thread
 from engine.files.text_files import renamed_errors, resolve, visible_name
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
-from engine.tools.search.search_paths import Place, folder_at, judged_place, read_need
-from engine.tools.search.walk import Entry, Folder, Listing, start
+from engine.tools.search.search_paths import SearchPlace, approved_place, folder_at, read_need
+from engine.tools.search.walk import Folder, FolderEntry, Listing, start
 from engine.tools.tool import tool
 from engine.tools.tool_text import counted, description, metadata
 
@@ -46,7 +46,7 @@ class List:
 
 async def list_folder(args: List, ctx: ToolContext) -> ToolOutput:
     """Return a folder as a tree. A checkpoint; if cancelled, the thread that looks is abandoned, and soon ends."""
-    return await to_halting_thread(lambda halted: _Tree(args, halted).output(ctx.cwd, ctx.judged))
+    return await to_halting_thread(lambda halted: _Tree(args, halted).output(ctx.cwd, ctx.approved_paths))
 
 
 async def _need(args: List, ctx: ToolContext) -> Need:
@@ -96,13 +96,13 @@ class _Tree:
 
     def output(self, cwd: str, approved: Collection[str] | None) -> ToolOutput:
         """Return what the model reads. Raises `ToolError` if the folder can't be read."""
-        place = judged_place(folder_at(cwd, self.args.path), approved)
+        place = approved_place(folder_at(cwd, self.args.path), approved)
         root = start(os.fsencode(place.folder), include_ignored=self.args.include_ignored)
         with renamed_errors(self.args.path, place.folder):
             listing = self._read(root)
         top = _Node("")
         left = self._fill(top, listing)
-        return self._told(place, top, left)
+        return self._describe(place, top, left)
 
     def _fill(self, top: _Node, listing: Listing) -> int:
         """Put the tree below *top*; return how many entries of the folder itself found no room."""
@@ -145,7 +145,7 @@ class _Tree:
         self.ignored += listing.left_out
         return listing
 
-    def _told(self, place: Place, top: _Node, left: int) -> ToolOutput:
+    def _describe(self, place: SearchPlace, top: _Node, left: int) -> ToolOutput:
         lines = list(top.lines())
         ignored = counted(self.ignored, "ignored entry", "ignored entries")
         if not lines:
@@ -168,7 +168,7 @@ def _count(listing: Listing) -> str:
     return count if listing.is_whole else f"more than {count}"
 
 
-def _line(folder: Folder, entry: Entry) -> str:
+def _line(folder: Folder, entry: FolderEntry) -> str:
     name = visible_name(os.fsdecode(entry.name))
     path = os.path.join(folder.path, entry.name)  # noqa: PTH118 - Path has no bytes
     try:

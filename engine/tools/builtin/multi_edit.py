@@ -81,7 +81,7 @@ def plan(args: MultiEdit, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
         revisions=(
             Revision(shown=args.path, path=seen.path, before=seen.data, after=attrs.evolve(before, text=text).data),
         ),
-        told="\n".join([f"Edited {args.path}: {count}, made at", *places]),
+        text="\n".join([f"Edited {args.path}: {count}, made at", *places]),
         summary=count,
         facts={"edits": len(done), "fuzzy": sum(one.tier != "exact" for one in done)},
     )

@@ -34,7 +34,7 @@ def _says_something(limit: int) -> Callable[[object, attrs.Attribute[str], str],
     return check
 
 
-def _can_be_chosen_from(_: object, field: attrs.Attribute[list[Option]], value: list[Option]) -> None:
+def _check_choices(_: object, field: attrs.Attribute[list[Option]], value: list[Option]) -> None:
     if len(value) > MAX_CHOICES:
         raise ValueError(f"{field.name!r} may hold at most {MAX_CHOICES}, not {len(value):,}")
     if len({choice.label.strip().casefold() for choice in value}) < len(value):
@@ -57,7 +57,7 @@ class OneQuestion:
 
     question: Annotated[str, doc("what to ask, in full")] = attrs.field(validator=_says_something(MAX_CHARS))
     choices: Annotated[list[Option], doc("answers to choose from; none: the user answers in words")] = attrs.field(
-        factory=list[Option], validator=_can_be_chosen_from
+        factory=list[Option], validator=_check_choices
     )
     several: Annotated[bool, doc("whether more than one of them may be chosen")] = False
 

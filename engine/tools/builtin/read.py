@@ -53,7 +53,7 @@ async def read(args: Read, ctx: ToolContext) -> ToolOutput:
     """
     if args.path.startswith(PREFIX):
         return await ctx.to_thread(_read_kept, args, ctx.spills)
-    content = await ctx.to_thread(_read, args, ctx.cwd, ctx.judged)
+    content = await ctx.to_thread(_read, args, ctx.cwd, ctx.approved_paths)
     match content:
         case Pdf():
             return await pdf_output(_part(args), content, ctx)

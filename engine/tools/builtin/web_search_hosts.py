@@ -211,7 +211,7 @@ class _Service:
         except ToolError as error:
             raise ToolError(self._hidden(f"The search failed: {error}")) from None
         if not 200 <= reply.status < 300:
-            raise ToolError(self._hidden(self._complaint(reply)))
+            raise ToolError(self._hidden(self._error(reply)))
         try:
             answer = as_object(loads(reply.body))
         except ValueError:
@@ -219,13 +219,13 @@ class _Service:
         found = [_result(as_object(item), self.kind) for item in self.kind.results(answer)]
         return [result for result in found if result is not None][:count]
 
-    def _complaint(self, reply: Reply) -> str:
+    def _error(self, reply: Reply) -> str:
         """Return what an answer that is an error means."""
         message = _message(reply.body)
         more = f" It says: {message}" if message else ""
-        return f"The search failed: {self.host} {self._meaning(reply.status, message)} (HTTP {reply.status}).{more}"
+        return f"The search failed: {self.host} {self._advice(reply.status, message)} (HTTP {reply.status}).{more}"
 
-    def _meaning(self, status: int, message: str) -> str:
+    def _advice(self, status: int, message: str) -> str:
         if status in {401, 403} or (status == 422 and "token" in message.lower()):
             if not self.kind.needs_key:
                 return "refuses: do its settings allow the format json?"

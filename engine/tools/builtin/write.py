@@ -51,7 +51,7 @@ def plan(args: Write, cwd: str, basis: Basis) -> Plan:
         note = f"{args.path} holds exactly that already ({lines}): nothing was written."
     return Plan(
         revisions=(Revision(shown=args.path, path=seen.path, before=seen.data, after=after),),
-        told=note,
+        text=note,
         summary=f"{done.lower()}, {lines}",
         facts={"created": seen.data is None},
         has_diff=False,

@@ -7,7 +7,7 @@ from typing import Final, Literal, cast
 
 from engine.core.hooks import PermissionDecision, PermissionWanted, ToolDecision, ToolUse
 from engine.core.messages import Settlement
-from engine.tools.claude_hooks.reply import BadReply, Point, Said, one_of, text_of
+from engine.tools.claude_hooks.reply import BadReply, HookPoint, HookReply, one_of, text_of
 from engine.tools.claude_hooks.tool_names import Json, arguments_of, input_of, names_of
 
 
@@ -56,7 +56,7 @@ def _changed(specific: Json, use: ToolUse | PermissionWanted) -> str | None:
 _OLD_VERDICTS: Final[dict[str, Literal["none", "allow", "deny"]]] = {"": "none", "approve": "allow", "block": "deny"}
 
 
-def _before_tool(reply: Said, use: ToolUse) -> ToolDecision:
+def _before_tool(reply: HookReply, use: ToolUse) -> ToolDecision:
     if reply.blocked is not None:
         return ToolDecision(verdict="deny", reason=reply.blocked)
     verdict = one_of(reply.specific, "permissionDecision", "allow", "ask", "deny") or _OLD_VERDICTS[reply.decision]
@@ -71,7 +71,7 @@ def _before_tool(reply: Said, use: ToolUse) -> ToolDecision:
     )
 
 
-def _after_tool(reply: Said, _: ToolUse) -> ToolDecision:
+def _after_tool(reply: HookReply, _: ToolUse) -> ToolDecision:
     text = reply.specific.get("updatedToolOutput", reply.specific.get("updatedMCPToolOutput"))
     return ToolDecision(
         text=text if text is None or isinstance(text, str) else json.dumps(text, ensure_ascii=False),
@@ -82,7 +82,7 @@ def _after_tool(reply: Said, _: ToolUse) -> ToolDecision:
     )
 
 
-def _permission(reply: Said, question: PermissionWanted) -> PermissionDecision:
+def _permission(reply: HookReply, question: PermissionWanted) -> PermissionDecision:
     if reply.blocked is not None:
         return PermissionDecision(verdict="deny", reason=reply.blocked)
     value = reply.specific.get("decision", {})
@@ -99,22 +99,22 @@ def _permission(reply: Said, question: PermissionWanted) -> PermissionDecision:
     )
 
 
-PRE_TOOL_USE: Final[Point[ToolUse, ToolDecision]] = Point(
-    event="PreToolUse", matched=_of_tool, told=_call, meant=_before_tool
+PRE_TOOL_USE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
+    event="PreToolUse", matched=_of_tool, input=_call, read_reply=_before_tool
 )
-POST_TOOL_USE: Final[Point[ToolUse, ToolDecision]] = Point(
+POST_TOOL_USE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
     event="PostToolUse",
     # What failed is an event of its own.
     matched=lambda use: None if use.settlement is None or _has_failed(use.settlement) else _of_tool(use),
-    told=lambda use: _call(use) | {"tool_response": _response(use)},
-    meant=_after_tool,
+    input=lambda use: _call(use) | {"tool_response": _response(use)},
+    read_reply=_after_tool,
 )
-POST_TOOL_USE_FAILURE: Final[Point[ToolUse, ToolDecision]] = Point(
-    event="PostToolUseFailure", matched=_of_tool, told=lambda use: _call(use) | _failure(use), meant=_after_tool
+POST_TOOL_USE_FAILURE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
+    event="PostToolUseFailure", matched=_of_tool, input=lambda use: _call(use) | _failure(use), read_reply=_after_tool
 )
-PERMISSION_REQUEST: Final[Point[PermissionWanted, PermissionDecision]] = Point(
+PERMISSION_REQUEST: Final[HookPoint[PermissionWanted, PermissionDecision]] = HookPoint(
     event="PermissionRequest",
     matched=_of_tool,
-    told=lambda wanted: _call(wanted) | cast("Json", {"permission_suggestions": []}),
-    meant=_permission,
+    input=lambda wanted: _call(wanted) | cast("Json", {"permission_suggestions": []}),
+    read_reply=_permission,
 )

@@ -24,7 +24,7 @@ from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.hooks import Hooks, Remark, Subject
 from engine.tools.claude_hooks import call_events as calls
 from engine.tools.claude_hooks import session_events as events
-from engine.tools.claude_hooks.reply import Point
+from engine.tools.claude_hooks.reply import HookPoint
 from engine.tools.claude_hooks.run_command import ShellHook
 
 TIMEOUT: Final = 600.0
@@ -113,7 +113,7 @@ class _Loader:
         """Return all that *document* lists, each at its point."""
         listed = {event: list(self._listed(event, groups)) for event, groups in document.items()}
 
-        def at(point: Point[S, D]) -> tuple[ShellHook[S, D], ...]:
+        def at(point: HookPoint[S, D]) -> tuple[ShellHook[S, D], ...]:
             return tuple(self._hook(point, one) for one in listed.get(point.event, ()))
 
         return Hooks(
@@ -138,9 +138,9 @@ class _Loader:
         if event in ABSENT:
             _log.warning("%s: there is no event %s here; its hooks are left out", self.where, event)
             return
-        if event not in KNOWN:
-            close = difflib.get_close_matches(event, KNOWN, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(KNOWN))}"
+        if event not in HOOK_EVENTS:
+            close = difflib.get_close_matches(event, HOOK_EVENTS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(HOOK_EVENTS))}"
             raise ConfigError(f"{self.where}: there is no event {event!r}; {hint}")
         for number, raw in enumerate(_array(f"{self.where}: {event}", groups)):
             place = f"{self.where}: {event}[{number}]"
@@ -154,7 +154,7 @@ class _Loader:
                 at = f"{place}.hooks[{index}]"
                 yield _handler(at, matcher, _object(at, handler))
 
-    def _hook(self, point: Point[S, D], listed: _Listed) -> ShellHook[S, D]:
+    def _hook(self, point: HookPoint[S, D], listed: _Listed) -> ShellHook[S, D]:
         handler = listed.handler
         line = (handler.command, *handler.args) if handler.args is not None else (SHELL, "-c", "--", handler.command)
         return ShellHook(
@@ -163,7 +163,7 @@ class _Loader:
             point=point,
             matches=_matcher(listed.place, listed.matcher),
             argv=line,
-            is_heard=not listed.is_async,
+            is_blocking=not listed.is_async,
             project=self.project,
         )
 
@@ -221,8 +221,8 @@ def _matcher(place: str, pattern: str) -> Callable[[tuple[str, ...]], bool]:
 
 # What is a list of names and no expression.
 _NAMES: Final = re.compile(r"[\w\-, |]+")
-KNOWN: Final = frozenset(
-    thing.event for module in (calls, events) for thing in vars(module).values() if isinstance(thing, Point)
+HOOK_EVENTS: Final = frozenset(
+    thing.event for module in (calls, events) for thing in vars(module).values() if isinstance(thing, HookPoint)
 )
 # POSIX promises a shell of that name; most hooks were written for the other one.
 SHELL: Final = "bash" if shutil.which("bash") else "sh"

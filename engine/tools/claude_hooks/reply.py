@@ -38,7 +38,7 @@ class Reply:
 
 
 @attrs.frozen(kw_only=True)
-class Said:
+class HookReply:
     """What a command said, whatever the event.
 
     Attributes:
@@ -75,7 +75,7 @@ class Said:
 
 
 @attrs.frozen(kw_only=True)
-class Point(Generic[S, D]):
+class HookPoint(Generic[S, D]):
     """An event of the protocol at one of our points.
 
     Attributes:
@@ -87,8 +87,8 @@ class Point(Generic[S, D]):
 
     event: str
     matched: Callable[[S], tuple[str, ...] | None]
-    told: Callable[[S], Json]
-    meant: Callable[[Said, S], D]
+    input: Callable[[S], Json]
+    read_reply: Callable[[HookReply, S], D]
 
     def payload(self, subject: S) -> bytes:
         """Return what a command reads."""
@@ -98,25 +98,25 @@ class Point(Generic[S, D]):
             "permission_mode": "default",
             "hook_event_name": self.event,
         }
-        document = json.dumps(common | self.told(subject), ensure_ascii=False)
+        document = json.dumps(common | self.input(subject), ensure_ascii=False)
         return document.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 # -- a reply, read ---------------------------------------------------------------------
 
 
-def read(event: str, reply: Reply) -> Said:
+def read(event: str, reply: Reply) -> HookReply:
     """Return what a command said. Raises `BadReply` if it printed an object that makes no sense."""
     if reply.code == BLOCKS:
         # What it printed does not count then, be it JSON or not.
-        return Said(blocked=_cut(reply.errors.strip() or reply.output.strip() or "no reason given"))
+        return HookReply(blocked=_cut(reply.errors.strip() or reply.output.strip() or "no reason given"))
     if reply.code != 0:
         first = next(iter(reply.errors.strip().splitlines()), "")
-        return Said(message=_cut(f"failed with exit code {reply.code}{f': {first}' if first else ''}"))
+        return HookReply(message=_cut(f"failed with exit code {reply.code}{f': {first}' if first else ''}"))
     printed = reply.output.strip()
     if not printed.startswith("{"):
-        return Said(text=_cut(printed))
-    return _said(event, _parsed(printed))
+        return HookReply(text=_cut(printed))
+    return _parse_fields(event, _parsed(printed))
 
 
 def _parsed(printed: str) -> Json:
@@ -127,7 +127,7 @@ def _parsed(printed: str) -> Json:
     return cast("Json", value)
 
 
-def _said(event: str, document: Json) -> Said:
+def _parse_fields(event: str, document: Json) -> HookReply:
     specific = document.get("hookSpecificOutput", {})
     if not isinstance(specific, dict):
         raise BadReply(f"hookSpecificOutput must be an object, not {specific!r}")
@@ -137,7 +137,7 @@ def _said(event: str, document: Json) -> Said:
     goes_on = document.get("continue", True)
     if not isinstance(goes_on, bool):
         raise BadReply(f"continue must be true or false, not {goes_on!r}")
-    return Said(
+    return HookReply(
         decision=one_of(document, "decision", "approve", "block"),
         reason=text_of(document, "reason"),
         is_stop=not goes_on,

@@ -14,7 +14,7 @@ import attrs
 
 from engine.core.hooks import Remark, Subject
 from engine.process.process import Finished, run_tree
-from engine.tools.claude_hooks.reply import BadReply, Point, Reply, read
+from engine.tools.claude_hooks.reply import BadReply, HookPoint, Reply, read
 from engine.tools.shell_environment import hook_marker
 
 MAX_BYTES: Final = 1_048_576
@@ -41,10 +41,10 @@ class ShellHook(Generic[S, D]):
 
     name: str
     timeout: float
-    point: Point[S, D]
+    point: HookPoint[S, D]
     matches: Callable[[tuple[str, ...]], bool]
     argv: tuple[str, ...]
-    is_heard: bool = True
+    is_blocking: bool = True
     project: str | None = None
 
     async def __call__(self, subject: S) -> D | None:
@@ -56,8 +56,8 @@ class ShellHook(Generic[S, D]):
         if names is None or not self.matches(names):
             return None
         reply = await self._run(subject)
-        decision = self.point.meant(read(self.point.event, reply), subject)
-        return decision if self.is_heard else None
+        decision = self.point.read_reply(read(self.point.event, reply), subject)
+        return decision if self.is_blocking else None
 
     async def _run(self, subject: S) -> Reply:
         output, errors = _Kept(), _Kept()

@@ -22,25 +22,25 @@ from engine.core.hooks import (
     Stopping,
 )
 from engine.core.messages import Message, TextPart, UserMessage
-from engine.tools.claude_hooks.reply import Point, Said
+from engine.tools.claude_hooks.reply import HookPoint, HookReply
 from engine.tools.claude_hooks.tool_names import Json
 
 # -- turns -----------------------------------------------------------------------------
 
 
-def _prompt(reply: Said, _: Prompted) -> PromptDecision:
+def _prompt(reply: HookReply, _: Prompted) -> PromptDecision:
     if reply.objection is not None or reply.is_stop:
         why = reply.objection or reply.stop_reason or reply.reason
         return PromptDecision(verdict="block", reason=why, message=reply.message)
     return PromptDecision(context=_joined(reply), message=reply.message)
 
 
-def _joined(reply: Said) -> str:
+def _joined(reply: HookReply) -> str:
     """What is printed as plain text is for the model where a prompt or a session begins."""
     return "\n".join(parts for parts in (reply.text, reply.context) if parts)
 
 
-def _stop(reply: Said, _: Stopping) -> StopDecision:
+def _stop(reply: HookReply, _: Stopping) -> StopDecision:
     if reply.is_stop:
         return StopDecision(verdict="prevent", reason=reply.stop_reason or reply.reason, message=reply.message)
     if reply.objection is None:
@@ -53,7 +53,7 @@ def _stopping(stopping: Stopping) -> Json:
     return {"stop_hook_active": stopping.already_blocked > 0, "last_assistant_message": stopping.text}
 
 
-def _request(reply: Said, _: Requesting) -> RequestDecision:
+def _request(reply: HookReply, _: Requesting) -> RequestDecision:
     objection = reply.objection
     if objection is not None or reply.is_stop:
         return RequestDecision(stop=True, reason=objection or reply.stop_reason or reply.reason, message=reply.message)
@@ -74,33 +74,35 @@ def _requesting(requesting: Requesting) -> Json:
 # What a sub-agent is called that has no name.
 _AGENT: Final = "general-purpose"
 
-USER_PROMPT_SUBMIT: Final[Point[Prompted, PromptDecision]] = Point(
-    event="UserPromptSubmit", matched=lambda _: (), told=lambda prompted: {"prompt": prompted.text}, meant=_prompt
+USER_PROMPT_SUBMIT: Final[HookPoint[Prompted, PromptDecision]] = HookPoint(
+    event="UserPromptSubmit", matched=lambda _: (), input=lambda prompted: {"prompt": prompted.text}, read_reply=_prompt
 )
-REQUEST: Final[Point[Requesting, RequestDecision]] = Point(
-    event="Request", matched=lambda _: (), told=_requesting, meant=_request
+REQUEST: Final[HookPoint[Requesting, RequestDecision]] = HookPoint(
+    event="Request", matched=lambda _: (), input=_requesting, read_reply=_request
 )
-STOP: Final[Point[Stopping, StopDecision]] = Point(event="Stop", matched=lambda _: (), told=_stopping, meant=_stop)
-SUBAGENT_STOP: Final[Point[Stopping, StopDecision]] = Point(
+STOP: Final[HookPoint[Stopping, StopDecision]] = HookPoint(
+    event="Stop", matched=lambda _: (), input=_stopping, read_reply=_stop
+)
+SUBAGENT_STOP: Final[HookPoint[Stopping, StopDecision]] = HookPoint(
     event="SubagentStop",
     matched=lambda stopping: (stopping.agent or _AGENT,),
-    told=lambda stopping: (
+    input=lambda stopping: (
         _stopping(stopping) | {"agent_id": stopping.session_id, "agent_type": stopping.agent or _AGENT}
     ),
-    meant=_stop,
+    read_reply=_stop,
 )
-TASK_COMPLETED: Final[Point[Stopping, StopDecision]] = Point(
+TASK_COMPLETED: Final[HookPoint[Stopping, StopDecision]] = HookPoint(
     event="TaskCompleted",
     matched=lambda _: (),
-    told=lambda stopping: _stopping(stopping) | {"task_id": stopping.session_id, "task_subject": ""},
-    meant=_stop,
+    input=lambda stopping: _stopping(stopping) | {"task_id": stopping.session_id, "task_subject": ""},
+    read_reply=_stop,
 )
 
 
 # -- compaction ------------------------------------------------------------------------
 
 
-def _compaction(reply: Said, _: Compacting) -> CompactionDecision:
+def _compaction(reply: HookReply, _: Compacting) -> CompactionDecision:
     if reply.objection is not None or reply.is_stop:
         why = reply.objection or reply.stop_reason or reply.reason
         return CompactionDecision(verdict="block", reason=why, message=reply.message)
@@ -116,70 +118,73 @@ def _how(subject: Compacting | Compacted) -> str:
     return "manual" if subject.trigger == "manual" else "auto"
 
 
-PRE_COMPACT: Final[Point[Compacting, CompactionDecision]] = Point(
+PRE_COMPACT: Final[HookPoint[Compacting, CompactionDecision]] = HookPoint(
     event="PreCompact",
     matched=lambda compacting: (_how(compacting),),
-    told=lambda compacting: {"trigger": _how(compacting), "custom_instructions": compacting.instructions},
-    meant=_compaction,
+    input=lambda compacting: {"trigger": _how(compacting), "custom_instructions": compacting.instructions},
+    read_reply=_compaction,
 )
-POST_COMPACT: Final[Point[Compacted, Context]] = Point(
+POST_COMPACT: Final[HookPoint[Compacted, Context]] = HookPoint(
     event="PostCompact",
     matched=lambda compacted: (_how(compacted),),
-    told=lambda compacted: {"trigger": _how(compacted), "compact_summary": _summary(compacted.messages)},
-    meant=lambda said, _: Context(message=_shown(said)),
+    input=lambda compacted: {"trigger": _how(compacted), "compact_summary": _summary(compacted.messages)},
+    read_reply=lambda said, _: Context(message=_shown(said)),
 )
-SESSION_START_AGAIN: Final[Point[Compacted, Context]] = Point(
+SESSION_START_AGAIN: Final[HookPoint[Compacted, Context]] = HookPoint(
     event="SessionStart",
     matched=lambda _: ("compact",),
-    told=lambda _: {"source": "compact"},
-    meant=lambda said, _: Context(context=_joined(said), message=_shown(said)),
+    input=lambda _: {"source": "compact"},
+    read_reply=lambda said, _: Context(context=_joined(said), message=_shown(said)),
 )
 
 
 # -- sessions --------------------------------------------------------------------------
 
 
-def _shown(reply: Said) -> str:
+def _shown(reply: HookReply) -> str:
     """What an event has to say that can block nothing: exit code 2 is for the user as well."""
     return "\n".join(message for message in (reply.blocked, reply.message) if message)
 
 
-def _remark(reply: Said, _: object) -> Remark:
+def _remark(reply: HookReply, _: object) -> Remark:
     return Remark(message=_shown(reply))
 
 
 _SOURCES: Final = {"new": "startup", "resumed": "resume"}
 _KINDS: Final = {"permission": "permission_prompt", "question": "elicitation_dialog", "recovery": "agent_needs_input"}
 
-SESSION_START: Final[Point[SessionStarting, Context]] = Point(
+SESSION_START: Final[HookPoint[SessionStarting, Context]] = HookPoint(
     event="SessionStart",
     matched=lambda starting: (_SOURCES[starting.source],),
-    told=lambda starting: {"source": _SOURCES[starting.source], "model": starting.model},
-    meant=lambda said, _: Context(context=_joined(said), message=_shown(said)),
+    input=lambda starting: {"source": _SOURCES[starting.source], "model": starting.model},
+    read_reply=lambda said, _: Context(context=_joined(said), message=_shown(said)),
 )
-SESSION_END: Final[Point[SessionEnding, Remark]] = Point(
-    event="SessionEnd", matched=lambda _: ("other",), told=lambda _: {"reason": "other"}, meant=_remark
+SESSION_END: Final[HookPoint[SessionEnding, Remark]] = HookPoint(
+    event="SessionEnd", matched=lambda _: ("other",), input=lambda _: {"reason": "other"}, read_reply=_remark
 )
-NOTIFICATION: Final[Point[Notified, Remark]] = Point(
+NOTIFICATION: Final[HookPoint[Notified, Remark]] = HookPoint(
     event="Notification",
     matched=lambda notified: (_KINDS[notified.kind],),
-    told=lambda notified: {
+    input=lambda notified: {
         "message": notified.text,
         "title": "The agent waits for you",
         "notification_type": _KINDS[notified.kind],
     },
-    meant=_remark,
+    read_reply=_remark,
 )
-NOTIFICATION_IDLE: Final[Point[Idling, Remark]] = Point(
+NOTIFICATION_IDLE: Final[HookPoint[Idling, Remark]] = HookPoint(
     event="Notification",
     matched=lambda _: ("idle_prompt",),
-    told=lambda idling: {
+    input=lambda idling: {
         "message": idling.result.detail or f"The turn is over: {idling.result.stop_reason}",
         "title": "The agent is idle",
         "notification_type": "idle_prompt",
     },
-    meant=_remark,
+    read_reply=_remark,
 )
-TEAMMATE_IDLE: Final[Point[Idling, Remark]] = Point(
-    event="TeammateIdle", matched=lambda _: (), told=lambda _: {"teammate_name": "", "team_name": ""}, meant=_remark
+TEAMMATE_IDLE: Final[HookPoint[Idling, Remark]] = HookPoint(
+    event="TeammateIdle",
+    matched=lambda _: (),
+    input=lambda _: {"teammate_name": "", "team_name": ""},
+    read_reply=_remark,
 )

@@ -120,7 +120,7 @@ class _Step:
             if change.before is None:
                 self._create()
             elif not self._new:
-                self._old = _beside()
+                self._old = _temporary_name()
                 self.folder.rename(self.name, self._old)
             else:
                 if not is_only:
@@ -170,7 +170,7 @@ class _Step:
             raise ToolError(f"{change.shown} has changed meanwhile: another program wrote to it. Read it again.")
 
     def _write(self, data: bytes) -> None:
-        self._new = _beside()
+        self._new = _temporary_name()
         # For a file without a model the umask counts. Of another one nobody may see more than he could see before.
         is_like_another = self.change.like is not None or self._state is not None
         try:
@@ -198,7 +198,7 @@ class _Step:
             return
         try:
             state = os.fstat(like)
-            mode, note = _given(file, state)
+            mode, note = _copy_metadata(file, state)
             _copy_attributes(like, file)
         finally:
             os.close(like)
@@ -232,19 +232,19 @@ class _Step:
         assert self._state is not None
         if os.geteuid() not in {0, self._state.st_uid}:
             return  # in a folder like /tmp, nobody but the owner could remove that name again
-        self._old = _beside()
+        self._old = _temporary_name()
         try:
             self.folder.link(self.name, self._old)
         except OSError:  # a file system without links
             self._old = ""
 
 
-def _beside() -> str:
+def _temporary_name() -> str:
     # A name of its own, however long the file's is.
     return f".{uuid4().hex}.tmp"
 
 
-def _given(file: int, state: os.stat_result) -> tuple[int, str]:
+def _copy_metadata(file: int, state: os.stat_result) -> tuple[int, str]:
     """Give a file its owner and its group, as far as that is allowed; return the mode that it may have, and a note."""
     mode = stat.S_IMODE(state.st_mode)
     try:

@@ -22,7 +22,7 @@ from engine.core.events import SharedContext
 from engine.core.permission_types import RequiredRight
 from engine.core.threads import to_thread
 from engine.files.diff import changes
-from engine.files.read_state import Modifier, digest, known, note_gone, note_read, together
+from engine.files.read_state import Modifier, digest, last_read, note_gone, note_read, together
 from engine.files.real_path import followed
 from engine.files.text_files import (
     BOM,
@@ -113,18 +113,18 @@ class Revision:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """All that a call is going to change, and what is told of it.
+    """All that a call is going to change, and how it is reported.
 
     Attributes:
         revisions: what becomes of each file.
-        told: for the model, what was done.
+        text: for the model, what was done.
         summary: for clients, in one line.
         facts: for clients, more.
         has_diff: whether the model sees the diff; if not, it sees only what formatters did.
     """
 
     revisions: tuple[Revision, ...]
-    told: str
+    text: str
     summary: str
     facts: Mapping[str, str | float | bool | None] = attrs.field(factory=dict[str, str | float | bool | None])
     has_diff: bool = True
@@ -140,7 +140,7 @@ class Basis:
     """
 
     shared: SharedContext
-    judged: frozenset[str] | None = None
+    approved: frozenset[str] | None = None
 
 
 # Makes a plan, or says why there can be none.
@@ -149,12 +149,12 @@ Planner = Callable[[Basis], Plan]
 
 def look(cwd: str, shown: str, basis: Basis) -> Seen:
     """Return what is at a path. It blocks. Raises `ToolError`, also if it is not what *basis* knows."""
-    real = real_file(cwd, shown, basis.judged)
+    real = real_file(cwd, shown, basis.approved)
     if shown.endswith("/"):
         raise ToolError(f"{shown} names a folder, not a file.")
     seen = Seen(shown=shown, path=real, data=read_data(shown, real) if os.path.lexists(real) else None)
     if seen.data is not None:
-        remembered = known(basis.shared, real)
+        remembered = last_read(basis.shared, real)
         if remembered is None:
             seen.text()  # of what is no text it says so at once: to read it first would not help
             raise ToolError(
@@ -175,11 +175,11 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
 
     *around* is the tool's own, which counts instead of the engine's.
     """
-    around = around or ctx.around or EditChecks()
-    locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names), ctx.judged)
+    around = around or ctx.edit_reviewer or EditChecks()
+    locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names), ctx.approved_paths)
     async with ctx.locks.hold(*locks):
         # Abandoned if cancelled: it only reads.
-        planned = await ctx.to_thread(plan, Basis(ctx.shared, ctx.judged))
+        planned = await ctx.to_thread(plan, Basis(ctx.shared, ctx.approved_paths))
         final, notes = await _formatted(planned, around, ctx)
         await ctx.about_to_change(*(str(change.path) for revision in final.revisions for change in revision.changes))
         # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
@@ -227,7 +227,7 @@ def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput
         pairs = zip(planned.revisions, final.revisions, strict=True)
         shown = [_diff(new.moved or new.shown, old.after, new.after, limit=SHOWN_LINES) for old, new in pairs]
     return ToolOutput(
-        text="\n".join([final.told, *notes, *(diff.removesuffix("\n") for diff in shown if diff)]),
+        text="\n".join([final.text, *notes, *(diff.removesuffix("\n") for diff in shown if diff)]),
         modify=together(*(revision.notes for revision in final.revisions)),
         metadata=metadata(final.summary, **final.facts, diff="".join(diffs)),
         changed=tuple(dict.fromkeys(str(change.path) for change in made)),

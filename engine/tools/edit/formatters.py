@@ -80,7 +80,7 @@ class EditChecks:
             if matching := [path for path in paths if checker.is_for(path.name)]:
                 reports += await check(checker, matching, ctx)
         if self.diagnostics is not None:
-            reports += await _asked(self.diagnostics, paths, self.diagnose_timeout)
+            reports += await _host_diagnostics(self.diagnostics, paths, self.diagnose_timeout)
         text = "\n".join(part.strip() for part in reports if part.strip())
         return (
             text
@@ -89,7 +89,7 @@ class EditChecks:
         )
 
 
-async def _asked(diagnose: Diagnose, paths: Sequence[Path], timeout: float) -> list[str]:
+async def _host_diagnostics(diagnose: Diagnose, paths: Sequence[Path], timeout: float) -> list[str]:
     """Return what the host says of files, as far as it gets in its time. A checkpoint if its function is one."""
     reports: list[str] = []
     with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the host's code is the cancel point
@@ -107,7 +107,7 @@ async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext
     """Return a formatted copy of *data*, or why there is none. Always a checkpoint; if cancelled, nothing is left."""
     try:
         # Not abandoned: nobody would know of the folder, which lies in the user's project. It is one small file.
-        folder = await to_thread(_put_beside, path, data, abandon_on_cancel=False)
+        folder = await to_thread(_copy_near, path, data, abandon_on_cancel=False)
     except OSError as error:
         return f"no copy of it could be made ({error.strerror})"
     try:
@@ -148,7 +148,7 @@ def _failure(finished: Finished, output: str) -> str:
     return f"{how}: {output.strip()}" if output.strip() else how
 
 
-def _put_beside(path: Path, data: bytes) -> Path:
+def _copy_near(path: Path, data: bytes) -> Path:
     """Return a new folder near *path* that has a file of its name with *data* in it."""
     near = next(folder for folder in path.parents if folder.is_dir())
     # No dot before its name: there are formatters that pass by what is hidden.

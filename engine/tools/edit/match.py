@@ -22,7 +22,7 @@ from typing import Final, Literal
 import attrs
 
 from engine.files.line_diff import differences
-from engine.tools.edit.match_lines import MOST_PLACES, Finder, Place, Search, Tier, runs
+from engine.tools.edit.match_lines import MOST_PLACES, Finder, LineSearch, TextRange, Tier, runs
 from engine.tools.edit.match_parts import inside_a_line, occurrences, trimmed_boundary, unescaped
 from engine.tools.edit.merge import Request, merge
 from engine.tools.edit.similarity import align, closest, similarity
@@ -38,7 +38,7 @@ Lines = tuple[int, int]
 
 
 @attrs.frozen
-class Found:
+class Matched:
     """The place, or all of them if all are to be replaced (the lines of the first thousand), and what to splice."""
 
     tier: Tier
@@ -70,7 +70,7 @@ class Missing:
     lines: Lines | None = None
 
 
-Answer = Found | Ambiguous | Missing
+Answer = Matched | Ambiguous | Missing
 
 
 def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy: bool = True) -> Answer:
@@ -83,7 +83,7 @@ def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy
         return Missing("long")
     if not fuzzy or not old.strip():
         return _missing(source, old.split("\n"))
-    search = Search(source, Request.of(old, new), (range(len(source.lines)),))
+    search = LineSearch(source, Request.of(old, new), (range(len(source.lines)),))
     if "".join(old.split()) == "".join(new.split()):
         # Who wants to change blanks has to know them.
         return _decide(search, search.equal_tiers()[:1])
@@ -97,7 +97,7 @@ def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy
     return _decide(search, tiers)
 
 
-def _exact(source: Source, old: str, new: str, starts: Sequence[int], *, replace_all: bool) -> Found | Ambiguous:
+def _exact(source: Source, old: str, new: str, starts: Sequence[int], *, replace_all: bool) -> Matched | Ambiguous:
     """Return what an exact match makes. *starts* are the first places."""
     lines = source.lines_at(starts)
     count = len(starts) if len(starts) < MOST_PLACES else max(MOST_PLACES, source.text.count(old))
@@ -107,17 +107,17 @@ def _exact(source: Source, old: str, new: str, starts: Sequence[int], *, replace
     places = tuple((line, line + height) for line in lines)
     if count > MOST_PLACES and not source.is_mixed:
         # One splice for all of them: objects by the million would take gigabytes.
-        return Found("exact", places, (Splice(0, len(source.text), source.text.replace(old, new)),), count)
+        return Matched("exact", places, (Splice(0, len(source.text), source.text.replace(old, new)),), count)
     every = occurrences(source.text, old, overlapping=False)
     splices = tuple(_trimmed(source, Splice(start, start + len(old), new)) for start in every)
-    return Found("exact", places, splices, count)
+    return Matched("exact", places, splices, count)
 
 
 def find_lines(
     source: Source, request: Request, scopes: tuple[range, ...], *, at_end: bool = False, fuzzy: bool = True
 ) -> Answer:
     """Return the same for whole lines, of which the first is in a range (from 0), and the last one the file's if *at_end*."""
-    search = Search(source, request, scopes, at_end)
+    search = LineSearch(source, request, scopes, at_end)
     tiers: tuple[Finder, ...] = (search.exact_tier(),)
     if fuzzy and any(line.strip() for line in request.old):
         tiers = (*tiers, *search.equal_tiers(), *search.similar_tiers())
@@ -145,7 +145,7 @@ def _kept(old: Sequence[str], new: Sequence[str]) -> int:
 # -- deciding -----------------------------------------------------------------------------
 
 
-def _decide(search: Search, tiers: Iterable[Finder]) -> Answer:
+def _decide(search: LineSearch, tiers: Iterable[Finder]) -> Answer:
     """Return what the first tier that finds something makes of it."""
     source, request = search.source, search.request
     lossy: Lines | None = None
@@ -162,7 +162,7 @@ def _decide(search: Search, tiers: Iterable[Finder]) -> Answer:
             if all(map(source.is_idle, splices)):
                 return Missing("applied", lines)
             applied = None if tier == "exact" else _applied_at(source, tier, place, request)
-            return Found(tier, (lines,), splices) if applied is None else Missing("applied", applied)
+            return Matched(tier, (lines,), splices) if applied is None else Missing("applied", applied)
     if lossy is None and len(request.old) > 2 and (block := search.richer_block()) is not None:
         lossy = (block[0] + 1, block[1] + 1)
     return Missing("lossy", lossy) if lossy else _missing(source, request.old)
@@ -173,7 +173,7 @@ def _missing(source: Source, old: Sequence[str]) -> Missing:
     return Missing("absent", None if lines is None else (lines[0] + 1, lines[1] + 1))
 
 
-def _is_much_larger(source: Source, place: Place, request: Request) -> bool:
+def _is_much_larger(source: Source, place: TextRange, request: Request) -> bool:
     old = "\n".join(request.old).strip()
     start, end = source.starts[place.first], source.line_end(place.last)
     if place.splice is not None:
@@ -183,7 +183,7 @@ def _is_much_larger(source: Source, place: Place, request: Request) -> bool:
     return text.count("\n") + 1 >= max(lines + 3, 2 * lines) or len(text) > max(len(old) + 500, 4 * len(old))
 
 
-def _loses_lines(source: Source, place: Place, request: Request) -> bool:
+def _loses_lines(source: Source, place: TextRange, request: Request) -> bool:
     """Tell whether a line would go that is not, or hardly, in the request."""
     if place.splice is not None:
         return False
@@ -195,7 +195,7 @@ def _loses_lines(source: Source, place: Place, request: Request) -> bool:
     )
 
 
-def _applied_at(source: Source, tier: Tier, place: Place, request: Request) -> Lines | None:
+def _applied_at(source: Source, tier: Tier, place: TextRange, request: Request) -> Lines | None:
     """Return the lines where the new text already stands: anywhere if it has several lines, else at the place."""
     if tier in {"block-anchor", "context-aware"} and _is_more_like_new(source, place, request):
         return place.first + 1, place.last + 1
@@ -207,7 +207,7 @@ def _applied_at(source: Source, tier: Tier, place: Place, request: Request) -> L
     return None if first is None else (first + 1, first + len(new))
 
 
-def _is_more_like_new(source: Source, place: Place, request: Request) -> bool:
+def _is_more_like_new(source: Source, place: TextRange, request: Request) -> bool:
     block = source.stripped[place.first : place.last + 1]
     as_new, as_old = (align([line.strip() for line in lines], block) for lines in (request.new, request.old))
     return as_new is not None and (as_old is None or as_new.mean >= as_old.mean)

@@ -39,7 +39,7 @@ _SLACK: Final = 0.25
 
 
 @attrs.frozen
-class Place:
+class TextRange:
     """Lines that may be meant, from 0, the last included.
 
     Attributes:
@@ -55,11 +55,11 @@ class Place:
     splice: Splice | None = None
 
 
-Finder = tuple[Tier, Callable[[], Iterable[Place]]]
+Finder = tuple[Tier, Callable[[], Iterable[TextRange]]]
 
 
 @attrs.frozen
-class Search:
+class LineSearch:
     """Looks for old lines among those of a file that begin in some ranges, and end with the file if *at_end*."""
 
     source: Source
@@ -86,49 +86,49 @@ class Search:
 
     def richer_block(self) -> tuple[int, int] | None:
         """Return a block between the request's anchors that has lines which the request has not."""
-        request, stripped = self._asked, self.source.stripped
+        request, stripped = self._request_lines, self.source.stripped
         blocks = self._between_anchors(_SLACK)[:_MOST_ALIGNED]
         return next(
             (block for block in blocks if align(request[1:-1], stripped[block[0] + 1 : block[1]]) is None), None
         )
 
     @property
-    def _asked(self) -> list[str]:
+    def _request_lines(self) -> list[str]:
         return [line.strip() for line in self.request.old]
 
-    def _blocks(self, key: Callable[[str], str]) -> list[Place]:
+    def _blocks(self, key: Callable[[str], str]) -> list[TextRange]:
         size = len(self.request.old)
         lines = self.source.stripped if key is str.strip else [key(line) for line in self.source.lines]
         return [
-            Place(first, first + size - 1, tuple(range(first, first + size)))
+            TextRange(first, first + size - 1, tuple(range(first, first + size)))
             for first in self._runs(lines, [key(line) for line in self.request.old])
             if not self.at_end or first + size == len(lines)
         ]
 
-    def _indented(self) -> list[Place]:
+    def _indented(self) -> list[TextRange]:
         dedented, lines = _dedented(self.request.old), self.source.lines
         return [
             place for place in self._blocks(str.strip) if _dedented(lines[place.first : place.last + 1]) == dedented
         ]
 
-    def _anchored(self) -> Iterator[Place]:
+    def _anchored(self) -> Iterator[TextRange]:
         """Yield blocks whose lines between the anchors are similar enough in the mean, and all known to the request."""
-        request, stripped = self._asked, self.source.stripped
+        request, stripped = self._request_lines, self.source.stripped
         for first, last in self._comparable(_SLACK):
             aligned = align(request[1:-1], stripped[first + 1 : last])
             if aligned is not None and aligned.mean >= SIMILARITY:
                 middle = (None if pair is None else first + 1 + pair for pair in aligned.pairs)
-                yield Place(first, last, (first, *middle, last))
+                yield TextRange(first, last, (first, *middle, last))
 
-    def _in_context(self) -> Iterator[Place]:
+    def _in_context(self) -> Iterator[TextRange]:
         """Yield blocks of the same length, of whose lines between the anchors enough are equal."""
-        request, stripped = self._asked, self.source.stripped
+        request, stripped = self._request_lines, self.source.stripped
         enough = EQUAL_SHARE * max(1, sum(bool(line) for line in request[1:-1]))
         for first, last in self._comparable(0):
             pairs = list(zip(request[1:-1], stripped[first + 1 : last], strict=True))
             # A line of the file where the request has a blank one is none that it knows of.
             if all(one for one, other in pairs if other) and sum(one == other for one, other in pairs if one) >= enough:
-                yield Place(first, last, tuple(range(first, last + 1)))
+                yield TextRange(first, last, tuple(range(first, last + 1)))
 
     def _runs(self, lines: Sequence[str], request: Sequence[str]) -> list[int]:
         places = (first for scope in self.scopes for first in runs(lines, request, scope))
@@ -144,7 +144,7 @@ class Search:
 
         None of them, if looking for them would take too long.
         """
-        request, stripped = self._asked, self.source.stripped
+        request, stripped = self._request_lines, self.source.stripped
         size, filled = len(request), sum(map(bool, request))
         if size < 3 or not request[0] or not request[-1]:
             return []

@@ -74,8 +74,8 @@ class _Pair:
     """An old line's number, and its indentation in the request and in the file."""
 
     index: int
-    asked: str
-    found: str
+    requested: str
+    actual: str
 
 
 @attrs.frozen
@@ -84,8 +84,8 @@ class Indents:
 
     pairs: tuple[_Pair, ...]
     odd: _Pair | None
-    asked_unit: int
-    found_unit: int
+    request_unit: int
+    file_unit: int
     has_tabs: bool
 
     @classmethod
@@ -97,7 +97,7 @@ class Indents:
             if pair is not None and line.strip() and source.stripped[pair]
         )
         odd = None
-        if any(pair.asked and pair.asked == pair.found for pair in known[1:]):
+        if any(pair.requested and pair.requested == pair.actual for pair in known[1:]):
             # The first line of a request often lacks the blanks before it. The others tell that it is no measure.
             odd, known = known[0], known[1:]
         first = next((pair for pair in pairs if pair is not None), 0)
@@ -105,8 +105,8 @@ class Indents:
         return cls(
             pairs=known,
             odd=odd,
-            asked_unit=_unit([*request.old, *request.new]),
-            found_unit=_unit(around),
+            request_unit=_unit([*request.old, *request.new]),
+            file_unit=_unit(around),
             has_tabs=_has_tabs(around) if any(map(_indent, around)) else _has_tabs([*request.old, *request.new]),
         )
 
@@ -115,36 +115,40 @@ class Indents:
         indent = _indent(line)
         if not self.pairs or len(indent) == len(line):
             return line
-        if self.odd is not None and (near, indent) == (0, self.odd.asked):
-            return self.odd.found + line[len(indent) :]
+        if self.odd is not None and (near, indent) == (0, self.odd.requested):
+            return self.odd.actual + line[len(indent) :]
         pair = min(
             self.pairs,
-            key=lambda pair: (abs(_width(pair.asked) - _width(indent)), -_width(pair.asked), abs(pair.index - near)),
+            key=lambda pair: (
+                abs(_width(pair.requested) - _width(indent)),
+                -_width(pair.requested),
+                abs(pair.index - near),
+            ),
         )
         return self._converted(indent, pair) + line[len(indent) :]
 
     def _converted(self, indent: str, pair: _Pair) -> str:
-        if indent == pair.asked:
-            return pair.found
-        if indent.startswith(pair.asked):
-            return pair.found + self._step(indent[len(pair.asked) :])
-        more = _width(indent) - _width(pair.asked)
+        if indent == pair.requested:
+            return pair.actual
+        if indent.startswith(pair.requested):
+            return pair.actual + self._step(indent[len(pair.requested) :])
+        more = _width(indent) - _width(pair.requested)
         if more > 0:
-            return pair.found + self._step(" " * more)
-        surplus = pair.asked.removeprefix(indent) if pair.asked.startswith(indent) else " " * -more
-        return pair.found[: max(0, len(pair.found) - len(self._step(surplus)))]
+            return pair.actual + self._step(" " * more)
+        surplus = pair.requested.removeprefix(indent) if pair.requested.startswith(indent) else " " * -more
+        return pair.actual[: max(0, len(pair.actual) - len(self._step(surplus)))]
 
     def _step(self, more: str) -> str:
         """Return some more indentation of the request as the file would write it."""
         if set(more) == {"\t"}:
-            return more if self.has_tabs else " " * (self.found_unit * len(more))
+            return more if self.has_tabs else " " * (self.file_unit * len(more))
         if self.has_tabs:
-            return "\t" * max(1, round(_width(more) / self.asked_unit))
+            return "\t" * max(1, round(_width(more) / self.request_unit))
         return " " * max(1, round(_width(more) * self._scale()))
 
     def _scale(self) -> float:
         """Return how wide the file's steps are beside the request's, as long as all lines agree on it."""
-        widths = sorted({(_width(pair.asked), _width(pair.found)) for pair in self.pairs})
+        widths = sorted({(_width(pair.requested), _width(pair.actual)) for pair in self.pairs})
         (low, base), (high, top) = widths[0], widths[-1]
         if high == low or top <= base:
             return 1.0

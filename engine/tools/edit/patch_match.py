@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from engine.files.line_diff import common
-from engine.tools.edit.match import Ambiguous, Answer, Found, Lines, Missing, find_lines
+from engine.tools.edit.match import Ambiguous, Answer, Lines, Matched, Missing, find_lines
 from engine.tools.edit.match_lines import Tier
 from engine.tools.edit.patch_format import Chunk
 from engine.tools.edit.source_text import Source, Splice
@@ -70,7 +70,7 @@ def _place(source: Source, chunk: Chunk, at: int, *, fuzzy: bool) -> Placed | Un
     if isinstance(scopes, str):
         # It need not be there if the lines themselves are, exactly and only once.
         answer = find_lines(source, chunk.request, (everywhere,), fuzzy=False) if chunk.request.old else None
-        return _told(chunk, answer) if isinstance(answer, Found) else Unplaced(chunk, header=scopes)
+        return _describe(chunk, answer) if isinstance(answer, Matched) else Unplaced(chunk, header=scopes)
     if not chunk.request.old:
         return _inserted(source, chunk, scopes)
     answer = find_lines(source, chunk.request, scopes, at_end=chunk.at_end, fuzzy=fuzzy)
@@ -80,12 +80,12 @@ def _place(source: Source, chunk: Chunk, at: int, *, fuzzy: bool) -> Placed | Un
     if isinstance(answer, Missing) and chunk.at_end:
         # What the patch takes for the end of the file may be followed by something.
         exact = find_lines(source, chunk.request, (everywhere,), fuzzy=False)
-        answer = exact if isinstance(exact, Found) else answer
-    return _told(chunk, answer)
+        answer = exact if isinstance(exact, Matched) else answer
+    return _describe(chunk, answer)
 
 
-def _told(chunk: Chunk, answer: Answer) -> Placed | Unplaced:
-    if isinstance(answer, Found):
+def _describe(chunk: Chunk, answer: Answer) -> Placed | Unplaced:
+    if isinstance(answer, Matched):
         return Placed(chunk, answer.tier, answer.lines[0], answer.splices)
     return Unplaced(chunk, answer)
 

@@ -10,7 +10,7 @@ import attrs
 from engine.core.errors import ToolError
 from engine.files.diff import comparison
 from engine.files.text_files import MAX_TEXT_BYTES
-from engine.tools.edit.match import Ambiguous, Found, Lines, Missing, find
+from engine.tools.edit.match import Ambiguous, Lines, Matched, Missing, find
 from engine.tools.edit.match_lines import Tier
 from engine.tools.edit.source_text import Source, unix
 
@@ -54,7 +54,7 @@ def replace(shown: str, text: str, old: str, new: str, *, replace_all: bool = Fa
             )
     answer = find(source, old, new, replace_all=replace_all, fuzzy=fuzzy)
     match answer:
-        case Found():
+        case Matched():
             return Replaced(source.spliced(answer.splices), answer.tier, answer.lines, answer.count)
         case Ambiguous(tier="exact"):
             raise ToolError(

@@ -46,22 +46,22 @@ _CHUNK: Final = 1 << 20
 class SpillStore:
     """The folder of all spills of an engine. None: one in the user's cache; `/dev/null`: nothing is kept."""
 
-    _given: Path | None
+    _configured: Path | None
     _complaint: str = attrs.field(default="", init=False)
     _unswept: int = attrs.field(default=0, init=False)
 
     @property
     def directory(self) -> Path:
         """Where it is."""
-        if self._given is None:
+        if self._configured is None:
             from platformdirs import user_cache_path
 
-            self._given = user_cache_path("engine", appauthor=False) / "spill"
-        return self._given
+            self._configured = user_cache_path("engine", appauthor=False) / "spill"
+        return self._configured
 
     def of(self, tree: str) -> Spills | None:
         """Return the spills of the sessions below *tree*, the id of the first one. Not a checkpoint."""
-        if self._given == Path(os.devnull):
+        if self._configured == Path(os.devnull):
             return None
         return Spills(self, _folder_of(tree))
 
@@ -74,7 +74,7 @@ class SpillStore:
         return await to_thread(self._forget, [_folder_of(tree) for tree in trees])
 
     def _forget(self, folders: Sequence[str]) -> int:
-        if self._given == Path(os.devnull):
+        if self._configured == Path(os.devnull):
             return 0
         count, refused = 0, None
         for folder in folders:
@@ -108,7 +108,7 @@ class SpillStore:
         except OSError as error:
             self._complaint = f"old outputs in {self.directory} could not be removed: {reason_of(error)}"
 
-    def take_complaint(self) -> str:
+    def take_warning(self) -> str:
         """Return, once, what went wrong in the last sweep. Not a checkpoint."""
         warning, self._complaint = self._complaint, ""
         return warning

@@ -42,7 +42,7 @@ class SpillFile:
     _count: Callable[[int], None]
     _queue: deque[bytes | memoryview] = attrs.field(factory=deque[bytes | memoryview], init=False)
     _put: int = attrs.field(default=0, init=False)  # written on the loop alone
-    _taken: int = attrs.field(default=0, init=False)  # written under the lock alone
+    _reserved: int = attrs.field(default=0, init=False)  # written under the lock alone
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _is_discarded: bool = attrs.field(default=False, init=False)
     _overran: bool = attrs.field(default=False, init=False)
@@ -58,7 +58,7 @@ class SpillFile:
     @property
     def is_filling(self) -> bool:
         """Whether the queue is half full."""
-        return self._put - self._taken > _QUEUE // 2
+        return self._put - self._reserved > _QUEUE // 2
 
     def put(self, data: bytes | memoryview) -> None:
         """Add to the queue."""
@@ -67,7 +67,7 @@ class SpillFile:
 
     def put_if_room(self, data: bytes) -> None:
         """Add to the queue, unless it is full or was: what is in the file is the output's beginning, without a gap."""
-        waiting = self._put - self._taken
+        waiting = self._put - self._reserved
         if waiting and waiting + len(data) > _QUEUE:
             self._overran = True
         if not (self._overran or self._trouble):
@@ -123,7 +123,7 @@ class SpillFile:
                     self._write(data)
                 except OSError as error:
                     self._trouble = reason_of(error)
-            self._taken += len(data)
+            self._reserved += len(data)
 
     def _write(self, data: bytes | memoryview) -> None:
         if self._descriptor is None:

@@ -89,13 +89,13 @@ class SpillWriter:
             if self._file is not None:
                 await to_thread(self._file.pump)
 
-    async def finish(self) -> Captured:
+    async def finish(self) -> CapturedOutput:
         """Return what is shown, and where the whole is. Always a checkpoint; if cancelled, call it again or `discard`."""
         await trio.lowlevel.checkpoint()
         if not self._is_long:
             text = self._first.decode(errors="replace")
             if fits(text, self._limits):
-                return Captured(text=text)
+                return CapturedOutput(text=text)
             # It has too many lines, or what is no UTF-8 takes more room when it is shown.
             self._is_long = True
             self._put(bytes(self._first))
@@ -108,7 +108,7 @@ class SpillWriter:
             last = (bytes(self._first) + last)[-self._limits.size :]
         whole = Measure(self._lines, self.size)
         text = excerpt(bytes(self._first), last, whole, self._share, rest, limits=self._limits)
-        return Captured(text=text, spill_id=rest.spill_id, is_cut=True)
+        return CapturedOutput(text=text, spill_id=rest.spill_id, is_cut=True)
 
     def discard(self) -> None:
         """Keep nothing, unless it is finished. Not a checkpoint; a thread removes the file."""
@@ -124,7 +124,7 @@ class SpillWriter:
 
 
 @attrs.frozen(kw_only=True)
-class Captured:
+class CapturedOutput:
     """An output as it is shown.
 
     Attributes:

@@ -19,7 +19,7 @@ from engine.tools.context import ToolContext
 _PROGRAM: Final = Path(__file__).with_name("media_worker.py")
 # After these the program stops by itself with what it has, or is stopped.
 _SECONDS: Final = 15
-_PATIENCE: Final = 20.0
+_WAIT: Final = 20.0
 _MAX_OUTPUT: Final = 16_000_000
 # What a library may need to be found and loaded; no secrets, since the file may come from anywhere.
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "TMPDIR")
@@ -69,13 +69,13 @@ async def _run(ctx: ToolContext, command: str, path: Path, *limits: int) -> Answ
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
             marker=ctx.call_id,
             on_output=take,
-            timeout=_PATIENCE,
+            timeout=_WAIT,
             grace=0.8 * GRACE,
         )
     except (OSError, ValueError) as error:
         raise ToolError(f"no process could be started for it: {error}") from error
     if finished.timed_out:
-        raise ToolError(f"it took longer than {_PATIENCE:g} s")
+        raise ToolError(f"it took longer than {_WAIT:g} s")
     head, _, body = bytes(output).partition(b"\n")
     try:
         facts = as_object(loads(head.decode()))

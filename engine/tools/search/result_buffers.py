@@ -13,7 +13,7 @@ from engine.tools.search.results import Hit
 _HIT_BYTES: Final = 400  # what a hit takes beside its text, about
 
 
-class Pile(Protocol):
+class HitBuffer(Protocol):
     """Takes hits until it is full."""
 
     @property
@@ -40,7 +40,7 @@ class Pile(Protocol):
 
 
 @attrs.define
-class Heap:
+class AllHits:
     """Holds all hits, in the order in which they come, as long as there is room."""
 
     held: int
@@ -66,7 +66,7 @@ class Heap:
 
 
 @attrs.define
-class Window:
+class HitWindow:
     """Of hits that come in order, leaves out the first ones and holds those behind, and one more: it tells that there are more."""
 
     skip: int
@@ -76,18 +76,18 @@ class Window:
     hits: list[Hit] = attrs.field(factory=list[Hit], init=False)
     _skipped: int = attrs.field(default=0, init=False)
     _skipped_in: dict[bytes, int] = attrs.field(factory=dict[bytes, int], init=False)  # the last file
-    _taken: int = attrs.field(default=0, init=False)
+    _matches_kept: int = attrs.field(default=0, init=False)
     _size: int = attrs.field(default=0, init=False)
 
     @property
     def is_full(self) -> bool:
         """Whether there is one more than were wanted, or no room."""
-        return self._taken > self.take or self._size > self.held
+        return self._matches_kept > self.take or self._size > self.held
 
     @property
     def matches(self) -> int:
         """How many matches came."""
-        return self._skipped + self._taken
+        return self._skipped + self._matches_kept
 
     def add(self, hit: Hit) -> None:
         """Take a hit."""
@@ -98,13 +98,13 @@ class Window:
                 : max(0, len(self.hits) - self.before)
             ]  # so far all is context; the rest may be the next one's
             return
-        self._taken += hit.is_match
+        self._matches_kept += hit.is_match
         self._size += _HIT_BYTES + len(hit.text)
         self.hits.append(hit)
 
     def drop(self, path: bytes) -> None:
         """Forget the hits of that file, which is the last one, those left out included."""
-        self._taken -= drop_last(self.hits, path)
+        self._matches_kept -= drop_last(self.hits, path)
         self._skipped -= self._skipped_in.pop(path, 0)
 
     def finish(self) -> None:
@@ -112,21 +112,21 @@ class Window:
 
 
 @attrs.define
-class Tally:
+class HitCounter:
     """Passes on one hit for each file: how many of its lines match."""
 
-    pile: Pile
+    buffer: HitBuffer
     _count: Hit | None = attrs.field(default=None, init=False)
 
     @property
     def hits(self) -> list[Hit]:
         """What was passed on."""
-        return self.pile.hits
+        return self.buffer.hits
 
     @property
     def is_full(self) -> bool:
         """Whether nothing more can be passed on."""
-        return self.pile.is_full
+        return self.buffer.is_full
 
     def add(self, hit: Hit) -> None:
         """Count a line."""
@@ -144,7 +144,7 @@ class Tally:
     def finish(self) -> None:
         """Pass the last count on."""
         if self._count is not None:
-            self.pile.add(self._count)
+            self.buffer.add(self._count)
             self._count = None
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import attrs
 
 MAX_RECORD_BYTES: Final = 65_536
-MAX_COMPLAINT_BYTES: Final = 4_096
+MAX_ERROR_BYTES: Final = 4_096
 
 _MATCH: Final = re.compile(rb"(\d+)\x1f(?:(\d+)\x1f)?(\d+)\x1f(.*)\Z", re.DOTALL)
 _CONTEXT: Final = re.compile(rb"(\d+)-(\d+)-(.*)\Z", re.DOTALL)
@@ -150,13 +150,13 @@ class ErrorReader:
         seen = self._tail + chunk
         self.unreadable = self.unreadable or _SYSTEM_ERROR in seen
         self._tail = seen[-len(_SYSTEM_ERROR) :]
-        self._head += chunk[: MAX_COMPLAINT_BYTES - len(self._head)]
+        self._head += chunk[: MAX_ERROR_BYTES - len(self._head)]
 
     @property
-    def complaint(self) -> str:
+    def message(self) -> str:
         """What is wrong with the pattern or with the searcher; empty if nothing is."""
         lines = self._head.decode(errors="replace").split("\n")
-        if len(self._head) == MAX_COMPLAINT_BYTES:
+        if len(self._head) == MAX_ERROR_BYTES:
             lines.pop()  # it is not whole, so it can't be told what it is
         ours = [line for line in lines if _SYSTEM_ERROR.decode() not in line and "error parsing glob" not in line]
         return "\n".join(ours).strip()

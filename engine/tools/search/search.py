@@ -19,7 +19,7 @@ from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.process.process import Finished, run_tree
 from engine.tools.call_values import GRACE
-from engine.tools.search.result_buffers import Heap, Pile, Tally, Window, in_order, window
+from engine.tools.search.result_buffers import AllHits, HitBuffer, HitCounter, HitWindow, in_order, window
 from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader
 from engine.tools.search.ripgrep import SearchRequest, command
 
@@ -31,7 +31,7 @@ _PROCESS_GRACE: Final = 0.8 * GRACE
 
 
 @attrs.frozen(kw_only=True)
-class Scope:
+class SearchScope:
     """Where to search, how long, and how much of what is found is wanted.
 
     Attributes:
@@ -47,7 +47,7 @@ class Scope:
 
     folder: str
     in_repository: bool
-    wanted: Callable[[bytes], bool]
+    includes: Callable[[bytes], bool]
     skip: int
     take: int
     timeout: float
@@ -56,7 +56,7 @@ class Scope:
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class SearchResults:
     """What was found.
 
     Attributes:
@@ -76,7 +76,7 @@ class Found:
     unreadable: bool
 
 
-async def search(ripgrep: str, request: SearchRequest, scope: Scope) -> Found:
+async def search(ripgrep: str, request: SearchRequest, scope: SearchScope) -> SearchResults:
     """Return what ripgrep finds. A checkpoint; if cancelled, the program is ended first.
 
     Raises `ToolError` for a pattern that makes no sense, and if the program can't do it.
@@ -88,13 +88,13 @@ async def search(ripgrep: str, request: SearchRequest, scope: Scope) -> Found:
     if tallies:
         request = attrs.evolve(request, counts=False, before=0, after=0, max_columns=1)
     run = _Run(ripgrep, request, scope, form, deadline)
-    buffer = Heap(scope.held)
-    ended = await run.into(Tally(buffer) if tallies else buffer)
+    buffer = AllHits(scope.held)
+    ended = await run.into(HitCounter(buffer) if tallies else buffer)
     if not buffer.is_full:
         total = sum(hit.is_match for hit in buffer.hits)
         # In a thread: sorting all that can be held takes a while.
         shown = await to_thread(_first, buffer.hits, scope, request)
-        return Found(
+        return SearchResults(
             hits=shown,
             everything=tuple(buffer.hits),
             total=total,
@@ -102,9 +102,9 @@ async def search(ripgrep: str, request: SearchRequest, scope: Scope) -> Found:
             timed_out=ended.timed_out,
             unreadable=ended.unreadable,
         )
-    part = Window(scope.skip, scope.take, MAX_HELD_BYTES, request.before)
-    ended = await run.into(Tally(part) if tallies else part, ordered=True)
-    return Found(
+    part = HitWindow(scope.skip, scope.take, MAX_HELD_BYTES, request.before)
+    ended = await run.into(HitCounter(part) if tallies else part, ordered=True)
+    return SearchResults(
         hits=window(part.hits, 0, scope.take, before=request.before, after=request.after),
         total=None if part.is_full else part.matches,
         has_more=part.is_full,
@@ -113,7 +113,7 @@ async def search(ripgrep: str, request: SearchRequest, scope: Scope) -> Found:
     )
 
 
-def _first(hits: Sequence[Hit], scope: Scope, request: SearchRequest) -> tuple[Hit, ...]:
+def _first(hits: Sequence[Hit], scope: SearchScope, request: SearchRequest) -> tuple[Hit, ...]:
     """Return the hits that are wanted, of all there are."""
     if request.pattern is None:
         end = scope.skip + scope.take
@@ -133,11 +133,11 @@ class _Run:
 
     ripgrep: str
     request: SearchRequest
-    scope: Scope
+    scope: SearchScope
     form: Form
     deadline: float
 
-    async def into(self, buffer: Pile, *, ordered: bool = False) -> _Ended:
+    async def into(self, buffer: HitBuffer, *, ordered: bool = False) -> _Ended:
         """Put what is found into *buffer* until that is full. A checkpoint; if cancelled, the program is ended first."""
         arguments = command(self.ripgrep, self.request, in_repository=self.scope.in_repository, ordered=ordered)
         reader = HitReader(self.form)
@@ -146,7 +146,7 @@ class _Run:
         with trio.CancelScope() as enough:
 
             def take(chunk: bytes) -> None:
-                if not buffer.is_full and self._pile_up(buffer, reader.feed(chunk)):
+                if not buffer.is_full and self._add(buffer, reader.feed(chunk)):
                     enough.cancel(reason="enough was found")
 
             try:
@@ -163,16 +163,16 @@ class _Run:
                 raise ToolError(f"The search could not be started: {error.strerror or error}.") from error
         if finished is None or buffer.is_full:
             return _Ended(unreadable=errors.unreadable)
-        self._pile_up(buffer, reader.finish())
+        self._add(buffer, reader.finish())
         buffer.finish()
-        return _judged(finished, errors)
+        return _ending_of(finished, errors)
 
-    def _pile_up(self, buffer: Pile, hits: Iterable[Hit | Binary]) -> bool:
+    def _add(self, buffer: HitBuffer, hits: Iterable[Hit | Binary]) -> bool:
         """Put hits into *buffer*; return whether it is full."""
         for hit in hits:
             if isinstance(hit, Binary):
                 buffer.drop(hit.path)
-            elif self.scope.wanted(hit.path):
+            elif self.scope.includes(hit.path):
                 buffer.add(
                     attrs.evolve(hit, text=hit.text[:_KEPT_TEXT_BYTES]) if len(hit.text) > _KEPT_TEXT_BYTES else hit
                 )
@@ -181,19 +181,19 @@ class _Run:
         return False
 
 
-def _judged(finished: Finished, errors: ErrorReader) -> _Ended:
+def _ending_of(finished: Finished, errors: ErrorReader) -> _Ended:
     """Return how the program ended. Raises `ToolError` if it could not do its work."""
     if finished.timed_out:
         return _Ended(timed_out=True, unreadable=errors.unreadable)
-    if finished.exit_code == 2 and errors.complaint:
-        raise ToolError(complaint(errors.complaint))
+    if finished.exit_code == 2 and errors.message:
+        raise ToolError(pattern_error(errors.message))
     if finished.exit_code not in {0, 1, 2}:
         how = f"signal {finished.signal}" if finished.signal is not None else f"exit code {finished.exit_code}"
-        raise ToolError(f"The search failed ({how}). {errors.complaint}".strip())
+        raise ToolError(f"The search failed ({how}). {errors.message}".strip())
     return _Ended(unreadable=errors.unreadable)
 
 
-def complaint(message: str) -> str:
+def pattern_error(message: str) -> str:
     """Return what is wrong with a pattern, without advice about options that the model does not have."""
     text = message.removeprefix("rg: ").split("\n\n")[0].strip()
     if "is not allowed" in text:

@@ -39,7 +39,7 @@ _SNIFFED_BYTES: Final = 8_192
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class SearchPlace:
     """Where to search.
 
     Attributes:
@@ -62,7 +62,7 @@ class Place:
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
+class PathFilter:
     """Which files count.
 
     Attributes:
@@ -113,7 +113,7 @@ def read_need(cwd: str, path: Path) -> Need:
     )
 
 
-def folder_at(cwd: str, path: str) -> Place:
+def folder_at(cwd: str, path: str) -> SearchPlace:
     """Return the folder at *path*. Raises `ToolError` if there is none."""
     folder = resolve(cwd, path)
     with renamed_errors(path, folder):
@@ -122,7 +122,7 @@ def folder_at(cwd: str, path: str) -> Place:
     return _place(cwd, path, folder)
 
 
-def place_at(cwd: str, path: str) -> Place:
+def place_at(cwd: str, path: str) -> SearchPlace:
     """Return the folder or the file at *path*. Raises `ToolError` if there is none, or if the file is no text."""
     target = resolve(cwd, path)
     if is_folder(target):
@@ -137,7 +137,7 @@ def place_at(cwd: str, path: str) -> Place:
     return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, target), only=real.name)
 
 
-def judged_place(place: Place, approved: Collection[str] | None) -> Place:
+def approved_place(place: SearchPlace, approved: Collection[str] | None) -> SearchPlace:
     """Return a place by its real path. Raises `ToolError` if that is not one of those that the right was *approved* for."""
     real = followed(place.folder)
     whole = os.path.join(real, place.only) if place.only else real  # noqa: PTH118 - a str is wanted
@@ -149,7 +149,7 @@ def judged_place(place: Place, approved: Collection[str] | None) -> Place:
     return attrs.evolve(place, folder=Path(real))
 
 
-def narrowed(cwd: str, place: Place, pattern: str) -> tuple[Place, Wanted]:
+def narrowed(cwd: str, place: SearchPlace, pattern: str) -> tuple[SearchPlace, PathFilter]:
     """Return the folder below *place* that *pattern* begins with, and which files in there it means.
 
     A pattern without a slash means names at any depth. Raises `ToolError`.
@@ -160,10 +160,10 @@ def narrowed(cwd: str, place: Place, pattern: str) -> tuple[Place, Wanted]:
     if ".." in rest.split("/"):
         raise ToolError(f"{pattern}: after a wildcard there can be no '..'.")
     if rest in {"**", "**/*"}:
-        return place, Wanted()
+        return place, PathFilter()
     try:
         paths = re.compile(glob_regex(rest), re.DOTALL)
-        return place, Wanted(paths=paths, hint=_hint(rest), depth=_depth(rest))
+        return place, PathFilter(paths=paths, hint=_hint(rest), depth=_depth(rest))
     except GlobError as error:
         raise ToolError(f"The pattern {pattern} makes no sense: {error}.") from error
 
@@ -194,7 +194,7 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def wanted_names(path_filter: Wanted, globs: tuple[str, ...]) -> Wanted:
+def filter_names(path_filter: PathFilter, globs: tuple[str, ...]) -> PathFilter:
     """Return *path_filter*, of the names that one of *globs* fits."""
     names = re.compile("|".join(map(glob_regex, globs)), re.DOTALL)
     return attrs.evolve(path_filter, names=names, hint=path_filter.hint or globs)
@@ -207,13 +207,13 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _place(cwd: str, path: str, folder: Path) -> Place:
+def _place(cwd: str, path: str, folder: Path) -> SearchPlace:
     """Return the place that *folder* is. Raises `ToolError` about *path* if it can't be looked into."""
     with renamed_errors(path, folder):
         if not os.access(folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError
     in_repository = is_in_repository(os.fsencode(followed(folder)))
-    return Place(shown=shown_path(cwd, folder), folder=folder, in_repository=in_repository)
+    return SearchPlace(shown=shown_path(cwd, folder), folder=folder, in_repository=in_repository)
 
 
 def _hint(pattern: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ Kind = Literal["file", "folder", "link", "other"]
 
 
 @attrs.frozen
-class Entry:
+class FolderEntry:
     """Something in a folder, that is not left out."""
 
     name: bytes
@@ -73,7 +73,7 @@ class Folder:
         with os.scandir(self.path) as entries:
             there: dict[bytes, Kind] = {entry.name: _kind(entry) for entry in islice(entries, most)}
             is_whole = next(entries, None) is None
-        kept = [Entry(name, there[name]) for name in sorted(there) if name not in _VCS_NAMES]
+        kept = [FolderEntry(name, there[name]) for name in sorted(there) if name not in _VCS_NAMES]
         chains = self.chains
         if chains is not None:
             chains = _extended(chains, self.path, there, in_repository=self.in_repository)
@@ -95,7 +95,7 @@ class Listing:
     """
 
     folder: Folder
-    entries: list[Entry]
+    entries: list[FolderEntry]
     left_out: int
     is_whole: bool
     _chains: _Chains | None = attrs.field(repr=False)
@@ -165,7 +165,7 @@ def _extended(chains: _Chains, path: bytes, there: Mapping[bytes, Kind], *, in_r
     return tuple(extended)
 
 
-def _is_ignored(chains: _Chains, path: bytes, entry: Entry) -> bool:
+def _is_ignored(chains: _Chains, path: bytes, entry: FolderEntry) -> bool:
     for chain in chains:
         for source in chain:
             verdict = source.rules.verdict(path[source.start :], entry.name, is_folder=entry.kind == "folder")

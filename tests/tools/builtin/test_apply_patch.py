@@ -16,7 +16,7 @@ import engine
 from engine.config.formatter_config import FileProgram
 from engine.core.errors import ToolError
 from engine.core.permission_types import RequiredRight
-from engine.files.read_state import known
+from engine.files.read_state import last_read
 from engine.permission.allow_all import AllowAll
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
@@ -72,7 +72,7 @@ async def test_all_it_can_do(ctx: ToolContext, tmp_path: Path) -> None:
     # What the session knows after that.
     assert output.modify is not None
     shared = output.modify(reader.shared)
-    assert [bool(known(shared, tmp_path / name)) for name in ("a", "sub/new", "sub/moved", "gone", "old")] == [
+    assert [bool(last_read(shared, tmp_path / name)) for name in ("a", "sub/new", "sub/moved", "gone", "old")] == [
         True, True, True, False, False,
     ]  # fmt: skip
     await WRITE.body(Write("sub/moved", ""), attrs.evolve(reader, shared=shared))

@@ -20,12 +20,12 @@ from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistr
 from engine.permission.programs.tables.program_spec import Program
 from engine.process.orphans import find_marked
 from engine.process.process import Finished
-from engine.process.procfs import Stray
+from engine.process.procfs import ProcessId
 from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, bash_tool, report
 from engine.tools.call_values import GRACE, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.output.spill import SpillStore
-from engine.tools.output.spill_writer import Captured
+from engine.tools.output.spill_writer import CapturedOutput
 from engine.tools.output.truncate import fits
 from engine.tools.shell_environment import marker
 from tests.tools.conftest import Listener
@@ -291,12 +291,12 @@ ENDED = Finished(
     [
         (ENDED, "[exit code 0, 1.2 s]", False),
         (
-            attrs.evolve(ENDED, ended=False, survivors=(Stray(7, 1), Stray(8, 1)), output_complete=False),
+            attrs.evolve(ENDED, ended=False, survivors=(ProcessId(7, 1), ProcessId(8, 1)), output_complete=False),
             "[exit code 0, 1.2 s]\n[some of its processes could not be ended and may still run; pids: 7, 8]",
             False,
         ),
         (
-            attrs.evolve(ENDED, ended=False, survivors=tuple(Stray(pid, 1) for pid in range(101, 5_000))),
+            attrs.evolve(ENDED, ended=False, survivors=tuple(ProcessId(pid, 1) for pid in range(101, 5_000))),
             "[exit code 0, 1.2 s]\n[some of its processes could not be ended and may still run; pids: "
             f"{', '.join(map(str, range(101, 121)))} and 4,879 more]",
             False,
@@ -315,7 +315,7 @@ ENDED = Finished(
     ],
 )
 def test_what_is_told_of_an_end(finished: Finished, notes: str, failed: bool) -> None:
-    output = report(finished, Captured(text="hi"), 5)
+    output = report(finished, CapturedOutput(text="hi"), 5)
     assert (output.text, output.failed) == (f"hi\n{notes}", failed)
 
 

@@ -30,7 +30,7 @@ from engine.tools.builtin.question import (
     question,
 )
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext, Words
+from engine.tools.context import ToolContext, UserAnswers
 from engine.tools.tool import Tool
 from tests.support.needs import need_of
 from tests.support.world import Played, Seen, world
@@ -43,15 +43,15 @@ Asked = tuple[str, tuple[Choice, ...], bool]
 class User(Listener):
     """Says these things, one after the other."""
 
-    words: list[Words] = attrs.field(factory=list[Words])
+    words: list[UserAnswers] = attrs.field(factory=list[UserAnswers])
     asked: list[Asked] = attrs.field(factory=list[Asked])
 
-    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> Words:
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
         self.asked.append((question, choices, several))
         return self.words.pop(0)
 
 
-def talking_to(ctx: ToolContext, *words: Words) -> tuple[User, ToolContext]:
+def talking_to(ctx: ToolContext, *words: UserAnswers) -> tuple[User, ToolContext]:
     user = User(words=list(words))
     return user, attrs.evolve(ctx, host=user)
 
@@ -89,7 +89,7 @@ async def test_questions_are_asked_one_after_the_other(ctx: ToolContext) -> None
         ([("answered", ("x",)), ("withdrawn", ())], 2, "was withdrawn)\n\n(1 further question was not asked.)"),
     ],
 )
-async def test_no_answer(ctx: ToolContext, words: list[Words], asked: int, said: str) -> None:
+async def test_no_answer(ctx: ToolContext, words: list[UserAnswers], asked: int, said: str) -> None:
     user, ctx = talking_to(ctx, *words)
     output = await question(Question([OneQuestion("A?"), OneQuestion("B?"), OneQuestion("C?")]), ctx)
     assert len(user.asked) == asked
@@ -119,7 +119,7 @@ async def test_no_answer(ctx: ToolContext, words: list[Words], asked: int, said:
         (("withdrawn", ()), "plan", "The question was withdrawn: the plan is not approved."),
     ],
 )
-async def test_a_plan(ctx: ToolContext, words: Words, mode: str, said: str) -> None:
+async def test_a_plan(ctx: ToolContext, words: UserAnswers, mode: str, said: str) -> None:
     user, ctx = talking_to(ctx, words)
     output = await plan_exit(PlanExit("1. do it"), ctx)
     ((asked, choices, several),) = user.asked

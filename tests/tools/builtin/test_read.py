@@ -13,7 +13,7 @@ import trio
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.core.permission_types import RequiredRight
-from engine.files.read_state import digest, known
+from engine.files.read_state import digest, last_read
 from engine.tools.builtin.read import READ, Read, read
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
@@ -361,7 +361,7 @@ async def test_what_was_read_is_noted(ctx: ToolContext, tmp_path: Path) -> None:
         for path in ("a.txt", "link"):
             output = await run(ctx, path, **more)
             assert output.modify is not None
-            assert known(output.modify(ctx.shared), tmp_path / "a.txt") == digest(content)
+            assert last_read(output.modify(ctx.shared), tmp_path / "a.txt") == digest(content)
 
 
 async def test_of_a_very_large_file_nothing_is_noted(ctx: ToolContext, tmp_path: Path) -> None:

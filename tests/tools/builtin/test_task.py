@@ -27,7 +27,7 @@ from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.tools.builtin.task import MAX_PROMPT_CHARS, Agent, Agents, Task, task_tool
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import Errand, ToolContext
+from engine.tools.context import AgentRequest, ToolContext
 from engine.tools.tool import Tool
 from tests.support.needs import need_of
 from tests.support.world import Seen, about, world
@@ -45,9 +45,9 @@ class Runner(Listener):
     """Runs agents by ending at once, as it is told."""
 
     result: AgentResult | Exception = COMPLETED
-    ran: list[Errand] = attrs.field(factory=list[Errand])
+    ran: list[AgentRequest] = attrs.field(factory=list[AgentRequest])
 
-    async def run_agent(self, errand: Errand) -> AgentResult:
+    async def run_agent(self, errand: AgentRequest) -> AgentResult:
         self.ran.append(errand)
         if isinstance(self.result, Exception):
             raise self.result
@@ -75,7 +75,7 @@ async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
         changes_known=False,
     )
     runner, output = await run(ctx, Task("look", "look there"), result)
-    assert runner.ran == [Errand(prompt="look there", agent=LOOK, name="look")]
+    assert runner.ran == [AgentRequest(prompt="look there", agent=LOOK, name="look")]
     assert (output.text, output.failed, output.changed) == (
         "Found.\n\n[look, task_id ses_2: completed after 2 steps. It changed /a, /b, and ran what may have changed others.]",
         False,
@@ -95,7 +95,7 @@ async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
         "changes_known": False,
     }
     runner, _ = await run(ctx, Task("work", "x", "ses_1"), result)
-    assert runner.ran == [Errand(prompt="x", agent=WORK, name="work", resume="ses_1")]
+    assert runner.ran == [AgentRequest(prompt="x", agent=WORK, name="work", resume="ses_1")]
 
 
 @pytest.mark.parametrize(

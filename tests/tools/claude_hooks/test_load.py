@@ -12,7 +12,7 @@ import pytest
 
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
-from engine.tools.claude_hooks.load import ABSENT, KNOWN, SHELL, TIMEOUT, load_hooks
+from engine.tools.claude_hooks.load import ABSENT, HOOK_EVENTS, SHELL, TIMEOUT, load_hooks
 from engine.tools.claude_hooks.run_command import ShellHook
 
 POINTS = {
@@ -51,7 +51,7 @@ def one(event: str = "PreToolUse", matcher: object = None, **fields: Any) -> Any
 
 
 def test_each_event_is_heard_at_its_points() -> None:
-    assert set(POINTS) == KNOWN
+    assert set(POINTS) == HOOK_EVENTS
     for event, points in POINTS.items():
         hooks = load_hooks(one(event))
         assert {name for name in HOOK_POINTS if getattr(hooks, name)} == points
@@ -59,11 +59,11 @@ def test_each_event_is_heard_at_its_points() -> None:
 
 def test_a_command_and_its_options() -> None:
     (hook,) = loaded(one(command="check.sh --quick", timeout=5), "before_tool")
-    assert (hook.argv, hook.timeout, hook.is_heard) == ((SHELL, "-c", "--", "check.sh --quick"), 5, True)
+    assert (hook.argv, hook.timeout, hook.is_blocking) == ((SHELL, "-c", "--", "check.sh --quick"), 5, True)
     (hook,) = loaded(one(command="/bin/check", args=["a b", "c"], statusMessage="…", once=True), "before_tool")
     assert (hook.argv, hook.timeout) == (("/bin/check", "a b", "c"), TIMEOUT)
     (hook,) = loaded({"Stop": [{"hooks": [handler() | {"async": True}]}]}, "stop")
-    assert hook.is_heard is False
+    assert hook.is_blocking is False
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_what_this_engine_has_no_point_for_is_left_out_with_a_word(caplog: pytes
         hooks = load_hooks(one("WorktreeCreate") | one("Stop"))
     assert len(hooks.stop) == 1
     assert "WorktreeCreate" in caplog.text
-    assert not KNOWN & ABSENT
+    assert not HOOK_EVENTS & ABSENT
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from engine.core.llm_types import ModelRequest, ToolSchema
 from engine.core.messages import CallResult, ResultsMessage, Settlement, TextPart, Transcript, UserMessage
 from engine.tools.claude_hooks import call_events as calls
 from engine.tools.claude_hooks import session_events as events
-from engine.tools.claude_hooks.reply import MAX_CHARS, BadReply, Point, Reply, Said, read
+from engine.tools.claude_hooks.reply import MAX_CHARS, BadReply, HookPoint, HookReply, Reply, read
 
 S = SessionId("ses")
 HELLO = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hello"),))
@@ -85,7 +85,7 @@ EDITED: dict[str, object] = {
 }
 BASHED: dict[str, object] = {"success": True, "text": "fine", "stdout": "fine", "stderr": "", "interrupted": False}
 
-TOLD: list[tuple[Point[Any, Any], Any, dict[str, object]]] = [
+TOLD: list[tuple[HookPoint[Any, Any], Any, dict[str, object]]] = [
     (calls.PRE_TOOL_USE, BASH, CALL),
     (calls.PRE_TOOL_USE, EDIT, EDITED),
     (calls.POST_TOOL_USE, attrs.evolve(BASH, settlement=OK), CALL | {"tool_response": BASHED}),
@@ -144,7 +144,7 @@ TOLD: list[tuple[Point[Any, Any], Any, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("point", "subject", "told"), TOLD, ids=lambda value: getattr(value, "event", ""))
-def test_what_a_command_is_told(point: Point[Any, Any], subject: Any, told: dict[str, object]) -> None:
+def test_what_a_command_is_told(point: HookPoint[Any, Any], subject: Any, told: dict[str, object]) -> None:
     common = {"session_id": "ses", "cwd": "/project", "permission_mode": "default"}
     assert json.loads(point.payload(subject)) == common | {"hook_event_name": point.event} | told
 
@@ -161,7 +161,7 @@ def test_a_history_without_words_has_an_empty_summary() -> None:
         assert told["compact_summary"] == ""
 
 
-MATCHED: list[tuple[Point[Any, Any], Any, tuple[str, ...] | None]] = [
+MATCHED: list[tuple[HookPoint[Any, Any], Any, tuple[str, ...] | None]] = [
     (calls.PRE_TOOL_USE, BASH, ("Bash", "bash")),
     (calls.POST_TOOL_USE, attrs.evolve(BASH, settlement=OK), ("Bash", "bash")),
     (calls.POST_TOOL_USE, attrs.evolve(BASH, settlement=BAD), None),
@@ -185,7 +185,9 @@ MATCHED: list[tuple[Point[Any, Any], Any, tuple[str, ...] | None]] = [
 
 
 @pytest.mark.parametrize(("point", "subject", "names"), MATCHED, ids=lambda value: getattr(value, "event", ""))
-def test_what_a_matcher_is_compared_with(point: Point[Any, Any], subject: Any, names: tuple[str, ...] | None) -> None:
+def test_what_a_matcher_is_compared_with(
+    point: HookPoint[Any, Any], subject: Any, names: tuple[str, ...] | None
+) -> None:
     assert point.matched(subject) == names
 
 
@@ -199,35 +201,35 @@ def printed(document: object, code: int = 0) -> Reply:
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Reply(code=0, output="", errors="ignored"), Said()),
-        (Reply(code=0, output="  plain words \n", errors=""), Said(text="plain words")),
-        (Reply(code=0, output="Shell ready\n{}", errors=""), Said(text="Shell ready\n{}")),
-        (Reply(code=0, output="[1]", errors=""), Said(text="[1]")),
-        (Reply(code=0, output=" {} \n", errors=""), Said()),
-        (Reply(code=2, output="", errors=" not here \n"), Said(blocked="not here")),
-        (Reply(code=2, output="{nonsense", errors="not here"), Said(blocked="not here")),
-        (Reply(code=2, output='{"decision": "approve"}', errors="not here"), Said(blocked="not here")),
-        (Reply(code=2, output="out", errors=""), Said(blocked="out")),
-        (Reply(code=2, output="", errors=""), Said(blocked="no reason given")),
+        (Reply(code=0, output="", errors="ignored"), HookReply()),
+        (Reply(code=0, output="  plain words \n", errors=""), HookReply(text="plain words")),
+        (Reply(code=0, output="Shell ready\n{}", errors=""), HookReply(text="Shell ready\n{}")),
+        (Reply(code=0, output="[1]", errors=""), HookReply(text="[1]")),
+        (Reply(code=0, output=" {} \n", errors=""), HookReply()),
+        (Reply(code=2, output="", errors=" not here \n"), HookReply(blocked="not here")),
+        (Reply(code=2, output="{nonsense", errors="not here"), HookReply(blocked="not here")),
+        (Reply(code=2, output='{"decision": "approve"}', errors="not here"), HookReply(blocked="not here")),
+        (Reply(code=2, output="out", errors=""), HookReply(blocked="out")),
+        (Reply(code=2, output="", errors=""), HookReply(blocked="no reason given")),
         (
             Reply(code=1, output='{"decision": "block"}', errors="one\ntwo"),
-            Said(message="failed with exit code 1: one"),
+            HookReply(message="failed with exit code 1: one"),
         ),
-        (Reply(code=127, output="", errors=""), Said(message="failed with exit code 127")),
-        (printed({"continue": True, "suppressOutput": True, "unknown": 5}), Said()),
-        (printed({"continue": False, "stopReason": "frozen"}), Said(is_stop=True, stop_reason="frozen")),
-        (printed({"systemMessage": "mind"}), Said(message="mind")),
-        (printed({"decision": "block", "reason": "no"}), Said(decision="block", reason="no")),
-        (printed({"decision": None, "reason": None, "stopReason": None}), Said()),
+        (Reply(code=127, output="", errors=""), HookReply(message="failed with exit code 127")),
+        (printed({"continue": True, "suppressOutput": True, "unknown": 5}), HookReply()),
+        (printed({"continue": False, "stopReason": "frozen"}), HookReply(is_stop=True, stop_reason="frozen")),
+        (printed({"systemMessage": "mind"}), HookReply(message="mind")),
+        (printed({"decision": "block", "reason": "no"}), HookReply(decision="block", reason="no")),
+        (printed({"decision": None, "reason": None, "stopReason": None}), HookReply()),
         (
             printed({"hookSpecificOutput": {"hookEventName": "Stop", "additionalContext": "x"}}),
-            Said(specific={"hookEventName": "Stop", "additionalContext": "x"}),
+            HookReply(specific={"hookEventName": "Stop", "additionalContext": "x"}),
         ),
-        (printed({"hookSpecificOutput": {"anything": 1}}), Said(specific={"anything": 1})),
+        (printed({"hookSpecificOutput": {"anything": 1}}), HookReply(specific={"anything": 1})),
     ],
     ids=repr,
 )
-def test_how_a_reply_is_read(reply: Reply, said: Said) -> None:
+def test_how_a_reply_is_read(reply: Reply, said: HookReply) -> None:
     assert read("Stop", reply) == said
 
 
@@ -263,28 +265,33 @@ def test_no_text_is_taken_without_end() -> None:
 
 # -- what it means -------------------------------------------------------------------------------------------
 
-BLOCKED = Said(blocked="not here")
-STOPPED = Said(is_stop=True, stop_reason="frozen")
-OBJECTS = Said(decision="block", reason="not yet")
-ADDS = Said(specific={"additionalContext": "by the way"})
-PLAIN = Said(text="by the way")
-SAYS = Said(message="mind the gap")
+BLOCKED = HookReply(blocked="not here")
+STOPPED = HookReply(is_stop=True, stop_reason="frozen")
+OBJECTS = HookReply(decision="block", reason="not yet")
+ADDS = HookReply(specific={"additionalContext": "by the way"})
+PLAIN = HookReply(text="by the way")
+SAYS = HookReply(message="mind the gap")
 
 
-def specific(**fields: object) -> Said:
-    return Said(specific=fields)
+def specific(**fields: object) -> HookReply:
+    return HookReply(specific=fields)
 
 
-MEANT: list[tuple[Point[Any, Any], Any, Said, object]] = [
+MEANT: list[tuple[HookPoint[Any, Any], Any, HookReply, object]] = [
     # before a tool
-    (calls.PRE_TOOL_USE, BASH, Said(), ToolDecision()),
+    (calls.PRE_TOOL_USE, BASH, HookReply(), ToolDecision()),
     (calls.PRE_TOOL_USE, BASH, BLOCKED, ToolDecision(verdict="deny", reason="not here")),
     (calls.PRE_TOOL_USE, BASH, STOPPED, ToolDecision(stop=True, stop_reason="frozen")),
     (calls.PRE_TOOL_USE, BASH, SAYS, ToolDecision(message="mind the gap")),
     (calls.PRE_TOOL_USE, BASH, ADDS, ToolDecision(context="by the way")),
     (calls.PRE_TOOL_USE, BASH, PLAIN, ToolDecision()),
     (calls.PRE_TOOL_USE, BASH, OBJECTS, ToolDecision(verdict="deny", reason="not yet")),
-    (calls.PRE_TOOL_USE, BASH, Said(decision="approve", reason="fine"), ToolDecision(verdict="allow", reason="fine")),
+    (
+        calls.PRE_TOOL_USE,
+        BASH,
+        HookReply(decision="approve", reason="fine"),
+        ToolDecision(verdict="allow", reason="fine"),
+    ),
     (calls.PRE_TOOL_USE, BASH, specific(permissionDecision="allow"), ToolDecision(verdict="allow")),
     (
         calls.PRE_TOOL_USE,
@@ -296,7 +303,7 @@ MEANT: list[tuple[Point[Any, Any], Any, Said, object]] = [
     (
         calls.PRE_TOOL_USE,
         BASH,
-        Said(decision="approve", specific={"permissionDecision": "deny"}),
+        HookReply(decision="approve", specific={"permissionDecision": "deny"}),
         ToolDecision(verdict="deny"),
     ),
     (
@@ -312,13 +319,13 @@ MEANT: list[tuple[Point[Any, Any], Any, Said, object]] = [
         ToolDecision(arguments='{"old_string": "y", "path": "a.py"}'),
     ),
     # after it
-    (calls.POST_TOOL_USE, BASH, Said(), ToolDecision()),
+    (calls.POST_TOOL_USE, BASH, HookReply(), ToolDecision()),
     (calls.POST_TOOL_USE, BASH, BLOCKED, ToolDecision(context="not here")),
     (calls.POST_TOOL_USE, BASH, OBJECTS, ToolDecision(context="not yet")),
     (
         calls.POST_TOOL_USE,
         BASH,
-        Said(decision="block", reason="not yet", specific={"additionalContext": "by the way"}),
+        HookReply(decision="block", reason="not yet", specific={"additionalContext": "by the way"}),
         ToolDecision(context="not yet\nby the way"),
     ),
     (calls.POST_TOOL_USE, BASH, STOPPED, ToolDecision(stop=True, stop_reason="frozen")),
@@ -326,7 +333,7 @@ MEANT: list[tuple[Point[Any, Any], Any, Said, object]] = [
     (calls.POST_TOOL_USE, BASH, specific(updatedToolOutput={"a": 1}), ToolDecision(text='{"a": 1}')),
     (calls.POST_TOOL_USE_FAILURE, BASH, ADDS, ToolDecision(context="by the way")),
     # permissions
-    (calls.PERMISSION_REQUEST, WANTED, Said(), PermissionDecision()),
+    (calls.PERMISSION_REQUEST, WANTED, HookReply(), PermissionDecision()),
     (calls.PERMISSION_REQUEST, WANTED, BLOCKED, PermissionDecision(verdict="deny", reason="not here")),
     (calls.PERMISSION_REQUEST, WANTED, specific(decision={"behavior": "allow"}), PermissionDecision(verdict="allow")),
     (
@@ -360,7 +367,7 @@ MEANT: list[tuple[Point[Any, Any], Any, Said, object]] = [
     (
         events.STOP,
         STOPPING,
-        Said(decision="block", reason="not yet", is_stop=True, stop_reason="frozen"),
+        HookReply(decision="block", reason="not yet", is_stop=True, stop_reason="frozen"),
         StopDecision(verdict="prevent", reason="frozen"),
     ),
     (events.SUBAGENT_STOP, STOPPING, OBJECTS, StopDecision(verdict="block", reason="not yet")),
@@ -377,13 +384,13 @@ MEANT: list[tuple[Point[Any, Any], Any, Said, object]] = [
     (events.SESSION_END, ENDING, SAYS, Remark(message="mind the gap")),
     (events.NOTIFICATION, NOTIFIED, BLOCKED, Remark(message="not here")),
     (events.NOTIFICATION_IDLE, IDLING, SAYS, Remark(message="mind the gap")),
-    (events.TEAMMATE_IDLE, IDLING, Said(), Remark()),
+    (events.TEAMMATE_IDLE, IDLING, HookReply(), Remark()),
 ]
 
 
 @pytest.mark.parametrize(("point", "subject", "said", "decision"), MEANT, ids=lambda value: getattr(value, "event", ""))
-def test_what_a_reply_means(point: Point[Any, Any], subject: Any, said: Said, decision: object) -> None:
-    assert point.meant(said, subject) == decision
+def test_what_a_reply_means(point: HookPoint[Any, Any], subject: Any, said: HookReply, decision: object) -> None:
+    assert point.read_reply(said, subject) == decision
 
 
 @pytest.mark.parametrize(
@@ -398,6 +405,6 @@ def test_what_a_reply_means(point: Point[Any, Any], subject: Any, said: Said, de
         (calls.PERMISSION_REQUEST, WANTED, specific(decision={"behavior": "allow", "updatedInput": 5})),
     ],
 )
-def test_a_decision_that_makes_no_sense_is_an_error(point: Point[Any, Any], subject: Any, said: Said) -> None:
+def test_a_decision_that_makes_no_sense_is_an_error(point: HookPoint[Any, Any], subject: Any, said: HookReply) -> None:
     with pytest.raises(BadReply):
-        point.meant(said, subject)
+        point.read_reply(said, subject)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine.tools.edit.match import Ambiguous, Answer, Found, Missing, find, find_lines
+from engine.tools.edit.match import Ambiguous, Answer, Matched, Missing, find, find_lines
 from engine.tools.edit.match_lines import SIMILARITY
 from engine.tools.edit.merge import Request
 from engine.tools.edit.source_text import Source
@@ -17,7 +17,7 @@ from engine.tools.edit.source_text import Source
 def edited(text: str, old: str, new: str) -> tuple[str, tuple[tuple[int, int], ...], str] | Answer:
     source = Source(text)
     answer = find(source, old, new)
-    return (answer.tier, answer.lines, source.spliced(answer.splices)) if isinstance(answer, Found) else answer
+    return (answer.tier, answer.lines, source.spliced(answer.splices)) if isinstance(answer, Matched) else answer
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_exact(text: str, old: str, new: str, expected: object) -> None:
 def test_all_of_them() -> None:
     source = Source("aaa a\r\naa")
     answer = find(source, "aa", "x\ny", replace_all=True)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, Matched)
     assert (answer.tier, answer.lines) == ("exact", ((1, 1), (2, 2)))
     assert source.spliced(answer.splices) == "x\r\nya a\r\nx\r\ny"
 
@@ -253,7 +253,7 @@ def test_outside_of_the_place_nothing_changes(text: str, old: str, new: str) -> 
     assume(old != new)
     source = Source(text)
     answer = find(source, old, new)
-    if not isinstance(answer, Found):
+    if not isinstance(answer, Matched):
         return
     ((first, last),) = answer.lines
     before, after = text.split("\n"), source.spliced(answer.splices).split("\n")
@@ -269,13 +269,13 @@ def test_exact_means_exact(text: str, old: str, new: str) -> None:
     places = [i for i in range(len(text)) if text.startswith(old, i)]
     answer = find(source, old, new)
     if len(places) == 1:
-        assert isinstance(answer, Found)
+        assert isinstance(answer, Matched)
         assert answer.tier == "exact"
         assert source.spliced(answer.splices) == text[: places[0]] + new + text[places[0] + len(old) :]
     elif places:
         assert isinstance(answer, Ambiguous)
         assert len(answer.lines) == len(places)
-    elif isinstance(answer, Found):
+    elif isinstance(answer, Matched):
         assert answer.tier != "exact"
 
 
@@ -313,7 +313,7 @@ def _reindented(lines: list[str], unit: str, prefix: str) -> str:
     keeps=st.booleans(),
     depth=st.integers(0, 3),
     file_unit=st.sampled_from(["  ", "    ", "\t"]),
-    asked_unit=st.sampled_from(["  ", "    ", "\t"]),
+    request_unit=st.sampled_from(["  ", "    ", "\t"]),
     prefix=st.sampled_from(["", "  ", "        "]),
 )
 def test_python_still_parses(
@@ -323,7 +323,7 @@ def test_python_still_parses(
     keeps: bool,
     depth: int,
     file_unit: str,
-    asked_unit: str,
+    request_unit: str,
     prefix: str,
 ) -> None:
     """A block is replaced, or added to, by a request that indents it in a way of its own."""
@@ -332,16 +332,16 @@ def test_python_still_parses(
     inner = [("    " * depth + line) if line else "" for line in [*before, "marker()", *block]]
     text = _reindented([*nested, *inner], file_unit, "") + "\n"
     new_lines = ["marker()", *block, *replacement] if keeps else ["marker()", *replacement]
-    old, new = _reindented(["marker()", *block], asked_unit, prefix), _reindented(new_lines, asked_unit, prefix)
+    old, new = _reindented(["marker()", *block], request_unit, prefix), _reindented(new_lines, request_unit, prefix)
     assume(old != new)
     source = Source(text)
     answer = find(source, old, new)
-    if not isinstance(answer, Found):
+    if not isinstance(answer, Matched):
         assert isinstance(answer, Ambiguous) or answer.why == "applied"
         return
-    if answer.tier == "exact" and not (asked_unit == file_unit or all(not line.startswith(" ") for line in block)):
+    if answer.tier == "exact" and not (request_unit == file_unit or all(not line.startswith(" ") for line in block)):
         return
-    if answer.tier == "exact" and (asked_unit != file_unit or prefix != file_unit * depth):
+    if answer.tier == "exact" and (request_unit != file_unit or prefix != file_unit * depth):
         return  # taken literally, as it is a part of a line or has no second line that tells
     after = source.spliced(answer.splices)
     ast.parse(after)
@@ -375,10 +375,10 @@ def test_applying_it_again_is_refused(head: list[str], block: list[str], tail: l
     assume(old not in new)
     source = Source(text)
     first = find(source, old, new)
-    if isinstance(first, Found):
+    if isinstance(first, Matched):
         again = Source(source.spliced(first.splices))
         second = find(again, old, new)
-        assert not isinstance(second, Found), again.spliced(second.splices)
+        assert not isinstance(second, Matched), again.spliced(second.splices)
 
 
 # -- whole lines, for patches -------------------------------------------------------------------
@@ -389,15 +389,15 @@ def test_whole_lines_within_a_range() -> None:
     a = Request(("a",), ("x",))
     assert find_lines(source, a, (range(7),)) == Ambiguous("exact", (2, 5), 2)
     answer = find_lines(source, a, (range(2, 7),))
-    assert isinstance(answer, Found)
+    assert isinstance(answer, Matched)
     assert source.spliced(answer.splices) == "ab\na\nb\n-\nx\nb\n  a\n"
     answer = find_lines(source, a, (range(7),), at_end=True)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, Matched)
     assert (answer.tier, source.spliced(answer.splices)) == ("indentation-flexible", "ab\na\nb\n-\na\nb\n  x\n")
     assert find_lines(source, a, (range(7),), at_end=True, fuzzy=False) == Missing("absent", (2, 2))
     assert find_lines(source, Request(("c",), ()), (range(7),)) == Missing("absent")
     answer = find_lines(source, Request(("-", "a", "b"), ()), (range(7),))
-    assert isinstance(answer, Found)
+    assert isinstance(answer, Matched)
     assert source.spliced(answer.splices) == "ab\na\nb\n  a\n"
 
 
@@ -410,12 +410,12 @@ def test_many_places(end: str) -> None:
     assert find(Source(text), "ab", "x") == Ambiguous("exact", tuple(range(1, 1_001)), 5_000)
     source = Source(text)
     answer = find(source, "ab", "x\\1\ny", replace_all=True)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, Matched)
     assert (len(answer.lines), answer.count) == (1_000, 5_000)
     assert source.spliced(answer.splices) == f"x\\1{end}y{end}" * 5_000
     mixed = Source(f"{text}\r\n\n")
     answer = find(mixed, "ab\nab", "x\ny", replace_all=True)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, Matched)
     assert mixed.spliced(answer.splices) == f"x{end}y{end}" * 2_500 + "\r\n\n"
 
 
@@ -423,7 +423,7 @@ def test_in_a_very_long_file_only_what_is_exact_is_found() -> None:
     text = "a\n" * 500_001
     assert find(Source(text), " a \n b", "x") == Missing("long")
     answer = find(Source(f"{text}b"), "b", "x")
-    assert isinstance(answer, Found)
+    assert isinstance(answer, Matched)
     assert answer.lines == ((500_002, 500_002),)
 
 
@@ -435,7 +435,7 @@ def test_of_many_blocks_none_is_taken_for_the_only_one(between: int, changed: st
     text = block + "begin\n  xxxxx\n  yyyyy\n  zzzzz\nend\n" * between + block
     old = block.replace("b = 1", f"b{changed}")
     answer = find(Source(text), old, old.replace("c = 1", "c = 2"))
-    assert not isinstance(answer, Found)
+    assert not isinstance(answer, Matched)
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,7 @@ def test_of_many_blocks_none_is_taken_for_the_only_one(between: int, changed: st
 def test_words_with_other_blanks_between_them(text: str, old: str, after: str | None) -> None:
     source = Source(text)
     answer = find(source, old, "NEW")
-    assert (source.spliced(answer.splices) if isinstance(answer, Found) else None) == after
+    assert (source.spliced(answer.splices) if isinstance(answer, Matched) else None) == after
 
 
 # -- time ---------------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ def test_bad_input_takes_no_long() -> None:
     ]
     for text, old, new in cases:
         start = time.perf_counter()
-        assert not isinstance(find(Source(text), old, new), Found)
+        assert not isinstance(find(Source(text), old, new), Matched)
         assert time.perf_counter() - start < 3
 
 
@@ -488,5 +488,5 @@ def test_five_thousand_lines_are_quick() -> None:
     start = time.perf_counter()
     answer = find(Source(text), old, old.replace("x - y", "x + y"))
     assert time.perf_counter() - start < 0.2
-    assert isinstance(answer, Found)
+    assert isinstance(answer, Matched)
     assert (answer.tier, answer.lines) == ("block-anchor", ((3_886, 3_890),))

@@ -277,7 +277,7 @@ async def test_old_files_go_and_nothing_else_does(store: SpillStore, tmp_path: P
     aged(other / "fedcba9876543210", 100)
     (store.directory / f"tree-{'0' * 32}").symlink_to(tmp_path)
     await store.sweep()
-    assert store.take_complaint() == ""
+    assert store.take_warning() == ""
     assert not folder.exists()
     assert not gone.parent.exists()
     assert sorted(path.name for path in other.iterdir()) == sorted([young.spill_id, "notes.txt", "fedcba9876543210"])

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.tools.output.spill import Spills, SpillStore
-from engine.tools.output.spill_writer import PROCESS_SHARE, Captured, SpillWriter
+from engine.tools.output.spill_writer import PROCESS_SHARE, CapturedOutput, SpillWriter
 from engine.tools.output.truncate import LIMITS, Limits, Rest, cut, fits
 
 pytestmark = pytest.mark.os
@@ -43,12 +43,12 @@ def files(store: SpillStore) -> list[Path]:
     return [path for path in store.directory.glob("*/*") if path.is_file()]
 
 
-def held(spills: Spills, captured: Captured) -> bytes:
+def held(spills: Spills, captured: CapturedOutput) -> bytes:
     with spills.open(captured.spill_id) as file:
         return file.read()
 
 
-async def captured(writer: SpillWriter, *chunks: bytes) -> Captured:
+async def captured(writer: SpillWriter, *chunks: bytes) -> CapturedOutput:
     with writer:
         for chunk in chunks:
             writer.feed(chunk)
@@ -67,7 +67,7 @@ async def captured(writer: SpillWriter, *chunks: bytes) -> Captured:
 async def test_what_is_short_enough_is_shown_and_not_kept(
     spills: Spills, store: SpillStore, chunks: list[bytes]
 ) -> None:
-    assert await captured(SpillWriter(spills), *chunks) == Captured(text=b"".join(chunks).decode())
+    assert await captured(SpillWriter(spills), *chunks) == CapturedOutput(text=b"".join(chunks).decode())
     assert not store.directory.exists()
 
 
@@ -112,12 +112,12 @@ def test_it_shows_what_would_be_shown_of_the_whole(
             found.append(await writer.finish())
             nursery.cancel_scope.cancel()
 
-    found: list[Captured] = []
+    found: list[CapturedOutput] = []
     trio.run(main, SpillWriter(spills, limits=SMALL))
     (got,) = found
     text = whole.decode(errors="replace")
     if fits(text, SMALL):
-        assert got == Captured(text=text)
+        assert got == CapturedOutput(text=text)
     else:
         assert got.text == cut(whole, PROCESS_SHARE, Rest(spill_id=got.spill_id), limits=SMALL)
         assert fits(got.text, SMALL)
@@ -126,7 +126,7 @@ def test_it_shows_what_would_be_shown_of_the_whole(
 
 async def test_a_task_beside_writes_what_comes(spills: Spills) -> None:
     whole = os.urandom(1 << 20)
-    got = Captured(text="")
+    got = CapturedOutput(text="")
     async with trio.open_nursery() as nursery:
         with SpillWriter(spills) as writer:
             nursery.start_soon(writer.run)
@@ -148,7 +148,7 @@ async def test_what_is_no_utf8_may_be_too_long_when_it_is_shown(spills: Spills) 
 
 async def test_nowhere_to_keep_it(spills: Spills) -> None:
     got = await captured(SpillWriter(None), b"x" * 60_000)
-    assert got == Captured(text=cut(b"x" * 60_000, PROCESS_SHARE, Rest()), is_cut=True)
+    assert got == CapturedOutput(text=cut(b"x" * 60_000, PROCESS_SHARE, Rest()), is_cut=True)
 
 
 async def test_room_for_what_the_tool_itself_adds(spills: Spills) -> None:

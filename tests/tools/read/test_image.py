@@ -12,7 +12,7 @@ import trio
 
 from engine.core.errors import ToolError
 from engine.core.messages import ImagePart
-from engine.files.read_state import digest, known
+from engine.files.read_state import digest, last_read
 from engine.tools.builtin.read import Read, read
 from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
@@ -98,7 +98,7 @@ async def test_an_image_is_attached_whatever_it_is_called(ctx: ToolContext, tmp_
     assert output.images == (ImagePart(media_type=picture.media_type, data=base64.b64encode(data).decode()),)
     assert output.text == f"(notes.txt is a {picture} in {len(data):,} bytes, attached)"
     assert output.modify is not None
-    assert known(output.modify(ctx.shared), tmp_path / "notes.txt") == digest(data)
+    assert last_read(output.modify(ctx.shared), tmp_path / "notes.txt") == digest(data)
 
 
 def test_how_an_image_is_called() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.messages import ImagePart
-from engine.files.read_state import digest, known
+from engine.files.read_state import digest, last_read
 from engine.tools.builtin.read import Read, read
 from engine.tools.context import ToolContext
 from engine.tools.read.notebook import MAX_IMAGES, MAX_OUTPUT_CHARS, Notebook, notebook_of
@@ -163,7 +163,7 @@ async def test_a_notebook_is_shown_as_its_cells(ctx: ToolContext, tmp_path: Path
     assert [line[7:] for line in lines] == TEXT.removesuffix("\n").split("\n")
     assert len(output.images) == 1
     assert output.modify is not None
-    assert known(output.modify(ctx.shared), tmp_path / "a.ipynb") == digest(written(CELLS))
+    assert last_read(output.modify(ctx.shared), tmp_path / "a.ipynb") == digest(written(CELLS))
 
 
 async def test_a_part_of_a_notebook(ctx: ToolContext, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import trio
 
 from engine.core.errors import ToolError
 from engine.core.messages import FilePart
-from engine.files.read_state import digest, known
+from engine.files.read_state import digest, last_read
 from engine.tools.builtin.read import Read, read
 from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
@@ -55,7 +55,7 @@ async def test_a_pdf_is_attached_whatever_it_is_called(ctx: ToolContext, tmp_pat
     assert output.text.startswith(f"(paper is a PDF of {len(TWO):,} bytes, attached; ")
     assert output.is_cut
     assert output.modify is not None
-    assert known(output.modify(ctx.shared), tmp_path / "paper") == digest(TWO)
+    assert last_read(output.modify(ctx.shared), tmp_path / "paper") == digest(TWO)
 
 
 @pytest.mark.usefixtures("no_library")

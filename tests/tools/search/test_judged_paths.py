@@ -32,7 +32,7 @@ async def test_a_folder_that_became_another_is_not_searched(
     for folder, content in ((tmp_path / "src", "mine"), (other, "secret")):
         folder.mkdir()
         (folder / "a.txt").write_text(content)
-    judged = attrs.evolve(ctx, judged=frozenset((await need_in(ctx, tool, arguments)).paths))
+    judged = attrs.evolve(ctx, approved_paths=frozenset((await need_in(ctx, tool, arguments)).paths))
     await output_of(tool, arguments, judged)
     (tmp_path / "src").rename(tmp_path / "gone")
     (tmp_path / "src").symlink_to(other)

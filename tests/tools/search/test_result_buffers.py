@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.search.result_buffers import Heap, Pile, Tally, Window, drop_last, in_order, window
+from engine.tools.search.result_buffers import AllHits, HitBuffer, HitCounter, HitWindow, drop_last, in_order, window
 from engine.tools.search.results import Hit
 
 
@@ -21,7 +21,7 @@ def told(found: object) -> str:
     return " ".join(f"{hit.path.decode()}{hit.number}{'' if hit.is_match else '-'}" for hit in found)
 
 
-def pile_up(pile: Pile, text: str) -> None:
+def pile_up(pile: HitBuffer, text: str) -> None:
     for hit in hits(text):
         if not pile.is_full:
             pile.add(hit)
@@ -54,27 +54,27 @@ def test_a_window_has_the_context_of_its_own_matches(
 
 
 def test_a_heap_is_full_when_there_is_no_room() -> None:
-    pile = Heap(1_000)
+    pile = AllHits(1_000)
     pile_up(pile, "a1 a2 a3 a4 a5")
     assert (told(pile.hits), pile.is_full) == ("a1 a2 a3", True)
 
 
 def test_a_window_of_what_comes_in_order() -> None:
-    pile = Window(skip=1, take=2, held=10_000, before=1)
+    pile = HitWindow(skip=1, take=2, held=10_000, before=1)
     pile_up(pile, "a1- a2 a3- a7- a8 a9 a10- b1- b2 b3 b4")
     assert (told(pile.hits), pile.is_full) == ("a1- a3- a7- a8 a9 a10- b1- b2", True)
-    small = Window(skip=0, take=100, held=1_000)
+    small = HitWindow(skip=0, take=100, held=1_000)
     pile_up(small, "a1 a2 a3 a4 a5")
     assert (told(small.hits), small.is_full) == ("a1 a2 a3", True)
 
 
 def test_a_binary_file_is_dropped_with_what_was_skipped_of_it() -> None:
-    pile = Window(skip=2, take=2, held=10_000)
+    pile = HitWindow(skip=2, take=2, held=10_000)
     pile_up(pile, "a1 b1 b2")
     pile.drop(b"b")
     pile_up(pile, "c1 c2 c3")
     assert told(pile.hits) == "c2 c3"
-    everything = Heap(10_000)
+    everything = AllHits(10_000)
     pile_up(everything, "a1 b1 b2")
     everything.drop(b"c")
     assert told(everything.hits) == "a1 b1 b2"
@@ -83,8 +83,8 @@ def test_a_binary_file_is_dropped_with_what_was_skipped_of_it() -> None:
 
 
 def test_a_tally_counts_lines() -> None:
-    heap = Heap(10_000)
-    pile = Tally(heap)
+    heap = AllHits(10_000)
+    pile = HitCounter(heap)
     pile_up(pile, "a1 a3 b1")
     for hit in hits("c1 c2"):
         pile.add(hit)
@@ -106,7 +106,7 @@ def test_both_piles_give_the_same_window(
     files: list[tuple[str, list[bool], bool]], skip: int, take: int, before: int, after: int
 ) -> None:
     """Whether all hits were held and sorted, or they came in order and the search was stopped."""
-    heap, ordered = Heap(1 << 20), Window(skip, take, 1 << 20, before)
+    heap, ordered = AllHits(1 << 20), HitWindow(skip, take, 1 << 20, before)
     for path, lines, is_binary in sorted(files):
         for number, is_match in enumerate(lines, 1):
             near = lines[max(0, number - 1 - after) : number + before]

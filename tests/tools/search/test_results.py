@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.search.results import MAX_COMPLAINT_BYTES, MAX_RECORD_BYTES, Binary, ErrorReader, Form, Hit, HitReader
+from engine.tools.search.results import MAX_ERROR_BYTES, MAX_RECORD_BYTES, Binary, ErrorReader, Form, Hit, HitReader
 
 LINES = (
     b"./a\x001\x1f3\x1f0\x1ftext: 1\r\n"
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_parted_from_what_could_not_be_read(
     for chunk in split(b"".join([*others, WRONG if is_wrong else b""]), cuts):
         reader.feed(chunk)
     assert reader.unreadable is (UNREADABLE in others)
-    assert reader.complaint == (WRONG.decode().strip() if is_wrong else "")
+    assert reader.message == (WRONG.decode().strip() if is_wrong else "")
 
 
 def test_a_thousand_complaints_are_not_held() -> None:
@@ -105,6 +105,6 @@ def test_a_thousand_complaints_are_not_held() -> None:
     for n in range(1_000):
         reader.feed(b"rg: ./a%d: no such thing\n" % n)
     assert not reader.unreadable
-    assert len(reader.complaint) <= MAX_COMPLAINT_BYTES
+    assert len(reader.message) <= MAX_ERROR_BYTES
     reader.feed(UNREADABLE)
     assert reader.unreadable
