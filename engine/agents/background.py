@@ -24,8 +24,8 @@ class AgentJob:
         session_id: its session, and its name.
         agent: the name of the agent.
         result: how it ended; None: it has not, or it never began.
-        trouble: why it never began, or what the engine could not do.
-        over: set once it has ended, and the session was told.
+        error: why it could not start, or what failed.
+        finished: set once it has ended and its report is in the session.
     """
 
     session_id: SessionId
@@ -45,12 +45,12 @@ class AgentJob:
 
     @property
     def last_text(self) -> str:
-        """What it has said last, as far as it got."""
+        """Its last text, possibly unfinished."""
         return self._peek() if self.result is None else self.result.text
 
     @property
     def status_text(self) -> str:
-        """How it is, in a few words."""
+        """Its status for people."""
         if self.is_running:
             return f"running for {trio.current_time() - self._began_at:.1f} s"
         if self.result is None:
@@ -58,18 +58,18 @@ class AgentJob:
         return self.result.error or "completed"
 
     def mark_finished(self) -> None:
-        """It is over: nothing of its session is held any longer than that is. Not a checkpoint."""
+        """Mark it finished and drop its references to the session. Not a checkpoint."""
         self._stop, self._peek = _do_nothing, _no_text
         self.finished.set()
 
     def stop(self) -> None:
-        """End it. Not a checkpoint; `over` tells when it is settled and saved."""
+        """Stop it. Not a checkpoint; `finished` is set when it is settled and saved."""
         self.is_stopped = True
         self._stop()
 
 
 def _do_nothing() -> None:
-    """There is nothing to end any more."""
+    """Do nothing: the job has ended."""
 
 
 def _no_text() -> str:
@@ -98,12 +98,12 @@ class AgentJobs:
             jobs = ", ".join(f"{job.session_id} ({job.agent}, {job.status_text})" for job in self.all()) or "none"
             raise ToolError(
                 f"There is no sub-agent {session_id[:80]!r} in the background. There are: {jobs}. One that ended with "
-                "the engine that ran it can be gone on with: call task with its task_id."
+                "the engine that ran it can be continued: call task with its task_id."
             )
         return self._jobs[session_id]
 
     def add(self, job: AgentJob) -> None:
-        """One more begins. Not a checkpoint."""
+        """Add a job that starts. Not a checkpoint."""
         self._jobs.pop(job.session_id, None)
         self._jobs[job.session_id] = job
         ended = [job.session_id for job in self._jobs.values() if not job.is_running]

@@ -1,7 +1,7 @@
-"""What the fields of other programs' agents mean here: names of tools, of models, of permissions.
+"""Translates fields of other programs' agents: names of tools, models and permissions.
 
-What has no meaning here is told, and never taken for more than it said: an agent has
-rather less than what its author wanted than more.
+What has no meaning here causes a warning and grants nothing: when in doubt, an agent gets
+fewer rights than its author intended.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def translate_tools(names: Iterable[str], warnings: Warnings) -> tuple[str, ...]
         if plain in _TOOLS:
             tools += _TOOLS[plain]
         elif "(" in name:
-            warnings.append(f"the tool {name[:60]!r} is not given: one for some calls alone is a matter of `rules`")
+            warnings.append(f"the tool {name[:60]!r} is ignored: to allow only some calls of a tool, use `rules`")
         elif name:
             tools.append(name)
     return tuple(dict.fromkeys(tools))
@@ -99,10 +99,10 @@ def translate_model(name: str, warnings: Warnings) -> str | None:
     if name in {"", "inherit"}:
         return None
     if name.lower() in _ALIASES:
-        warnings.append(f"the model {name!r} is a name of another program's: it works with the model of who calls it")
+        warnings.append(f"the model {name!r} is a name of another program's: it uses its caller's model")
         return None
     if "/" not in name.strip("/") and not name.startswith("local:"):
-        warnings.append(f"the model {name[:60]!r} is not written host/model: it works with the model of who calls it")
+        warnings.append(f"the model {name[:60]!r} is not written host/model: it uses its caller's model")
         return None
     return name
 
@@ -112,7 +112,7 @@ def translate_permissions(permission: Value, origin: str, warnings: Warnings) ->
     if isinstance(permission, str):
         return tuple(_rules("*", permission, origin, warnings))
     if not isinstance(permission, Mapping):
-        warnings.append("`permission` is a map of rights, so it was not heeded: nothing is allowed by it")
+        warnings.append("`permission` is not a map of permissions, so it is ignored and allows nothing")
         return ()
     return tuple(
         rule for name, setting in permission.items() for rule in _permission_rules(str(name), setting, origin, warnings)

@@ -1,6 +1,6 @@
 """Agents in files: looked for in folders, each file read by itself, so that a broken one breaks no other.
 
-All of it blocks, so it runs where a program is put together, or in a thread.
+Everything here blocks, so it runs at start-up, or in a thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AgentFolder:
 
     Attributes:
         folder: where it is.
-        within: the folder that it must not lead out of, by a link; None: it may be anywhere.
+        within: the folder that links must not lead out of; None: no limit.
     """
 
     folder: Path
@@ -47,7 +47,7 @@ class LoadedAgent:
         name: what it is called.
         config: how it works.
         path: the file.
-        warnings: what of it has no meaning here.
+        warnings: about fields that are ignored.
     """
 
     name: str
@@ -58,12 +58,12 @@ class LoadedAgent:
 
 @attrs.frozen(kw_only=True)
 class LoadedAgents:
-    """What was found.
+    """Agents loaded from files.
 
     Attributes:
-        found: the agents, sorted by name.
+        agents: sorted by name.
         problems: why others can't be used, by the path of their file.
-        not_trusted: folders of a project that nobody trusts: nothing of them was read.
+        not_trusted: folders of an untrusted project, which were not read.
     """
 
     agents: tuple[LoadedAgent, ...] = ()
@@ -79,7 +79,7 @@ class LoadedAgents:
 
     @property
     def problems_and_warnings(self) -> Iterator[tuple[str, str]]:
-        """All that is to be told of files, by path: of those that can't be used, and of those that can in part."""
+        """Problems and warnings by path: of files that can't be used, and of those that can in part."""
         yield from self.problems
         for agent in self.agents:
             for warning in agent.warnings:
@@ -111,7 +111,7 @@ def load_agents(
 ) -> LoadedAgents:
     """Return the agents in these folders; of two of one name, the first. It blocks, and never fails.
 
-    With *tools*, the names of those that there are, an agent that wants others is told of.
+    With *tools*, the names of the available tools, an agent with other tools gets a warning.
     """
     agents: dict[str, LoadedAgent] = {}
     disabled: set[str] = set()
@@ -155,7 +155,7 @@ def drop_unknown_models(loaded: LoadedAgents, check: Callable[[str], object]) ->
                 check(model)
             agents.append(agent)
         except ConfigError as error:
-            warning = f"the model {model!r}: {error}: it works with the model of who calls it"
+            warning = f"the model {model!r}: {error}: it uses its caller's model"
             config = attrs.evolve(agent.config, model=None)
             agents.append(attrs.evolve(agent, config=config, warnings=(*agent.warnings, warning)))
     return attrs.evolve(loaded, agents=tuple(agents))
@@ -169,12 +169,12 @@ def agent_sources(config: Config, loaded: LoadedAgents) -> dict[str, str]:
 
 
 def _keep_deny_bounds(one: AgentFile) -> tuple[AgentConfig, tuple[str, ...]]:
-    """Return an agent of a project without what would lift the bounds of one that is built in, and what is told of that."""
+    """Return a project's agent without rules that lift the bounds of a built-in one, and the warnings about them."""
     if one.name not in BUILT_IN or not BUILT_IN[one.name].bounds:
         return one.config, ()
     kept = tuple(rule for rule in one.config.bounds if rule.action == "deny")
     lifted = (
-        f"the bound '{rule}' is not heeded: it came with a project" for rule in one.config.bounds if rule not in kept
+        f"the bound '{rule}' is ignored: it came with a project" for rule in one.config.bounds if rule not in kept
     )
     return attrs.evolve(one.config, bounds=kept), tuple(lifted)
 
@@ -207,7 +207,7 @@ def _files(place: AgentFolder, problems: list[tuple[str, str]]) -> list[Path]:
 def _read(path: Path, place: AgentFolder) -> AgentFile:
     if path.is_symlink():
         raise AgentFileError("it is a link: name the folder that it really is in, or copy it")
-    # Not blocking: a pipe of that name may have nobody at its other end.
+    # Not blocking: it may be a pipe without a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -40,12 +40,12 @@ class AgentFileError(Exception):
 
 @attrs.frozen
 class AgentFile:
-    """What a file says.
+    """An agent as parsed from a file.
 
     Attributes:
         name: what the agent is called.
         config: how it works.
-        warnings: what of it has no meaning here.
+        warnings: about fields that are ignored.
         is_disabled: it is there, and is not to be used.
     """
 
@@ -56,13 +56,13 @@ class AgentFile:
 
 
 def parse_agent(text: str, stem: str, origin: str, *, is_project: bool = False) -> AgentFile:
-    """Return what a file says.
+    """Parse an agent.
 
     Args:
         text: what it holds.
         stem: its name, which is the agent's unless it says another.
         origin: where it is, for people: rules tell it.
-        is_project: it came with a repository: it lifts nobody's deny.
+        is_project: it came with a repository, so it can't lift a deny.
 
     Raises:
         AgentFileError: for what is no agent.
@@ -84,7 +84,7 @@ def parse_agent(text: str, stem: str, origin: str, *, is_project: bool = False) 
 
 @attrs.define(eq=False)
 class _Reader:
-    """Takes fields one after the other, and tells of what is left: it matters not what that holds."""
+    """Reads fields one after the other, and warns about the rest, which is not parsed."""
 
     fields: dict[str, str | YamlSource]
     origin: str
@@ -144,10 +144,10 @@ class _Reader:
         return value if isinstance(value, str) else value.parse()
 
     def warn_about_rest(self) -> None:
-        """Warn of the fields that nobody has taken."""
+        """Warn about the fields that were not read."""
         rest = sorted(name for name in self.fields if name not in _IGNORED)
         if rest:
-            self.warnings.append(f"not known here, and not heeded: {', '.join(rest)}")
+            self.warnings.append(f"unknown fields, ignored: {', '.join(rest)}")
 
     def _mode(self) -> Mode:
         mode = self.text("mode") or "all"
@@ -190,9 +190,9 @@ class _Reader:
     ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
         """Return the same, of tools that are switched on and off."""
         switched_on = translate_tools(
-            (name for name, said in switches.items() if _is_true(said) and name != "*"), self.warnings
+            (name for name, value in switches.items() if _is_true(value) and name != "*"), self.warnings
         )
-        switched_off = [name for name, said in switches.items() if not _is_true(said)]
+        switched_off = [name for name, value in switches.items() if not _is_true(value)]
         # A tool's right is mostly its name, so patterns of names are patterns of rights.
         self.tool_denials += [
             Rule(action="deny", permission=name, pattern="*", origin=self.origin)
@@ -231,9 +231,7 @@ class _Reader:
             case "plan":
                 bounds += PLANNING
             case mode:
-                self.warnings.append(
-                    f"permissionMode {mode[:40]!r} is not heeded: what it may do is a matter of `rules`"
-                )
+                self.warnings.append(f"permissionMode {mode[:40]!r} is ignored: use `rules` to say what it may do")
         return (*rules, *self.tool_denials), tuple(bounds)
 
     def _without_override(self, rule: Rule) -> Rule:

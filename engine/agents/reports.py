@@ -1,4 +1,4 @@
-"""What a model is told of how a sub-agent ended."""
+"""Texts for the model about how a sub-agent or a background job ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORT: Final = """\
 {text}
 </sub-agent-report>
 This comes from a sub-agent that you started in the background, not from the user. Use it as far as it helps what you are \
-doing; if nothing is left to do, tell the user in short what came of it."""
+doing; if nothing is left to do, summarise the outcome for the user."""
 
 
 LOST: Final = """\
@@ -34,7 +34,7 @@ _MAX_COMMAND: Final = 2_000
 
 
 def render_lost(work: BackgroundWork) -> tuple[str, str]:
-    """Return what a model is told of what worked in the background when the engine went away, and what people are."""
+    """Return the texts for the model and for the user about background work that a crash interrupted."""
     if work.kind == "agent":
         text = render_report(work.name, work.work_id, "interrupted", LOST)
         return text, f"The sub-agent {work.name} ({work.work_id}) was interrupted: the engine that ran it ended"
@@ -48,9 +48,9 @@ def render_result(agent: str, result: AgentResult) -> str:
     """Return what came of a sub-agent's work, and how to go on with it."""
     text = result.text.strip()
     if result.status == "completed":
-        head = text or "(The sub-agent ended without a word.)"
+        head = text or "(The sub-agent ended without a message.)"
     else:
-        rest = f"What it had said:\n{text}" if text else "It had said nothing."
+        rest = f"Its last message:\n{text}" if text else "It sent no message."
         head = f"The sub-agent {agent} did not complete its task ({result.error}, after {_steps(result)}). {rest}"
     return f"{head}\n\n{_footer(agent, result)}"
 
@@ -61,7 +61,7 @@ def render_cancelled(agent: str, result: AgentResult) -> str:
     is_over = result.status == "completed"
     head = f"Cancelled {'just as' if is_over else 'before'} it had finished."
     if text:
-        head += f" {'It said' if is_over else 'The sub-agent had said'}:\n{text}"
+        head += f" {'Its message' if is_over else 'Its last message'}:\n{text}"
     return f"{head}\n\n{_footer(agent, result)}" if agent else head
 
 
@@ -84,7 +84,7 @@ def result_facts(agent: str, result: AgentResult) -> str:
 
 
 def render_report(agent: str, session_id: str, status: str, text: str) -> str:
-    """Return what a model is told of a sub-agent that has ended in the background."""
+    """Return the report for the model about a sub-agent that ended in the background."""
     # What it says must not end the frame that tells whose words these are.
     framed = inert(_shortened(text))
     return REPORT.format(task_id=shown_path(session_id), agent=shown_path(agent), status=status, text=framed)

@@ -128,7 +128,7 @@ def _model_of(command: Command, flags: Flags) -> str:
         if model and not model.startswith("local:"):
             split_name(model, flags.config)
     except ConfigError as error:
-        warnings, model = [f"{error}: it works with the model of who calls it"], ""
+        warnings, model = [f"{error}: it uses its caller's model"], ""
     for warning in warnings:
         complain(f"/{command.name}: {visible(warning)}")
     return model

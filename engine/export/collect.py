@@ -16,7 +16,7 @@ _PAGE = 500
 async def collect_session(store: Store, session_id: SessionId) -> Sequence[Sequence[Durable]]:
     """Return the events of a session, then those of each session below it, parents first. A checkpoint.
 
-    Of a store that has no lists, the session alone. If cancelled, nothing is lost.
+    If the store has no lists, only the session itself. If cancelled, nothing is lost.
     Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
     """
     first = await store.load(session_id)

@@ -1,8 +1,7 @@
-"""`told`: all that was said in a session, in order, as a person wants to read it. Pure.
+"""`render_history`: all messages of a session, in order, for people to read. Pure.
 
-Not the transcript: a compaction takes messages out of that which were said all the same.
-What a user took back is left out: turns that were undone, and words that a hook did not
-let pass.
+Not the transcript, from which a compaction removes messages. Undone turns and prompts
+that a hook blocked are left out.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ class HistoryEntry:
 
 @attrs.frozen(kw_only=True)
 class History:
-    """A session as it is told.
+    """The messages of a session, with the facts of its turns and steps.
 
     Attributes:
         state: as it stands.
-        entries: what was said.
+        entries: the messages.
         created: when it began.
         parent_call_id: the call of its parent that has made it.
         turns: how each turn has ended, and what it took.
-        steps: what each request took, by the message that came of it.
+        steps: the end of each step, by the id of its message.
     """
 
     state: SessionState
@@ -58,7 +57,7 @@ class History:
 
 
 def render_history(events: Iterable[Durable]) -> History:
-    """Return what was said in the session of *events*. Raises `JournalCorrupt` for an event that can't follow."""
+    """Collect the messages of the session of *events*. Raises `JournalCorrupt` for an event that can't follow."""
     state = SessionState()
     entries: dict[MessageId, HistoryEntry] = {}
     undone: dict[TurnId, list[HistoryEntry]] = {}

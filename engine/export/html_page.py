@@ -1,7 +1,7 @@
 """A session as one HTML file that needs nothing else: no script, no address, no other file. Pure.
 
-Whatever a model, a tool or a page that was read has said is shown as text. Besides
-escaping it, the page forbids itself by its own policy to run or to load anything.
+All content is escaped and shown as text. In addition, the page's content security policy
+forbids it to run or load anything.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "steer": "User, meanwhile",
     "queue": "User",
     "engine": "Engine",
-    "summary": "Summary of what was said before",
+    "summary": "Summary of the conversation before",
     "continue": "Engine",
 }
 
@@ -70,7 +70,7 @@ def render_html(stories: Sequence[History], title: str, *, engine: str, window: 
     """Return the page of a session.
 
     Args:
-        stories: what was said in it, then in the sessions of its sub-agents.
+        stories: its history, then those of its sub-agents.
         title: what it is called.
         engine: the version of the engine.
         window: what fills the window of its model.

@@ -1,7 +1,7 @@
 """Text of models as HTML: escaped whole, with the little Markdown that makes it readable. Pure.
 
-Code, headings and what is bold. No links and no images: nothing that somebody else wrote
-may lead anywhere, or load anything.
+Code, headings and bold text. No links and no images: content of others must not link to or
+load anything.
 """
 
 from __future__ import annotations

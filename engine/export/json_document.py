@@ -10,8 +10,8 @@ The first session is the one that was exported, the others are below it, each af
 one that made it. An event is as the store and the wire have it, and of whichever version
 it was: reading lifts it. Reading is as strict as the codec, and does all or nothing.
 
-What is read is somebody's word. Rights are none of it: that a plan was approved here, that a
-project's own files may be read, and what requests begin with has to be settled anew.
+A document is not trusted. It grants no rights: approval of a plan, trust in a project's files, and
+the system prompt have to be settled again.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _without_rights(event: Durable) -> Durable:
         case ContextChanged():
             return attrs.evolve(event, values=tuple(value for value in event.values if value[0] != APPROVAL))
         case PromptSet():
-            # As if it had been made for another folder: then it is made anew, and the project is asked about.
+            # As if made for another folder: then the prompt is built again, and the user is asked about the project.
             return attrs.evolve(event, cwd="", project="")
         case _:
             return event
@@ -162,7 +162,7 @@ def _session(item: object, number: int) -> tuple[SessionId, Sequence[object]]:
     entry = cast("_Object", item) if isinstance(item, dict) else {}
     session_id, documents = entry.get("id"), entry.get("events")
     if not isinstance(session_id, str) or not isinstance(documents, list) or not documents or len(entry) != 2:
-        raise JournalCorrupt(f"session {number + 1} of it is no object with an id and events alone")
+        raise JournalCorrupt(f"session {number + 1} of it is not an object with exactly an id and events")
     if not _ID.match(session_id):
         raise JournalCorrupt(f"{session_id[:80]!r} is no id of a session")
     return SessionId(session_id), cast("list[object]", documents)

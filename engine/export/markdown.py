@@ -57,7 +57,7 @@ class Conversation:
     """What a Markdown text holds.
 
     Attributes:
-        title: what it is called; empty: nobody says.
+        title: its title; empty if unknown.
         model: the model that has answered.
         messages: the user's and the assistant's, in order.
     """
@@ -74,7 +74,7 @@ def render_markdown(story: History, title: str) -> str:
     """Return the conversation as Markdown.
 
     Args:
-        story: what was said.
+        story: the history of the session.
         title: what the session is called.
     """
     state = story.state
@@ -138,7 +138,7 @@ def _fenced(text: str, language: str) -> str:
 
 
 def _body(text: str) -> str:
-    """Return *text* so that no line of it is taken for the beginning of a section."""
+    """Escape lines that would look like the heading of a section."""
     return _ANY_HEADING.sub(r"\\\1", escape_unsafe_chars(text).strip("\n"))
 
 
@@ -150,7 +150,7 @@ def parse_markdown(text: str, new_id: Callable[[str], str]) -> Conversation:
 
     Args:
         text: the Markdown.
-        new_id: makes an id that begins with what it is given.
+        new_id: makes an id with a prefix.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     fields, start = _front_matter(lines)
@@ -211,7 +211,7 @@ def _section(name: str) -> Section:
 
 
 def _merged(sections: Iterator[tuple[Section, str]]) -> list[tuple[Section, str]]:
-    """Return what was said, steps of one answer put together: no model's host takes an answer after an answer."""
+    """Merge consecutive sections of the assistant: providers accept no two answers in a row."""
     merged: list[tuple[Section, str]] = []
     for name, body in sections:
         text = body.strip("\n")

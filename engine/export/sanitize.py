@@ -1,4 +1,4 @@
-"""Text of models and tools, made harmless for whoever looks at it later. Pure.
+"""Makes text of models and tools safe to display. Pure.
 
 Control characters (a terminal would obey them) and characters that hide or turn others
 around are written out; so is half a surrogate, which no file can hold.
@@ -11,8 +11,8 @@ import unicodedata
 from typing import Final
 
 _KEPT: Final = frozenset("\n\t\u200c\u200d")
-# Marks that nobody sees, by which a text can carry another one: variants of letters. (The two that make a picture of a
-# sign, or no picture, are in many texts.) And letters that look like nothing.
+# Invisible marks, which can hide text: variation selectors, without the two for emoji that are in many texts; and
+# letters that look blank.
 UNSEEN: Final = frozenset(
     [
         0x034F,

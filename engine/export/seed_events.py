@@ -1,4 +1,4 @@
-"""`opening`: the events with which a session begins that has a history already: a fork, or an import. Pure."""
+"""`seed_events`: the first events of a session that starts with a history: a fork, or an import. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def seed_events(
         context: what its calls begin with.
         model: the one that it would go on with.
         at: when it begins, in seconds since the epoch.
-        agent: the way of working that is chosen for it.
+        agent: the agent that is selected for it.
         forked_from: the session whose messages these are.
         title: what it is called; empty: by what was asked first.
         by: whose words that is in.

@@ -1,8 +1,7 @@
-"""What to append to a journal that stops in the middle of a turn: a pure function.
+"""The events that close a turn which a crash cut off. A pure function.
 
-After a crash the events up to some instant are there and no more. Before the first
-request, every open call is settled, the open message is closed, and the turn ends;
-nothing is run again.
+After a crash the journal stops at some instant. Before the next request, every open call
+is settled, the open message is closed, and the turn ends; nothing runs again.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SUPERSEDED = "a new turn began while this one was parked"
 
 @attrs.frozen(kw_only=True)
 class RunningAgent:
-    """A sub-agent that worked for a call.
+    """A sub-agent that was running for a call.
 
     Attributes:
         call_id: the call.
@@ -59,8 +58,8 @@ def closing_events(
 ) -> list[Durable]:
     """Return the events that close the open turn of *state*; none if there is none.
 
-    With *parked*, it only waited, and nobody goes on with it. The model is told of the sub-agents among *agents* that
-    worked for its calls.
+    With *parked*, the turn waited for an answer and is abandoned. The results of its calls mention the sub-agents in
+    *agents* that worked for them.
     """
     turn = state.turn
     if turn is None:
@@ -145,10 +144,10 @@ def _settle_unanswered(call: OpenCall) -> Settlement:
         return Settlement(
             status="aborted",
             reason="cancelled",
-            text="Nobody answered: the user said something else while this waited for an answer.",
+            text="Not answered: the user sent another message while this waited for an answer.",
         )
     return Settlement(
         status="aborted",
         reason="not_executed",
-        text="Not executed: the user said something else before it was allowed. The tool itself is fine.",
+        text="Not executed: the user sent another message before it was allowed. The tool itself is fine.",
     )

@@ -1,12 +1,12 @@
-"""Cursors over a journal: positions in it, from which whoever watches reads on.
+"""Cursors over a journal: each reads on from a position in it.
 
-- A cursor has no task and no queue. One that is slower than the tail loses nothing: durable
-  events are read from the log, and the deltas which it missed come merged, one for each part.
-- A `Position` is where one is, as a value: another cursor may go on from there, later.
+- A cursor has no task and no queue. A slow one loses nothing: it reads durable events from the
+  log, and missed deltas come merged, one for each part.
+- A `Position` is a value: another cursor can continue from it later.
 """
 
 # pyright: reportPrivateUsage=false
-# A journal and its cursors are friends: what they share is nobody else's business.
+# A journal and its cursors share private state.
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Position:
 class Cursor:
     """A position in a journal: `async for event in cursor`.
 
-    It has no task and no buffer; a slow one costs nothing and blocks nobody. It
+    It has no task and no buffer; a slow one costs nothing and blocks nothing. It
     takes synchronously, parks only when there is nothing, lets other tasks run once
     every `REFILL` events, and moves on only when the event is certain to be handed
     over, so a cancelled `__anext__` loses nothing.
@@ -187,7 +187,7 @@ class Cursor:
     def _next_missed(self) -> JournalEntry | None:
         """Return the next of what was missed; None when it has caught up.
 
-        Durable events come as they are. A delta that was missed is told again from
+        Durable events come as they are. A missed delta is rebuilt from
         the part's text: before the end of a part that has ended, at the end for one
         that is open. So deltas always concatenate to the text.
         """
@@ -200,7 +200,7 @@ class Cursor:
             self._index += 1  # seen by the cursor that this one goes on from
         rest = self._rest_of_open()
         if rest is None and not journal._holds():
-            # (While something is held, what it hides could not be told again from the tail.)
+            # (While an event is held back, the tail can't replace what it hides.)
             self._position, self._behind = journal._visible, False
         return rest
 

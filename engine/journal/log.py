@@ -1,20 +1,20 @@
-"""The journal: one ordered log per session. Who reads it has a cursor (`engine/cursors.py`).
+"""The journal: one ordered log per session. Readers use cursors (`engine/journal/cursors.py`).
 
 `append` is synchronous and has no checkpoint, so a state change and its event are
 one indivisible thing between two checkpoints, and nothing here needs a lock.
 
-- Durable events get a `seq` and go to the store in that order. The folded state is
-  kept beside them.
+- Durable events get a `seq` and go to the store in that order. The journal also keeps
+  their folded state.
 - Live events (deltas, heartbeats) have no `seq`. They stand in the *tail*, a bounded
   window of the newest events of both kinds, at their place in the order.
-- What descendants append is shown in the logs of those above them too, in the one
-  order in which it happened; no clock is asked.
+- Events of descendants also appear in the logs of their ancestors, in the one order in
+  which they happened; clocks play no part.
 - An event may be appended *held*: it, and all that follow it, stay invisible to
   cursors until `release`. So `TurnEnded` is seen only after it is durable.
 """
 
 # pyright: reportPrivateUsage=false
-# A journal and its cursors are friends: what they share is nobody else's business.
+# A journal and its cursors share private state.
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from engine.core.protocols import Store, Trace, WallClock
 
 RING = 4_096
-# Kept once a turn is over, for who is nearly there: an idle session is to cost little.
+# Kept after a turn for cursors near the end; an idle session should cost little.
 RESTING = 32
 
 E = TypeVar("E", bound=Durable)
@@ -134,8 +134,8 @@ class Journal:
     ) -> None:
         """Begin with *events* from the store. Raises `JournalCorrupt` if they don't follow.
 
-        Where the store knows their fold, the *state*, and what was admitted among them, the *inputs*, no event is
-        looked at before somebody wants to see it.
+        If the store provides their fold, *state*, and the admitted *inputs*, events are decoded only when they are
+        read.
         """
         self.state = fold(events) if state is None else state
         kept = events if isinstance(events, MutableSequence) else list(events)
@@ -172,7 +172,7 @@ class Journal:
 
     @enable_ki_protection
     def append_live(self, event: Live, *, turn_id: TurnId | None) -> None:
-        """Show a live event to whoever watches now. Not a checkpoint."""
+        """Show a live event to current watchers. Not a checkpoint."""
         self._push(
             attrs.evolve(event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self.clock.now())
         )
@@ -198,12 +198,12 @@ class Journal:
 
     @enable_ki_protection
     def close(self) -> None:
-        """Nothing more will come: a cursor ends when it has seen all there is. Not a checkpoint."""
+        """Close the journal: cursors end once they have read everything. Not a checkpoint."""
         self.is_closed = True
         if self.parent is not None and self in self.parent._children:
-            # What it has told stands in the parent's log; all else of it may go.
+            # Its events stand in the parent's log; nothing else is needed.
             self.parent._children.remove(self)
-        # What a slow cursor still wants of it, it reads from the log.
+        # A slow cursor reads the rest from the log.
         self._base += len(self._tail)
         self._tail.clear()
         self._lot.unpark_all()
@@ -223,8 +223,8 @@ class Journal:
         waiting = self._tail[hold.position - self._base :]
         self._hold = None
         self._visible = self._base + len(self._tail)
-        # The turn is over: who is nearly there still gets single deltas, others get them
-        # merged. An idle session would else hold a hundred kilobytes or more of them, for nobody.
+        # The turn is over: cursors near the end still get single deltas, slower ones get them
+        # merged. Otherwise an idle session would keep a hundred kilobytes or more of deltas.
         self._trim(keep=max(RESTING, len(waiting)))
         self._lot.unpark_all()
         if self.parent is not None:
@@ -275,7 +275,7 @@ class Journal:
         return len(self._durable)
 
     def input_text(self, input_id: InputId) -> str | None:
-        """Return the words of an input that was admitted at some time; None: it was not."""
+        """Return the text of an admitted input; None if there was no such input."""
         if self._inputs_before is not None:
             self._inputs.update((event.input_id, event.message.text) for event in self._inputs_before())
             self._inputs_before = None
@@ -338,7 +338,7 @@ class Journal:
         return len(self._log) if self._hold is None else self._hold.index
 
     def _open_texts(self) -> Iterator[tuple[Journal, PartId, _OpenText]]:
-        """Yield the open parts of it and its descendants, apart from what is behind a held event."""
+        """Yield its open parts and those of its descendants, except behind a held event."""
         if self._hold is not None:
             return
         for part_id, part in self._open.items():
@@ -347,13 +347,13 @@ class Journal:
             yield from child._open_texts()
 
     def _holds(self) -> bool:
-        """Tell whether an event of it or of a descendant is held."""
+        """Tell whether it or a descendant holds an event back."""
         return self._hold is not None or any(child._holds() for child in self._children)
 
 
 @attrs.define(eq=False)
 class TurnJournal:
-    """A turn's way to the journal; once closed, it drops what comes late, and counts it."""
+    """A turn's access to the journal; once closed, it drops late events and counts them."""
 
     log: Journal
     turn_id: TurnId

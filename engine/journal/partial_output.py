@@ -1,13 +1,13 @@
 """Drafts: the text of open parts, kept by the store before it stands in any durable event.
 
-A delta is live only: what it told is told again when its part ends. So that a kill
+A delta is only live: its text appears again when its part ends. So that a kill
 takes no more than the last tenth of a second of an answer, the text of open parts is
 handed to the store at times; once a part is over, the store forgets its drafts. They
-are no events: they have no place in the order, and nobody sees them who watches.
+are no events: they have no place in the order, and cursors don't show them.
 """
 
 # pyright: reportPrivateUsage=false
-# A journal and its drafts are friends: what an open part holds is nobody else's business.
+# A journal and its drafts share private state.
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class DraftSaver:
                 self._call_store(partial(self._store.save_draft, grown))
 
     def note(self, event: Durable) -> None:
-        """Forget the drafts of a part that is over, or begins anew. Not a checkpoint."""
+        """Delete the drafts of a part that ended or started over. Not a checkpoint."""
         match event:
             case PartEnded():
                 self._forget(event.session_id, event.part.id)
@@ -109,7 +109,7 @@ class DraftSaver:
             return
         try:
             order()
-        except Exception:  # noqa: BLE001  # a port's; whoever waits for an event to be durable is told
+        except Exception:  # noqa: BLE001  # a port's; waiting for a durable event reports it
             self._has_failed = True
 
 

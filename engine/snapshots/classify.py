@@ -1,8 +1,8 @@
-"""What git has found in a project, sorted: what a snapshot holds, what is gone, and what is left out by rule. It blocks.
+"""Turns what git lists in a project into an update of the index: files to add, to remove, and to leave out. It blocks.
 
-Left out are files that are larger than `LARGEST_FILE`, that can't be read, and repositories in
-the repository. Sockets, pipes and devices git does not even name. Of a file that is left out the
-snapshot says that it is there, and in which state, so that nobody takes it for a file that was removed.
+Left out are files larger than `LARGEST_FILE`, unreadable files, and nested repositories; git does
+not list sockets, pipes and devices. The snapshot records that a left-out file exists, and its
+state, so that it does not look removed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from engine.snapshots.location import is_git_folder
 
 LARGEST_FILE: Final = 10_485_760
 _REMOVED: Final = b"0 " + b"0" * 40
-# So much is added at once; what is done stays done if there is no time for more.
+# The size of one batch; finished batches count even if the time runs out.
 _BATCH_FILES: Final = 4_000
 _BATCH_BYTES: Final = 33_554_432
 
 
 @attrs.define
 class IndexUpdate:
-    """What is to be done to the index.
+    """An update of the index.
 
     Attributes:
         added: paths of files and links, with the size of each.
@@ -63,14 +63,14 @@ class IndexUpdate:
 def plan_index_update(
     root: str, others: Iterable[bytes], changed: Iterable[bytes], marked: Iterable[bytes], own: tuple[bytes, ...] = ()
 ) -> IndexUpdate:
-    """Look at each path that git has named, and say what becomes of it.
+    """Decide for each path that git listed whether it is added, removed or left out.
 
     Args:
         root: the project.
-        others: what the index does not know. Repositories end with a slash.
-        changed: what it knows, and what is not as it was.
-        marked: what was left out the last time.
-        own: what is no part of the project: what begins with one of these is removed where it is known.
+        others: paths that are not in the index. Repositories end with a slash.
+        changed: indexed paths that may have changed.
+        marked: paths that were left out the last time.
+        own: prefixes of paths that are not part of the project; indexed ones are removed.
     """
     update = IndexUpdate()
     top = os.fsencode(root)

@@ -1,8 +1,7 @@
-"""Snapshots without git: copies of the files that tools say they are about to change.
+"""Snapshots without git: copies of the files that tools announce to change.
 
-What a command changes is not seen. A file is known from the first time that a tool is about to
-change it, and what it was then is kept as its origin: so a snapshot need not have been taken
-of a file that nobody knew yet for its changes to be told from there on.
+Changes by commands are not seen. The first time that a tool announces a file, its content is kept
+as the origin. So a change can be shown and undone even if no earlier snapshot has the file.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _Origins = dict[str, TreeEntry | None]
 
 @attrs.frozen
 class FileCopies:
-    """The copies of a project. All of it blocks."""
+    """The copies of a project's files. Every method blocks."""
 
     place: SnapshotDir
 
@@ -71,7 +70,7 @@ class FileCopies:
         return self._kept(tree, owner).is_file()
 
     def diff(self, old: str, new: str) -> tuple[Change, ...]:
-        """Return what became of each path, as far as both snapshots know of it. Raises `SnapshotError`."""
+        """Return the changes of the paths that both snapshots record. Raises `SnapshotError`."""
         before, after = self._tree(old), self._tree(new)
         changes: list[Change] = []
         for path, (now, origin) in after.items():

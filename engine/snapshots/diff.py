@@ -1,4 +1,4 @@
-"""What became of a file, as a unified diff that a person can read."""
+"""Unified diffs of what changed between snapshots, for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SNIFFED_BYTES = 8_000
 
 
 def unified_diff(shown: str, change: Change, contents: Mapping[str, bytes]) -> str:
-    """Return it; empty where one side is no text, or nothing is known of it."""
+    """Return the diff; empty where one side is no text, or its content is missing."""
     before, after = _text(change.before, contents), _text(change.after, contents)
     if (before is None and change.before is not None) or (after is None and change.after is not None):
         return ""

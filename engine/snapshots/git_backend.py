@@ -18,12 +18,12 @@ from engine.snapshots.classify import IndexUpdate, git_folders_among, plan_index
 from engine.snapshots.location import exclude_file, git_folder
 from engine.snapshots.repository import PACKED, OutputTooLarge, Repository
 
-# More files than these are no project that anybody writes in.
+# A folder with more files than this is not a project.
 MAX_FILES: Final = 200_000
-# And what is new in one must not fill the user's disk.
+# New content beyond this could fill the user's disk.
 MAX_NEW_BYTES: Final = 2_000_000_000
 _MANY_FILES: Final = f"there are more than {MAX_FILES:,} files"
-# What else keeps a history in the folder of a project: to put that back in part would break it.
+# Folders of other version control systems: restoring them in part would break them.
 _HISTORIES: Final = (".hg/", ".jj/", ".svn/")
 # The listing of that many, with long names.
 _MAX_LISTING_BYTES: Final = 64_000_000
@@ -33,19 +33,19 @@ _READ_BYTES: Final = 67_108_864
 
 
 class ProjectTooLarge(Exception):
-    """It is no project that could be noted in a moment, or kept: the text says why."""
+    """The project is too large for snapshots; the text says why."""
 
 
 @attrs.frozen
 class GitSnapshot:
-    """A snapshot that was taken: its tree, and what was left out because it is a repository of its own."""
+    """A snapshot by git: its tree, and the nested repositories that were left out."""
 
     tree: str
     repositories: tuple[str, ...]
 
 
 async def take(repository: Repository, owner: str) -> GitSnapshot:
-    """Note the files of the project as they are. A checkpoint; if cancelled, nothing was taken, and what was read is known.
+    """Record the files of the project. A checkpoint; if cancelled, no snapshot is taken, but files that were read stay indexed.
 
     Raises `SnapshotError`, `TooLarge`.
     """
@@ -57,7 +57,7 @@ async def take(repository: Repository, owner: str) -> GitSnapshot:
             update = await _plan_update(repository, index)
             await _update(repository, index, update)
             tree = (await repository.git("write-tree", index=index)).decode().strip()
-            # Nothing of it counts before this; it is short, and whoever waits for it need not wait long.
+            # The snapshot counts from here on. This is short, so it needs no cancellation.
             await to_thread(_keep, repository, index, tree, update.marks, owner)
         finally:
             repository.drop(index)
@@ -65,7 +65,7 @@ async def take(repository: Repository, owner: str) -> GitSnapshot:
 
 
 async def prime(repository: Repository) -> None:
-    """Read the files of the project, so that the next snapshot is quick. A checkpoint; if cancelled, what was read is known.
+    """Index the files of the project, so that the next snapshot is quick. A checkpoint; if cancelled, files that were read stay indexed.
 
     Raises `SnapshotError`, `TooLarge`.
     """
@@ -90,7 +90,7 @@ def _keep(repository: Repository, index: Path, tree: str, marks: Sequence[bytes]
 
 
 async def _plan_update(repository: Repository, index: Path) -> IndexUpdate:
-    """Ask git what there is that the index does not know, and what is not as it knows it. Always a checkpoint."""
+    """Ask git for new and changed files, and plan the update of the index. Always a checkpoint."""
     root = repository.place.root
     inside = await to_thread(_inside, repository)
     excludes = await to_thread(_excludes, repository, inside)
@@ -129,9 +129,9 @@ def _excludes(repository: Repository, inside: Iterable[bytes]) -> tuple[str, ...
 
 
 def _inside(repository: Repository) -> tuple[bytes, ...]:
-    """Return what is the engine's own in the project, and git's, relative to it: that is no part of it, wherever it is kept.
+    """Return the paths of the engine's and git's own files in the project, relative to it: they are not part of it.
 
-    What begins with one of these is meant: names beside a store's file belong to it, and those beside a folder don't.
+    These are prefixes: `sessions.db-wal` belongs to `sessions.db`. A folder ends with a slash.
     """
     root = repository.place.root
     paths = [os.path.realpath(path) for path in (str(repository.place.folder), *repository.left_out)]

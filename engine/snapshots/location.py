@@ -1,7 +1,7 @@
-"""Which folder a snapshot is of, and where what it holds is kept: a private folder of the user's, never in the project.
+"""Which folder a snapshot covers, and where it is stored: in a private folder of the user, never in the project.
 
 The project is the innermost repository around the working directory, or else that directory. Of the user's repository
-nothing is used but, as a text, the list of what it leaves out; no program is run in it.
+only its exclude list is read, as text; no program runs in it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import attrs
 from engine.core.errors import SnapshotError
 
 _KEY_CHARS: Final = 20
-# Nobody writes longer lists by hand; a pipe in their place would keep us waiting.
+# No list written by hand is longer; and a pipe in its place would block.
 _LARGEST_LIST: Final = 1_048_576
-# By these git itself knows such a folder.
+# By these git recognises its directory.
 _GIT_DIR_ENTRIES: Final = ("HEAD", "objects", "refs")
 
 
 def default_folder() -> Path:
     """Return where the snapshots of all projects are kept."""
-    # Imported here: it is needed where no folder is given, and costs an import.
+    # Imported here: only needed for the default folder.
     from platformdirs import user_data_path
 
     return user_data_path("engine", appauthor=False) / "snapshots"
@@ -55,7 +55,7 @@ class SnapshotDir:
 
     @property
     def lock(self) -> Path:
-        """The file that is locked; it is beside the folder, so that it outlives that."""
+        """The lock file; outside the project's folder, so that it survives its removal."""
         return self.folder / f"{self.key}.lock"
 
     def make(self) -> None:
@@ -91,13 +91,13 @@ def project_root(cwd: str) -> str:
 
 
 def is_too_wide(root: str) -> bool:
-    """Tell whether a folder is nobody's project: `/`, or a home with all that is in it. It blocks."""
+    """Tell whether a folder is too broad to be a project: `/`, or a home directory. It blocks."""
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - Path raises where there is no home
     return root in {"/", home} or home.startswith(f"{root}/")
 
 
 def is_git_folder(path: str) -> bool:
-    """Tell whether a folder is what git keeps a repository in, under whatever name. It blocks."""
+    """Tell whether a folder is a git directory, whatever its name. It blocks."""
     head, *folders = (os.path.join(path, name) for name in _GIT_DIR_ENTRIES)  # noqa: PTH118 - of a str, which may be no UTF-8
     return os.path.lexists(head) and all(map(os.path.isdir, folders))
 
@@ -146,7 +146,7 @@ def _first_line(path: Path) -> str:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all. It blocks. Raises `OSError`."""
+    """Write a file atomically. It blocks. Raises `OSError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         temporary.write_bytes(data)

@@ -24,9 +24,9 @@ from engine.snapshots.restore import RestoreJob
 from engine.snapshots.retention import clean_up
 
 _MAX_NAMED: Final = 5
-# A project that is never noted in time is left in peace after so many times.
+# After so many timeouts, no more snapshots of the project are attempted.
 _MAX_ATTEMPTS: Final = 3
-# So long may one be read beside the turns, where a turn did not want to wait for it.
+# Time limit for indexing a project in the background, after a turn could not wait for it.
 _READING_SECONDS: Final = 600.0
 
 _REMOVED: Final = "old ones are removed after a while"
@@ -66,7 +66,7 @@ class ProjectSnapshots:
         with trio.move_on_after(within):
             backend = await self._choose_backend(place, remarks)
             if place.root in self._unread or self._attempts.get(place.root, 0) >= _MAX_ATTEMPTS:
-                # Who waits for it now would wait in vain.
+                # Waiting for it would be in vain.
                 return SnapshotResult(None)
             if backend == "git":
                 try:
@@ -85,7 +85,7 @@ class ProjectSnapshots:
         return SnapshotResult(None, (*remarks, *self._report_once(place, remark)))
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
-        """Keep what is at *paths*, where nobody else does. See `engine.core.protocols.Snapshots`."""
+        """Copy the files at *paths*, if the project has snapshots by copies. See `engine.core.protocols.Snapshots`."""
         root = await to_thread(project_root, cwd)
         if self._backends.get(root) == "copies":
             await to_thread(FileCopies(SnapshotDir(self.folder, root)).about_to_change, tuple(paths))
@@ -119,8 +119,8 @@ class ProjectSnapshots:
             await to_thread(putting.check)
             for ids in await self._batches_of(store, [put.want for put in puts if put.want is not None]):
                 contents = await self._read(store, ids)
-                # Not abandoned, here and below: what is written beside a file must be known, to be removed again. It
-                # looks between two files whether anybody still wants it.
+                # Not abandoned, here and below: temporary files must be known, to be removed again. The thread checks
+                # between two files whether it was cancelled.
                 await to_thread(putting.stage, contents, trio.from_thread.check_cancelled, abandon_on_cancel=False)
             await to_thread(putting.make, trio.from_thread.check_cancelled, abandon_on_cancel=False)
         finally:

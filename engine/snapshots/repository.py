@@ -1,13 +1,13 @@
 """The private git directory of a project's snapshots, and how git is run on it.
 
-The user's own repository is never opened: git is told of ours in so many words, with none of
-the user's settings, no hooks, no filters and no line endings of its own making. What a project's
+The user's own repository is never opened: git gets ours by explicit paths, without the user's
+settings, hooks, filters or line-ending conversion. What a project's
 `.gitattributes` say can run nothing here: a filter is a name there, and our settings give no
 name a meaning; and `info/attributes` of our directory, which overrules them, unsets them all.
 
-Nobody waits for another here. Each snapshot is made in a copy of the index, which takes the
-place of the one before only when all is done: so what is killed half way leaves a file that
-nobody looks at, and no lock. What shuts out others is only the clearing away of what is old.
+Snapshots don't wait for each other. Each is made in a copy of the index, which replaces the
+index only when all is done: a killed process leaves an unused file and no lock. Only the
+removal of old snapshots takes the lock exclusively.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.process.process import run_tree
 from engine.snapshots.location import SnapshotDir, write_atomically
 
 INDEX: Final = "index"
-# Beside the index: paths of which it only says that something is there.
+# Next to the index: the paths that were left out.
 MARKS: Final = "left-out"
 _LOCK_POLL_SECONDS: Final = 0.02
 _GRACE: Final = 0.2
@@ -82,7 +82,7 @@ class Repository:
     Attributes:
         place: of which project.
         program: git, by its real path.
-        left_out: real paths of what is no part of it: the engine's own. Names that begin with one are left out, too.
+        left_out: real paths of the engine's own files, which are not part of the project; also prefixes of names.
     """
 
     place: SnapshotDir
@@ -120,7 +120,7 @@ class Repository:
 
     @asynccontextmanager
     async def locked(self, *, alone: bool = False) -> AsyncGenerator[None]:
-        """Keep it from being cleared away, or, *alone*, from being used. Entering is a checkpoint; a cancel leaves it free.
+        """Lock the directory against removal, or, with *alone*, against any use. Entering is a checkpoint.
 
         Raises `SnapshotError`.
         """
@@ -140,11 +140,11 @@ class Repository:
     # -- the index ------------------------------------------------------------------------
 
     def new_copy(self) -> Path:
-        """Return where a copy of the index can be, to work on. Who asks drops it."""
+        """Return a path for a copy of the index. The caller drops the copy."""
         return self.folder / f"{INDEX}.{uuid4().hex}"
 
     def copy_index(self, copy: Path, is_cancelled: Callable[[], bool]) -> None:
-        """Copy the index. It blocks. A copy that nobody waits for any more, and was dropped before it was made, is removed."""
+        """Copy the index. It blocks. If the caller was cancelled meanwhile, the copy is removed again."""
         with suppress(FileNotFoundError):
             # With its time: by that git knows of which files it must look at the content, too.
             shutil.copy2(self.folder / INDEX, copy)
@@ -152,7 +152,7 @@ class Repository:
             self.drop(copy)
 
     def replace_index(self, copy: Path) -> None:
-        """Let a copy take the place of the index, and go on to be worked on. It blocks."""
+        """Replace the index with a copy, and keep the copy for further work. It blocks."""
         adopted = copy.with_name(f"{copy.name}.done")
         with suppress(FileNotFoundError):
             shutil.copy2(copy, adopted)
@@ -172,7 +172,7 @@ class Repository:
         return 0
 
     def marks(self) -> tuple[bytes, ...]:
-        """Return the paths of which the index only says that something is there. It blocks."""
+        """Return the paths that were left out. It blocks."""
         with suppress(OSError):
             return tuple(filter(None, (self.folder / MARKS).read_bytes().split(b"\0")))
         return ()
@@ -239,14 +239,14 @@ class Repository:
         return version is not None and (int(version[1]), int(version[2])) >= _PACKS_SINCE
 
     async def tidy(self, days: float, seconds: float) -> None:
-        """Let git drop what nobody has kept. A checkpoint; a cancel, or the end of that time, leaves the rest for later."""
+        """Let git remove unreferenced objects. A checkpoint; a cancel, or the time limit, leaves the rest for later."""
         with trio.move_on_after(seconds):
-            # A file for each tree says who keeps it, and since when: packed together they could not be told apart.
+            # One ref file per tree records its owner and age; packed refs would lose that.
             await self.git("-c", "gc.packRefs=false", "gc", "--quiet", f"--prune={days:g}.days.ago")
 
 
 class OutputTooLarge(Exception):
-    """Git had more to say than somebody wants to hear."""
+    """Git's output exceeds the limit."""
 
 
 def safe_name(owner: str) -> str:

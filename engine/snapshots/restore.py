@@ -1,11 +1,11 @@
-"""Files are put back: all that is new is written beside its place first, then one after the other takes it.
+"""Restores files: all new contents are written to temporary files first, then renamed into place one by one.
 
-So what the disk refuses is found while nothing has happened yet. Each path is compared with what must
-be there, once before anything is written and once more at the moment of its change. It is all done in
-folders that were opened by their real paths, link by link refused: nothing leads out of the project.
+So a disk error shows before anything has changed. Each path is compared with its expected content
+twice: before anything is written, and right before its change. Folders are opened by their real
+paths without following links, so nothing leads out of the project.
 
-If it ends half way, because something fails or somebody cancels, each file is what it was or
-what it shall be, and the same again does the rest. All of it blocks.
+If it stops half way, by an error or a cancel, each file has its old or its new content, and
+running it again does the rest. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def entry_at(path: str) -> TreeEntry | None:
 
 
 class NotAFile(OSError):
-    """Something is there that no snapshot holds: a folder, a pipe."""
+    """The path is a folder, a pipe or the like, which no snapshot holds."""
 
 
 @attrs.define(eq=False)
 class RestoreJob:
-    """Puts are prepared, as far as their contents are there, and then made.
+    """Restores files in three steps: check, stage the contents, make the changes.
 
     Attributes:
-        puts: all of them; removals are made first, so that a folder may become a file, and the reverse.
-        shown: how a path is called before a person.
-        kept: folders that stay, be they empty.
+        puts: the changes; removals come first, so that a folder can become a file, and the reverse.
+        display: makes a path readable for people.
+        kept: folders that stay even if they are empty.
     """
 
     puts: Sequence[Put]
@@ -85,7 +85,7 @@ class RestoreJob:
             raise _conflict([self.display(path) for path in wrong])
 
     def stage(self, contents: Mapping[str, bytes], halt: Callable[[], None]) -> None:
-        """Write beside their places those entries whose contents are given. Raises `SnapshotError`."""
+        """Write the entries in *contents* to temporary files. Raises `SnapshotError`."""
         going = self._going
         for put in self.puts:
             if put.want is None or put.want.id not in contents or put.path in self._staged:
@@ -99,7 +99,7 @@ class RestoreJob:
                 ) from error
 
     def make(self, halt: Callable[[], None]) -> None:
-        """Remove what is to go, and let what is new take its place.
+        """Remove files, then rename the staged ones into place.
 
         Raises `UndoIncomplete`, or `SnapshotError` and `UndoConflict` as long as nothing was done.
         """
@@ -112,7 +112,7 @@ class RestoreJob:
                 self._make_one(put, halt)
 
     def clean_up(self) -> None:
-        """Remove what was written for nothing."""
+        """Remove unused temporary files."""
         for folder, name in self._staged.values():
             with suppress(OSError):
                 folder.remove(name)
@@ -140,7 +140,7 @@ class RestoreJob:
         return all(os.path.join(folder, name) in going for folder, _, names in os.walk(path) for name in names)  # noqa: PTH118
 
     def _stage(self, put: Put, want: TreeEntry, data: bytes, going: set[str]) -> None:
-        # Where a file must go before its folder can come, it is written above that.
+        # If a file has to be removed before this folder can exist, stage above it.
         at = put.path
         for above in _above(put.path):
             if above in going or (os.path.lexists(above) and not os.path.isdir(above)):  # noqa: PTH112
@@ -199,7 +199,7 @@ class RestoreJob:
         return self.interrupted(reason)
 
     def interrupted(self, reason: str) -> UndoIncomplete:
-        """Return the error that says how far it came."""
+        """Build the error that lists the finished and the remaining files."""
         done = tuple(self.display(path) for path in self._done)
         left = tuple(self.display(put.path) for put in self.puts if put.path not in self._done)
         return UndoIncomplete(
@@ -269,7 +269,7 @@ def blob_id(data: bytes) -> str:
 
 
 def _conflict(shown: Sequence[str]) -> UndoConflict:
-    return UndoConflict(f"changed by somebody else meanwhile: {', '.join(shown)}", tuple(shown))
+    return UndoConflict(f"changed since then by something else: {', '.join(shown)}", tuple(shown))
 
 
 def _mode(put: Put) -> int | None:

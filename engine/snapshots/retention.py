@@ -1,4 +1,4 @@
-"""What is old is removed: snapshots after `KEPT_DAYS`, those of a session with it, a project's folder once nobody uses it."""
+"""Removes old snapshots: after `KEPT_DAYS`, with their session, or with a project's unused folder."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ async def _clean_up_project(place: SnapshotDir, program: str | None) -> None:
         async with repository.locked(alone=True):
             wants_tidying = await to_thread(_drop, place, time.time() - KEPT_DAYS * _DAY)
         if wants_tidying and program is not None:
-            # Others go on meanwhile, as with any git: what somebody has just written, and nothing names yet, is not a
-            # day old, and what somebody has found to be there counts as just written.
+            # Other processes continue meanwhile: objects that no ref names yet are less than a day old, and git renews
+            # the time of an object that is written again.
             async with repository.locked():
                 await repository.tidy(days=1, seconds=_SECONDS)
 
 
 def forget_sessions(folder: Path, owners: Collection[str]) -> None:
-    """Keep nothing for these sessions any more: what only they needed goes with the next sweep. It blocks."""
+    """Drop the snapshots of these sessions; the next sweep removes their contents. It blocks."""
     for key in _keys(folder):
         for kept in _kept_folders(folder / key):
             for owner in owners:
@@ -56,7 +56,7 @@ def forget_sessions(folder: Path, owners: Collection[str]) -> None:
 
 
 def _is_due(folder: Path) -> bool:
-    """Tell whether snapshots were ever kept, and the last sweep is a day old; if so, it is no more."""
+    """Tell whether a sweep is due, and if so record that it happens now."""
     if not folder.is_dir():
         return False
     stamp = folder / _STAMP_FILE
@@ -108,7 +108,7 @@ def _is_untidy(objects: Path) -> bool:
 
 
 def _drop_halves(place: SnapshotDir, before: float) -> None:
-    """Remove what engines that were killed have left half way."""
+    """Remove unfinished files of killed engines."""
     for pattern in ("git/index.*", ".git.*", "git/.*", "copies/*/.*"):
         for path in place.project_dir.glob(pattern):
             with suppress(OSError):
@@ -119,7 +119,7 @@ def _drop_halves(place: SnapshotDir, before: float) -> None:
 
 
 def _drop_copies(place: SnapshotDir) -> None:
-    """Remove trees of copies that nobody keeps, and contents that no tree has."""
+    """Remove trees of copies without an owner, and contents without a tree."""
     folder = place.project_dir / "copies"
     kept = {path.name for path in _files(folder / "kept")}
     needed: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a session's record says of its turns: which can be undone or redone, and which snapshots belong to them. Pure."""
+"""Reads from a session's events which turns can be undone or redone, and their snapshots. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from engine.core.events import (
 )
 from engine.core.ids import TurnId
 
-# What a record that a crash has cut off is closed with, later.
+# The events that close a record after a crash.
 _CLOSING: Final = (
     PermissionAnswered,
     QuestionAnswered,
@@ -41,18 +41,18 @@ _CLOSING: Final = (
 
 @attrs.frozen(kw_only=True)
 class PastTurn:
-    """A turn that is over.
+    """A finished turn.
 
     Attributes:
         turn_id: the turn.
         begins: where in the record it begins.
         began: when that was, in seconds since the epoch.
         trees: the snapshots of its time: the first one is of the files before its first change.
-        is_last_change_missed: what it changed last is not in the last of them.
-        has_no_snapshot: it may have changed files, and there is no snapshot of how they were before.
-        until: what was changed before that can be the turn's, in seconds since the epoch.
-        ended: when its record was closed: after a crash this is later, and what was changed between may be anybody's.
-        redone: the files that were changed again when it was redone last; None: it never was.
+        is_last_change_missed: its last change is not in the last of them.
+        has_no_snapshot: it may have changed files, and no snapshot shows how they were before.
+        until: changes before this can be the turn's, in seconds since the epoch.
+        ended: when its record was closed; after a crash this is later, and changes in between may not be the turn's.
+        redone: the files that the last redo changed; None: it was never redone.
         tree_redone: the snapshot after that.
     """
 
@@ -87,13 +87,13 @@ class UndoneTurn:
 
 @attrs.frozen(kw_only=True)
 class TurnHistory:
-    """What a record says.
+    """The turns of a session, as its events record them.
 
     Attributes:
-        turns: all that are over, in their order.
-        done: those of them that count, the newest at the end.
-        undone: those that can be redone, the next one at the end.
-        saved: snapshots taken since the last of them was over, undone or redone: by attempts to undo or redo.
+        turns: all finished turns, in order.
+        done: those that are not undone, the newest last.
+        undone: those that can be redone, the next one last.
+        saved: snapshots taken by attempts to undo or redo, since the last turn ended or was undone or redone.
         last_tree: the newest snapshot of all.
     """
 
@@ -105,7 +105,7 @@ class TurnHistory:
 
 
 def turn_history(events: Sequence[Durable], crashed: str) -> TurnHistory:
-    """Return what *events* say; *crashed* is how the end of a turn is described that a crash has cut off."""
+    """Read the history from *events*; *crashed* is the detail of a turn's end after a crash."""
     reader = _Reader(events, crashed)
     for index, event in enumerate(events):
         reader.read(index, event)
@@ -176,11 +176,11 @@ class _Reader:
 
 
 def _reports_missing_snapshot(event: Notice) -> bool:
-    """Tell whether a notice says that there is no snapshot where there ought to be one."""
+    """Tell whether a notice reports that a snapshot is missing."""
     is_in_vain = event.code in {"snapshot_failed", "snapshot_limited"} and event.level == "warning"
     return is_in_vain or event.code == "snapshot_missed"
 
 
 def _last_activity(events: Iterable[Durable]) -> float:
-    """Return when the turn last said something by itself, before a crash and before its record was closed."""
+    """Return the time of the turn's last own event before a crash, not of those that closed its record later."""
     return max((event.time for event in events if not isinstance(event, _CLOSING)), default=0.0)

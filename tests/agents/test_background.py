@@ -267,7 +267,7 @@ async def test_it_is_looked_at_and_stopped_by_its_name(autojump_clock: MockClock
             f"{child} (any): running for 1.0 s",
         ]
         stopped = await play(w, "stop")
-        assert "did not complete its task (aborted: it was stopped, after 1 step). What it had said:\nSo far." in (
+        assert "did not complete its task (aborted: it was stopped, after 1 step). Its last message:\nSo far." in (
             stopped.settlements[0].text
         )
         assert trio.current_time() == about(1)

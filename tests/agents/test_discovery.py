@@ -86,7 +86,7 @@ def test_a_project_lifts_no_bounds_of_one_that_is_built_in(tmp_path: Path) -> No
     assert [str(rule) for rule in agents["plan"].bounds] == [*map(str, PLANNING), "deny web *"]
     assert len(agents["other"].bounds) == 3
     assert list(found.problems_and_warnings) == [
-        (str(path), f"the bound '{bound}' is not heeded: it came with a project")
+        (str(path), f"the bound '{bound}' is ignored: it came with a project")
         for bound in ("allow edit *", "ask bash *")
     ]
     # The user's own may: they know what they do.
@@ -155,7 +155,7 @@ def test_tools_and_models_that_are_not_there_are_told_of(tmp_path: Path) -> None
     assert (one.config.model, one.config.tools) == (None, ("read", "frob"))
     assert list(found.problems_and_warnings) == [
         (str(path), "there is no tool frob here: it works without"),
-        (str(path), "the model 'nosuch/x': no host answers to nosuch/x: it works with the model of who calls it"),
+        (str(path), "the model 'nosuch/x': no host answers to nosuch/x: it uses its caller's model"),
     ]
     assert drop_unknown_models(found, check) == found
 

@@ -87,7 +87,7 @@ skills: one
 
 def test_an_agent_of_claude_code() -> None:
     found = parsed(CLAUDE)
-    assert (found.name, found.warnings) == ("code-reviewer", ("not known here, and not heeded: skills",))
+    assert (found.name, found.warnings) == ("code-reviewer", ("unknown fields, ignored: skills",))
     assert found.config == AgentConfig(
         description='Reviews code. Use it after changes, "always".',
         system="You look.",
@@ -171,7 +171,7 @@ def test_all_switched_off_but_some() -> None:
     assert parsed('tools: {"*": false, read: true, grep: true}').config.tools == ("read", "grep")
     assert parsed("permission: deny").config.rules == (rule("deny * *"),)
     assert parsed("permission: [a]").warnings == (
-        "`permission` is a map of rights, so it was not heeded: nothing is allowed by it",
+        "`permission` is not a map of permissions, so it is ignored and allows nothing",
     )
 
 
@@ -244,7 +244,7 @@ skills: [a, b
 """
     )
     assert found.config == AgentConfig(description="Looks.", tools=("read",), system="You look.")
-    assert found.warnings == ("not known here, and not heeded: hooks, mcpServers, skills",)
+    assert found.warnings == ("unknown fields, ignored: hooks, mcpServers, skills",)
 
 
 @pytest.mark.parametrize("field", ["disallowedTools", "permission", "rules", "bounds", "without", "tools", "model"])

@@ -592,7 +592,7 @@ async def test_of_a_cancelled_child_it_is_told_what_it_did_and_by_its_name_it_is
         (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
         (child,) = {e.session_id for e in w.session.journal._log if len(e.path) == 2}
         assert (settled.status, settled.reason, settled.outcome_unknown) == ("aborted", "cancelled", False)
-        assert settled.text.split("\n\n")[0] == (f"{CUT} The sub-agent had said:\nI found it." if said_first else CUT)
+        assert settled.text.split("\n\n")[0] == (f"{CUT} Its last message:\nI found it." if said_first else CUT)
         status = "timeout" if way == "deadline" else "aborted"
         assert settled.text.endswith(f"[any, task_id {child}: {ending.replace('aborted', status)}")
         told = json.loads(settled.metadata)
@@ -620,7 +620,9 @@ async def test_a_report_that_a_cancel_came_upon_is_not_lost(autojump_clock: Mock
             await turn.wait()
         (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
         assert (settled.status, settled.reason) == ("aborted", "cancelled")
-        assert settled.text.startswith("Cancelled just as it had finished. It said:\nIt is blue.\n\n[any, task_id ses")
+        assert settled.text.startswith(
+            "Cancelled just as it had finished. Its message:\nIt is blue.\n\n[any, task_id ses"
+        )
         assert json.loads(settled.metadata)["status"] == "completed"
 
 

@@ -122,7 +122,7 @@ def test_a_command_of_another_harness_works_with_the_user_s_model(engine: Start,
     for name, told in (
         (
             "greet2",
-            "/greet2: the model 'sonnet' is a name of another program's: it works with the model of who calls it",
+            "/greet2: the model 'sonnet' is a name of another program's: it uses its caller's model",
         ),
         ("greet3", "/greet3: no host for the model name 'nowhere/large'"),
     ):

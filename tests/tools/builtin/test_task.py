@@ -103,18 +103,18 @@ async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
     [
         (
             COMPLETED,
-            "(The sub-agent ended without a word.)\n\n[look, task_id ses_2: completed after 0 steps. It changed no files.]",
+            "(The sub-agent ended without a message.)\n\n[look, task_id ses_2: completed after 0 steps. It changed no files.]",
         ),
         (
             attrs.evolve(
                 COMPLETED, stop_reason="step_limit", detail="3 steps", text="So far.", steps=3, changes_known=False
             ),
-            "The sub-agent look did not complete its task (step_limit: 3 steps, after 3 steps). What it had said:\n"
+            "The sub-agent look did not complete its task (step_limit: 3 steps, after 3 steps). Its last message:\n"
             "So far.\n\n[look, task_id ses_2: stopped after 3 steps. It ran what may have changed files.]",
         ),
         (
             attrs.evolve(COMPLETED, stop_reason="provider_error", steps=1, changed=tuple(f"/{n}" for n in range(52))),
-            "The sub-agent look did not complete its task (provider_error, after 1 step). It had said nothing.\n\n"
+            "The sub-agent look did not complete its task (provider_error, after 1 step). It sent no message.\n\n"
             f"[look, task_id ses_2: error after 1 step. It changed {', '.join(f'/{n}' for n in range(50))} and 2 more.]",
         ),
     ],
@@ -166,7 +166,7 @@ async def test_a_hidden_one_is_not_told_of_and_works_by_its_name(ctx: ToolContex
     hidden = task_tool([LOOK, Agent(name="secret", hidden=True)])
     assert "secret" not in hidden.description
     _, output = await run(ctx, Task("secret", "x"), COMPLETED, hidden)
-    assert output.text.startswith("(The sub-agent ended without a word.)")
+    assert output.text.startswith("(The sub-agent ended without a message.)")
     with pytest.raises(ToolError, match=r"There is: look\.$"):
         await run(ctx, Task("secre", "x"), COMPLETED, hidden)
 
