@@ -1,4 +1,4 @@
-"""What the engine makes of a recorded body: played over HTTP, read by the real shell, sorted by the demultiplexer."""
+"""Plays a recorded response over HTTP, and collects what the engine makes of it."""
 
 from __future__ import annotations
 

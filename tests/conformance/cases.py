@@ -1,4 +1,4 @@
-"""The recorded cases: whatever lies under `$ENGINE_SHARED/wire`. None is named here, none is counted."""
+"""The recorded cases: every file under `$ENGINE_SHARED/wire`."""
 
 from __future__ import annotations
 

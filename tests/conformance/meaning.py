@@ -1,4 +1,4 @@
-"""What recordings mean, worked out from their README alone: nothing here knows how the engine does it."""
+"""The meaning of recordings, derived from their README alone, without the engine."""
 
 from __future__ import annotations
 

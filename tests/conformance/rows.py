@@ -1,4 +1,4 @@
-"""Which row of the table of hosts a recording belongs to, and a model of that row at another address."""
+"""The row of the table of hosts for a recording, and a model of that row at another address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error that hosts are known to answer with, over HTTP, is the one of ours that says what to do about it."""
+"""Every known error of a host, sent over HTTP, becomes the right error of the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison itself: it sees each thing that may be wrong, and it needs no recordings for that."""
+"""The comparison itself detects every kind of difference, without recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recorded answer, replayed through the real HTTP shell, means to us what it means to the official SDK."""
+"""Every recorded response, replayed over HTTP, reads the same as in the official SDK."""
 
 from __future__ import annotations
 

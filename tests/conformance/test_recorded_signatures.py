@@ -1,4 +1,4 @@
-"""Recorded Gemini answers, sent back: each signature stands on its part again, and nothing else is lost."""
+"""Recorded Gemini answers, sent back: each signature returns on its part, and nothing else is lost."""
 
 from __future__ import annotations
 

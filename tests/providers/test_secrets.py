@@ -1,4 +1,4 @@
-"""A key is nowhere but in its header: not in events, logs, errors, the store, or what any object says of itself."""
+"""A key appears only in its header: not in events, logs, errors, the store, or any repr."""
 
 from __future__ import annotations
 

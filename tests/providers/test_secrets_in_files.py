@@ -1,4 +1,4 @@
-"""A key is in no file that an engine writes, and in no export: not in the store or its log of writes, not in spills."""
+"""A key is in no file that an engine writes, and in no export."""
 
 from __future__ import annotations
 

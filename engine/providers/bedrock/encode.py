@@ -47,7 +47,7 @@ class BedrockState:
         has_results: whether the open turn holds results.
         unthought: the model's last turn asked for calls and did not begin with a thought: with a budget for thinking
             it would have to.
-        documents: how many there were: each has a name of its own.
+        documents: the number of documents, whose names must be unique.
     """
 
     role: str | None = None

@@ -84,7 +84,7 @@ _ZAI: Mapping[ErrorKind, str] = {
     ModelNotFound: "1211",
     ContentFiltered: "1301",
 }
-# MiniMax's, which stand in `base_resp` and often under a status of 200.
+# MiniMax's, in `base_resp`, often with status 200.
 _MINIMAX: Mapping[ErrorKind, str] = {
     AuthFailed: "1004 2049",
     QuotaExhausted: "1008",

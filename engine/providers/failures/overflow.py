@@ -45,10 +45,10 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("Z.ai", r"prompt exceeds max length"),
     ("Alibaba", r"range of input length should be"),
     ("Hugging Face", r"`?inputs`? (?:tokens \+ `?max_new_tokens`? must be <=|must have less than)"),
-    ("anybody", r"context[ _]length[ _]exceeded"),
-    ("anybody", r"request entity too large"),
-    ("anybody", r"too many tokens"),
-    ("anybody", r"\btoken limit exceeded"),
+    ("any host", r"context[ _]length[ _]exceeded"),
+    ("any host", r"request entity too large"),
+    ("any host", r"too many tokens"),
+    ("any host", r"\btoken limit exceeded"),
     # How an SDK in a gateway renders the empty errors of Cerebras and Mistral.
     ("Cerebras, Mistral", r"^4(?:00|13)\b[ :]*(?:status code)? ?\(no body\)"),
 )

@@ -124,14 +124,14 @@ def parse_local_reset(message: str) -> float | None:
 
 
 def parse_number(value: object) -> float | None:
-    """Return *value* as a number of at least zero; None if it is none."""
+    """Parse a non-negative number; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     try:
-        match = float(value)
+        result = float(value)
     except (ValueError, OverflowError):
         return None
-    return match if math.isfinite(match) and match >= 0 else None
+    return result if math.isfinite(result) and result >= 0 else None
 
 
 def _seconds(text: str) -> float:

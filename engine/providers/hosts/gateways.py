@@ -1,4 +1,4 @@
-"""Hosts that serve other people's models, and gateways to other hosts."""
+"""Hosts that serve other makers' models, and gateways to other hosts."""
 
 from __future__ import annotations
 

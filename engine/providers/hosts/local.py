@@ -1,4 +1,4 @@
-"""Servers that people run themselves; a few of them may stand elsewhere."""
+"""Servers that users run themselves, usually on their own machine."""
 
 from __future__ import annotations
 

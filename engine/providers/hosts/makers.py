@@ -1,4 +1,4 @@
-"""Hosts that serve models of their own."""
+"""Hosts that serve their own models."""
 
 from __future__ import annotations
 

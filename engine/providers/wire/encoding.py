@@ -52,7 +52,7 @@ class Chunk:
 
     Attributes:
         data: the bytes.
-        can_be_marked: whether a cache marker may stand at its end.
+        can_be_marked: whether a cache marker can follow it.
     """
 
     data: bytes

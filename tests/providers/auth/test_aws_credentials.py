@@ -1,4 +1,4 @@
-"""Who asks AWS: keys of the environment, and those that botocore finds, in threads."""
+"""AWS credentials: from the environment, and from botocore in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AWS's signature: its documented examples, and whatever AWS's own client would sign."""
+"""AWS's signature: the documented examples, and comparison with botocore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Google's credentials, with a real token server on the loopback and a service account whose key is made here."""
+"""Google credentials, with a real token server on the loopback and a generated service account."""
 
 from __future__ import annotations
 

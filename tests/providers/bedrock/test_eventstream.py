@@ -1,4 +1,4 @@
-"""The binary event stream of AWS: any cut of the bytes, and any damage to them."""
+"""AWS event streams at any chunk boundaries and with any corruption."""
 
 from __future__ import annotations
 

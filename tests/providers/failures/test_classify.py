@@ -1,4 +1,4 @@
-"""From a host's complaint to one of our errors: code and status first, wording last."""
+"""Classification of error reports: code and status first, wording last."""
 
 from __future__ import annotations
 

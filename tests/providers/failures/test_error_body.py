@@ -1,4 +1,4 @@
-"""Error bodies of every form, read by one reader."""
+"""Error responses in every format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of T23's table as its host really says it, and what only sounds like one."""
+"""Context overflows as every host reports them, and errors that only look like one."""
 
 from __future__ import annotations
 
@@ -245,20 +245,20 @@ ROWS = {
             "id": "1",
         },
     ),
-    "anybody, space": HostReply("gateway", 400, openai("Context length exceeded")),
-    "anybody, underscore": HostReply("gateway", 422, "context_length_exceeded"),
-    "anybody, entity": HostReply(
+    "any host, space": HostReply("gateway", 400, openai("Context length exceeded")),
+    "any host, underscore": HostReply("gateway", 422, "context_length_exceeded"),
+    "any host, entity": HostReply(
         "gateway", 413, "<html><head><title>413 Request Entity Too Large</title></head><body>nginx</body></html>"
     ),
-    "anybody, tokens": HostReply("gateway", 400, openai("Too many tokens")),
-    "anybody, limit": HostReply("gateway", 400, openai("Token limit exceeded")),
+    "any host, tokens": HostReply("gateway", 400, openai("Too many tokens")),
+    "any host, limit": HostReply("gateway", 400, openai("Token limit exceeded")),
     "Cerebras, 400 and nothing": HostReply("Cerebras", 400),
     "Cerebras, 413 and nothing": HostReply("Cerebras", 413),
     "Mistral, 400 and nothing": HostReply("Mistral", 400),
     "Mistral, 413 and nothing": HostReply("Mistral", 413),
     "a gateway before Cerebras": HostReply("gateway", 500, openai("400 status code (no body)", type="server_error")),
     "a gateway before Mistral": HostReply("gateway", 502, "413 (no body)"),
-    "413 and nothing": HostReply("anybody", 413),
+    "413 and nothing": HostReply("any host", 413),
 }
 
 

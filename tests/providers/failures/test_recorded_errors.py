@@ -1,4 +1,4 @@
-"""Every error that is known of any host, and every recorded refusal, becomes what it means."""
+"""Every known error of a host and every recorded error is classified correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a host wants to be asked again, in every way in which hosts say it."""
+"""Retry delays in every format."""
 
 from __future__ import annotations
 

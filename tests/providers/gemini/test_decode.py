@@ -1,4 +1,4 @@
-"""Answers of the Gemini API, read: parts, signatures, calls in pieces, usage, ends, and what is wrong with them."""
+"""Decoding of Gemini responses: parts, signatures, streamed calls, usage, ends, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to the Gemini API, written from transcripts; and those to Claude at Vertex."""
+"""Encoding of requests for Gemini, and for Claude on Vertex."""
 
 from __future__ import annotations
 

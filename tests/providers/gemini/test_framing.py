@@ -1,4 +1,4 @@
-"""A streamed JSON array is cut into its elements, however its bytes are cut."""
+"""A streamed JSON array is split into its elements at any chunk boundaries."""
 
 from __future__ import annotations
 

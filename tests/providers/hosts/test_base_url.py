@@ -1,4 +1,4 @@
-"""Where a host is: its own address, or what people write instead."""
+"""Base URLs: the host's own, and all forms that users write."""
 
 from __future__ import annotations
 

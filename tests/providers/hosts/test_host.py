@@ -1,4 +1,4 @@
-"""The rows of the table of hosts: each can be resolved, and its requests go where that host documents."""
+"""Rows of the table of hosts: each resolves, and its requests go to the documented address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cancelled answer closes its connection at once and leaves nothing behind, wherever it strikes."""
+"""A cancelled response closes its connection at once and leaves nothing behind, wherever the cancel strikes."""
 
 from __future__ import annotations
 

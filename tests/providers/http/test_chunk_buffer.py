@@ -1,4 +1,4 @@
-"""Chunks that came together are one, and nothing else changes: h11 reads the same from both."""
+"""Merged HTTP chunks: h11 reads the same content from both forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP shell over real sockets: what arrives, what goes wrong, and that nothing is left behind."""
+"""The HTTP client over real sockets: responses, errors, and nothing left behind."""
 
 from __future__ import annotations
 

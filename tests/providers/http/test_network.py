@@ -1,4 +1,4 @@
-"""The way to a host: through proxies, with authorities of one's own, by the usual variables."""
+"""Proxies and certificate authorities, from the usual variables."""
 
 from __future__ import annotations
 

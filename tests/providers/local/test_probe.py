@@ -1,4 +1,4 @@
-"""Servers of the user's own are asked what they hold. Real servers, on the loopback."""
+"""Limits of local servers, queried from real servers on the loopback."""
 
 from __future__ import annotations
 

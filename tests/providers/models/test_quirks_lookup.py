@@ -1,4 +1,4 @@
-"""What is particular about a model is found by its name, whatever a cloud or a gateway puts around it."""
+"""Quirks are found by a model's name, with any prefix and suffix of a cloud or gateway."""
 
 from __future__ import annotations
 

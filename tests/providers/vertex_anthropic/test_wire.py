@@ -1,4 +1,4 @@
-"""Where Vertex is: told by project and location, with several names for both."""
+"""The address of Claude on Vertex, from project and location under their several names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that fit a schema at hosts that know none: as a tool that must be called."""
+"""Structured answers through a tool, for hosts without schemas for answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes to events: in order, in any cut, with nothing lost before a failure and nothing but the failure after it."""
+"""Decoders: events in order at any chunk boundaries, none lost before an error, none after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies whose bytes only grow: what is cached of them, where the markers stand, and what broke a prefix."""
+"""Incremental encoding: cached bytes, cache markers, broken prefixes."""
 
 from __future__ import annotations
 

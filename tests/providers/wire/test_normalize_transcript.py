@@ -1,4 +1,4 @@
-"""The transcript put in order: what holds for every wire format, whatever the transcript is."""
+"""Normalized transcripts: the rules that hold for every wire format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foreign JSON, read without trust, and ours, written so that every host can read it."""
+"""Reading of untrusted JSON, and writing of JSON that every host accepts."""
 
 from __future__ import annotations
 
