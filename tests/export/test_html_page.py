@@ -193,7 +193,7 @@ def test_markdown_is_shown_as_far_as_it_helps_reading() -> None:
 
 @pytest.mark.parametrize("part", ["`", "**", "* *", "#", "# ", " #", "~", "```\n", "\n", "<", "\u202e", "`a", "**a"])
 def test_long_texts_take_no_longer_than_they_are(part: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     render_text(part * 100_000)
     render_text(f"# {part * 100_000}")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

@@ -41,9 +41,9 @@ def test_large_texts_that_differ_everywhere_are_one_difference() -> None:
     old, new = (
         ["same", *(f"{letter}{n}" for n in half), "same", *(f"{letter}{n}" for n in half), "end"] for letter in "ab"
     )
-    start = time.perf_counter()
+    start = time.process_time()
     assert differences(old, new) == [Difference(1, 20_002, 1, 20_002)]
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_large_texts_with_two_changes_are_two_differences() -> None:

@@ -206,6 +206,6 @@ def _without(layers: list[Layer], name: LayerName, rule: int) -> list[Layer]:
 
 def test_500_rules_are_read_in_no_time() -> None:
     text = "\n".join(f"allow bash tool{number} *\ndeny read src/part{number}/*.py" for number in range(250))
-    began = time.perf_counter()
+    began = time.process_time()
     assert lint_messages(defaults="ask * *", user=text) == []
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10

@@ -231,6 +231,6 @@ def test_what_does_not_meet() -> None:
 )
 def test_no_pattern_takes_long(pattern: str, path: str) -> None:
     ready = made(pattern)
-    began = time.perf_counter()
+    began = time.process_time()
     assert not ready.matches(path)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1

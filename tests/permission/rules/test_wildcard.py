@@ -209,7 +209,7 @@ def test_a_pattern_may_not_be_endless() -> None:
     ],
 )
 def test_no_pattern_takes_long(pattern: str, text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     matches(pattern, text)
     may_match(pattern, text)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1

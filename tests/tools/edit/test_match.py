@@ -472,9 +472,9 @@ def test_bad_input_takes_no_long() -> None:
         ("begin\n" + "y" * 1_000_000 + "\nend\n", "begin\n" + "x" * 1_000_000 + "\nend", "z"),
     ]
     for text, old, new in cases:
-        start = time.perf_counter()
+        start = time.process_time()
         assert not isinstance(find(Source(text), old, new), Matched)
-        assert time.perf_counter() - start < 3
+        assert time.process_time() - start < 3
 
 
 def test_five_thousand_lines_are_quick() -> None:
@@ -485,8 +485,8 @@ def test_five_thousand_lines_are_quick() -> None:
             y = bb * 777
             return x - y
         """).strip()
-    start = time.perf_counter()
+    start = time.process_time()
     answer = find(Source(text), old, old.replace("x - y", "x + y"))
-    assert time.perf_counter() - start < 0.2
+    assert time.process_time() - start < 0.2
     assert isinstance(answer, Matched)
     assert (answer.tier, answer.lines) == ("block-anchor", ((3_886, 3_890),))

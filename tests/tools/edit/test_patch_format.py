@@ -192,11 +192,11 @@ def test_anything_is_read_or_refused(text: str) -> None:
     ids=["blanks", "blank lines inside", "blank lines behind"],
 )
 def test_bad_input_takes_no_long(text: str, is_read: bool) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         parse_patch(text)
     except ToolError:
         assert not is_read
     else:
         assert is_read
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3

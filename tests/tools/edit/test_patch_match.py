@@ -178,6 +178,6 @@ def test_with_lines_that_differ_it_is_always_placed(size: int, data: st.DataObje
 
 def test_many_headers_take_no_long() -> None:
     text = "}\n" * 20_000
-    start = time.perf_counter()
+    start = time.process_time()
     assert isinstance(placed(text, "@@ }\n@@ }\n-x"), Unplaced)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
