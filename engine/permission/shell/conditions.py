@@ -22,7 +22,7 @@ def check_condition(expander: Expander, condition: Conditional, state: ShellStat
     """Check `[[ … ]]` for operands that bash would evaluate."""
     # Bash may not expand the operands after && and || at all.
     before = state.copy()
-    values = [item if isinstance(item, str) else expander.value(item, state) for item in condition.items]
+    values = [item if isinstance(item, str) else expander.expand_to_value(item, state) for item in condition.items]
     state.merge(before)
     for index, item in enumerate(condition.items):
         operator = item.plain if isinstance(item, Word) else None

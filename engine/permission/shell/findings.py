@@ -10,10 +10,10 @@ import attrs
 
 from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand
 
-_MAGIC: Final = frozenset("*?[")
+_GLOB_CHARACTERS: Final = frozenset("*?[")
 # Programs that change a file or a folder without writing content to it.
-_KEEPING: Final = frozenset(["chmod", "chown", "chgrp", "mkdir", "rm", "rmdir", "touch"])
-_MAKING: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "go", "rustc", "javac", "ld"])
+_NOT_WRITING_CONTENT: Final = frozenset(["chmod", "chown", "chgrp", "mkdir", "rm", "rmdir", "touch"])
+_COMPILERS: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "go", "rustc", "javac", "ld"])
 # A step is a command that is simulated; in loops and functions there are several for one command.
 MAX_STEPS: Final = 4_000
 _MAX_REASONS: Final = 8
@@ -88,14 +88,14 @@ class Findings:
         written = self._written_files()
         is_vague = any(use.is_pattern for use in written)
         # The output of a compiler is as trustworthy as the project's own files that it compiles.
-        is_built = all(use.by in _MAKING for use in written)
+        is_built = all(use.by in _COMPILERS for use in written)
         names = set[str]() if is_built else {posixpath.basename(use.path) for use in written}
         for file in self._executed_files if written else ():
-            if is_vague or posixpath.basename(file) in names or _MAGIC & set(file):
+            if is_vague or posixpath.basename(file) in names or _GLOB_CHARACTERS & set(file):
                 self.mark_opaque(f"it runs {file[:200]}, which it may have written itself")
 
     def _written_files(self) -> list[PathUse]:
-        return [use for use in self._paths if use.access == "write" and use.by not in _KEEPING]
+        return [use for use in self._paths if use.access == "write" and use.by not in _NOT_WRITING_CONTENT]
 
 
 def _reads_like_option(path: str) -> bool:

@@ -14,7 +14,7 @@ import attrs
 
 from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.conditions import check_condition
-from engine.permission.shell.loops import Loops, both
+from engine.permission.shell.loops import Loops, join_outcomes
 from engine.permission.shell.parser.nodes import (
     AndOr,
     ArithmeticCommand,
@@ -60,7 +60,7 @@ class Interpreter(Loops):
     def interpret(self, script: Script, state: ShellState) -> None:
         """Simulate a script from its beginning to its end."""
         self.start = state.folders
-        self.script(script, state)
+        self.run_commands(script, state)
         for action in self.deferred:
             action()
         for function in self.defined:
@@ -74,11 +74,11 @@ class Interpreter(Loops):
         if not self.changes_folder:
             state.folders = self.start
         self.frames.append(Frame(function))
-        outcome = self.command(command, state)
+        outcome = self.run_command(command, state)
         self.frames.pop()
         return outcome
 
-    def script(self, items: Script, state: ShellState) -> Outcome:
+    def run_commands(self, items: Script, state: ShellState) -> Outcome:
         """Simulate a list of commands."""
         outcome: Outcome = (state, state)
         is_reached = True
@@ -89,22 +89,22 @@ class Interpreter(Loops):
                 # Commands that cannot be reached are listed all the same.
                 is_reached, here = False, last.copy()
             last = here
-            outcome = self._and_or(item, here)
+            outcome = self._run_and_or(item, here)
         return outcome if is_reached else (None, None)
 
-    def _and_or(self, item: AndOr, state: ShellState) -> Outcome:
+    def _run_and_or(self, item: AndOr, state: ShellState) -> Outcome:
         if item.background:
-            self._chain(item, state.copy())
+            self._run_chain(item, state.copy())
             return (state, state)
-        return self._chain(item, state)
+        return self._run_chain(item, state)
 
-    def _chain(self, item: AndOr, state: ShellState) -> Outcome:
+    def _run_chain(self, item: AndOr, state: ShellState) -> Outcome:
         if len(item.pipelines) == 1:
-            return self._pipeline(item.pipelines[0][1], state)
-        good, bad = self._pipeline(item.pipelines[0][1], state)
+            return self._run_pipeline(item.pipelines[0][1], state)
+        good, bad = self._run_pipeline(item.pipelines[0][1], state)
         for operator, pipeline in item.pipelines[1:]:
             before = good if operator == "&&" else bad
-            outcome = self._pipeline(pipeline, (before or state).copy())
+            outcome = self._run_pipeline(pipeline, (before or state).copy())
             if before is None:
                 continue
             if operator == "&&":
@@ -114,112 +114,112 @@ class Interpreter(Loops):
         self.output = UnknownInput()
         return (good, bad)
 
-    def _pipeline(self, pipeline: Pipeline, state: ShellState) -> Outcome:
+    def _run_pipeline(self, pipeline: Pipeline, state: ShellState) -> Outcome:
         if len(pipeline.commands) == 1:
-            good, bad = self.command(pipeline.commands[0], state)
+            good, bad = self.run_command(pipeline.commands[0], state)
             return (bad, good) if pipeline.negated else (good, bad)
         stdin: Stdin = state.stdin
         for command in pipeline.commands:
             inner = state.copy()
             inner.stdin = stdin if isinstance(command, Simple) or not isinstance(stdin, str) else UnknownInput()
-            self.command(command, inner)
+            self.run_command(command, inner)
             stdin = self.output if not isinstance(self.output, ValueKind) else UnknownInput()
         return (state, state)
 
-    def command(self, command: Command, state: ShellState) -> Outcome:
+    def run_command(self, command: Command, state: ShellState) -> Outcome:
         """Simulate a command."""
         if not self.findings.take_step():
             return (state, state)
         if isinstance(command, Simple):
-            return self.simple(command, state)
-        outcome = self._compound(command, state)
+            return self.run_simple(command, state)
+        outcome = self._run_compound(command, state)
         self.output = UnknownInput()
         return outcome
 
-    def _compound(self, command: Command, state: ShellState) -> Outcome:
+    def _run_compound(self, command: Command, state: ShellState) -> Outcome:
         match command:
             case Group():
                 if not command.is_subshell:
-                    return self.script(command.body, state)
-                self.script(command.body, state.copy())
+                    return self.run_commands(command.body, state)
+                self.run_commands(command.body, state.copy())
             case If():
-                return self._if(command, state)
+                return self._run_if(command, state)
             case While():
-                return self.while_(command, state)
+                return self.run_while(command, state)
             case For():
-                return self.for_(command, state)
+                return self.run_for(command, state)
             case ArithmeticFor():
-                return self.counting(command, state)
+                return self.run_arithmetic_for(command, state)
             case Case():
-                return self._case(command, state)
+                return self._run_case(command, state)
             case Redirected():
-                return self._redirected(command, state)
+                return self._run_redirected(command, state)
             case Simple():
-                return self.simple(command, state)
+                return self.run_simple(command, state)
             case ArithmeticCommand() | Conditional() | Function():
-                self._simulate_other(command, state)
+                self._run_other(command, state)
             case _:
                 assert_never(command)
         return (state, state)
 
-    def _simulate_other(self, command: ArithmeticCommand | Conditional | Function, state: ShellState) -> None:
+    def _run_other(self, command: ArithmeticCommand | Conditional | Function, state: ShellState) -> None:
         """Simulate a command that starts no program."""
         if isinstance(command, ArithmeticCommand):
-            self.expander.arithmetic(command.expression, state)
+            self.expander.check_arithmetic(command.expression, state)
         elif isinstance(command, Conditional):
             check_condition(self.expander, command, state)
         else:
-            self._define(command, state)
+            self._define_function(command, state)
 
-    def _redirected(self, command: Redirected, state: ShellState) -> Outcome:
+    def _run_redirected(self, command: Redirected, state: ShellState) -> Outcome:
         if isinstance(command.command, Function):
-            self._define(Function(command.command.name, command), state)
+            self._define_function(Function(command.command.name, command), state)
             return (state, state)
         before = state.stdin
         stdin = self.redirect(command.redirects, state)
         state.stdin = UnknownInput() if isinstance(stdin, str) else stdin
         # A redirection that fails keeps the command from being run.
         here = state.copy()
-        good, bad = self._compound(command.command, state)
+        good, bad = self._run_compound(command.command, state)
         bad = join_states(bad, here)
         for end in (good, bad):
             if end is not None:
                 end.stdin = before
         return good, bad
 
-    def _define(self, function: Function, state: ShellState) -> None:
+    def _define_function(self, function: Function, state: ShellState) -> None:
         if function.name == "command_not_found_handle":
             self.findings.mark_opaque("it defines what happens when a command is not found")
         state.functions[function.name] = (function,)
         self.defined.append(function)
 
-    def _if(self, command: If, state: ShellState) -> Outcome:
+    def _run_if(self, command: If, state: ShellState) -> Outcome:
         ends: list[ShellState | None] = []
         here: ShellState | None = state
         for condition, body in command.branches:
-            good, bad = self.script(condition, (here or state).copy())
-            outcome = self.script(body, (good or bad or state).copy())
+            good, bad = self.run_commands(condition, (here or state).copy())
+            outcome = self.run_commands(body, (good or bad or state).copy())
             if good is not None and here is not None:
                 ends += outcome
             here = bad if here is not None else None
         if command.otherwise:
-            outcome = self.script(command.otherwise, (here or state).copy())
+            outcome = self.run_commands(command.otherwise, (here or state).copy())
             ends += outcome if here is not None else ()
         else:
             ends.append(here)
-        return both(ends)
+        return join_outcomes(ends)
 
-    def _case(self, command: Case, state: ShellState) -> Outcome:
-        self.expander.value(command.word, state)
+    def _run_case(self, command: Case, state: ShellState) -> Outcome:
+        self.expander.expand_to_value(command.word, state)
         ends: list[ShellState | None] = []
         for patterns, body in command.branches:
             for pattern in patterns:
                 # Bash expands the patterns one after the other, until one matches.
                 before = state.copy()
-                self.expander.value(pattern, state)
+                self.expander.expand_to_value(pattern, state)
                 state.merge(before)
-            ends += self.script(body, state.copy())
-        return both([state, *ends])
+            ends += self.run_commands(body, state.copy())
+        return join_outcomes([state, *ends])
 
     def call_function(self, function: Function, fields: Sequence[Field], state: ShellState) -> Outcome:
         """Simulate a function that is called."""
@@ -230,9 +230,9 @@ class Interpreter(Loops):
         positional, state.positional = state.positional, tuple(fields)
         frame = Frame(function)
         self.frames.append(frame)
-        outcome = self.command(function.body, state)
+        outcome = self.run_command(function.body, state)
         self.frames.pop()
-        end = both([*outcome, *frame.returns])[0]
+        end = join_outcomes([*outcome, *frame.returns])[0]
         if end is None:
             return (None, None)
         end.positional = positional
@@ -248,7 +248,7 @@ class Interpreter(Loops):
 
     def _substitute(self, script: Script, state: ShellState) -> Value:
         inner = state.copy()
-        self.script(script, inner)
+        self.run_commands(script, inner)
         is_one = len(script) == 1 and len(script[0].pipelines) == 1 and not script[0].background
         printed, self.output = self.output, UnknownInput()
         if is_one and isinstance(printed, str):
@@ -258,4 +258,4 @@ class Interpreter(Loops):
     def _process(self, script: Script, state: ShellState) -> None:
         inner = state.copy()
         inner.stdin = UnknownInput()
-        self.script(script, inner)
+        self.run_commands(script, inner)

@@ -178,7 +178,7 @@ class ProgramScanner:
         pattern = _pattern_for(path, run.fields)
         self.add_file(pattern or path, access, name, folders, is_pattern=pattern is not None)
 
-    def search(self, fields: Iterable[Field], folders: Folders) -> None:
+    def add_searched_folders(self, fields: Iterable[Field], folders: Folders) -> None:
         """Add the folders that bash lists to expand patterns."""
         for field in fields:
             names = [] if field.pattern is None else field.pattern.split("/")

@@ -30,7 +30,7 @@ _ANY_FIELDS: Final = (Field(None, is_many=True),)
 
 
 @attrs.define(eq=False)
-class Parameters(ABC):
+class ParameterExpander(ABC):
     """Expands parameters, and simulates the substitutions in them.
 
     Attributes:
@@ -42,15 +42,15 @@ class Parameters(ABC):
 
     findings: Findings
     home: str | None
-    substitute: Callable[[Script, ShellState], Value]
-    process: Callable[[Script, ShellState], None]
+    run_substitution: Callable[[Script, ShellState], Value]
+    run_process_substitution: Callable[[Script, ShellState], None]
 
     @abstractmethod
-    def value(self, word: Word, state: ShellState) -> Value:
+    def expand_to_value(self, word: Word, state: ShellState) -> Value:
         """Expand a word where it stays one word."""
 
     @abstractmethod
-    def part(self, part: Part, state: ShellState) -> Value:
+    def expand_part(self, part: Part, state: ShellState) -> Value:
         """Expand a part of a word."""
 
     def check_subscript(self, subscript: str | None, name: str, state: ShellState) -> None:
@@ -58,7 +58,7 @@ class Parameters(ABC):
         if not is_safe_subscript(subscript, name, state):
             self.findings.mark_opaque("an array subscript that may not be a number")
 
-    def parameter(self, part: Parameter, state: ShellState) -> Value:
+    def expand_parameter(self, part: Parameter, state: ShellState) -> Value:
         """Expand a parameter."""
         operator = part.operator
         self.check_subscript(part.subscript, part.name, state)
@@ -82,9 +82,9 @@ class Parameters(ABC):
 
     def _slice(self, part: Parameter, state: ShellState) -> None:
         """Check the expressions of `${x:a:b}`; a negative length may be an error."""
-        slices = expressions(part.operand, ":")
+        slices = split_expressions(part.operand, ":")
         for expression in slices:
-            self.arithmetic(expression, state)
+            self.check_arithmetic(expression, state)
         if len(slices) > 1 and any(not isinstance(piece, Text) or "-" in piece.text for piece in slices[1]):
             self.findings.mark_opaque("a substring length that may be invalid")
 
@@ -119,9 +119,9 @@ class Parameters(ABC):
         """Expand the word after an operator; whether bash does depends on the variable."""
         word = Word(tuple(operand), 0, 0)
         if all(isinstance(piece, Text) for piece in operand):
-            return self.value(word, state)
+            return self.expand_to_value(word, state)
         branch = state.copy()
-        value = self.value(word, branch)
+        value = self.expand_to_value(word, branch)
         state.merge(branch)
         return value
 
@@ -154,14 +154,14 @@ class Parameters(ABC):
             return PatternMatch(field.pattern, field.text)
         return field.text if field.text is not None else ValueKind.UNKNOWN
 
-    def arithmetic(self, expression: Sequence[Part], state: ShellState) -> None:
+    def check_arithmetic(self, expression: Sequence[Part], state: ShellState) -> None:
         """Check an arithmetic expression, and set the variables that it assigns to numbers."""
         text = ""
         for part in expression:
             if isinstance(part, Text):
                 text += part.text
                 continue
-            value = self.part(part, state)
+            value = self.expand_part(part, state)
             text += "1" if is_number(value) else "\0"
         assigned = assigned_numbers(text, state)
         if assigned is None:
@@ -197,7 +197,7 @@ def _is_list(part: Parameter) -> bool:
     return any(isinstance(piece, Parameter) and _is_list(piece) for piece in part.operand)
 
 
-def expressions(operand: Sequence[Part], border: str) -> list[list[Part]]:
+def split_expressions(operand: Sequence[Part], border: str) -> list[list[Part]]:
     """Split `a:b` or `a;b;c` into its expressions."""
     groups: list[list[Part]] = [[]]
     for part in operand:

@@ -31,27 +31,27 @@ _OF_READ: Final = frozenset({"IFS"})
 class SimpleCommands(SimulatedShell):
     """Simulates simple commands."""
 
-    def simple(self, command: Simple, state: ShellState) -> Outcome:
+    def run_simple(self, command: Simple, state: ShellState) -> Outcome:
         """Simulate a simple command."""
         if not command.redirects:
-            return self._simple(command, state)
+            return self._run_simple(command, state)
         # A redirection that fails keeps a command from being run.
         before = state.copy()
-        good, bad = self._simple(command, state)
+        good, bad = self._run_simple(command, state)
         return good, join_states(bad, before)
 
-    def _simple(self, command: Simple, state: ShellState) -> Outcome:
+    def _run_simple(self, command: Simple, state: ShellState) -> Outcome:
         self.output = UnknownInput()
         plain = [word for word in command.words if isinstance(word, Word)]
-        fields = self.expander.fields(plain, state)
-        self.programs.search(fields, state.folders)
+        fields = self.expander.expand_words(plain, state)
+        self.programs.add_searched_folders(fields, state.folders)
         stdin = self.redirect(command.redirects, state)
         if not fields:
             for assignment in command.assignments:
                 self.assign(assignment, state)
             return (state, state)
         name = fields[0].exact_text
-        settings = {assignment.name: self._value(assignment, state) for assignment in command.assignments}
+        settings = {assignment.name: self._assigned_value(assignment, state) for assignment in command.assignments}
         for variable, value in settings.items():
             if variable in state.readonly:
                 self.findings.mark_opaque(f"it sets {variable}, which is readonly")
@@ -113,7 +113,7 @@ class SimpleCommands(SimulatedShell):
 
     def assign(self, assignment: Assignment, state: ShellState, *, is_new: bool = False) -> None:
         """Assign to a variable of the shell."""
-        value = self._value(assignment, state)
+        value = self._assigned_value(assignment, state)
         name = assignment.name
         if is_dangerous(name, _text(value)):
             self.findings.mark_opaque(f"it sets {name}")
@@ -131,20 +131,20 @@ class SimpleCommands(SimulatedShell):
             value = ValueKind.UNKNOWN
         state.assign(name, value)
 
-    def _value(self, assignment: Assignment, state: ShellState) -> Value:
+    def _assigned_value(self, assignment: Assignment, state: ShellState) -> Value:
         self.expander.check_subscript(assignment.subscript, assignment.name, state)
         if assignment.elements is None:
-            return self.expander.value(assignment.value, state)
+            return self.expander.expand_to_value(assignment.value, state)
         fields: list[Field] = []
         is_plain = True
         for element in assignment.elements:
             if isinstance(element, Word):
-                fields += self.expander.fields([element], state)
+                fields += self.expander.expand_words([element], state)
             else:
                 is_plain = False
                 self.expander.check_subscript(element.subscript, assignment.name, state)
-                self.expander.value(element.value, state)
-        self.programs.search(fields, state.folders)
+                self.expander.expand_to_value(element.value, state)
+        self.programs.add_searched_folders(fields, state.folders)
         return tuple(fields) if is_plain and assignment.name not in state.associative_arrays else ValueKind.UNKNOWN
 
     # ---- redirections ------------------------------------------------------------------------------------------------
@@ -160,17 +160,17 @@ class SimpleCommands(SimulatedShell):
                 state.assign(name, ValueKind.NUMBER)
             is_stdin = redirect.fd in ("", "0") and redirect.operator.startswith("<")
             if redirect.operator in ("<<", "<<<"):
-                value = self.expander.value(redirect.target, state)
+                value = self.expander.expand_to_value(redirect.target, state)
                 text = value if isinstance(value, str) else None
                 source: Stdin = UnknownInput() if text is None else text + "\n" * (redirect.operator == "<<<")
             else:
-                source = self._file(redirect, state)
+                source = self._redirect_file(redirect, state)
             if is_stdin or redirect.fd == "0":
                 stdin = source
         return stdin
 
-    def _file(self, redirect: Redirect, state: ShellState) -> Stdin:
-        fields = self.expander.fields([redirect.target], state)
+    def _redirect_file(self, redirect: Redirect, state: ShellState) -> Stdin:
+        fields = self.expander.expand_words([redirect.target], state)
         field = fields[0] if len(fields) == 1 else Field(None)
         if field.pattern == f"{OPEN_FILES}*":
             return UnknownInput()

@@ -88,7 +88,7 @@ def let(shell: SimulatedShell, call: CommandCall) -> Outcome:
         if field.exact_text is None:
             shell.findings.mark_opaque("arithmetic with a value that may not be a number")
         else:
-            shell.expander.arithmetic([Text(field.exact_text, quoted=True)], call.state)
+            shell.expander.check_arithmetic([Text(field.exact_text, quoted=True)], call.state)
     return call.outcome
 
 
@@ -112,13 +112,13 @@ def declare(shell: SimulatedShell, call: CommandCall) -> Outcome:
         if isinstance(item, Assignment):
             words.append(_assignment_field(shell, item, call.state))
             if item.elements is None:
-                _check_array_text(shell, call, item.name, flags, shell.expander.value(item.value, call.state))
+                _check_array_text(shell, call, item.name, flags, shell.expander.expand_to_value(item.value, call.state))
             _mark_declared(shell, call, item.name, flags)
             shell.assign(item, call.state, is_new=True)
             if item.value.has_braces:
                 shell.findings.mark_opaque(f"{call.name} with braces")
             continue
-        for field in shell.expander.fields([item], call.state):
+        for field in shell.expander.expand_words([item], call.state):
             words.append(field)
             flags += _declare_field(shell, call, field, flags)
     record_command(shell, attrs.evolve(call, fields=words))
@@ -130,7 +130,7 @@ def _assignment_field(shell: SimulatedShell, assignment: Assignment, state: Shel
     prefix = f"{assignment.name}="
     if assignment.elements is not None or assignment.subscript is not None or assignment.appends:
         return Field(None, assignment.name)
-    value = shell.expander.value(assignment.value, state)
+    value = shell.expander.expand_to_value(assignment.value, state)
     return Field(prefix + value, prefix + value) if isinstance(value, str) else Field(None, prefix)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from engine.permission.shell.brace_expansion import expand_braces
-from engine.permission.shell.parameter_expansion import Parameters
+from engine.permission.shell.parameter_expansion import ParameterExpander
 from engine.permission.shell.parser.nodes import (
     Arithmetic,
     Parameter,
@@ -43,26 +43,26 @@ class _FieldBuilder:
     is_many: bool = False
     exists: bool = False
 
-    def literal(self, text: str) -> None:
+    def add_literal(self, text: str) -> None:
         self.exists = True
         self.text += text
         self.pattern += escape_pattern(text)
         if self.is_exact and not self.is_pattern:
             self.prefix += text
 
-    def magic(self, pattern: str, text: str, *, is_many: bool) -> None:
+    def add_pattern(self, pattern: str, text: str, *, is_many: bool) -> None:
         self.exists = True
         self.text += text
         self.pattern += pattern
         self.is_pattern = True
         self.is_many = self.is_many or is_many
 
-    def unknown(self, *, is_many: bool) -> None:
+    def add_unknown(self, *, is_many: bool) -> None:
         self.exists = self.exists or not is_many
         self.is_exact = False
         self.is_many = self.is_many or is_many
 
-    def field(self) -> Field:
+    def build(self) -> Field:
         if not self.is_exact:
             return Field(None, self.prefix, None, self.is_many)
         if self.is_pattern:
@@ -71,56 +71,56 @@ class _FieldBuilder:
 
 
 @attrs.define(eq=False)
-class Expander(Parameters):
+class Expander(ParameterExpander):
     """Expands words."""
 
-    def fields(self, words: Sequence[Word], state: ShellState) -> list[Field]:
+    def expand_words(self, words: Sequence[Word], state: ShellState) -> list[Field]:
         """Expand words to the arguments of a command."""
         fields: list[Field] = []
         for word in words:
             if word.plain is not None:
                 fields.append(Field(word.plain, word.plain))
             elif not word.has_braces:
-                fields += self._fields(word.parts, state)
+                fields += self._expand_parts(word.parts, state)
             else:
                 choices = expand_braces(word.parts)
                 if choices is None:
-                    self._look(word.parts, state)
+                    self._run_substitutions(word.parts, state)
                     fields.append(Field(None, is_many=True))
                     continue
                 for parts in choices:
-                    fields += self._fields(parts, state)
+                    fields += self._expand_parts(parts, state)
         return fields
 
-    def list_of(self, words: Sequence[Word], state: ShellState) -> list[Field] | ValueKind:
+    def expand_loop_words(self, words: Sequence[Word], state: ShellState) -> list[Field] | ValueKind:
         """Expand the words of a loop; ValueKind.NUMBER for a single substitution that prints numbers."""
         if len(words) != 1 or len(words[0].parts) != 1 or not isinstance(words[0].parts[0], Substitution):
-            return self.fields(words, state)
-        value = self.part(words[0].parts[0], state)
+            return self.expand_words(words, state)
+        value = self.expand_part(words[0].parts[0], state)
         if value is ValueKind.NUMBER:
             return value
         fields: list[Field] = []
-        builder = self._split(value, fields, _FieldBuilder())
-        return [*fields, builder.field()] if builder.exists or not builder.is_exact else fields
+        builder = self._add_split(value, fields, _FieldBuilder())
+        return [*fields, builder.build()] if builder.exists or not builder.is_exact else fields
 
-    def value(self, word: Word, state: ShellState) -> Value:
+    def expand_to_value(self, word: Word, state: ShellState) -> Value:
         """Expand a word where it stays one word: in assignments, after `case`, in here-documents."""
         if word.plain is not None:
             return word.plain
         if len(word.parts) == 1 and not isinstance(word.parts[0], Text):
-            value = self.part(word.parts[0], state)
+            value = self.expand_part(word.parts[0], state)
             return ValueKind.UNKNOWN if isinstance(value, tuple) else value
         text = ""
         is_exact = True
         for part in self._expand_tildes(word.parts, is_assigned=True):
-            value = part.text if isinstance(part, Text) else self.part(part, state)
+            value = part.text if isinstance(part, Text) else self.expand_part(part, state)
             if isinstance(value, str) and len(text) < _MAX_TEXT:
                 text += value
             else:
                 is_exact = False
         return text if is_exact else ValueKind.UNKNOWN
 
-    def _fields(self, parts: Sequence[Part], state: ShellState) -> list[Field]:
+    def _expand_parts(self, parts: Sequence[Part], state: ShellState) -> list[Field]:
         fields: list[Field] = []
         builder = _FieldBuilder()
         # An unclosed bracket is literal.
@@ -128,13 +128,13 @@ class Expander(Parameters):
         for part in self._expand_tildes(parts, is_assigned=False):
             if isinstance(part, Text):
                 if not part.quoted and (part.text in ("*", "?") or (part.text == "[" and closes)):
-                    builder.magic(part.text, part.text, is_many=True)
+                    builder.add_pattern(part.text, part.text, is_many=True)
                 else:
-                    builder.literal(part.text)
+                    builder.add_literal(part.text)
             else:
                 builder = self._add_expansion(part, state, fields, builder)
         if builder.exists or not builder.is_exact:
-            fields.append(builder.field())
+            fields.append(builder.build())
         return fields
 
     def _add_expansion(
@@ -146,60 +146,60 @@ class Expander(Parameters):
     ) -> _FieldBuilder:
         """Add the result of an expansion; return the builder of the field that continues after it."""
         if isinstance(part, Process):
-            self.process(part.body, state)
-            builder.literal(PIPE)
+            self.run_process_substitution(part.body, state)
+            builder.add_literal(PIPE)
             return builder
-        value = self.part(part, state)
+        value = self.expand_part(part, state)
         if isinstance(value, tuple):
-            return self._spread(value, part, fields, builder)
+            return self._add_fields(value, part, fields, builder)
         if part.quoted:
             self._add_quoted(value, builder)
             return builder
-        return self._split(value, fields, builder)
+        return self._add_split(value, fields, builder)
 
     def _add_quoted(self, value: Value, builder: _FieldBuilder) -> None:
         if isinstance(value, str):
-            builder.literal(value)
+            builder.add_literal(value)
         elif isinstance(value, PatternMatch):
-            builder.magic(value.pattern, value.text, is_many=False)
+            builder.add_pattern(value.pattern, value.text, is_many=False)
         else:
-            builder.unknown(is_many=False)
+            builder.add_unknown(is_many=False)
 
-    def _split(self, value: Value, fields: list[Field], builder: _FieldBuilder) -> _FieldBuilder:
+    def _add_split(self, value: Value, fields: list[Field], builder: _FieldBuilder) -> _FieldBuilder:
         """Add an unquoted value: it is split at blanks, and may be a pattern."""
         if not isinstance(value, str):
-            builder.unknown(is_many=value is not ValueKind.NUMBER)
+            builder.add_unknown(is_many=value is not ValueKind.NUMBER)
             return builder
         if len(value) > _MAX_TEXT // 100:
-            builder.unknown(is_many=True)
+            builder.add_unknown(is_many=True)
             return builder
         pieces = _BLANKS.split(value)
         for index, piece in enumerate(pieces):
             if index:
                 if builder.exists or not builder.is_exact:
-                    fields.append(builder.field())
+                    fields.append(builder.build())
                 builder = _FieldBuilder()
             if not piece:
                 continue
             if _MAGIC_SIGNS.search(piece):
-                builder.unknown(is_many=True)
+                builder.add_unknown(is_many=True)
             else:
-                builder.literal(piece)
+                builder.add_literal(piece)
         return builder
 
-    def _spread(
+    def _add_fields(
         self, values: tuple[Field, ...], part: Part, fields: list[Field], builder: _FieldBuilder
     ) -> _FieldBuilder:
         """Add `"$@"` or `"${array[@]}"`: each of its values is a word."""
         if not (isinstance(part, Parameter) and part.quoted) or any(value.exact_text is None for value in values):
             if values:
-                builder.unknown(is_many=True)
+                builder.add_unknown(is_many=True)
             return builder
         for index, value in enumerate(values):
             if index:
-                fields.append(builder.field())
+                fields.append(builder.build())
                 builder = _FieldBuilder()
-            builder.literal(value.exact_text or "")
+            builder.add_literal(value.exact_text or "")
         return builder
 
     def _expand_tildes(self, parts: Sequence[Part], *, is_assigned: bool) -> Sequence[Part]:
@@ -227,26 +227,26 @@ class Expander(Parameters):
         is_own = not following or (isinstance(text := following[0], Text) and not text.quoted and text.text[0] in "/:")
         return Text(self.home, quoted=True) if is_own and self.home is not None else Parameter("0", quoted=True)
 
-    def _look(self, parts: Sequence[Part], state: ShellState) -> None:
+    def _run_substitutions(self, parts: Sequence[Part], state: ShellState) -> None:
         """Simulate the substitutions in parts whose value does not matter."""
         for part in parts:
             if isinstance(part, Process):
-                self.process(part.body, state)
+                self.run_process_substitution(part.body, state)
             elif not isinstance(part, Text):
-                self.part(part, state)
+                self.expand_part(part, state)
 
-    def part(self, part: Part, state: ShellState) -> Value:
+    def expand_part(self, part: Part, state: ShellState) -> Value:
         """Expand a part of a word."""
         match part:
             case Substitution():
-                return self.substitute(part.body, state)
+                return self.run_substitution(part.body, state)
             case Arithmetic():
-                self.arithmetic(part.expression, state)
+                self.check_arithmetic(part.expression, state)
                 return ValueKind.NUMBER
             case Parameter():
-                return self.parameter(part, state)
+                return self.expand_parameter(part, state)
             case Process():
-                self.process(part.body, state)
+                self.run_process_substitution(part.body, state)
                 return ValueKind.UNKNOWN
             case Text():
                 return part.text
