@@ -19,7 +19,7 @@ import trio
 
 from benchmarks.report import Figure, Row, interleaved, median, seconds
 from engine.compaction.manager import Keeper
-from engine.compaction.split import select, tail_budget
+from engine.compaction.split import split_history, tail_budget
 from engine.compaction.summary_prompt import SECTIONS
 from engine.compaction.token_estimate import message_tokens, text_tokens
 from engine.core.compaction_types import Compaction, CompactionWish, Reply
@@ -429,7 +429,7 @@ def _speed_rows() -> list[Row]:
     def warm() -> float:
         began = time.perf_counter()
         keeper.wants_compaction(view)
-        select(grown[:], sizes, budget, info.name)
+        split_history(grown[:], sizes, budget, info.name)
         return time.perf_counter() - began
 
     def cold() -> float:

@@ -10,8 +10,8 @@ from pathlib import Path
 import trio
 
 from benchmarks.report import Figure, Row, interleaved, median
-from engine.prompt.layers import PromptLayers, Wanted
-from engine.prompt.reminders import changes
+from engine.prompt.layers import PromptInputs, PromptLayers
+from engine.prompt.reminders import diff_sections
 
 SKILLS = 20
 ROUNDS = 40
@@ -25,13 +25,15 @@ def measure() -> list[Row]:
         project = _project(Path(folder))
         layers = PromptLayers(home=folder, is_trusted=lambda _: True)
         cwd = str(project / "pkg/deep")
-        first = Wanted(cwd=cwd, system="", family="claude", model="anthropic/claude-sonnet-4-5", now=time.time())
+        first = PromptInputs(cwd=cwd, system="", family="claude", model="anthropic/claude-sonnet-4-5", now=time.time())
         reading = trio.run(layers.read, first)
-        assert len(reading.skills.found) == SKILLS
+        assert len(reading.skills.available) == SKILLS
         assert len(reading.sections) == 4 + len(NAMES)
         told = {section.name: section for section in reading.sections}
-        again = Wanted(cwd=cwd, system="", family="claude", model=first.model, now=first.now, told=told, is_new=False)
-        assert not changes(told, reading.sections)
+        again = PromptInputs(
+            cwd=cwd, system="", family="claude", model=first.model, now=first.now, current=told, is_new=False
+        )
+        assert not diff_sections(told, reading.sections)
         files = sorted(path for path in project.rglob("*.md"))
         taken = interleaved(ROUNDS, _reading(layers, first), _reading(layers, again), lambda: _plain(files))
     new, step, base = (median(samples) * 1e3 for samples in taken)
@@ -56,7 +58,7 @@ def _project(folder: Path) -> Path:
     return project
 
 
-def _reading(layers: PromptLayers, wanted: Wanted) -> Callable[[], float]:
+def _reading(layers: PromptLayers, wanted: PromptInputs) -> Callable[[], float]:
     async def timed() -> float:
         began = time.perf_counter()
         await layers.read(wanted)

@@ -14,10 +14,10 @@ import attrs
 import pytest
 
 from engine.agents.markdown_file import AgentFileError, parse_agent
-from engine.cli.terminal_text import visible
-from engine.compaction.fallback_summary import extracted
+from engine.cli.terminal_text import escape_control_chars
+from engine.compaction.fallback_summary import extract_summary
 from engine.compaction.preserved import paths_in, rules_in
-from engine.compaction.summary_prompt import TEMPLATE, sections_of, tidied
+from engine.compaction.summary_prompt import TEMPLATE, parse_sections, strip_wrapping
 from engine.core.errors import JournalCorrupt
 from engine.core.messages import Message, Settlement
 from engine.export.html_text import render_text
@@ -26,7 +26,7 @@ from engine.export.sanitize import escape_unsafe_chars
 from engine.files.escaping import inert
 from engine.files.front_matter import FrontMatterError, parse_document
 from engine.prompt.command_text import Command
-from engine.prompt.imports import imported
+from engine.prompt.imports import find_imports
 from engine.session.structured_output import wanted_of
 from tests.support.histories import answers, calls, gives, says
 
@@ -63,7 +63,7 @@ def _extracted(text: str) -> object:
     for status in statuses:
         call = calls("bash", {"command": text}, id=status)
         results += [answers(text, calls=[call]), gives((call, Settlement(status=status, text=text)))]
-    return extracted([says(text), *results], text)
+    return extract_summary([says(text), *results], text)
 
 
 @attrs.frozen
@@ -79,14 +79,14 @@ READERS: dict[str, Callable[[str], object]] = {
     "fitted": wanted_of(_Answer).check,
     "front matter": _front_matter,
     "harmless": escape_unsafe_chars,
-    "imported": lambda text: imported(text, "/a", "/home"),
+    "imported": lambda text: find_imports(text, "/a", "/home"),
     "inert": inert,
     "paths": lambda text: paths_in(json.dumps({"patch": f"*** Add File: a{text}b"})),
     "prose": render_text,
     "rules": rules_in,
-    "sections": sections_of,
-    "tidied": lambda text: tidied(text, TEMPLATE),
-    "visible": visible,
+    "sections": parse_sections,
+    "tidied": lambda text: strip_wrapping(text, TEMPLATE),
+    "escape_control_chars": escape_control_chars,
 }
 HEADS = ("", "<", "# a", "```", '"')
 REPEATED = (

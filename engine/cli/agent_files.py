@@ -1,4 +1,4 @@
-"""The agents that a user of the command line has: those of the configuration, and those in files."""
+"""Load the user's agents: those of the configuration and those in files."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from engine.permission.project import find_project_root
 from engine.permission.user_policy import UserFiles
 from engine.settings_file.config_file import usual_path
 
-# Beside the configuration, and where other programs have them.
+# Besides the configuration's folder: where other programs keep agents.
 _USER_FOLDERS = ("~/.claude/agents", "~/.config/opencode/agents", "~/.config/opencode/agent")
 
 
-def find_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[str, ...] = ()) -> LoadedAgents:
-    """Return the agents in the user's files, and in those of the project if it is trusted. It blocks.
+def load_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[str, ...] = ()) -> LoadedAgents:
+    """Return the agents in the user's files, and in the project's if it is trusted. It blocks.
 
     Args:
-        config: the user's.
-        cwd: the folder that is worked in.
-        trusts: it is trusted for this run.
-        tools: the names of those that there are, if an agent that wants others is to be told of.
+        config: the user's configuration.
+        cwd: the working directory.
+        trusts: the project counts as trusted in this run.
+        tools: the names of the tools, if an agent that names another one should be reported.
     """
     files = UserFiles.default()
     user = (usual_path().parent / "agents", *(Path(folder).expanduser() for folder in _USER_FOLDERS))
@@ -30,10 +30,10 @@ def find_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[st
         return trusts or files.trust.is_trusted(folder)
 
     places, not_trusted = agent_folders(user, find_project_root(str(cwd), home=str(files.home)), is_trusted)
-    found = load_agents(places, tools=tools, not_trusted=not_trusted)
-    if not any(agent.config.model for agent in found.agents):
-        return found
-    # Imported here: providers cost time, and few agents name a model.
+    agents = load_agents(places, tools=tools, not_trusted=not_trusted)
+    if not any(agent.config.model for agent in agents.agents):
+        return agents
+    # Imported here: providers take long to import, and few agents name a model.
     from engine.providers.registry import split_name
 
-    return drop_unknown_models(found, lambda model: None if model.startswith("local:") else split_name(model, config))
+    return drop_unknown_models(agents, lambda model: None if model.startswith("local:") else split_name(model, config))

@@ -1,4 +1,4 @@
-"""Numbers on the command line: what is none, or too large or small, is told in words."""
+"""Number types for argparse, with clear error messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return a function for `type=` that takes whole numbers from *least* on, to *most* if there is one."""
-    bounds = f"from {least} on" if most is None else f"from {least} to {most}"
+    """Return a `type=` function for whole numbers from *least* to *most* (None: no upper limit)."""
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def read(text: str) -> int:
         try:
@@ -24,7 +24,7 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """Return a time. For `type=`."""
+    """Parse a time in seconds, above 0. For `type=`."""
     try:
         value = float(text)
     except ValueError:

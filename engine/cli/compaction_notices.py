@@ -1,4 +1,4 @@
-"""What a person is told when room is made in the model's window."""
+"""Notes about compaction for the user."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Final, assert_never
 from engine.cli.terminal_text import one_line
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced
 
-_BEGUN: Final = {
-    "full": "the model's window is nearly full: what is old is being summarised",
-    "overflow": "the request was too large: room is being made for it",
-    "manual": "what is old is being summarised",
+_STARTED: Final = {
+    "full": "the context window is nearly full: summarising old messages",
+    "overflow": "the request was too large: summarising old messages",
+    "manual": "summarising old messages",
 }
 _REPLACED: Final = {
-    "prune": "old results were cleared to make room in the model's window",
-    "restore": "the history is whole again: a summary was taken back",
+    "prune": "old tool results were cleared to free space in the context window",
+    "restore": "the newest summary was undone: the full history is back",
 }
-_LONGEST: Final = 400
+_MAX_DETAIL_CHARS: Final = 400
 
 
-def note_of(event: CompactionStarted | CompactionEnded | HistoryReplaced) -> str:
-    """Return the note that *event* is worth; empty: none, or another event tells it."""
+def compaction_note(event: CompactionStarted | CompactionEnded | HistoryReplaced) -> str:
+    """Return the note for *event*; empty if there is none, or another event reports it."""
     match event:
         case CompactionStarted():
-            return _BEGUN[event.trigger]
+            return _STARTED[event.trigger]
         case HistoryReplaced():
             return _REPLACED.get(event.kind, "")
         case CompactionEnded(outcome="compacted"):
-            return _done(event)
+            return _compacted(event)
         case CompactionEnded(outcome="cancelled"):
-            return "there is no summary: the history is as it was"
+            return "compaction cancelled: the history is unchanged"
         case CompactionEnded():
-            return ""  # a notice, or the end of the turn, says why
+            return ""  # a notice or the end of the turn gives the reason
         case _:
             assert_never(event)
 
 
-def _done(event: CompactionEnded) -> str:
-    told = "summarised" if event.source else "room was made"
+def _compacted(event: CompactionEnded) -> str:
+    text = "history summarised" if event.source else "history shortened"
     if event.before:
-        told += f": about {event.before:,} tokens before, about {event.after:,} now"
-    return f"{told}; {one_line(event.detail, _LONGEST)}" if event.detail else told
+        text += f": from about {event.before:,} to about {event.after:,} tokens"
+    return f"{text}; {one_line(event.detail, _MAX_DETAIL_CHARS)}" if event.detail else text

@@ -1,12 +1,12 @@
-"""What `engine run` offers to a model, and `engine tools` lists."""
+"""The tools that `engine run` gives to a model and `engine tools` lists."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from engine.cli.output import complain
-from engine.cli.terminal_text import visible
+from engine.cli.standard_streams import print_error
+from engine.cli.terminal_text import escape_control_chars
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import BUILT_IN
 from engine.config.sandbox_config import Sandbox
@@ -35,19 +35,19 @@ def knowledge_for(config: Config) -> ProgramRegistry | None:
     return extend_registry(config.programs)
 
 
-def offered_tools(
+def default_tools(
     sandbox: Sandbox | None = None,
     programs: ProgramRegistry | None = None,
     layers: PromptLayers | None = None,
     cwd: Path | None = None,
     agents: Mapping[str, AgentConfig] = BUILT_IN,
 ) -> tuple[Tool, ...]:
-    """Return the built-in tools, `task` with those of *agents* that may be sub-agents, and `skill` if there are skills. It blocks.
+    """Return the built-in tools, `task` with the sub-agents among *agents*, and `skill` if there are skills. It blocks.
 
-    With prompt *layers*, skills are those that they find in *cwd*, and the prompt lists them. Without, they are looked
-    for in the folder `skills` beside the user's configuration, and nowhere else: those of a project came with
-    somebody's repository. One that can't be used is told of. Raises `ConfigError` as `builtin_tools` does.
-    With a *sandbox*, commands run in it; *programs* is what the configuration says of them.
+    With prompt *layers*, skills are those that the layers find for *cwd*, and the prompt lists them. Without, only
+    the user's folder `skills` is searched: a project's skills came with its repository and need trust. Invalid
+    skills are reported on standard error. With a *sandbox*, commands run in it; *programs* holds what the
+    configuration declares about programs. Raises `ConfigError` as `builtin_tools` does.
     """
     tools = builtin_tools(sandbox=sandbox, programs=programs)
     if layers is not None and cwd is not None:
@@ -56,13 +56,13 @@ def offered_tools(
         return _with_task(tools, agents)
     skills = find_skills([usual_path().parent / "skills"])
     for path, why in skills.problems:
-        complain(f"the skill {visible(path)} can't be used: {visible(why)}")
-    if skills.found:
+        print_error(f"skill {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+    if skills.available:
         tools = (*tools, skill_tool(skills))
     return _with_task(tools, agents)
 
 
 def _with_task(tools: tuple[Tool, ...], agents: Mapping[str, AgentConfig]) -> tuple[Tool, ...]:
-    # Nobody is there to hear of what ends in the background once the command is over.
+    # No background jobs: once the command is over, nothing could receive their results.
     task = task_tool(Agents.of_config(agents))
     return tuple(sorted((*tools, task), key=lambda tool: tool.name))

@@ -1,7 +1,7 @@
-"""`engine demo`: the main job, offline and unattended, and every claim about it checked.
+"""`engine demo`: three turns of real work, offline and unattended, and a check of every claim about them.
 
-A model's host on the loopback, which speaks a real wire format; the real provider,
-the real loop, real tools, real processes. Only the model is a script.
+A server on the loopback speaks a real wire format to the real provider; the turn
+loop, the tools and the processes are real as well. Only the model is a script.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import trio
 
 from engine.cli.demo_script import PROMPTS, WORKERS, answer, usage_of, write_repository
 from engine.cli.exit_status import BROKEN_PIPE, STOPPED, Tally
-from engine.cli.output import Output, complain
+from engine.cli.output import Output
 from engine.cli.render import Margins
-from engine.cli.signals import heeded_signals, watch_signals
+from engine.cli.signals import termination_signals, watch_signals
+from engine.cli.standard_streams import print_error
 from engine.cli.terminal import Screen
 from engine.cli.terminal_text import duration
 from engine.core.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
@@ -43,7 +44,7 @@ from engine.tools.call_values import GRACE
 
 _MODEL: Final = "anthropic/claude-sonnet-4-5"
 _RUNNING_FOR: Final = 0.75
-# A machine that is busy with other things may take longer to tell than it took.
+# A busy machine may notice the end later than it happened.
 _ALLOWANCE: Final = 0.5
 
 _INTRODUCTION: Final = """\
@@ -53,7 +54,7 @@ server on this machine that speaks Anthropic's wire format. Only the model is a 
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command; return the exit code: 0 only if all that it claims was seen to be true."""
+    """Run the command; return the exit code: 0 only if every check passed."""
     parser = argparse.ArgumentParser(
         prog="engine demo",
         description="See the engine work: offline, without a key, in a scratch folder that is removed at the end.",
@@ -66,10 +67,10 @@ def main(arguments: list[str]) -> int:
 
 
 async def _demo() -> int:
-    """Run the demo and clean up. Always a checkpoint; a signal ends it early, with nothing left behind."""
+    """Run the demo and clean up. Always a checkpoint; after a signal it ends early and leaves nothing behind."""
     interrupted_by: int | None = None
     with (
-        trio.open_signal_receiver(*heeded_signals()) as signals,
+        trio.open_signal_receiver(*termination_signals()) as signals,
         tempfile.TemporaryDirectory(prefix="engine-demo-") as folder,
     ):
         passed = False
@@ -81,7 +82,7 @@ async def _demo() -> int:
                 interrupted_by = number
                 nursery.cancel_scope.cancel(reason="interrupted")
 
-            demo.output.on_failure(lambda: nursery.cancel_scope.cancel(reason="nobody reads this"))
+            demo.output.on_failure(lambda: nursery.cancel_scope.cancel(reason="the output was closed"))
             nursery.start_soon(watch_signals, signals, interrupt, demo.tally.is_ours)
             nursery.start_soon(demo.output.run)
             passed = await demo.run(nursery)
@@ -89,7 +90,7 @@ async def _demo() -> int:
             nursery.cancel_scope.cancel(reason="the demo is over")
     if interrupted_by is not None:
         left = find_marked(demo.tally.is_ours)
-        complain(f"engine demo: interrupted, {len(left)} processes left")
+        print_error(f"engine demo: interrupted, {len(left)} processes still running")
         return 128 + interrupted_by
     if demo.output.is_reader_gone:
         return BROKEN_PIPE
@@ -98,7 +99,7 @@ async def _demo() -> int:
 
 @attrs.frozen
 class Check:
-    """Something that the demo claims, whether it was so, and what was seen instead."""
+    """A claim of the demo, whether it holds, and what was observed."""
 
     claim: str
     is_true: bool
@@ -107,7 +108,7 @@ class Check:
 
 @attrs.define(eq=False)
 class _Call:
-    """A call, as the events told of it."""
+    """A tool call, as its events describe it."""
 
     tool: str
     arguments: str
@@ -129,7 +130,7 @@ class _Call:
 
 @attrs.define(eq=False)
 class _Record:
-    """What was seen of the three turns.
+    """What was observed in the three turns.
 
     Attributes:
         calls: in the order in which the model asked for them.
@@ -147,7 +148,7 @@ class _Record:
     seconds_to_end: float | None = attrs.field(default=None, init=False)
 
     def feed(self, event: Durable | Live | Resync) -> None:
-        """Take note of an event."""
+        """Record an event."""
         match event:
             case CallQueued():
                 self.calls[event.call_id] = _Call(event.tool, event.arguments)
@@ -164,8 +165,8 @@ class _Record:
 
     @property
     def time_to_end(self) -> str:
-        """The same for people."""
-        return "none was cancelled" if self.seconds_to_end is None else duration(self.seconds_to_end)
+        """The time from the cancel to the end of the turn, as text."""
+        return "no turn was cancelled" if self.seconds_to_end is None else duration(self.seconds_to_end)
 
     def commands(self, command: str) -> list[_Call]:
         """Return the calls that ran *command*."""
@@ -174,7 +175,7 @@ class _Record:
 
 @attrs.define(eq=False)
 class _Demo:
-    """The three turns, what is shown of them, and what is made of them."""
+    """Plays the three turns, shows them, and checks them."""
 
     _folder: Path
     output: Output
@@ -188,8 +189,8 @@ class _Demo:
         self._screen = Screen.on(self.output, margins=margins, plain=True)
 
     async def run(self, nursery: trio.Nursery) -> bool:
-        """Play it, and return whether all of it was true. Always a checkpoint; the server runs in *nursery*."""
-        self._screen.say(_INTRODUCTION)
+        """Play all turns; return whether every check passed. Always a checkpoint; the server runs in *nursery*."""
+        self._screen.add_lines(_INTRODUCTION)
         write_repository(self._folder)
         server = ScriptedServer(lambda request: answer(len(server.requests) - 1, request))
         url = await nursery.start(server.serve)
@@ -201,13 +202,15 @@ class _Demo:
         ):
             session = await eng.create_session(cwd=self._folder)
             await self._play(session, "A bug to fix", PROMPTS[0])
-            await self._play(session, "A command that takes minutes, cancelled in the middle", PROMPTS[1], cancel=True)
-            await self._play(session, "The same session goes on", PROMPTS[2])
+            await self._play(
+                session, "A command that would take minutes, cancelled while it runs", PROMPTS[1], cancel=True
+            )
+            await self._play(session, "The same session continues", PROMPTS[2])
             usage = session.state.usage
         return self._sum_up(usage, server.requests)
 
     async def _play(self, session: Session, title: str, prompt: str, *, cancel: bool = False) -> None:
-        self._screen.say(f"\n{title}\n\nyou    {prompt}\n")
+        self._screen.add_lines(f"\n{title}\n\nyou    {prompt}\n")
         async with session.prompt(prompt) as turn:
             async for event in turn:
                 self.tally.feed(event)
@@ -220,7 +223,7 @@ class _Demo:
         record = self._record
         if isinstance(event, CallHeartbeat) and event.elapsed >= _RUNNING_FOR and self._cancelled_at is None:
             record.workers = [pid for pid in self._pids() if is_running(pid)]
-            self._screen.say(f"you    turn.cancel(), while {len(record.workers)} workers are running\n")
+            self._screen.add_lines(f"you    turn.cancel(), while {len(record.workers)} workers are running\n")
             self.tally.mark_cancel()
             self._cancelled_at = trio.current_time()
             turn.cancel()
@@ -228,8 +231,8 @@ class _Demo:
             seconds = record.seconds_to_end = trio.current_time() - self._cancelled_at
             record.left = [pid for pid in record.workers if is_running(pid)]
             note = self._screen.symbols.note
-            told = f"the turn ended {duration(seconds)} after the cancel: {self.tally.cancelled}"
-            self._screen.say(f"       {note} {told}, {len(record.left)} workers left\n")
+            summary = f"the turn ended {duration(seconds)} after the cancel: {self.tally.cancelled}"
+            self._screen.add_lines(f"       {note} {summary}, {len(record.left)} workers left\n")
 
     def _pids(self) -> list[int]:
         try:
@@ -238,22 +241,24 @@ class _Demo:
             return []
 
     def _sum_up(self, usage: Usage, requests: Sequence[ReceivedRequest]) -> bool:
-        """Check every claim, print the summary, and return whether all was true."""
+        """Check every claim, print the summary, and return whether all checks passed."""
         checks = list(self._checks(usage, requests))
         symbols = self._screen.symbols
-        self._screen.say("\nWhat was checked\n\n")
+        self._screen.add_lines("\nChecks\n\n")
         for check in checks:
             mark = symbols.done if check.is_true else symbols.failed
-            self._screen.say(f"{mark} {check.claim}" + ("" if check.is_true else f"  NOT SO: {check.seen}") + "\n")
-        self._screen.say(
+            self._screen.add_lines(
+                f"{mark} {check.claim}" + ("" if check.is_true else f"  FAILED: {check.seen}") + "\n"
+            )
+        self._screen.add_lines(
             f"\ncalls                   {self.tally.states}\n"
-            f"from cancel to the end  {self._record.time_to_end} (the grace is {duration(GRACE)})\n"
+            f"cancel to end of turn   {self._record.time_to_end} (grace period: {duration(GRACE)})\n"
             f"processes left          {len(self._record.left)}\n"
             f"tokens                  {usage.total:,} in {len(requests)} requests, as the server counted them\n"
         )
         passed = all(check.is_true for check in checks)
         if not passed:
-            self._screen.say("\nNot all of this was as it should be: see above.\n")
+            self._screen.add_lines("\nSome checks failed: see above.\n")
         return passed
 
     def _checks(self, usage: Usage, requests: Sequence[ReceivedRequest]) -> Iterator[Check]:
@@ -261,7 +266,7 @@ class _Demo:
         tests = [call.exit_code for call in record.commands("sh check")]
         yield Check("the tests failed before the edit and pass after it", tests == [1, 0], f"exit codes {tests}")
         yield Check(
-            "calls that only read ran at the same time",
+            "read-only calls ran concurrently",
             record.most_at_once > 1,
             f"{record.most_at_once} at once",
         )
@@ -274,43 +279,43 @@ class _Demo:
         )
         load, waiting = ([*record.commands("load-test"), None], [*record.commands("the load test is over"), None])
         yield Check(
-            "the command that ran was aborted, the one that waited was never started",
+            "the running command was aborted, the waiting one never started",
             (load[0] is not None and load[0].reason == "cancelled")
             and (waiting[0] is not None and waiting[0].reason == "not_executed" and not waiting[0].was_started),
             f"{load[0]}, {waiting[0]}",
         )
         yield Check(
-            f"the cancelled turn ended within its grace of {duration(GRACE)}",
+            f"the cancelled turn ended within the grace period of {duration(GRACE)}",
             record.seconds_to_end is not None and record.seconds_to_end <= GRACE + _ALLOWANCE,
             record.time_to_end,
         )
-        strays = [stray.pid for stray in find_marked(self.tally.is_ours)]
+        orphans = [process.pid for process in find_marked(self.tally.is_ours)]
         yield Check(
-            "the workers were running, and none of them is any more",
-            len(record.workers) >= 2 and not record.left and not strays,
-            f"running before: {record.workers}, after: {record.left}, strays: {strays}",
+            "all workers of the load test were running, and none is left",
+            len(record.workers) >= 2 and not record.left and not orphans,
+            f"running before: {record.workers}, after: {record.left}, strays: {orphans}",
         )
         yield Check(
-            "in every request each call is followed by its one result",
+            "in every request each call is followed by exactly one result",
             len(requests) > 0 and all(map(has_each_result, requests)),
             "a call without its result, or a result without its call",
         )
-        wanted = sum((usage_of(step) for step in range(len(requests))), Usage())
-        yield Check("the tokens are those that the server counted", usage == wanted, f"{usage}, not {wanted}")
+        expected = sum((usage_of(step) for step in range(len(requests))), Usage())
+        yield Check("token counts match those of the server", usage == expected, f"{usage}, not {expected}")
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process runs, without the engine's own means; a zombie doesn't."""
+    """Tell whether a process runs, without the engine's own code; a zombie does not count."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's, who has got its number
+    except PermissionError:  # another user's process has got the same number
         return False
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
     except (OSError, IndexError):
-        return not Path("/proc/self/stat").exists()  # no such thing here; or it has just gone
+        return not Path("/proc/self/stat").exists()  # no /proc on this system; or the process has just ended
     return state not in {"Z", "X"}
 
 

@@ -1,7 +1,7 @@
-"""What the demo is about: a small repository with a bug in it, and a model that is a script.
+"""The repository of the demo, with a bug in it, and the script that plays the model.
 
-The script's answers are made from the requests they answer: it quotes what the
-tools really returned, and refuses to go on if that is not what it must be.
+The script builds its answers from the requests: it quotes what the tools really
+returned, and fails the request if that is not what the demo expects.
 """
 
 from __future__ import annotations
@@ -77,21 +77,21 @@ def write_repository(folder: Path) -> None:
     """Write the repository into an empty folder."""
     for name, content in _FILES.items():
         (folder / name).write_text(content, encoding="utf-8")
-    # -E: nothing that the environment says of Python may decide whether a test passes.
+    # -E: variables like PYTHONPATH must not decide whether a test passes.
     tests = f"exec {shlex.quote(sys.executable)} -E -B -m unittest\n"
     (folder / "check").write_text(tests, encoding="utf-8")
 
 
 def usage_of(step: int) -> Usage:
-    """Return what the server says that its answer number *step*, from 0, has used."""
+    """Return the usage that the server reports for answer number *step*, counted from 0."""
     return Usage(input=900 + 350 * step, output=60 + 10 * step)
 
 
 def answer(step: int, request: ReceivedRequest) -> Answer:
-    """Return the answer number *step*, from 0, made for *request*."""
+    """Return answer number *step*, counted from 0, for *request*."""
     make, expected = _STEPS[step] if step < len(_STEPS) else (None, "")
     if make is None or expected not in _everything(request):
-        # A host's refusal, of the kind that is not sent again.
+        # Status 400: the provider does not retry it.
         return [HttpFailure(400, f"the demo's script expected {expected!r} in request number {step + 1}")]
     return [*make(request), *done("calls" if step not in _LAST_OF_TURN else "stop", usage=usage_of(step))]
 
@@ -171,7 +171,7 @@ def _finish(_: ReceivedRequest) -> Answer:
     ]
 
 
-# Each answer, and what must stand in the request for it: what the tools really did.
+# Each answer, and the text that its request must hold: what the tools really did.
 _STEPS: Final[tuple[tuple[Callable[[ReceivedRequest], Answer], str], ...]] = (
     (_look, PROMPTS[0]),
     (_run_the_tests, "return price - price * percent"),

@@ -1,4 +1,4 @@
-"""How a turn ended, for a person and for a shell: a sentence and an exit code."""
+"""How a turn ended: a sentence for the user and an exit code for the shell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.cli.terminal_text import duration, visible
+from engine.cli.terminal_text import duration, escape_control_chars
 from engine.core.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult, TurnStarted
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import Settlement, Usage
@@ -20,37 +20,37 @@ COMPLETED: Final = 0
 STOPPED: Final = 1
 BROKEN_PIPE: Final = 141
 
-# What to do about each reason to stop; what happened is said by the result itself.
+# What to do about each stop reason; the result itself says what happened.
 ADVICE: Final[Mapping[StopReason, str]] = {
     "completed": "",
     "aborted": "",
     "step_limit": "Run it again with a higher --max-steps.",
     "token_budget": "Give it a smaller task, or a larger budget.",
-    "diminishing": "It made no more progress; say more precisely what is wanted.",
+    "diminishing": "It made no more progress; describe the task more precisely.",
     "cost_limit": "Give it a smaller task, or a larger budget.",
     "deadline": "Run it again with a higher --max-seconds.",
-    "hook_stopped": "A hook of yours stopped it.",
-    "stop_hook_limit": "A stop hook of yours sent it back too often.",
+    "hook_stopped": "One of your hooks stopped it.",
+    "stop_hook_limit": "One of your stop hooks sent it back too often.",
     "blocking_limit": "Start a new session, or give it a smaller task.",
     "prompt_too_long": "Give it a smaller task, or a model with a larger window.",
     "compaction_ineffective": "Give it a smaller task, or a model with a larger window.",
-    "output_limit": "Ask for less in one answer.",
+    "output_limit": "Ask for a shorter answer.",
     "incomplete": "Run it again.",
-    "refusal": "Put the task into other words.",
-    "content_filter": "Put the task into other words.",
+    "refusal": "Rephrase the task.",
+    "content_filter": "Rephrase the task.",
     "rate_limited": "Wait, then run it again.",
-    "auth_failed": "Check the key of the model's provider.",
+    "auth_failed": "Check the API key of the model's provider.",
     "provider_error": "Run it again later, or with another --model.",
-    "doom_loop": "Say more precisely what is wanted.",
+    "doom_loop": "Describe the task more precisely.",
     "permission_rejected": "",
-    "internal_error": "This is a fault of the engine; please report it.",
+    "internal_error": "This is a bug in the engine; please report it.",
 }
 _STATES: Final = ("completed", "failed", "error", "denied", "aborted", "not executed", "would not stop")
 
 
 @attrs.define(eq=False)
 class Tally:
-    """Counts the calls of a turn, those of its sub-agents among them, by what became of them."""
+    """Counts the calls of a turn and of its sub-agents by how they ended."""
 
     settled: dict[CallId, Settlement] = attrs.field(factory=dict[CallId, Settlement], init=False)
     unsettled: set[CallId] = attrs.field(factory=set[CallId], init=False)
@@ -58,7 +58,7 @@ class Tally:
     _open_at_cancel: frozenset[CallId] = attrs.field(default=frozenset(), init=False)
 
     def feed(self, event: Durable | Live | Resync) -> None:
-        """Take note of what *event* says of a call."""
+        """Record a call's progress from *event*."""
         if isinstance(event, TurnStarted):
             self._sessions.add(event.session_id)
         elif isinstance(event, CallAnnounced):
@@ -69,25 +69,25 @@ class Tally:
             self.settled[event.call_id] = event.settlement
 
     def mark_cancel(self) -> None:
-        """Somebody cancels now: what is not settled yet is what `cancelled` tells of."""
+        """Record that the turn is cancelled now: `cancelled` reports the calls that are open at this moment."""
         self._open_at_cancel = frozenset(self.unsettled)
 
     def is_ours(self, mark: str) -> bool:
-        """Tell whether a process so marked belongs to a call, or a hook, of one of these sessions."""
+        """Tell whether a process with this mark belongs to a call or a hook of one of these sessions."""
         return any(mark.startswith(marker(session)) for session in self._sessions)
 
     def is_of_call(self, mark: str) -> bool:
-        """Tell whether it belongs to a call: a hook may still be at work when the turn is over, and ends with us."""
+        """Tell whether it belongs to a call: a hook may outlive the turn, and ends with this process."""
         return self.is_ours(mark) and not is_of_hook(mark)
 
     @property
     def states(self) -> str:
-        """What became of all the calls: `3 completed, 1 failed`."""
+        """How all calls ended: `3 completed, 1 failed`."""
         return _states(self.settled.values())
 
     @property
     def cancelled(self) -> str:
-        """What became of the calls that were open when somebody cancelled."""
+        """How the calls ended that were open when the turn was cancelled."""
         settled = [settlement for call_id, settlement in self.settled.items() if call_id in self._open_at_cancel]
         if not settled:
             return "no call was open"
@@ -100,7 +100,7 @@ def _states(settlements: Iterable[Settlement]) -> str:
 
 
 def state_of(settlement: Settlement) -> str:
-    """Return the state of a settled call in a word or two."""
+    """Return how a call ended in one or two words."""
     if settlement.status == "completed":
         return "failed" if settlement.failed else "completed"
     if settlement.status == "aborted" and settlement.reason == "not_executed":
@@ -110,8 +110,8 @@ def state_of(settlement: Settlement) -> str:
     return settlement.status
 
 
-def closing(result: TurnResult, tally: Tally, seconds: float) -> str:
-    """Return the last line about a turn that nobody cancelled."""
+def closing_line(result: TurnResult, tally: Tally, seconds: float) -> str:
+    """Return the last line about a turn that was not cancelled."""
     used = [
         counted(result.steps, "step"),
         counted(len(tally.settled), "call"),
@@ -121,22 +121,22 @@ def closing(result: TurnResult, tally: Tally, seconds: float) -> str:
     if result.stop_reason == "completed":
         return f"completed in {duration(seconds)}: {', '.join(used)}"
     reason = result.stop_reason.replace("_", " ")
-    # A host's words may hold anything, commands for a terminal as well.
-    detail = visible(result.detail).rstrip(". ")
+    # A provider's message may hold anything, even escape sequences for a terminal.
+    detail = escape_control_chars(result.detail).rstrip(". ")
     happened = f"{reason}: {detail}." if detail else f"{reason}."
-    told = f"stopped after {duration(seconds)} ({', '.join(used)}): {happened}"
-    return f"{told} {ADVICE[result.stop_reason]}".rstrip()
+    line = f"stopped after {duration(seconds)} ({', '.join(used)}): {happened}"
+    return f"{line} {ADVICE[result.stop_reason]}".rstrip()
 
 
 def _from_cache(usage: Usage) -> str:
-    """Say how much of the prompts came from a cache, if a host told."""
+    """Return the share of the prompts that came from a cache, if the provider reported one."""
     if not usage.cache_read and not usage.cache_write:
         return ""
     return f" ({usage.cache_share:.0%} of the prompts from the cache)"
 
 
 def exit_code(result: TurnResult, interrupted_by: int | None) -> int:
-    """Return 0 if the turn completed, 128 and the signal's number if that cancelled it, else 1."""
+    """Return 0 if the turn completed, 128 plus the signal's number if a signal cancelled it, else 1."""
     if result.stop_reason == "completed":
         return COMPLETED
     if result.stop_reason == "aborted" and interrupted_by is not None:

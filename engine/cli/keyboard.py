@@ -1,9 +1,9 @@
-"""The keyboard: lines that a person types while a turn runs.
+"""The keyboard: lines that the user types while a turn runs.
 
-The terminal is opened anew, so that reading can be made non-blocking for us
-alone: the flag of standard input itself is shared with our parent. Then waiting
-for a line is waiting for a descriptor, which a cancel ends at once. (A thread in
-`readline` would outlive the turn, and take the next line from the shell.)
+The terminal is opened a second time, so that reading is non-blocking for this
+process only: the flag of standard input is shared with the parent process.
+Waiting for a line is then waiting for a descriptor, which a cancel ends at once.
+(A thread in `readline` would outlive the turn, and steal the shell's next line.)
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ class Keyboard:
             return None
 
     async def read_line(self) -> str | None:
-        """Return the next line without its end; None when there is none to come. A checkpoint; if cancelled, nothing is lost."""
+        """Return the next line without its end; None at the end of input. A checkpoint; if cancelled, nothing is lost."""
         while b"\n" not in self._typed:
             await trio.lowlevel.wait_readable(self._fd)
             if not self._is_in_foreground():
-                await trio.sleep(_IN_BACKGROUND)  # reading now would stop us, and the line is for somebody else
+                await trio.sleep(
+                    _IN_BACKGROUND
+                )  # reading now would stop this process (SIGTTIN); the line is for another one
                 continue
             try:
                 data = os.read(self._fd, _LINE_BYTES)
@@ -58,19 +60,19 @@ class Keyboard:
         return line.decode(errors="replace")
 
     def forget(self) -> None:
-        """Drop what has been typed so far: it was not meant for what comes now. Not a checkpoint."""
+        """Drop what has been typed so far: it can't be an answer to what is shown next. Not a checkpoint."""
         self._typed = b""
         try:
             termios.tcflush(self._fd, termios.TCIFLUSH)
         except termios.error:
-            return  # the terminal is gone, as the next read will tell
+            return  # the terminal is gone; the next read reports it
 
     def close(self) -> None:
-        """Let go of the terminal."""
+        """Close the terminal."""
         os.close(self._fd)
 
     def _is_in_foreground(self) -> bool:
         try:
             return os.tcgetpgrp(self._fd) == os.getpgrp()
-        except OSError:  # not our controlling terminal: then nobody stops us
+        except OSError:  # not the controlling terminal: there is no job control
             return True

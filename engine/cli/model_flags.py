@@ -1,4 +1,4 @@
-"""The flags that say which model works, and how."""
+"""The flags that select the model and its options."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ DEFAULT_MODEL: Final = "anthropic/claude-sonnet-4-5"
 
 @attrs.frozen(kw_only=True)
 class ModelChoice:
-    """Which model works, and how.
+    """The models to use, and their options.
 
     Attributes:
-        config: the user's.
-        models: the model, and those to go on with when it fails for good.
-        is_asked: a flag names the model, or the agent.
-        agent: the way of working, if one was named.
-        options: what the flags say.
+        config: the user's configuration.
+        models: the model and its fallbacks.
+        is_explicit: a flag names the model or the agent.
+        agent: the agent that a flag names, if one does.
+        options: the model options that flags set.
     """
 
     config: Config
     models: tuple[str, ...]
-    is_asked: bool
+    is_explicit: bool
     agent: str | None
     options: ModelOptions
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags to *parser*."""
-    group = parser.add_argument_group("which model, and how")
+    group = parser.add_argument_group("model")
     group.add_argument(
         "--model",
         help=f"host/model, or local:FILE for a GGUF file; default: the agent's, $ENGINE_MODEL, "
@@ -45,31 +45,29 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
         "--fallback",
         action="append",
         metavar="MODEL",
-        help="go on with this one when the model fails for good; again for more",
+        help="switch to this model when the first one fails permanently; may be repeated",
     )
-    group.add_argument("--agent", metavar="NAME", help="a way of working; `engine agents` lists them")
-    group.add_argument("--effort", choices=get_args(Effort), help="how much the model thinks")
-    group.add_argument("--temperature", type=float, metavar="T", help="how much chance there is in its words, 0 to 2")
-    group.add_argument("--max-output", type=int, metavar="N", help="tokens that one answer may have")
-    group.add_argument(
-        "--cache", choices=get_args(CacheLifetime), help="how long the host keeps the prompt's beginning"
-    )
-    group.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the usual place")
+    group.add_argument("--agent", metavar="NAME", help="the agent to use; `engine agents` lists them")
+    group.add_argument("--effort", choices=get_args(Effort), help="reasoning effort")
+    group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature, 0 to 2")
+    group.add_argument("--max-output", type=int, metavar="N", help="most tokens in one answer")
+    group.add_argument("--cache", choices=get_args(CacheLifetime), help="prompt-cache lifetime")
+    group.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
 
 
-def model_choice(given: argparse.Namespace, config: Config) -> ModelChoice:
-    """Return what the flags, the environment and the configuration say. Raises `ConfigError`."""
-    config.check_primary(given.agent)
+def model_choice(args: argparse.Namespace, config: Config) -> ModelChoice:
+    """Return the choice of flags, environment and configuration, in this order. Raises `ConfigError`."""
+    config.check_primary(args.agent)
     model = (
-        given.model
-        or config.agent(given.agent).model
+        args.model
+        or config.agent(args.agent).model
         or os.environ.get("ENGINE_MODEL")
         or config.defaults.model
         or DEFAULT_MODEL
     )
-    models = (model, *given.fallback) if given.fallback else config.chain(model, given.agent)
+    models = (model, *args.fallback) if args.fallback else config.chain(model, args.agent)
     options = ModelOptions(
-        effort=given.effort, temperature=given.temperature, output_cap=given.max_output, cache=given.cache
+        effort=args.effort, temperature=args.temperature, output_cap=args.max_output, cache=args.cache
     )
-    is_asked = bool(given.model or given.agent)
-    return ModelChoice(config=config, models=models, is_asked=is_asked, agent=given.agent, options=options)
+    is_explicit = bool(args.model or args.agent)
+    return ModelChoice(config=config, models=models, is_explicit=is_explicit, agent=args.agent, options=options)

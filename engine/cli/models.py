@@ -1,10 +1,9 @@
-"""`engine models`: which hosts can be used here, why not the others, and what their models hold and cost."""
+"""`engine models`: which providers can be used here, why not the others, and their models' limits and prices."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
@@ -13,11 +12,10 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli import say
-from engine.cli.models_text import as_json, as_text
-from engine.cli.output import complain
-from engine.cli.terminal_text import symbols_for
-from engine.config.config import Config, known
+from engine.cli.models_text import HostReport, as_json, as_text
+from engine.cli.standard_streams import print_error, print_text
+from engine.cli.terminal_text import stdout_width, symbols_for
+from engine.config.config import Config, suggest_names
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelInfo
 from engine.providers.auth.auth import split_password
@@ -31,103 +29,80 @@ from engine.settings_file.config_file import load_config
 
 UNUSABLE: Final = 1
 USAGE_ERROR: Final = 2
-# A server on this machine answers at once, or is not there.
-_PATIENCE: Final = 0.5
-_PIPE_WIDTH: Final = 100
-
-
-@attrs.frozen(kw_only=True)
-class Report:
-    """What is to be said of a host.
-
-    Attributes:
-        host: the host.
-        why_not: why it can't be used here; empty: it can.
-        models: what is known to be there.
-        is_configured: the user's configuration speaks of it.
-    """
-
-    host: Host
-    why_not: str = ""
-    models: tuple[ModelInfo, ...] = ()
-    is_configured: bool = False
+# A server on this machine answers at once, or it is not running.
+_TIMEOUT: Final = 0.5
 
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
     try:
-        given = _parser().parse_args(arguments)
-        config = load_config(given.config, os.environ)
-        reports = trio.run(look_around, os.environ, config, given.host)
+        args = _parser().parse_args(arguments)
+        config = load_config(args.config, os.environ)
+        reports = trio.run(report_hosts, os.environ, config, args.host)
     except SystemExit as error:  # argparse has said what is wrong, or has helped
         return error.code if isinstance(error.code, int) else USAGE_ERROR
     except ConfigError as error:
-        complain(f"engine models: {error}")
+        print_error(f"engine models: {error}")
         return USAGE_ERROR
-    if given.json:
-        told = as_json(reports)
+    if args.json:
+        text = as_json(reports)
     else:
-        told = as_text(
+        text = as_text(
             reports,
-            _width(),
+            stdout_width(),
             symbols_for(_encoding()),
-            is_one=given.host is not None,
-            is_all=given.all,
+            is_one=args.host is not None,
+            is_all=args.all,
             can_run_files=find_spec("xllamacpp") is not None,
         )
-    failed = say(told)
-    return failed or (UNUSABLE if given.host is not None and reports[0].why_not else 0)
+    failed = print_text(text)
+    return failed or (UNUSABLE if args.host is not None and reports[0].why_not else 0)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="engine models",
         allow_abbrev=False,
-        description="List the hosts of models that can be used here, what their models hold and cost, "
-        "and what the other hosts lack.",
-        epilog="Keys are taken from the environment; they are not tried, and nothing is sent anywhere but to servers "
-        "of your own. Exit codes: 0 listed, 1 HOST can't be used here, 2 wrong usage.",
+        description="List the hosts (model providers) that can be used here, the limits and prices of their models, "
+        "and what the other hosts need.",
+        epilog="API keys come from the environment. They are not tested: only servers on this machine are contacted. "
+        "Exit codes: 0 listed, 1 HOST can't be used here, 2 wrong usage.",
     )
-    parser.add_argument("host", nargs="?", metavar="HOST", help="say all about one host")
+    parser.add_argument("host", nargs="?", metavar="HOST", help="show everything about one host")
     parser.add_argument(
-        "--all", action="store_true", help="list every known model, of hosts that can't be used here too"
+        "--all", action="store_true", help="list every known model, also of hosts that can't be used here"
     )
-    parser.add_argument("--json", action="store_true", help="print all of it as one JSON document")
-    parser.add_argument("--config", metavar="FILE", help="the configuration to read instead of your own")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
     return parser
-
-
-def _width() -> int:
-    is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    return shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if is_terminal else _PIPE_WIDTH
 
 
 def _encoding() -> str:
     return "utf-8" if sys.stdout is None else sys.stdout.encoding
 
 
-async def look_around(env: Mapping[str, str], config: Config, only: str | None) -> list[Report]:
+async def report_hosts(env: Mapping[str, str], config: Config, only: str | None) -> list[HostReport]:
     """Return a report of each host, or of *only* one. A checkpoint; if cancelled, nothing is left.
 
     Raises `ConfigError` if there is no such host.
     """
     hosts = hosts_of(config)
     if only is not None and only not in hosts:
-        raise ConfigError(f"there is no host {only!r}: {known(only, hosts)}")
-    chosen: Iterable[Host] = hosts.values() if only is None else (hosts[only],)
-    # What the user speaks of goes first.
-    ordered = sorted(chosen, key=lambda host: host.name not in config.hosts)
+        raise ConfigError(f"unknown host {only!r}: {suggest_names(only, hosts)}")
+    selected: Iterable[Host] = hosts.values() if only is None else (hosts[only],)
+    # Hosts of the user's configuration come first.
+    ordered = sorted(selected, key=lambda host: host.name not in config.hosts)
     reports = {host.name: _report(host, env, config) for host in ordered}
     async with trio.open_nursery() as nursery:
         for host in ordered:
             if host.is_local and not reports[host.name].why_not:
-                nursery.start_soon(_ask, host, env, config, reports, only is not None)
+                nursery.start_soon(_probe, host, env, config, reports, only is not None)
         await trio.lowlevel.checkpoint()
     return list(reports.values())
 
 
-def _report(host: Host, env: Mapping[str, str], config: Config) -> Report:
-    return Report(
+def _report(host: Host, env: Mapping[str, str], config: Config) -> HostReport:
+    return HostReport(
         host=host,
         why_not=unusable_reason(host, env, config),
         models=tuple(list_models(host, config)),
@@ -135,26 +110,26 @@ def _report(host: Host, env: Mapping[str, str], config: Config) -> Report:
     )
 
 
-async def _ask(
+async def _probe(
     host: Host,
     env: Mapping[str, str],
     config: Config,
-    reports: dict[str, Report],
+    reports: dict[str, HostReport],
     is_thorough: bool,  # noqa: FBT001  # a task's arguments have no names
 ) -> None:
-    """Ask a server of the user's own what it has, and put it into *reports*. A checkpoint."""
-    # Imported here: they bring the HTTP library.
+    """Ask a local server for its models, and put them into *reports*. A checkpoint."""
+    # Imported here: these load the HTTP library.
     from engine.providers.http.endpoint import Endpoint
     from engine.providers.local.probe import list_models, probe_limits
 
-    said = config.hosts.get(host.name)
-    address = base_url_of(host, env, None if said is None else said.base_url)
+    host_config = config.hosts.get(host.name)
+    address = base_url_of(host, env, None if host_config is None else host_config.base_url)
     address, auth = split_password(address, auth_of(host, env))
     endpoint = Endpoint(base_url=address, auth=auth, headers=public_headers(host))
-    names = await list_models(endpoint, _PATIENCE)
+    names = await list_models(endpoint, _TIMEOUT)
     if names is None:
         advice = f"; {host.note}" if host.note else ""
-        reports[host.name] = attrs.evolve(reports[host.name], why_not=f"nobody answers at {endpoint.host}{advice}")
+        reports[host.name] = attrs.evolve(reports[host.name], why_not=f"no server answers at {endpoint.host}{advice}")
         return
     infos = {info.name: info for info in (info_of(f"{host.name}/{name}", host, config) for name in names)}
     infos |= {info.name: info for info in reports[host.name].models}

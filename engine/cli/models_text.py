@@ -1,4 +1,4 @@
-"""What `engine models` says: for people, and as JSON."""
+"""The output of `engine models`: as text and as JSON."""
 
 from __future__ import annotations
 
@@ -6,30 +6,45 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
-from engine.cli.terminal_text import Symbols, visible
+from engine.cli.terminal_text import Symbols, escape_control_chars
 from engine.core.llm_types import ModelInfo
+from engine.providers.hosts.host import Host
 from engine.providers.models import prices
 
-if TYPE_CHECKING:
-    from engine.cli.models import Report
-
-# So many models of one host are enough to choose from; the rest is a command away.
-_SHOWN: Final = 8
-# These don't hold a conversation.
+# `engine models HOST` lists the others.
+_MAX_SHOWN: Final = 8
+# Names of models that are not for chat.
 _NO_CHAT: Final = re.compile(
     r"image|audio|realtime|tts|transcri|embed|moderation|computer-use|live|sonic|robotics|search|guard|veo|lyria"
     r"|babbage|davinci|curie|^ft:|^ada$|instruct-beta|gpt-3|deep-research|omni"
 )
-# Not how many billions of parameters, and no date.
+# A version number, but not a number of parameters (70b) nor a date.
 _VERSION: Final = re.compile(r"(?<![\dx])\d{1,2}(?![\dbx])")
 _HEADINGS: Final = ("window", "answer", "input", "output")
 
 
-def as_json(reports: Sequence[Report]) -> str:
+@attrs.frozen(kw_only=True)
+class HostReport:
+    """What is reported about a host.
+
+    Attributes:
+        host: the host.
+        why_not: why it can't be used here; empty if it can.
+        models: its known models.
+        is_configured: the user's configuration mentions it.
+    """
+
+    host: Host
+    why_not: str = ""
+    models: tuple[ModelInfo, ...] = ()
+    is_configured: bool = False
+
+
+def as_json(reports: Sequence[HostReport]) -> str:
     """Return all of it as one JSON document."""
     hosts = [
         {
@@ -72,19 +87,19 @@ def _has_prices(info: ModelInfo) -> bool:
 
 
 def as_text(
-    reports: Sequence[Report], width: int, symbols: Symbols, *, is_one: bool, is_all: bool, can_run_files: bool
+    reports: Sequence[HostReport], width: int, symbols: Symbols, *, is_one: bool, is_all: bool, can_run_files: bool
 ) -> str:
-    """Return it for people, on lines of at most *width* characters but for the names of models.
+    """Return the reports as text, in lines of at most *width* characters; only long model names exceed it.
 
     Args:
-        reports: what there is to say.
+        reports: one per host.
         width: of a line.
-        symbols: the signs there are.
-        is_one: all about one host was asked for.
-        is_all: every model was asked for.
-        can_run_files: models in files can be used.
+        symbols: the characters that the terminal can show.
+        is_one: show everything about a single host.
+        is_all: show every model.
+        can_run_files: the extra for GGUF files is installed.
     """
-    page = _Page(max(40, width), symbols, None if is_one or is_all else _SHOWN)
+    page = _PageLayout(max(40, width), symbols, None if is_one or is_all else _MAX_SHOWN)
     usable = [report for report in reports if not report.why_not]
     others = [report for report in reports if report.why_not]
     lines: list[str] = []
@@ -94,9 +109,7 @@ def as_text(
         for report in listed:
             lines += ["", *page.host(report)]
     else:
-        lines += page.wrapped(
-            "No host can be used here yet: set the key of one of these, or start a server of your own."
-        )
+        lines += page.wrapped("No host can be used here yet: set the API key of one of these, or start a local server.")
     if others and not (is_one or is_all):
         lines += ["", "Not usable here:", "", *page.reasons(others)]
     lines += ["", *page.wrapped(_footer(can_run_files=can_run_files))]
@@ -106,13 +119,13 @@ def as_text(
 def _footer(*, can_run_files: bool) -> str:
     needs = "" if can_run_files else ", with the extra local: pip install 'nursery-engine[local]'"
     return (
-        f"Sizes in tokens, ~ where they are a guess; prices in dollars for a million tokens ({prices.price_source()}). "
-        f"local:FILE runs a GGUF file of your own{needs}. `engine models HOST` says more about one host."
+        f"Sizes in tokens (~: estimated); prices in dollars per million tokens ({prices.price_source()}). "
+        f"local:FILE runs a GGUF file{needs}. `engine models HOST` shows more about one host."
     )
 
 
 @attrs.frozen
-class _Page:
+class _PageLayout:
     """Lays out lines of one width."""
 
     width: int
@@ -120,9 +133,9 @@ class _Page:
     most: int | None
 
     def wrapped(self, text: str, indent: str = "", first: str | None = None) -> list[str]:
-        """Return *text* on lines."""
+        """Return *text*, wrapped to the width."""
         return textwrap.wrap(
-            visible(text),
+            escape_control_chars(text),
             self.width,
             initial_indent=indent if first is None else first,
             subsequent_indent=indent,
@@ -142,14 +155,14 @@ class _Page:
     def _column(self) -> int:
         return 9 if self.width >= 60 else 7
 
-    def host(self, report: Report) -> list[str]:
-        """Return what there is to say of one host."""
+    def host(self, report: HostReport) -> list[str]:
+        """Return the lines about one host."""
         host = report.host
         sign = self.symbols.done if not report.why_not else self.symbols.failed
         about = f"{sign} {host.name}: {host.title}" + (f" ({host.note})" if host.note and not report.why_not else "")
         lines = self.wrapped(about, "    ", "")
         if report.why_not:
-            lines += self.wrapped(_brief(report), "    ")
+            lines += self.wrapped(_short_reason(report), "    ")
         models = sorted(report.models, key=_newest_first)
         if self.most is not None:
             models = [info for info in models if not _NO_CHAT.search(_own_name(info))] or models
@@ -159,37 +172,37 @@ class _Page:
             rest = len(report.models) - len(shown)
             lines.append(f"  and {rest} more: engine models {host.name}")
         if not models:
-            lines += self.wrapped(f"Any model of its own, by the host's name for it: {host.name}/{host.example}", "  ")
+            lines += self.wrapped(f"Use any of its models by the host's own name: {host.name}/{host.example}", "  ")
         return lines
 
     def _model(self, info: ModelInfo) -> Iterator[str]:
-        name = f"  {' '.join(visible(info.name).split())}"
+        name = f"  {' '.join(escape_control_chars(info.name).split())}"
         figures = "".join(f"{figure:>{self._column}}" for figure in _figures(info))
         if len(name) < self._name_width:
             yield f"{name:{self._name_width}}{figures}"
-        else:  # a name that is cut could not be used
+        else:  # a truncated name would be useless
             yield name
             yield f"{'':{self._name_width}}{figures}"
 
-    def reasons(self, reports: Sequence[Report]) -> list[str]:
+    def reasons(self, reports: Sequence[HostReport]) -> list[str]:
         """Return why each of these can't be used."""
         column = max(len(report.host.name) for report in reports) + 4
         return [
             line
             for report in reports
-            for line in self.wrapped(_brief(report), " " * column, f"  {report.host.name:{column - 2}}")
+            for line in self.wrapped(_short_reason(report), " " * column, f"  {report.host.name:{column - 2}}")
         ]
 
 
-def _brief(report: Report) -> str:
+def _short_reason(report: HostReport) -> str:
     reason = report.why_not.removeprefix(f"no key for {report.host.name}: ")
     return reason.replace("set the environment variable ", "set ")
 
 
 def _figures(info: ModelInfo) -> tuple[str, str, str, str]:
     guess = "" if info.is_known else "~"
-    asked, told = (_money(info.price_input), _money(info.price_output)) if _has_prices(info) else ("-", "-")
-    return f"{guess}{_size(info.context)}", f"{guess}{_size(info.output)}", asked, told
+    price_in, price_out = (_money(info.price_input), _money(info.price_output)) if _has_prices(info) else ("-", "-")
+    return f"{guess}{_size(info.context)}", f"{guess}{_size(info.output)}", price_in, price_out
 
 
 def _size(tokens: int) -> str:
@@ -210,7 +223,7 @@ def _own_name(info: ModelInfo) -> str:
 
 
 def _newest_first(info: ModelInfo) -> tuple[object, ...]:
-    """Return what sorts names by their version, the highest first; dates are none."""
+    """Return a sort key: by version, the highest first; a date does not count as one."""
     name = _own_name(info)
     version = [-int(number) for number in _VERSION.findall(name)][:2]
     return (*version, *[1] * (2 - len(version)), name)

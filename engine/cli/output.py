@@ -1,9 +1,9 @@
-"""Standard output, written by a thread: a reader who is slow, or has stopped, holds up nothing but itself.
+"""Standard output, written by a thread: a slow or stopped reader never blocks the event loop.
 
-A pipe into a pager that nobody scrolls, a terminal halted by Ctrl-S: a plain
-`print` would block the loop there, and no signal, no cancel and no clean-up
-would get through. (A non-blocking descriptor is no way out: the flag belongs to
-whatever stands behind it, our parent's terminal say, not to us.)
+With a pager that is not scrolled, or a terminal halted by Ctrl-S, a plain `print`
+would block the loop, and with it signals, cancellation and clean-up. (Making the
+descriptor non-blocking is no solution: the flag is shared with other processes,
+the parent's terminal for instance.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import errno
 import os
 import select
 import shutil
-import sys
 from collections.abc import Callable
 from typing import Final, TextIO
 
@@ -22,16 +21,16 @@ import trio
 from engine.core.threads import to_thread
 
 _ERASE_LINE: Final = "\r\x1b[K"
-# The far end is gone: the pipe's reader, or the terminal.
-_GONE: Final = frozenset({errno.EPIPE, errno.EIO})
+# The pipe's reader or the terminal is gone.
+_DISCONNECTED: Final = frozenset({errno.EPIPE, errno.EIO})
 
 
 @attrs.define(eq=False)
 class Output:
-    """Text on its way to a descriptor, and one status line below it where there is a terminal.
+    """Text that is being written to a descriptor and, on a terminal, a status line below it.
 
     Attributes:
-        encoding: of the descriptor; what it lacks is replaced.
+        encoding: of the descriptor; characters that it lacks are replaced.
         has_status: whether a status line can be shown.
         failure: why nothing is written any more.
     """
@@ -50,7 +49,7 @@ class Output:
 
     @classmethod
     def to(cls, stream: TextIO | None) -> Output:
-        """Write to where *stream* (None: closed) leads. Nothing else may write there meanwhile."""
+        """Return an output that writes to *stream* (None: closed). Nothing else may write there meanwhile."""
         try:
             fd = None if stream is None else stream.fileno()
         except (OSError, ValueError):  # a replaced stream that has no descriptor
@@ -69,8 +68,8 @@ class Output:
 
     @property
     def is_reader_gone(self) -> bool:
-        """Whether whoever read this has left."""
-        return self.failure is not None and self.failure.errno in _GONE
+        """Whether the reader of this output is gone."""
+        return self.failure is not None and self.failure.errno in _DISCONNECTED
 
     def write(self, text: str) -> None:
         """Add *text*. Not a checkpoint."""
@@ -78,13 +77,13 @@ class Output:
             self._add(text)
 
     def show_status(self, line: str) -> None:
-        """Show *line* below the text, in place of the last one, until text comes. Not a checkpoint."""
+        """Show *line* below the text, replacing the last status line. Not a checkpoint."""
         if self.has_status and line != self._status:
             self._status = line
             self._add("")
 
     async def run(self) -> None:
-        """Write what comes, until cancelled. Always a checkpoint; a write that hangs is abandoned."""
+        """Write pending text until cancelled. Always a checkpoint; a write that hangs is abandoned."""
         while True:
             if not self._pending:
                 self._all_written.set()
@@ -107,7 +106,7 @@ class Output:
             self._all_written = trio.Event()
 
     def _take(self) -> str:
-        """Return what is to be written now, the status line put anew below it."""
+        """Return all pending text, with the status line redrawn below it."""
         text = "".join(self._pending)
         self._pending.clear()
         erase = _ERASE_LINE if self._is_status_shown else ""
@@ -116,25 +115,14 @@ class Output:
 
 
 def _write_all(fd: int, data: bytes) -> OSError | None:
-    """Write *data*, however long it takes; return why it can't be written."""
+    """Write *data*, however long it takes; return the error if that fails."""
     rest = memoryview(data)
     try:
         while rest:
             try:
                 rest = rest[os.write(fd, rest) :]
-            except BlockingIOError:  # our parent has made it non-blocking
+            except BlockingIOError:  # another process made the descriptor non-blocking
                 select.select([], [fd], [])
     except OSError as error:
         return error
     return None
-
-
-def complain(text: str) -> None:
-    """Write a line to standard error, if there is one. Not a checkpoint."""
-    if sys.stderr is None:  # so it is where it was closed
-        return
-    try:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return  # nobody is there to be told

@@ -1,4 +1,4 @@
-"""The flags that say what may be done."""
+"""The flags for permissions and the sandbox."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Unattended = Literal["deny", "rules"]
 
 @attrs.frozen(kw_only=True)
 class PermissionChoice:
-    """What the command line says of permissions.
+    """The permissions that the command line sets.
 
     Attributes:
-        profile: which one; None: the configuration's.
+        profile: the profile; None: the configuration's.
         rules: for this run.
-        trusts: whatever the folder brings along counts.
-        unattended: what becomes of what would be asked where nobody is.
-        sandbox: whether commands run in one; None: as the configuration says.
-        network: with a sandbox of the flag's, whether there is a network in it.
+        trusts: the project counts as trusted in this run.
+        unattended: how questions are answered when there is no user.
+        sandbox: whether commands run in one; None: as configured.
+        network: whether the sandbox of `--sandbox bwrap` has network access.
     """
 
     profile: str | None = None
@@ -40,7 +40,7 @@ class PermissionChoice:
     network: bool = False
 
     def box(self, config: Config) -> Sandbox | None:
-        """Return where commands run; None: in no sandbox."""
+        """Return the sandbox for commands; None: no sandbox."""
         match self.sandbox:
             case "off":
                 return None
@@ -50,55 +50,59 @@ class PermissionChoice:
                 return config.sandbox
 
     def policy(self, config: Config) -> Policy:
-        """Return the rules. Raises `ConfigError`."""
+        """Return the policy for this run. Raises `ConfigError`."""
         return user_policy(config, UserFiles.default(), profile=self.profile, rules=self.rules, trust_all=self.trusts)
 
 
 def add_permission_flags(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
+    """Add the flags for permissions."""
     parser.add_argument(
         "--profile",
         choices=PROFILES,
-        help="what may be done where no rule says otherwise; default: ask, or the configuration's",
+        help="what is allowed where no rule decides; default: the configuration's, else ask",
     )
-    parser.add_argument("--yes", action="store_true", help="--profile full: no question but where a rule asks")
+    parser.add_argument(
+        "--yes", action="store_true", help="approve everything that no rule denies or asks about (--profile full)"
+    )
     parser.add_argument(
         "--rule",
         action="append",
         default=[],
         metavar="RULE",
-        help="a rule for this run, as 'deny bash git push *'; again for more",
+        help="a rule for this run, such as 'deny bash git push *'; may be repeated",
     )
-    parser.add_argument("--trust", action="store_true", help="let the folder's own rules count, for this run")
+    parser.add_argument(
+        "--trust", action="store_true", help="trust the project for this run: use its rules, agents and commands"
+    )
     parser.add_argument(
         "--unattended",
         choices=("deny", "rules"),
         default="deny",
-        help="where nobody can be asked: deny what would be asked, or all that no rule allows by name",
+        help="without a terminal: deny what would be asked, or allow only what a rule allows explicitly",
     )
 
 
 def add_sandbox_flags(parser: argparse.ArgumentParser) -> None:
-    """Add those of the sandbox."""
+    """Add the flags for the sandbox."""
     parser.add_argument(
         "--sandbox",
         choices=("bwrap", "off"),
-        help="run commands where they can change the project only, or in no sandbox; default: the configuration's, else off",
+        help="run commands in a sandbox that can change only the project, or without one; default: the configuration's, else off",
     )
     parser.add_argument("--network", action="store_true", help="with --sandbox bwrap: let commands use the network")
 
 
-def permission_choice(given: argparse.Namespace) -> PermissionChoice:
-    """Return what they say. Raises `ConfigError`."""
-    if given.network and given.sandbox != "bwrap":
-        raise ConfigError("--network is about the sandbox of --sandbox bwrap: give both, or neither")
+def permission_choice(args: argparse.Namespace) -> PermissionChoice:
+    """Return the values of these flags. Raises `ConfigError`."""
+    if args.network and args.sandbox != "bwrap":
+        raise ConfigError("--network needs --sandbox bwrap")
     return PermissionChoice(
-        profile="full" if given.yes else given.profile,
-        rules=tuple(map(_rule, given.rule)),
-        trusts=given.trust,
-        unattended=cast("Unattended", given.unattended),
-        sandbox=cast('Literal["bwrap", "off"] | None', given.sandbox),
-        network=given.network,
+        profile="full" if args.yes else args.profile,
+        rules=tuple(map(_rule, args.rule)),
+        trusts=args.trust,
+        unattended=cast("Unattended", args.unattended),
+        sandbox=cast('Literal["bwrap", "off"] | None', args.sandbox),
+        network=args.network,
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a user of the command line has instructions, skills and commands; and the task that a command stands for."""
+"""Where the user's instructions, skills and custom commands are, and how `/name` becomes a task."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 
 import attrs
 
-from engine.cli.output import complain
 from engine.cli.permission_flags import PermissionChoice
-from engine.cli.terminal_text import visible
+from engine.cli.standard_streams import print_error
+from engine.cli.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.permission.user_policy import UserFiles
-from engine.prompt.command_text import Command, words_of
+from engine.prompt.command_text import Command, split_words
 from engine.prompt.commands import find_commands
 from engine.prompt.layers import PromptLayers
-from engine.prompt.workspace import COMMANDS, Place
+from engine.prompt.workspace import COMMANDS, Workspace
 from engine.settings_file.config_file import usual_path
 
-# Of other harnesses, whose files people have.
+# Files of other agents that users already have.
 _USER_FILES: Final = ("~/.claude/CLAUDE.md",)
 _USER_SKILLS: Final = (
     "~/.claude/skills",
@@ -31,12 +31,12 @@ _USER_SKILLS: Final = (
     "~/.config/opencode/skill",
 )
 _USER_COMMANDS: Final = ("~/.claude/commands", "~/.config/opencode/commands", "~/.config/opencode/command")
-# `/etc/hosts is wrong` is no command: nothing follows the name but a space.
-_CALL: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9:_-]*)(?:\s+(.*))?", re.DOTALL)
+# `/etc/hosts is wrong` is not a command: the name must be followed by a space.
+_COMMAND_CALL: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9:_-]*)(?:\s+(.*))?", re.DOTALL)
 
 
-def usual_layers(config: Config, permissions: PermissionChoice) -> PromptLayers:
-    """Return what the prompts of `engine run` are made of."""
+def user_prompt_layers(config: Config, permissions: PermissionChoice) -> PromptLayers:
+    """Return the prompt layers of `engine run`."""
     own = usual_path().parent
     trust = UserFiles.default().trust
     return PromptLayers(
@@ -49,13 +49,13 @@ def usual_layers(config: Config, permissions: PermissionChoice) -> PromptLayers:
 
 
 @attrs.frozen(kw_only=True)
-class Flags:
-    """What goes before what a command wants.
+class TaskFlags:
+    """Flags that override what a custom command sets.
 
     Attributes:
         config: the configuration.
-        agent: the way of working that a flag names.
-        model: the same of the model.
+        agent: the agent that a flag names.
+        model: the model that a flag names.
     """
 
     config: Config
@@ -65,12 +65,12 @@ class Flags:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """What is to be done.
+    """A task for the agent.
 
     Attributes:
-        text: what the model is told.
-        agent: the way of working that a flag or a command wants; empty: none does.
-        model: the same of the model.
+        text: the prompt.
+        agent: the agent that a flag or the command names; empty: none.
+        model: the model that a flag or the command names; empty: none.
     """
 
     text: str
@@ -78,47 +78,47 @@ class Task:
     model: str = ""
 
 
-def task_of(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers, flags: Flags) -> Task:
-    """Return what `/name words…` stands for; any other text stands for itself. It blocks. Raises `ConfigError`."""
-    called = _CALL.fullmatch(text.strip())
-    if called is None:
+def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers, flags: TaskFlags) -> Task:
+    """Expand `/name words…` to the text of that command; return any other text unchanged. It blocks. Raises `ConfigError`."""
+    match = _COMMAND_CALL.fullmatch(text.strip())
+    if match is None:
         if words:
-            raise ConfigError(f"put the task into quotes: {visible(' '.join(words)[:60])!r} stands beside it")
+            raise ConfigError(f"quote the task: {escape_control_chars(' '.join(words)[:60])!r} is a separate argument")
         return Task(text=text, agent=flags.agent or "", model=flags.model or "")
-    name, rest = called[1], called[2] or ""
-    place = Place.of(str(cwd), layers.home)
-    folders = place.own_folders(COMMANDS)
-    is_trusted = bool(folders) and layers.is_trusted(place.project)
+    name, rest = match[1], match[2] or ""
+    workspace = Workspace.of(str(cwd), layers.home)
+    folders = workspace.own_folders(COMMANDS)
+    is_trusted = bool(folders) and layers.is_trusted(workspace.project)
     own = find_commands([str(usual_path().parent / "commands"), *_USER_COMMANDS], within=layers.home)
-    commands = own.and_also(find_commands(folders if is_trusted else (), within=place.project))
+    commands = own.merged_with(find_commands(folders if is_trusted else (), within=workspace.project))
     for path, why in commands.problems:
-        complain(f"the command {visible(path)} can't be used: {visible(why)}")
+        print_error(f"command {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
     command = commands.get(name)
     if command is not None:
-        text = command.render([*words_of(rest), *words])
-        return Task(text=text, agent=_agent_of(command, flags), model=_model_of(command, flags))
-    if os.path.lexists(f"/{name}"):  # a path, and the task begins with it
+        text = command.render([*split_words(rest), *words])
+        return Task(text=text, agent=_select_agent(command, flags), model=_select_model(command, flags))
+    if os.path.lexists(f"/{name}"):  # the task begins with a path
         return Task(text=text, agent=flags.agent or "", model=flags.model or "")
-    untrusted = "" if is_trusted or not folders else f"\n{place.project} brings commands along, and is not trusted"
-    raise ConfigError(f"there is no command /{name}; there is: {commands.like(name)}{untrusted}")
+    untrusted = "" if is_trusted or not folders else f"\n{workspace.project} defines commands, but is not trusted"
+    raise ConfigError(f"unknown command /{name}; {commands.suggest(name)}{untrusted}")
 
 
-def _agent_of(command: Command, flags: Flags) -> str:
-    """Return the way of working that counts. Raises `ConfigError` if it is not there: another one may do more."""
+def _select_agent(command: Command, flags: TaskFlags) -> str:
+    """Return the agent of the flag or the command. Raises `ConfigError` if it is unknown: another one may be allowed more."""
     if flags.agent:
         return flags.agent
     try:
         flags.config.check_primary(command.agent or None)
     except ConfigError as error:
-        raise ConfigError(f"/{command.name} ({visible(command.path)}): {error}") from error
+        raise ConfigError(f"/{command.name} ({escape_control_chars(command.path)}): {error}") from error
     return command.agent
 
 
-def _model_of(command: Command, flags: Flags) -> str:
-    """Return the model that counts; empty if there is none, or one that is not known here, which is told."""
+def _select_model(command: Command, flags: TaskFlags) -> str:
+    """Return the model of the flag or the command; empty if there is none. An unknown model is reported and ignored."""
     if flags.model or not command.model:
         return flags.model or ""
-    # Imported here: few commands want a model, and providers cost time.
+    # Imported here: few commands name a model, and providers take long to import.
     from engine.agents.compat import translate_model
     from engine.providers.registry import split_name
 
@@ -128,7 +128,7 @@ def _model_of(command: Command, flags: Flags) -> str:
         if model and not model.startswith("local:"):
             split_name(model, flags.config)
     except ConfigError as error:
-        warnings, model = [f"{error}: it uses its caller's model"], ""
+        warnings, model = [f"{error}: using caller's default model"], ""
     for warning in warnings:
-        complain(f"/{command.name}: {visible(warning)}")
+        print_error(f"/{command.name}: {escape_control_chars(warning)}")
     return model

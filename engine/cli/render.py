@@ -1,9 +1,9 @@
-"""From events to lines: what a person reads of a turn.
+"""Render events as lines of text: what the user sees of a turn.
 
-A `Renderer` takes events and returns text; it does no I/O and knows no terminal,
-so that the same lines come out in a test, in a file and on a screen. The text
-streams as it comes; each call has one line when it is settled, and another one
-before, if it takes so long that one would wonder.
+A `Renderer` takes events and returns text. It does no I/O and knows no terminal,
+so the same lines appear in a test, in a file and on a screen. Text of the model
+is streamed; each call gets a line when it ends, and one before that if it takes
+long.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final, assert_never, cast
 
 import attrs
 
-from engine.cli.compaction_notices import note_of
-from engine.cli.terminal_text import UNICODE, Symbols, duration, one_line, visible
+from engine.cli.compaction_notices import compaction_note
+from engine.cli.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
 from engine.core.events import (
     ArgumentsDelta,
     BackgroundEnded,
@@ -75,25 +75,25 @@ from engine.core.ids import CallId, InputId, PartId
 from engine.core.messages import Settlement, TextPart
 from engine.core.state import Resync
 
-# The argument that tells calls of one tool apart best.
-_TELLING: Final = ("command", "path", "pattern", "query", "url", "prompt")
-_LEAST_WIDTH: Final = 20
+# The arguments that identify a call best, in this order.
+_MAIN_ARGUMENTS: Final = ("command", "path", "pattern", "query", "url", "prompt")
+_MIN_WIDTH: Final = 20
 
-# Why the loop goes on, where a person would wonder; the other reasons are its daily work.
+# Reasons for another step that the user should see; the others are ordinary.
 CONTINUED: Final[Mapping[ContinueReason, str]] = {
     "overflow_prune_retry": "the context was full; old results were cleared",
-    "reactive_compact_retry": "asking again",
-    "output_escalate": "the answer was too long; asking again with more room",
-    "output_recover": "the answer was cut off; it goes on",
-    "resume_after_break": "the connection broke; going on from what was done",
-    "signature_retry": "the host refused old reasoning; asking again without it",
-    "model_fallback": "going on with the next model",
+    "reactive_compact_retry": "retrying",
+    "output_escalate": "the answer was cut off; retrying with a higher output limit",
+    "output_recover": "the answer was cut off; asking for the rest",
+    "resume_after_break": "the connection broke; continuing from what was done",
+    "signature_retry": "the provider rejected earlier reasoning; retrying without it",
+    "model_fallback": "continuing with the next model",
 }
 
 
 @attrs.frozen(kw_only=True)
 class Margins:
-    """What stands before each line: of the model's text, of a call, of a note."""
+    """The text before each line: of the model's text, of a call, of a note."""
 
     model: str = ""
     call: str = ""
@@ -102,7 +102,7 @@ class Margins:
 
 @attrs.define(eq=False)
 class _Call:
-    """A call, as far as a line tells it."""
+    """What the line of a call shows."""
 
     tool: str
     depth: int
@@ -114,10 +114,10 @@ class _Call:
 
 @attrs.define(eq=False, kw_only=True)
 class Renderer:
-    """Makes text of events.
+    """Renders events as text.
 
     Attributes:
-        plain: say that a call is running in a line of its own; else `status` says it.
+        plain: a line reports that a call is running; otherwise `status` does.
     """
 
     symbols: Symbols = UNICODE
@@ -142,13 +142,13 @@ class Renderer:
             case InputAdmitted() | InputPromoted():
                 return self._input(event)
             case LoopContinued() | RetryScheduled() | ModelSwitched() | DoomDetected() | Notice():
-                return self._note(_told(event))
+                return self._note(_event_note(event))
             case HistoryReplaced() | CompactionStarted() | CompactionEnded():
-                return self._note(note_of(event))
+                return self._note(compaction_note(event))
             case PromptUpdated():
-                return self._note(_told_of(event))
+                return self._note(_prompt_note(event))
             case Resync():
-                return self._note("some of the text above may be missing")
+                return self._note("the output above may be incomplete")
             case (
                 SessionCreated()
                 | SessionTitled()
@@ -184,7 +184,7 @@ class Renderer:
                 assert_never(event)
 
     def end_line(self) -> str:
-        """Return what ends the open line, if there is one."""
+        """Return a line break if a line is open."""
         if not self._is_line_open:
             return ""
         self._is_line_open = False
@@ -192,33 +192,33 @@ class Renderer:
 
     @property
     def status(self) -> str:
-        """What is going on right now, in one line; empty if nothing is, or a line is open."""
+        """The status line: the running calls; empty if there are none, or a line is open."""
         running = [call for call in self._calls.values() if call.started is not None]
         if not running or self._is_line_open:
             return ""
         call = running[0]
         more = f"  (+{len(running) - 1} more)" if len(running) > 1 else ""
-        said = f"  {self.symbols.note} {call.last_output}" if call.last_output else ""
+        output = f"  {self.symbols.note} {call.last_output}" if call.last_output else ""
         seconds = int(self._now - (call.started or self._now))
-        line = f"{self._head(call, self.symbols.running)}  running {seconds} s{more}{said}"
+        line = f"{self._head(call, self.symbols.running)}  running {seconds} s{more}{output}"
         return one_line(line, self.width - 1, self.symbols.cut)
 
     # -- the answer -----------------------------------------------------------------------
 
     def _part(self, event: TextDelta | PartStarted | PartEnded | PartReplaced | PartDiscarded) -> str:
-        if len(event.path) > 1:  # a sub-agent's words are for the agent
+        if len(event.path) > 1:  # a sub-agent's text is for its parent agent only
             return ""
         match event:
             case TextDelta():
                 self._shown_parts.add(event.part_id)
-                return self._stream(visible(event.text))
+                return self._stream(escape_control_chars(event.text))
             case PartEnded():
                 return self.end_line() if isinstance(event.part, TextPart) else ""
             case PartReplaced() | PartDiscarded():
                 if event.part_id not in self._shown_parts:
                     return ""
                 self._shown_parts.discard(event.part_id)
-                return self._note("the text above was taken back; what follows replaces it")
+                return self._note("retrying; ignore the partial answer above")
             case PartStarted():
                 return ""
             case _:
@@ -227,7 +227,7 @@ class Renderer:
     def _stream(self, text: str) -> str:
         pieces: list[str] = []
         for line in text.splitlines(keepends=True):
-            # The margin waits for the text, so that no line consists of it alone.
+            # No margin on empty lines: it would leave trailing spaces.
             margin = "" if self._is_line_open else self.margins.model if line != "\n" else self.margins.model.rstrip()
             pieces.append(margin + line)
             self._is_line_open = not line.endswith("\n")
@@ -261,7 +261,7 @@ class Renderer:
         return ""
 
     def _running(self) -> str:
-        """Return a line for each running call that has none yet."""
+        """Return a line for each running call that has none so far."""
         lines = ""
         for call in self._calls.values():
             if call.started is not None and not call.is_announced:
@@ -279,23 +279,23 @@ class Renderer:
             case "completed":
                 return (self.symbols.failed if settlement.failed else self.symbols.done), _summary(settlement)
             case "error" | "denied":
-                said = settlement.text.strip() or settlement.status
-                is_told = said.lower().startswith(settlement.status)
-                return self.symbols.failed, said if is_told else f"{settlement.status}: {said}"
+                text = settlement.text.strip() or settlement.status
+                has_status = text.lower().startswith(settlement.status)
+                return self.symbols.failed, text if has_status else f"{settlement.status}: {text}"
             case "aborted":
                 reason = (settlement.reason or "cancelled").replace("_", " ")
                 unknown = ", would not stop" if settlement.outcome_unknown else ""
                 return self.symbols.stopped, f"aborted: {reason}{unknown}"
 
     def _head(self, call: _Call, symbol: str) -> str:
-        room = max(_LEAST_WIDTH, self.width // 2)
-        what = one_line(telling_argument(call.arguments), room, self.symbols.cut)
-        return f"{self.margins.call}{'  ' * call.depth}{symbol} {visible(call.tool):<5} {what}".rstrip()
+        room = max(_MIN_WIDTH, self.width // 2)
+        what = one_line(main_argument(call.arguments), room, self.symbols.cut)
+        return f"{self.margins.call}{'  ' * call.depth}{symbol} {escape_control_chars(call.tool):<5} {what}".rstrip()
 
     def _line(self, head: str, state: str, took: str = "") -> str:
-        room = max(_LEAST_WIDTH, self.width - len(head) - len(took) - 4)
-        told = filter(None, (head, one_line(state, room, self.symbols.cut), took))
-        return f"{self.end_line()}{'  '.join(told)}\n"
+        room = max(_MIN_WIDTH, self.width - len(head) - len(took) - 4)
+        parts = filter(None, (head, one_line(state, room, self.symbols.cut), took))
+        return f"{self.end_line()}{'  '.join(parts)}\n"
 
     # -- the rest ---------------------------------------------------------------------------
 
@@ -312,11 +312,13 @@ class Renderer:
     def _note(self, text: str) -> str:
         if not text:
             return ""
-        return f"{self.end_line()}{self.margins.note}{self.symbols.note} {' '.join(visible(text).split())}\n"
+        return (
+            f"{self.end_line()}{self.margins.note}{self.symbols.note} {' '.join(escape_control_chars(text).split())}\n"
+        )
 
 
-def telling_argument(arguments: str) -> str:
-    """Return what tells a call from others of the same tool: its command, its path."""
+def main_argument(arguments: str) -> str:
+    """Return the argument that identifies a call: its command, its path."""
     try:
         parsed: object = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
@@ -324,7 +326,7 @@ def telling_argument(arguments: str) -> str:
     if not isinstance(parsed, dict):
         return arguments
     values = cast("dict[str, object]", parsed)
-    for name in (*_TELLING, *values):
+    for name in (*_MAIN_ARGUMENTS, *values):
         value = values.get(name)
         if isinstance(value, str) and value.strip():
             return value
@@ -332,7 +334,7 @@ def telling_argument(arguments: str) -> str:
 
 
 def _summary(settlement: Settlement) -> str:
-    """Return what a tool's metadata says of its result in one line."""
+    """Return the one-line summary in the metadata of a result."""
     try:
         facts: object = json.loads(settlement.metadata or "{}")
     except ValueError:
@@ -343,24 +345,24 @@ def _summary(settlement: Settlement) -> str:
 
 def _last_line(output: str) -> str:
     lines = output.strip().splitlines()
-    return visible(lines[-1]).strip() if lines else ""
+    return escape_control_chars(lines[-1]).strip() if lines else ""
 
 
-def _told_of(event: PromptUpdated) -> str:
-    """Return the note that a change of the prompt is worth: that it is another day, say, is worth none."""
-    fresh = [section.source or section.name for section in event.sections if section.name not in _DULL]
-    gone = [name.partition(":")[2] or name for name in event.removed if name not in _DULL]
-    told = [f"{what}: {', '.join(names)}" for what, names in (("is new", fresh), ("holds no longer", gone)) if names]
-    return f"the model was told what {'; what '.join(told)}" if told else ""
+def _prompt_note(event: PromptUpdated) -> str:
+    """Return the note about a changed prompt; none for a new date, say."""
+    added = [section.source or section.name for section in event.sections if section.name not in _UNREPORTED_SECTIONS]
+    gone = [name.partition(":")[2] or name for name in event.removed if name not in _UNREPORTED_SECTIONS]
+    changes = [f"{what} {', '.join(names)}" for what, names in (("added", added), ("removed", gone)) if names]
+    return f"the prompt was updated: {'; '.join(changes)}" if changes else ""
 
 
-_DULL: Final = frozenset({"environment", "git", "date"})
+_UNREPORTED_SECTIONS: Final = frozenset({"environment", "git", "date"})
 
 
-def _told(
+def _event_note(
     event: LoopContinued | RetryScheduled | ModelSwitched | DoomDetected | Notice,
 ) -> str:
-    """Return the note that an event is worth; often none."""
+    """Return the note about an event; often none."""
     match event:
         case LoopContinued():
             return CONTINUED.get(event.reason, "")

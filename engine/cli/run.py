@@ -14,20 +14,21 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.agent_files import find_user_agents
+from engine.cli.agent_files import load_user_agents
 from engine.cli.arg_types import seconds, whole
-from engine.cli.default_tools import knowledge_for, offered_tools
-from engine.cli.exit_status import BROKEN_PIPE, STOPPED, Tally, closing, exit_code
-from engine.cli.interactive import Dialogue, detail_of
+from engine.cli.default_tools import default_tools, knowledge_for
+from engine.cli.exit_status import BROKEN_PIPE, STOPPED, Tally, closing_line, exit_code
+from engine.cli.interactive import Dialogue, permission_detail
 from engine.cli.keyboard import Keyboard
 from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
-from engine.cli.output import Output, complain
+from engine.cli.output import Output
 from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
-from engine.cli.prompt_files import Flags, task_of, usual_layers
-from engine.cli.signals import heeded_signals, watch_signals
-from engine.cli.store_flags import LAST, add_store_flag, find_session, open_place, place_of
+from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
+from engine.cli.signals import termination_signals, watch_signals
+from engine.cli.standard_streams import print_error
+from engine.cli.store_flags import LAST, add_store_flag, open_store, resolve_session, resolve_store
 from engine.cli.terminal import Screen
-from engine.cli.terminal_text import visible
+from engine.cli.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError, JournalCorrupt, SessionElsewhere, SessionNotFound, StoreError
 from engine.core.events import (
@@ -61,15 +62,15 @@ from engine.store.sqlite.location import MEMORY
 from engine.tools.tool import Tool
 
 USAGE_ERROR: Final = 2
-# How long a reader who doesn't read may keep us after somebody cancelled.
-_PATIENCE: Final = 1.0
-# All is said by then; a model that gives the session a title may have just been asked.
-_FOR_A_TITLE: Final = 5.0
+# After a cancel, a reader that does not read delays the exit by at most this.
+_MAX_DRAIN_SECONDS: Final = 1.0
+# The turn is over by then, but the request for the session's title may have just been sent.
+_MAX_TITLE_SECONDS: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """What the command line asks for; without a task, to go on with a turn that waits."""
+    """The parsed command line. Without a task, a turn that waits for an answer is resumed."""
 
     task: str | None
     model: ModelChoice
@@ -90,102 +91,108 @@ def main(arguments: list[str]) -> int:
     try:
         options = parse(arguments)
         return trio.run(_run, options, _tools(options))
-    except SystemExit as error:  # argparse has said what is wrong, or has helped
+    except SystemExit as error:  # argparse has printed the error or the help
         return error.code if isinstance(error.code, int) else USAGE_ERROR
     except (ConfigError, SessionNotFound) as error:
-        complain(f"engine run: {error}")
+        print_error(f"engine run: {error}")
         return USAGE_ERROR
     except SessionElsewhere as error:
-        complain(f"engine run: {error}\n(--fork goes on in a new session that begins as that one stands)")
+        print_error(f"engine run: {error}\n(--fork continues in a copy of the session)")
         return USAGE_ERROR
     except (StoreError, JournalCorrupt) as error:
-        complain(f"engine run: {error}\n(`--store :memory:` works without keeping anything)")
+        print_error(f"engine run: {error}\n(`--store :memory:` runs without saving the session)")
         return STOPPED
 
 
 def _tools(options: Options) -> tuple[Tool, ...]:
     config = options.model.config
     box = options.permissions.box(config)
-    return offered_tools(box, knowledge_for(config), options.layers, options.cwd, config.all_agents)
+    return default_tools(box, knowledge_for(config), options.layers, options.cwd, config.all_agents)
 
 
 def parse(arguments: list[str]) -> Options:
-    """Return what *arguments* say. Raises `SystemExit` after having told what is wrong with them."""
+    """Parse *arguments*. Raises `SystemExit` after it has printed what is wrong with them."""
     parser = argparse.ArgumentParser(
         prog="engine run",
         allow_abbrev=False,
-        description="Give the agent a task and watch it work. Ctrl-C cancels it; nothing is left running. "
-        "What was said is kept: --continue goes on with it.",
-        epilog="While it works, a typed line is given to the model. Exit codes: 0 completed, 1 stopped early, "
-        "2 wrong usage, 128 and its number after a signal.",
+        description="Give the agent a task and watch it work. Ctrl-C cancels it and leaves nothing running. "
+        "The session is saved: --continue continues it.",
+        epilog="While the agent works, a line that you type is sent to the model. Exit codes: 0 completed, "
+        "1 stopped early, 2 wrong usage, 128 plus the signal's number after a signal.",
     )
     parser.add_argument(
         "task",
         nargs="?",
-        help="what to do; - reads it from standard input; /NAME is a command of yours. Without one, --continue and "
-        "--resume go on with a turn that waited for an answer when its engine ended",
+        help="what to do; - reads it from standard input; /NAME is one of your custom commands. Without a task, "
+        "--continue and --resume resume a turn that was waiting for an answer when its process ended",
     )
-    parser.add_argument("words", nargs="*", metavar="WORD", help="what the command is given")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="arguments of the custom command")
     parser.add_argument(
-        "--attach", action="append", default=[], metavar="FILE", help="an image, a PDF or a recording; again for more"
+        "--attach",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="attach an image, a PDF or an audio file; may be repeated",
     )
-    parser.add_argument("--cwd", default=".", help="the folder to work in; default: this one")
-    parser.add_argument("--max-steps", type=whole(1), metavar="N", help="requests to the model, at most")
-    parser.add_argument("--max-seconds", type=seconds, metavar="S", help="time for the whole task")
-    parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; asks nobody")
+    parser.add_argument("--cwd", default=".", help="the working directory; default: this one")
+    parser.add_argument("--max-steps", type=whole(1), metavar="N", help="most requests to the model")
+    parser.add_argument("--max-seconds", type=seconds, metavar="S", help="most seconds for the whole task")
+    parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; never ask")
     _add_session_flags(parser)
     add_permission_flags(parser)
     add_sandbox_flags(parser)
     add_model_flags(parser)
-    given = parser.parse_args(arguments)
-    if given.fork and given.resume is None:
-        parser.error("--fork goes with --continue or --resume")
-    goes_on = given.task is None
-    if goes_on and (given.resume is None or given.fork or given.attach):
+    args = parser.parse_args(arguments)
+    if args.fork and args.resume is None:
+        parser.error("--fork needs --continue or --resume")
+    goes_on = args.task is None
+    if goes_on and (args.resume is None or args.fork or args.attach):
         parser.error("the task is missing")
-    cwd = Path(given.cwd)
-    with suppress(RuntimeError):  # `~somebody`, who has no home here
+    cwd = Path(args.cwd)
+    with suppress(RuntimeError):  # `~name` of an unknown user
         cwd = cwd.expanduser()
     if not cwd.is_dir():
-        parser.error(f"--cwd: {given.cwd} is no folder")
-    permissions = permission_choice(given)
-    config = _config(given, cwd.resolve())
-    layers = usual_layers(config, permissions)
-    words = _read_task() if given.task == "-" else given.task or ""
-    flags = Flags(config=config, agent=given.agent, model=given.model)
-    task = task_of(words, given.words, cwd.resolve(), layers, flags)
+        parser.error(f"--cwd: {args.cwd} is not a directory")
+    permissions = permission_choice(args)
+    config = _config(args, cwd.resolve())
+    layers = user_prompt_layers(config, permissions)
+    words = _read_task() if args.task == "-" else args.task or ""
+    flags = TaskFlags(config=config, agent=args.agent, model=args.model)
+    task = expand_task(words, args.words, cwd.resolve(), layers, flags)
     if not goes_on and not task.text.strip():
         parser.error("the task is empty")
-    given.agent, given.model = task.agent or None, task.model or None
+    args.agent, args.model = task.agent or None, task.model or None
     return Options(
         task=None if goes_on else task.text,
-        model=model_choice(given, config),
+        model=model_choice(args, config),
         layers=layers,
-        attachments=tuple(given.attach),
+        attachments=tuple(args.attach),
         cwd=cwd.resolve(),
         permissions=permissions,
-        limits=Limits(steps=given.max_steps, seconds=given.max_seconds),
-        as_json=given.json,
-        place=place_of(given),
-        resume=given.resume,
-        forks=given.fork,
-        has_snapshots=not given.no_snapshots,
+        limits=Limits(steps=args.max_steps, seconds=args.max_seconds),
+        as_json=args.json,
+        place=resolve_store(args),
+        resume=args.resume,
+        forks=args.fork,
+        has_snapshots=not args.no_snapshots,
     )
 
 
-def _config(given: argparse.Namespace, cwd: Path) -> Config:
-    """Return the user's configuration, with the agents in files. Raises `ConfigError`."""
-    config = load_config(given.config, os.environ)
-    found = find_user_agents(config, cwd, trusts=given.trust)
-    for path, why in found.problems:
-        complain(f"the agent {visible(path)} can't be used: {visible(why)}")
-    for folder in found.not_trusted:
-        complain(f"{visible(folder)} was not read: the project is not trusted (`engine permissions trust`)")
-    return found.merge_into(config)
+def _config(args: argparse.Namespace, cwd: Path) -> Config:
+    """Return the user's configuration, including the agents in files. Raises `ConfigError`."""
+    config = load_config(args.config, os.environ)
+    discovered = load_user_agents(config, cwd, trusts=args.trust)
+    for path, why in discovered.problems:
+        print_error(f"agent {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+    for folder in discovered.not_trusted:
+        print_error(
+            f"{escape_control_chars(folder)} was ignored: the project is not trusted (`engine permissions trust` trusts it)"
+        )
+    return discovered.merge_into(config)
 
 
 def _add_session_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("which session")
+    group = parser.add_argument_group("session")
     which = group.add_mutually_exclusive_group()
     which.add_argument(
         "-c",
@@ -193,15 +200,15 @@ def _add_session_flags(parser: argparse.ArgumentParser) -> None:
         dest="resume",
         action="store_const",
         const=LAST,
-        help="go on with the newest session of this folder",
+        help="continue the newest session of this folder",
     )
     which.add_argument(
-        "--resume", metavar="ID", help="go on with that session, in its folder; `engine sessions` lists them"
+        "--resume", metavar="ID", help="continue this session, in its folder; `engine sessions` lists them"
     )
-    group.add_argument("--fork", action="store_true", help="go on in a new session that begins as that one stands")
+    group.add_argument("--fork", action="store_true", help="continue in a copy of the session")
     add_store_flag(group)
     group.add_argument(
-        "--no-snapshots", action="store_true", help="don't note files: what is changed can't be undone then"
+        "--no-snapshots", action="store_true", help="take no snapshots of files: changes can't be undone then"
     )
 
 
@@ -210,15 +217,15 @@ def _read_task() -> str:
 
 
 async def _run(options: Options, tools: Sequence[Tool]) -> int:
-    """Run the task to its end. Always a checkpoint. Raises `ConfigError` for what can't work."""
-    # Before signals are caught: a pipe that nobody writes to must not keep who presses Ctrl-C.
+    """Run the task to its end. Always a checkpoint. Raises `ConfigError`."""
+    # Before signals are caught: reading from an idle pipe must end at Ctrl-C.
     attachments = [await attach(path) for path in options.attachments]
     keyboard = None if options.as_json else Keyboard.open()
     try:
-        # Signals are caught from here on, and heeded as soon as there is a turn to cancel.
-        with trio.open_signal_receiver(*heeded_signals()) as signals:
-            async with open_place(options.place) as store:
-                row = None if options.resume is None else await find_session(store, options.resume, str(options.cwd))
+        # Signals are caught from here on, and handled as soon as there is a turn to cancel.
+        with trio.open_signal_receiver(*termination_signals()) as signals:
+            async with open_store(options.place) as store:
+                row = None if options.resume is None else await resolve_session(store, options.resume, str(options.cwd))
                 if row is not None:
                     _check_folder(row)
                 models = _models(options, row)
@@ -259,33 +266,33 @@ def _settings(options: Options, *, is_watched: bool) -> Settings:
 
 
 def _models(options: Options, row: SessionRow | None) -> tuple[str, ...]:
-    """Return the models to work with: those that were asked for, or else what the session had."""
+    """Return the models to use: those that the flags name, else the session's."""
     choice = options.model
-    if row is None or choice.is_asked or not row.model:
+    if row is None or choice.is_explicit or not row.model:
         return choice.models
-    # Imported here: a provider costs time, and a new session needs none of this.
+    # Imported here: providers take long to import, and a new session needs none of this.
     from engine.providers.registry import resolve
 
     try:
         resolve(row.model, os.environ, choice.config)
     except ConfigError as error:
-        complain(f"the session's model can't be used here, {choice.models[0]} is: {error}")
+        print_error(f"the session's model is not available here ({error}); using {choice.models[0]}")
         return choice.models
     return choice.config.chain(row.model, choice.agent)
 
 
 def _check_folder(row: SessionRow) -> None:
-    """Raise `ConfigError` if the session's folder is not here: every tool would fail in it."""
-    if not (os.path.isabs(row.cwd) and os.path.isdir(row.cwd)):  # noqa: PTH112, PTH117 - whatever an import has brought
+    """Raise `ConfigError` if the session's folder does not exist here: every tool would fail."""
+    if not (os.path.isabs(row.cwd) and os.path.isdir(row.cwd)):  # noqa: PTH112, PTH117 - an imported session may hold any text
         raise ConfigError(
-            f"the folder of session {row.id} is not here: {visible(row.cwd) or 'it has none'}\n"
-            f"(`engine sessions export {row.id} -o FILE` and `engine sessions import FILE --cwd FOLDER` let it go on in "
-            "another)"
+            f"the folder of session {row.id} does not exist: {escape_control_chars(row.cwd) or '(none)'}\n"
+            f"(`engine sessions export {row.id} -o FILE` and `engine sessions import FILE --cwd FOLDER` move it to "
+            "another one)"
         )
 
 
 async def _session(eng: Engine, options: Options, row: SessionRow | None, models: tuple[str, ...]) -> Session:
-    """Return the session to work in: a new one, one that is stored, or a fork of that. A checkpoint."""
+    """Return the session to use: a new one, a stored one, or a fork of a stored one. A checkpoint."""
     agent = options.model.agent
     if row is None:
         return await eng.create_session(cwd=options.cwd, model=models, agent=agent)
@@ -293,7 +300,7 @@ async def _session(eng: Engine, options: Options, row: SessionRow | None, models
         return await eng.fork_session(row.id, model=models, agent=agent)
     session = await eng.open_session(row.id, model=models, agent=agent)
     if options.task is None and session.state.turn is None:
-        raise ConfigError(f"nothing waits in session {session.id}: say what to do")
+        raise ConfigError(f"nothing to resume in session {session.id}: add a task")
     return session
 
 
@@ -305,7 +312,7 @@ def _turn(session: Session, options: Options, attachments: Sequence[MediaPart]) 
 
 @attrs.define(eq=False)
 class _Watch:
-    """What is shown of one turn, and what can be done to it from outside."""
+    """Shows one turn, passes typed lines and signals to it, and prints the summary."""
 
     _options: Options
     _session: Session
@@ -314,31 +321,31 @@ class _Watch:
     _screen: Screen = attrs.field(init=False)
     tally: Tally = attrs.field(factory=Tally, init=False)
     _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
-    # Of sub-agents: the arguments of the calls that sent them.
-    _errands: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
+    # For sub-agents: the arguments of the calls that started them.
+    _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
     _interrupted_by: int | None = attrs.field(default=None, init=False)
     _cancel: Callable[[], None] = attrs.field(default=lambda: None, init=False)
     _started: float = attrs.field(factory=time.monotonic, init=False)
-    # Around the last write: a reader who doesn't read must not keep us once somebody wants us to go.
-    _last_words: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    # Around the last write: a reader that does not read must not delay the exit after a signal.
+    _final_write: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._screen = Screen.on(self.output)
 
     def attach(self, turn: Turn) -> None:
-        """From now on, *turn* is what an interruption cancels."""
+        """Set the turn that a signal cancels."""
         self._cancel = turn.cancel
         self.output.on_failure(turn.cancel)
 
     def interrupt(self, number: int) -> None:
-        """A signal has come: cancel the turn. Not a checkpoint."""
+        """Handle a signal: cancel the turn. Not a checkpoint."""
         self._interrupted_by = number
         self.tally.mark_cancel()
-        self._last_words.deadline = trio.current_time() + _PATIENCE
+        self._final_write.deadline = trio.current_time() + _MAX_DRAIN_SECONDS
         self._cancel()
 
     async def follow(self, turn: Turn) -> None:
-        """Show *turn* to its end, and let the person at the keyboard speak. Always a checkpoint."""
+        """Show *turn* to its end, and handle the lines that the user types. Always a checkpoint."""
         async with trio.open_nursery() as nursery:
             dialogue: Dialogue | None = None
             if self._keyboard is not None:
@@ -355,61 +362,61 @@ class _Watch:
             nursery.cancel_scope.cancel(reason="the turn is over")
 
     def _converse(self, dialogue: Dialogue, event: Durable | Live | Resync) -> None:
-        """Pass on what concerns questions."""
+        """Pass events about questions to the dialogue."""
         match event:
             case CallQueued():
                 self._arguments[event.call_id] = event.arguments
             case TurnStarted():
-                self._errands[event.session_id] = (
+                self._task_arguments[event.session_id] = (
                     "" if event.call_id is None else self._arguments.get(event.call_id, "")
                 )
             case PermissionAsked():
-                detail = detail_of(event, self._arguments.get(event.call_id, ""))
-                dialogue.ask(event, detail, self._errands.get(event.session_id, ""))
+                detail = permission_detail(event, self._arguments.get(event.call_id, ""))
+                dialogue.ask(event, detail, self._task_arguments.get(event.session_id, ""))
             case RecoveryAsked() | QuestionAsked():
-                dialogue.ask(event, errand=self._errands.get(event.session_id, ""))
+                dialogue.ask(event, task_arguments=self._task_arguments.get(event.session_id, ""))
             case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
                 dialogue.answered(event)
             case RetryScheduled():
-                self._screen.say("  (Enter tries at once)\n")
+                self._screen.add_lines("  (Enter retries now)\n")
             case _:
                 pass
 
     async def finish(self, result: TurnResult) -> int:
-        """Say how it went, and return the exit code. Always a checkpoint."""
+        """Print the summary and return the exit code. Always a checkpoint."""
         lines = "".join(f"{self._screen.symbols.note} {line}\n" for line in self._last_lines(result))
         if self._options.as_json:
-            complain(lines.rstrip())
+            print_error(lines.rstrip())
         else:
-            self._screen.say(lines)
-        with self._last_words:
+            self._screen.add_lines(lines)
+        with self._final_write:
             await self.output.drain()
-            with trio.move_on_after(_FOR_A_TITLE):
+            with trio.move_on_after(_MAX_TITLE_SECONDS):
                 await self._session.titled()
         return self._exit_code(result)
 
     def _last_lines(self, result: TurnResult) -> Iterator[str]:
-        left = find_marked(self.tally.is_of_call)
-        pids = ", ".join(str(stray.pid) for stray in left)
-        remains = f"still running: processes {pids}" if left else "nothing left running"
+        orphans = find_marked(self.tally.is_of_call)
+        pids = ", ".join(str(process.pid) for process in orphans)
+        leftover = f"still running: processes {pids}" if orphans else "nothing left running"
         if result.stop_reason == "aborted":
-            yield f"cancelled: {self.tally.cancelled}, {remains}"
+            yield f"cancelled: {self.tally.cancelled}, {leftover}"
         else:
-            yield closing(result, self.tally, time.monotonic() - self._started)
-            if left:
-                yield remains
+            yield closing_line(result, self.tally, time.monotonic() - self._started)
+            if orphans:
+                yield leftover
         if self._keyboard is not None and self._options.place != MEMORY:
             flag = "--continue" if _is_here(self._session.state.context.cwd) else f"--resume {self._session.id}"
-            yield f"session {self._session.id}: `engine run {flag}` goes on with it"
+            yield f"session {self._session.id}: `engine run {flag}` continues it"
         was_denied = any(call.status == "denied" for call in self.tally.settled.values())
         if was_denied and self._keyboard is None and result.stop_reason != "aborted":
-            yield "calls were denied because nobody is here to allow them: run it in a terminal, or with --yes"
+            yield "calls were denied because there is no terminal to ask in: run it in one, or with --yes"
 
     def _exit_code(self, result: TurnResult) -> int:
         if self.output.is_reader_gone:
             return exit_code(result, self._interrupted_by) if self._interrupted_by else BROKEN_PIPE
         if self.output.failure is not None:
-            complain(f"engine run: can't write the output: {self.output.failure.strerror}")
+            print_error(f"engine run: can't write the output: {self.output.failure.strerror}")
             return STOPPED
         return exit_code(result, self._interrupted_by)
 

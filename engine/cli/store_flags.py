@@ -1,4 +1,4 @@
-"""The flags that say where sessions are kept, and which one is meant."""
+"""The flags that select the store and a session in it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ VARIABLE: Final = "ENGINE_STORE"
 LAST: Final = "last"
 PREFIX: Final = "ses_"
 
-_PAGE: Final = 1_000
-_SHOWN: Final = 5
+_PAGE_SIZE: Final = 1_000
+_MAX_LISTED: Final = 5
 
 
 def add_store_flag(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:  # pyright: ignore[reportPrivateUsage]  # it has no other name
@@ -31,62 +31,62 @@ def add_store_flag(parser: argparse.ArgumentParser | argparse._ArgumentGroup) ->
     parser.add_argument(
         "--store",
         metavar="PLACE",
-        help="where sessions are kept: a file, the URL of a PostgreSQL database, or :memory: for nowhere; "
-        "default: $ENGINE_STORE, or the usual place",
+        help="where sessions are stored: a file, the URL of a PostgreSQL database, or :memory: (not saved); "
+        "default: $ENGINE_STORE, or a file in the user's data folder",
     )
 
 
-def place_of(given: argparse.Namespace) -> str:
-    """Return where sessions are kept, as the flag, the environment, or nobody says. Raises `ConfigError`."""
-    place = given.store or os.environ.get(VARIABLE, "").strip() or default_path()
+def resolve_store(args: argparse.Namespace) -> str:
+    """Return the store's location from the flag, the environment or the default. Raises `ConfigError`."""
+    place = args.store or os.environ.get(VARIABLE, "").strip() or default_path()
     return cast("str", store_of(place))
 
 
 @asynccontextmanager
-async def open_place(place: str) -> AsyncGenerator[FullStore]:
-    """Open what is at *place*, and close it again. A checkpoint. Raises `StoreError`."""
+async def open_store(place: str) -> AsyncGenerator[FullStore]:
+    """Open the store at *place*; close it at the end of the block. A checkpoint. Raises `StoreError`."""
     store = cast("FullStore", await opened(place))
     try:
         yield store
     finally:
-        await store.aclose()  # noqa: ASYNC102  # bounded: a store takes no longer to close than it says
+        await store.aclose()  # noqa: ASYNC102  # bounded: a store's closing has a deadline
 
 
-async def find_id(store: Catalogue, name: str, folder: Callable[[], str]) -> SessionId:
-    """Return the id of the session that *name* means. A checkpoint. Raises `SessionNotFound`, which says what there is.
+async def resolve_session_id(store: Catalogue, name: str, folder: Callable[[], str]) -> SessionId:
+    """Resolve *name* to a session id. A checkpoint. Raises `SessionNotFound` with a hint.
 
-    It is an id, its beginning or its end, if no other has the same; or `last`, the newest in that *folder*.
+    A name is an id, the unique beginning or end of one, or `last`: the newest session of the *folder*.
     """
     if name == LAST:
         cwd = folder()
         rows = await store.list_sessions(SessionQuery(limit=1, cwd=cwd))
         if not rows:
-            raise SessionNotFound(f"there is no session in {cwd} yet; `engine sessions list --all` lists others")
+            raise SessionNotFound(f"no session in {cwd} so far; `engine sessions list --all` lists others")
         return rows[0].id
-    known = await store.ids()
-    found = [known_id for known_id in known if known_id.startswith((name, f"{PREFIX}{name}"))] if name else []
-    # Its end is for those who read it at the end of a line.
-    found = found or [known_id for known_id in known if name and known_id.endswith(name)]
-    if name in found:
+    ids = await store.ids()
+    matches = [session_id for session_id in ids if session_id.startswith((name, f"{PREFIX}{name}"))] if name else []
+    # The end of an id is what headings of `engine sessions show` display.
+    matches = matches or [session_id for session_id in ids if name and session_id.endswith(name)]
+    if name in matches:
         return SessionId(name)
-    if not found:
-        raise SessionNotFound(f"there is no session {name!r}; `engine sessions list --all` lists them")
-    if len(found) > 1:
-        shown = ", ".join(found[:_SHOWN])
-        more = ", …" if len(found) > _SHOWN else ""
-        raise SessionNotFound(f"{name!r} may be one of {len(found)} sessions: {shown}{more}")
-    return found[0]
+    if not matches:
+        raise SessionNotFound(f"unknown session {name!r}; `engine sessions list --all` lists them")
+    if len(matches) > 1:
+        shown = ", ".join(matches[:_MAX_LISTED])
+        more = ", …" if len(matches) > _MAX_LISTED else ""
+        raise SessionNotFound(f"{name!r} is ambiguous; {len(matches)} sessions match: {shown}{more}")
+    return matches[0]
 
 
-async def find_session(store: Catalogue, name: str, cwd: str) -> SessionRow:
-    """Return the row of a session that can be gone on with. A checkpoint. Raises `SessionNotFound`, as `find_id`."""
-    wanted = await find_id(store, name, lambda: cwd)
+async def resolve_session(store: Catalogue, name: str, cwd: str) -> SessionRow:
+    """Resolve *name* to the row of a session that can be continued. A checkpoint. Raises `SessionNotFound`."""
+    session_id = await resolve_session_id(store, name, lambda: cwd)
     before: SessionRow | None = None
     while True:
-        page = await store.list_sessions(SessionQuery(limit=_PAGE, before=before))
-        found = next((row for row in page if row.id == wanted), None)
-        if found is not None:
-            return found
-        if len(page) < _PAGE:
-            raise SessionNotFound(f"{wanted} is the session of a sub-agent: name the one that has sent it")
+        page = await store.list_sessions(SessionQuery(limit=_PAGE_SIZE, before=before))
+        match = next((row for row in page if row.id == session_id), None)
+        if match is not None:
+            return match
+        if len(page) < _PAGE_SIZE:
+            raise SessionNotFound(f"{session_id} is a sub-agent's session: name the session that started it")
         before = page[-1]

@@ -1,4 +1,4 @@
-"""The screen: what the renderer makes of events, what is said beside them, and where the cursor stands."""
+"""The screen: rendered events, other lines, and prompts, with the cursor in the right place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.core.state import Resync
 
 @attrs.define(eq=False)
 class Screen:
-    """One turn after the other, shown on an output. Nothing here is a checkpoint."""
+    """Shows turns on an output. Nothing here is a checkpoint."""
 
     output: Output
     _renderer: Renderer
@@ -21,7 +21,7 @@ class Screen:
 
     @classmethod
     def on(cls, output: Output, *, margins: Margins | None = None, plain: bool = False) -> Screen:
-        """Return a screen that fits *output*; a *plain* one only ever adds lines."""
+        """Return a screen for *output*; a *plain* one never rewrites a line."""
         renderer = Renderer(
             symbols=symbols_for(output.encoding),
             width=output.width,
@@ -32,11 +32,11 @@ class Screen:
 
     @property
     def symbols(self) -> Symbols:
-        """The signs that it can show."""
+        """The symbols that the output's encoding has."""
         return self._renderer.symbols
 
     def show(self, event: Durable | Live | Resync) -> None:
-        """Show what *event* tells."""
+        """Render *event*."""
         text = self._renderer.feed(event)
         if text and self._is_prompting:
             text = f"\n{text}"
@@ -45,18 +45,18 @@ class Screen:
         if not self._renderer.plain:
             self.output.show_status("" if self._is_prompting else self._renderer.status)
 
-    def say(self, lines: str) -> None:
+    def add_lines(self, lines: str) -> None:
         """Add whole lines."""
         self.output.write(self._end_line() + lines)
 
     def prompt(self, lines: str) -> None:
-        """Add lines of which the last one is open: what is typed comes behind it."""
+        """Add lines; the last one stays open for the user's input."""
         self.output.show_status("")
-        self.say(lines)
+        self.add_lines(lines)
         self._is_prompting = True
 
     def line_was_typed(self) -> None:
-        """The terminal has shown a line that somebody typed, and begun a new one."""
+        """The user has typed a line, and the terminal has started a new one."""
         self._is_prompting = False
 
     def _end_line(self) -> str:

@@ -1,7 +1,9 @@
-"""Text for a terminal: whatever a model or a command says, it can't do anything to it."""
+"""Make text safe for a terminal: no output of a model or a command can control it."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from typing import Final
 
@@ -9,9 +11,10 @@ import attrs
 
 from engine.export.sanitize import UNSEEN
 
-# Cursor movements, colours and titles would let a text hide what it is; so would a
-# change of the writing direction, and what can't be seen at all. They are shown as what they are. (Not what joins
-# letters, and parts of a picture, to one.)
+_PIPE_WIDTH: Final = 100
+
+# Escape sequences, changes of the writing direction and invisible characters could disguise a text, so they are
+# escaped. Joiners within words and emoji are left alone.
 _HIDING: Final = [
     *UNSEEN,
     *(0x00AD, 0x061C, 0x200B, 0x200E, 0x200F, 0x2028, 0x2029, 0xFEFF),
@@ -34,7 +37,7 @@ _VISIBLE: Final[dict[int, str]] = {
 
 @attrs.frozen(kw_only=True)
 class Symbols:
-    """The signs of the lines about calls."""
+    """The symbols in front of lines about calls."""
 
     running: str
     done: str
@@ -49,7 +52,7 @@ ASCII: Final = Symbols(running="*", done="+", failed="x", stopped="#", note="-",
 
 
 def symbols_for(encoding: str) -> Symbols:
-    """Return the signs that *encoding* has."""
+    """Return the symbols that *encoding* can represent."""
     try:
         "".join(attrs.astuple(UNICODE)).encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -57,24 +60,24 @@ def symbols_for(encoding: str) -> Symbols:
     return UNICODE
 
 
-def visible(text: str) -> str:
-    """Return *text* with its control characters made visible, but for newline and tab."""
+def escape_control_chars(text: str) -> str:
+    """Escape the control characters of *text*, except newline and tab."""
     return text.translate(_VISIBLE)
 
 
-def on_a_line(text: str) -> str:
-    """Return all of *text*, on one line: what follows a line break in a name must not be hidden, nor look like words of ours."""
-    return visible(text).replace("\n", "^J").replace("\t", "^I")
+def escape_on_one_line(text: str) -> str:
+    """Escape the control characters and line breaks of *text*: a name must not hide text or imitate the engine's lines."""
+    return escape_control_chars(text).replace("\n", "^J").replace("\t", "^I")
 
 
 def one_line(text: str, width: int, cut: str = "…") -> str:
-    """Return *text* on one line of at most *width* characters."""
-    line = " ".join(visible(text).split())
+    """Return *text* on one line, truncated to *width* characters."""
+    line = " ".join(escape_control_chars(text).split())
     return line if len(line) <= width else line[: max(0, width - len(cut))] + cut
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people: `4 ms`, `0.25 s`, `1.2 s`, `2 min 5 s`."""
+    """Format a duration: `4 ms`, `0.25 s`, `1.2 s`, `2 min 5 s`."""
     if seconds < 0.0995:
         return f"{max(0.0, seconds) * 1_000:.0f} ms"
     if seconds < 0.995:
@@ -86,5 +89,11 @@ def duration(seconds: float) -> str:
 
 
 def clock_time(moment: float) -> str:
-    """Return a moment, in seconds since the epoch, as the clock on the wall has it."""
+    """Format a moment, in seconds since the epoch, as local time."""
     return time.strftime("%H:%M:%S", time.localtime(moment))
+
+
+def stdout_width() -> int:
+    """Return how many characters a line on standard output may have."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if is_terminal else _PIPE_WIDTH

@@ -1,4 +1,4 @@
-"""What keeps a session's history inside the model's window."""
+"""Compaction: keep the history within the model's context window, by clearing old results and by summaries."""
 
 from engine.core.facade import lazy_exports
 

@@ -1,32 +1,31 @@
-"""A summary that is nobody's words: what can be taken out of a history without understanding it.
+"""A summary without a model: lines that are extracted from the history.
 
-It stands in where a summariser's answer can't be used, so that work can go on. It has
-as much room as a summary, shared out among its sections; where there is more than
-that, the newest stays.
+It replaces a summariser's unusable answer, so that the turn can continue. It has
+the size of a summary, divided between its sections; the newest lines win.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from engine.compaction.preserved import line_tokens, newest, rules_in
+from engine.compaction.preserved import line_tokens, newest_lines, rules_in
 from engine.compaction.prune import CLEARED
-from engine.compaction.roles import is_users
-from engine.compaction.summary_prompt import MOST_TOKENS, NONE, SECTIONS, sections_of
+from engine.compaction.roles import is_user_message
+from engine.compaction.summary_prompt import MOST_TOKENS, NONE, SECTIONS, parse_sections
 from engine.compaction.token_estimate import text_tokens
-from engine.compaction.user_rules import says_how
+from engine.compaction.user_rules import is_rule
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 
-# Of the room that is left, section by section in this order; what one does not need, the next ones have.
+# The share of the remaining room for each section, in this order; what one section does not use is left to the next.
 _SHARES: Final[Mapping[str, float]] = {"decisions": 0.5, "facts": 0.8, "done": 1.0}
-# Enough for a sentence, or for what a message begins with.
+# The length of a sentence, and of the beginning of a message.
 _CHARS: Final = 240
 _BEGINNING_CHARS: Final = 400
-# Headings, and what stands under those that have nothing.
+# Tokens for headings and empty sections.
 _FRAME: Final = 60
-# What only an error looks like; and what prose has as well.
+# Text that only errors contain; and words that occur in prose as well.
 _ERROR: Final = re.compile(
     r"\b(?:error|exception|fatal|panic|failure)\b\s*[:\[(!]|\b\w+(?:Error|Exception)\b|^\s*Traceback|\bFAIL(?:ED)?\b|\bERR!|^E  "
     r"|\b(?:command not found|no such file|permission denied|undefined (?:symbol|reference)|segmentation fault|core dumped|timed out)\b",
@@ -37,11 +36,11 @@ _MAYBE: Final = re.compile(
     r"|invalid|aborted|refused|deprecated)\b",
     re.IGNORECASE,
 )
-# Where nothing failed: a line that says so itself. What was read is full of names of errors.
+# In a successful result, only a line that begins like an error counts: files are full of names of errors.
 _OUTRIGHT: Final = re.compile(
     r"^(?:[^\s:]*+:++\s*+)*(?:\w+ ){0,2}(?:error|fatal|panic|\w+(?:Error|Exception))(?:\[\w+\])?:\s", re.IGNORECASE
 )
-# That there are none is none.
+# Lines that say that there are no errors.
 _NO_ERROR: Final = re.compile(r"\b(?:0|no) (?:errors?|failed|failures?)\b", re.IGNORECASE)
 _DECISION: Final = re.compile(
     r"\b(?:decid\w+|decision|we(?:'ll| will)|i(?:'ll| will)|instead of|rather than|because|since|chos\w+|choose|agreed|let's|plan|settled"
@@ -52,89 +51,93 @@ _DECISION: Final = re.compile(
 )
 
 
-def extracted(head: Sequence[Message], previous: str, most: int = MOST_TOKENS) -> str:
-    """Return a summary of *head* in the usual form, with what *previous*, an earlier one, has under the same headings.
+def extract_summary(head: Sequence[Message], previous: str, most: int = MOST_TOKENS) -> str:
+    """Return a summary of *head* in the usual form, merged with the sections of the *previous* summary.
 
-    It has about *most* tokens at most.
+    It has at most about *most* tokens.
     """
-    before = sections_of(previous)
-    asked = [message.text for message in head if isinstance(message, UserMessage) and is_users(message)]
-    said = [message.text for message in head if isinstance(message, AssistantMessage) and message.text.strip()]
-    results = [
-        result.settlement for message in head if isinstance(message, ResultsMessage) for result in message.results
-    ]
-    found = {
-        "objective": (_old(before, "objective") or [_line(text, _BEGINNING_CHARS) for text in asked[:1]])[:3],
-        "decisions": _decisions(asked, said, _old(before, "decisions")),
-        "done": _together(before, "done", [_line(text, _BEGINNING_CHARS) for text in said]),
-        "in progress": [_line(text, _BEGINNING_CHARS) for text in said[-1:]],
-        "next steps": ["Go on with what the newest messages show; look again at what is missing here."],
-        "facts": _together(
-            before,
-            "facts",
-            [
-                line
-                for s in results
-                if not s.text.startswith(CLEARED)
-                for line in _errors(s.text, has_failed=s.failed or s.status != "completed")
-            ],
-        ),
+    before = parse_sections(previous)
+    prompts = [message.text for message in head if isinstance(message, UserMessage) and is_user_message(message)]
+    answers = [message.text for message in head if isinstance(message, AssistantMessage) and message.text.strip()]
+    beginnings = [_shorten_line(text, _BEGINNING_CHARS) for text in answers]
+    objective = _previous_lines(before, "objective")
+    objective = objective or [_shorten_line(text, _BEGINNING_CHARS) for text in prompts[:1]] or ["unknown"]
+    sections = {
+        "objective": objective[:3],
+        "decisions": _decisions(prompts, answers, _previous_lines(before, "decisions")),
+        "done": _merge_lines(before, "done", beginnings),
+        "in progress": beginnings[-1:],
+        "next steps": ["Continue with what the newest messages show; look again at what is missing here."],
+        "facts": _merge_lines(before, "facts", _facts(head)),
     }
-    found["objective"] = found["objective"] or ["not known"]
-    fixed = sum(text_tokens(line) for name, lines in found.items() if name not in _SHARES for line in lines)
+    return _fit_sections(sections, most)
+
+
+def _fit_sections(sections: dict[str, list[str]], most: int) -> str:
+    """Return the sections as text, with the oldest lines dropped so that it has about *most* tokens."""
+    fixed = sum(text_tokens(line) for name, lines in sections.items() if name not in _SHARES for line in lines)
     room = most - fixed - _FRAME
     for name, share in _SHARES.items():
-        found[name] = list(newest(found[name], round(room * share)))
-        room -= sum(map(line_tokens, found[name]))
-    return "\n\n".join(f"## {name}\n{_list(found.get(name.casefold(), []))}" for name in SECTIONS)
+        sections[name] = list(newest_lines(sections[name], round(room * share)))
+        room -= sum(map(line_tokens, sections[name]))
+    return "\n\n".join(f"## {name}\n{_list(sections.get(name.casefold(), []))}" for name in SECTIONS)
+
+
+def _facts(head: Sequence[Message]) -> Iterator[str]:
+    """Yield the errors in results that were not cleared."""
+    for message in head:
+        for result in message.results if isinstance(message, ResultsMessage) else ():
+            settled = result.settlement
+            if not settled.text.startswith(CLEARED):
+                yield from _errors(settled.text, has_failed=settled.failed or settled.status != "completed")
 
 
 def _list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines if line) or NONE
 
 
-def _old(before: Mapping[str, str], name: str) -> list[str]:
+def _previous_lines(before: Mapping[str, str], name: str) -> list[str]:
     body = before.get(name, "")
     return [line.removeprefix("- ") for line in body.split("\n") if line.strip() and line.strip() != NONE]
 
 
-def _together(before: Mapping[str, str], name: str, new: Iterable[str]) -> list[str]:
-    # What was said again is new again.
-    return list(dict.fromkeys(reversed([*_old(before, name), *new])))[::-1]
+def _merge_lines(before: Mapping[str, str], name: str, new: Iterable[str]) -> list[str]:
+    # A repeated line counts as new.
+    return list(dict.fromkeys(reversed([*_previous_lines(before, name), *new])))[::-1]
 
 
-def _line(text: str, most: int = _CHARS) -> str:
+def _shorten_line(text: str, most: int = _CHARS) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-def _around(text: str, match: re.Match[str]) -> str:
-    """Return a line, or what is around the place where it tells something."""
+def _excerpt(text: str, match: re.Match[str]) -> str:
+    """Return a line, or the part of it around the match."""
     line = " ".join(text.split())
     if len(line) <= _CHARS:
         return line
-    # Blanks may have gone: near enough.
+    # The position is approximate: spaces were collapsed.
     start = max(0, min(match.start() - _CHARS // 3, len(line) - _CHARS))
     return f"{'…' if start else ''}{line[start : start + _CHARS]}{'…' if start + _CHARS < len(line) else ''}"
 
 
-def _decisions(asked: Sequence[str], said: Sequence[str], before: Sequence[str]) -> list[str]:
-    """Return what was decided, and in front of it, first to go, rules of the user: those are carried along elsewhere too."""
-    sentences = [line for text in said for line in re.split(r"(?<=[.!?])\s+|\n", text.replace("\u2019", "'"))]
-    rules = [_line(rule) for text in asked for rule in rules_in(text)]
-    found = dict.fromkeys([*before, *rules, *_matching(sentences, _DECISION)])
-    return sorted(found, key=lambda line: _DECISION.search(line) is not None or not says_how(line))
+def _decisions(prompts: Sequence[str], answers: Sequence[str], before: Sequence[str]) -> list[str]:
+    """Return the decisions, after rules of the user; rules are dropped first, since they are preserved elsewhere too."""
+    sentences = [line for text in answers for line in re.split(r"(?<=[.!?])\s+|\n", text.replace("\u2019", "'"))]
+    rules = [_shorten_line(rule) for text in prompts for rule in rules_in(text)]
+    decisions = dict.fromkeys([*before, *rules, *_matching(sentences, _DECISION)])
+    return sorted(decisions, key=lambda line: _DECISION.search(line) is not None or not is_rule(line))
 
 
 def _errors(text: str, *, has_failed: bool) -> list[str]:
     lines = [line for line in text.splitlines() if line.strip() and not _NO_ERROR.search(line)]
     if not has_failed:
         return _matching(lines, _OUTRIGHT)[:2]
-    found = _matching(lines, _ERROR) or _matching(lines, _MAYBE)
-    if not found:
-        return [_line(line) for line in lines[-2:]]
-    return found[:3] + found[3:][-3:]
+    matches = _matching(lines, _ERROR) or _matching(lines, _MAYBE)
+    if not matches:
+        return [_shorten_line(line) for line in lines[-2:]]
+    return matches[:3] + matches[3:][-3:]
 
 
 def _matching(lines: Iterable[str], sign: re.Pattern[str]) -> list[str]:
-    return [_around(line, match) for line in lines if (match := sign.search(line)) is not None]
+    return [_excerpt(line, match) for line in lines if (match := sign.search(line)) is not None]

@@ -1,7 +1,7 @@
-"""What an image or a document takes of the window, by the rules of its host.
+"""Estimate the tokens of images and documents, by the rules of their providers.
 
-The sizes of an image are in its first bytes. What can't be told from them is taken
-for as large as the host lets it be.
+An image's size is read from its first bytes. If that fails, the largest size
+that the provider accepts is assumed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 from engine.core.messages import FilePart, ImagePart, MediaPart, Settlement
 
-# Enough for the sizes of any image: those of a JPEG stand behind its colour profile.
+# Enough to find the size of any image: in a JPEG it follows the colour profile.
 _HEAD: Final = 64 * 1024
-# Of a document, so much is looked at for its pages.
-_LOOKED: Final = 4 * 1024 * 1024
+# The part of a document that is scanned for pages.
+_SCANNED_BYTES: Final = 4 * 1024 * 1024
 
 _PAGE_BYTES: Final = 60_000
 _SECOND_BYTES: Final = 16_000
@@ -24,7 +24,7 @@ _UNKNOWN: Final = 1_600
 
 
 def media_tokens(part: MediaPart, model: str) -> int:
-    """Return what *part* takes of the window of *model*, estimated."""
+    """Return an estimate of the tokens of *part* for *model*."""
     kind = part.media_type.partition("/")[0]
     if isinstance(part, ImagePart) or kind == "image":
         return image_tokens(_sizes(_head(part.data)), model)
@@ -34,17 +34,17 @@ def media_tokens(part: MediaPart, model: str) -> int:
     if kind in {"audio", "video"}:
         per_second = 32 if kind == "audio" else 290
         return max(1, size // (_SECOND_BYTES if kind == "audio" else 20 * _SECOND_BYTES)) * per_second
-    # A text, if anything: hosts read no other file.
+    # Probably text: providers accept no other files.
     return size // 4
 
 
 def media_of(settlement: Settlement) -> tuple[MediaPart, ...]:
-    """Return all that a result shows beside its text."""
+    """Return the images and files of a result."""
     return (*settlement.images, *settlement.files)
 
 
 def image_tokens(sizes: tuple[int, int] | None, model: str) -> int:
-    """Return what an image of so many pixels takes; None: nobody knows how many."""
+    """Return the tokens of an image of this width and height; None: unknown size."""
     if sizes is None:
         return _UNKNOWN
     width, height = (max(1, side) for side in sizes)
@@ -78,18 +78,18 @@ def _is_openai(model: str) -> bool:
 
 
 def _pages(part: FilePart) -> int:
-    """Return the pages of a PDF: those that can be counted, or as many as its size makes likely."""
+    """Return the number of pages of a PDF, counted or estimated from its size."""
     by_size = max(1, len(part.data) * 3 // 4 // _PAGE_BYTES)
-    data = _head(part.data, _LOOKED)
+    data = _head(part.data, _SCANNED_BYTES)
     counted = data.count(b"/Type /Page") + data.count(b"/Type/Page")
     counted -= data.count(b"/Type /Pages") + data.count(b"/Type/Pages")
-    return counted if counted > 0 and len(part.data) * 3 // 4 <= _LOOKED else max(counted, by_size)
+    return counted if counted > 0 and len(part.data) * 3 // 4 <= _SCANNED_BYTES else max(counted, by_size)
 
 
 def _head(data: str, size: int = _HEAD) -> bytes:
     try:
         return base64.b64decode(data[: size // 3 * 4])
-    except (binascii.Error, ValueError):  # a host may have put anything there
+    except (binascii.Error, ValueError):  # the data may be invalid
         return b""
 
 

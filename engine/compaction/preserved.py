@@ -1,7 +1,7 @@
-"""What is carried over a summary word for word, outside of its prose: rules of the user, files, open todos (T8).
+"""What a summary preserves word for word, outside of its prose: rules of the user, files, open todos (T8).
 
-It stands in parts of its own in the message that holds the summary, so that the next
-summary finds it there: nobody's prose decides whether it lives on.
+These are separate parts of the summary's message, where the next compaction finds
+them again: they do not depend on what a summariser writes.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Final, cast
 
 import attrs
 
-from engine.compaction.roles import is_users
+from engine.compaction.roles import is_user_message
 from engine.compaction.token_estimate import text_tokens
 from engine.compaction.user_rules import directives_in
 from engine.core.messages import AssistantMessage, CallPart, Message, TextPart, UserMessage
 
-RULES: Final = "What the user said about how to work, word for word. It holds until the user says otherwise:"
+RULES: Final = "What the user said about how to work, word for word. It applies until the user says otherwise:"
 FILES: Final = "Files of this work:"
-TODOS: Final = "What is to be done, as the list has it:"
+TODOS: Final = "Open items of the todo list:"
 _AROUND: Final = " \t\r#*_:-"
 _HEADINGS: Final = frozenset(heading.strip(_AROUND).casefold() for heading in (RULES, FILES, TODOS))
 
-# Files that were only read are many; those that were changed are all named, as long as there is room.
-READ_FILES: Final = 30
-# Of one message; a document that somebody pastes is full of words such as "must".
-_RULES_OF_ONE: Final = 40
-_LONGEST_RULE: Final = 1_000
-# Of a message that is longer than twice that, its beginning and its end are looked at.
-_LOOKED: Final = 50_000
+# Files that were only read are limited to this number; changed files are all listed, as long as there is room.
+MAX_READ_FILES: Final = 30
+# Per message: a pasted document may be full of words such as "must".
+_MAX_RULES_PER_MESSAGE: Final = 40
+_MAX_RULE_CHARS: Final = 1_000
+# Of a message that is more than twice as long, only the beginning and the end are scanned.
+_SCANNED_CHARS: Final = 50_000
 
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _PATHS: Final = ("path", "file_path", "filepath", "file", "filename", "notebook_path", "target_file")
@@ -39,12 +39,12 @@ _FILE_LINE: Final = re.compile(r"- (?P<path>.+?) \((?P<how>changed|read)(?:, (?P
 
 
 @attrs.frozen
-class File:
+class PinnedFile:
     """A file that the work is about.
 
     Attributes:
         is_changed: a tool has changed it, or tried to.
-        digest: of its bytes, as the session knows them; empty: it does not.
+        digest: the digest of its content that the session has recorded; empty: none.
     """
 
     path: str
@@ -54,26 +54,26 @@ class File:
 
 @attrs.frozen(kw_only=True)
 class Pins:
-    """What is carried over word for word.
+    """What is preserved word for word.
 
     Attributes:
         rules: sentences of the user, the oldest first.
-        files: the one that was touched last at the end.
-        todos: what is open, a line each.
-        left_out: so many rules, the oldest, there was no room for.
-        gone: the newest of those: a summary has to take them over.
-        files_left_out: the same of files.
+        files: files, the one that was touched last at the end.
+        todos: open items, one line each.
+        dropped_rule_count: the number of old rules that did not fit.
+        dropped_rules: the newest of these: the summary has to include them.
+        dropped_file_count: the number of files that did not fit.
     """
 
     rules: tuple[str, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[PinnedFile, ...] = ()
     todos: tuple[str, ...] = ()
-    left_out: int = 0
-    gone: tuple[str, ...] = ()
-    files_left_out: int = 0
+    dropped_rule_count: int = 0
+    dropped_rules: tuple[str, ...] = ()
+    dropped_file_count: int = 0
 
     def texts(self) -> Iterator[str]:
-        """Yield a text for each kind of which there is something."""
+        """Yield a text for each kind that is not empty."""
         if self.rules:
             yield "\n".join([RULES, *(f"- {rule}" for rule in self.rules)])
         if self.files:
@@ -83,75 +83,78 @@ class Pins:
 
 
 def without_headings(summary: str) -> str:
-    """Return a summary without lines that look like the heading of what is carried: only the engine writes those."""
+    """Return a summary without lines that look like the engine's own headings."""
     return "\n".join(line for line in summary.split("\n") if line.strip(_AROUND).casefold() not in _HEADINGS)
 
 
-def _line(file: File) -> str:
+def _line(file: PinnedFile) -> str:
     digest = f", {file.digest}" if file.digest else ""
     return f"- {file.path} ({'changed' if file.is_changed else 'read'}{digest})"
 
 
-def pins_of(
+def collect_pins(
     messages: Sequence[Message],
     *,
     read_only: frozenset[str] = frozenset(),
     digests: Mapping[str, str] | None = None,
     todos: Sequence[str] = (),
 ) -> Pins:
-    """Return what is to be carried over when *messages* are summarised.
+    """Return what to preserve when *messages* are summarised.
 
-    *digests* are those of the files that the session knows, by path; *todos* what the list says now.
+    *digests* are those that the session has recorded, by path; *todos* are the open items of the list.
     """
-    known = digests or {}
     rules: dict[str, None] = {}
-    files: dict[str, File] = {}
+    files: dict[str, PinnedFile] = {}
     for message in messages:
         if isinstance(message, UserMessage) and message.origin == "summary":
-            carried = pins_in(message)
+            carried = parse_pins(message)
             rules.update(dict.fromkeys(carried.rules))
             files.update({file.path: file for file in carried.files})
-        elif isinstance(message, UserMessage) and is_users(message):
+        elif isinstance(message, UserMessage) and is_user_message(message):
             rules.update(dict.fromkeys(rules_in(message.text)))
         elif isinstance(message, AssistantMessage):
             for file in _touched(message.calls, read_only):
                 before = files.pop(file.path, file)
                 files[file.path] = attrs.evolve(file, is_changed=file.is_changed or before.is_changed)
-    noted = tuple(attrs.evolve(file, digest=_digest(file.path, known) or file.digest) for file in files.values())
-    return Pins(rules=tuple(rules), files=_kept(noted), todos=tuple(todos))
+    with_digests = _with_digests(files.values(), digests or {})
+    return Pins(rules=tuple(rules), files=_listed_files(with_digests), todos=tuple(todos))
 
 
-def _digest(path: str, known: Mapping[str, str]) -> str:
-    if path in known:
-        return known[path]
-    # The session knows real paths, the model may have named a relative one.
+def _with_digests(files: Iterable[PinnedFile], digests: Mapping[str, str]) -> tuple[PinnedFile, ...]:
+    return tuple(attrs.evolve(file, digest=_digest(file.path, digests) or file.digest) for file in files)
+
+
+def _digest(path: str, digests: Mapping[str, str]) -> str:
+    if path in digests:
+        return digests[path]
+    # The session records real paths; the model may have used a relative one.
     tail = "/" + path.removeprefix("./")
-    return next((digest for real, digest in known.items() if real.endswith(tail)), "")
+    return next((digest for real, digest in digests.items() if real.endswith(tail)), "")
 
 
-def _kept(files: tuple[File, ...]) -> tuple[File, ...]:
+def _listed_files(files: tuple[PinnedFile, ...]) -> tuple[PinnedFile, ...]:
     changed = [file for file in files if file.is_changed]
-    read = [file for file in files if not file.is_changed][-READ_FILES:]
+    read = [file for file in files if not file.is_changed][-MAX_READ_FILES:]
     return (*read, *changed)
 
 
-def within(pins: Pins, room: int) -> Pins:
-    """Return what there is room for, in tokens: two thirds of it for the rules, the rest for the files, the newest first."""
-    rules = newest(pins.rules, 2 * room // 3)
-    files = newest(tuple(map(_line, pins.files)), room - room // 3)
+def fit_pins(pins: Pins, room: int) -> Pins:
+    """Drop the oldest entries beyond *room* tokens: two thirds are for rules, the rest for files."""
+    rules = newest_lines(pins.rules, 2 * room // 3)
+    files = newest_lines(tuple(map(_line, pins.files)), room - room // 3)
     left_out, files_left_out = len(pins.rules) - len(rules), len(pins.files) - len(files)
     return attrs.evolve(
         pins,
         rules=rules,
         files=pins.files[files_left_out:],
-        left_out=left_out,
-        gone=newest(pins.rules[:left_out], room // 3),
-        files_left_out=files_left_out,
+        dropped_rule_count=left_out,
+        dropped_rules=newest_lines(pins.rules[:left_out], room // 3),
+        dropped_file_count=files_left_out,
     )
 
 
-def newest(lines: Sequence[str], room: int) -> tuple[str, ...]:
-    """Return the last of some lines of a list, as many as there is room for, in tokens."""
+def newest_lines(lines: Sequence[str], room: int) -> tuple[str, ...]:
+    """Return as many of the last lines of a list as fit into *room* tokens."""
     kept = 0
     for line in reversed(lines):
         room -= line_tokens(line)
@@ -166,54 +169,57 @@ def line_tokens(line: str) -> int:
     return text_tokens(line) + 2
 
 
-def pins_in(summary: UserMessage) -> Pins:
-    """Return what a message with a summary carries."""
+def parse_pins(summary: UserMessage) -> Pins:
+    """Return what a message with a summary preserves."""
     rules: list[str] = []
-    files: list[File] = []
+    files: list[PinnedFile] = []
     for part in summary.parts[1:]:
         lines = part.text.split("\n") if isinstance(part, TextPart) else [""]
         if lines[0] == RULES:
             rules += [line.removeprefix("- ") for line in lines[1:]]
         elif lines[0] == FILES:
-            found = (_FILE_LINE.fullmatch(line) for line in lines[1:])
-            files += [File(m["path"], m["how"] == "changed", m["digest"] or "") for m in found if m is not None]
+            matches = (_FILE_LINE.fullmatch(line) for line in lines[1:])
+            files += [PinnedFile(m["path"], m["how"] == "changed", m["digest"] or "") for m in matches if m is not None]
     return Pins(rules=tuple(rules), files=tuple(files))
 
 
 def rules_in(text: str) -> list[str]:
-    """Return the sentences of *text* that say how to work, or how not to; code is none.
+    """Return the rules in *text*: sentences, outside of code, that say how to work or how not to.
 
-    Of a text that has more of them than there is room for, the first and the last: what is in its middle was pasted.
+    If there are too many, return the first and the last ones: the middle is probably a pasted document.
     """
-    looked = text if len(text) <= 2 * _LOOKED else f"{text[:_LOOKED]}\n{text[-_LOOKED:]}"
-    found = list(dict.fromkeys(map(_bounded, directives_in(_FENCE.sub("", looked)))))
-    if len(found) <= _RULES_OF_ONE:
-        return found
-    return [*found[: _RULES_OF_ONE // 2], *found[-_RULES_OF_ONE // 2 :]]
+    scanned = text if len(text) <= 2 * _SCANNED_CHARS else f"{text[:_SCANNED_CHARS]}\n{text[-_SCANNED_CHARS:]}"
+    rules = list(dict.fromkeys(map(_bounded, directives_in(_FENCE.sub("", scanned)))))
+    if len(rules) <= _MAX_RULES_PER_MESSAGE:
+        return rules
+    return [*rules[: _MAX_RULES_PER_MESSAGE // 2], *rules[-_MAX_RULES_PER_MESSAGE // 2 :]]
 
 
 def _bounded(rule: str) -> str:
-    return rule if len(rule) <= _LONGEST_RULE else f"{rule[:_LONGEST_RULE]}…"
+    return rule if len(rule) <= _MAX_RULE_CHARS else f"{rule[:_MAX_RULE_CHARS]}…"
 
 
-def _touched(calls: Iterable[CallPart], read_only: frozenset[str]) -> Iterator[File]:
+def _touched(calls: Iterable[CallPart], read_only: frozenset[str]) -> Iterator[PinnedFile]:
     for call in calls:
         is_changed = call.tool not in read_only
         for path in paths_in(call.arguments):
-            yield File(path, is_changed)
+            yield PinnedFile(path, is_changed)
 
 
 def paths_in(arguments: str) -> list[str]:
     """Return the files that a call's arguments name."""
     try:
-        given: object = json.loads(arguments or "{}")
+        parsed: object = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         return []
-    if not isinstance(given, dict):
+    if not isinstance(parsed, dict):
         return []
-    values = cast("dict[str, object]", given)
+    values = cast("dict[str, object]", parsed)
+    texts = [value for value in values.values() if isinstance(value, str)]
     named = [value for name in _PATHS if isinstance(value := values.get(name), str)]
-    patched = [
-        path for value in values.values() if isinstance(value, str) for path in map(str.strip, _PATCHED.findall(value))
-    ]
-    return [path for path in (*named, *patched) if path.strip() and "\n" not in path and len(path) < 1_000]
+    patched = [path.strip() for text in texts for path in _PATCHED.findall(text)]
+    return [path for path in (*named, *patched) if _is_path(path)]
+
+
+def _is_path(text: str) -> bool:
+    return bool(text.strip()) and "\n" not in text and len(text) < 1_000

@@ -1,4 +1,4 @@
-"""The history after a summary, and how the model goes on with it (T11)."""
+"""Build the history after a summary, and the message that makes the model continue (T11)."""
 
 from __future__ import annotations
 
@@ -6,42 +6,45 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from engine.compaction.preserved import Pins, without_headings
-from engine.compaction.roles import is_at_work
+from engine.compaction.roles import is_mid_turn
 from engine.compaction.split import Selection
 from engine.core.ids import MessageId, PartId
 from engine.core.messages import Message, Origin, TextPart, UserMessage
 from engine.files.escaping import inert
 
-# Makes an identifier of that kind.
+# Makes an id of a kind.
 NewId = Callable[[str], str]
 
 _BEFORE: Final = (
-    "The conversation was longer than there is room for. What stands in front of this message is what it began with, "
-    "and may be done long ago. This is the record of what happened since; it is not from the user, and needs no answer."
+    "The conversation was too long for the context window. The message before this one is its beginning, and may be "
+    "done long ago. This is the record of what happened since; it is not from the user, and needs no answer."
 )
 _FIRST: Final = (
-    "The conversation was longer than there is room for. This is the record of what happened in it; it is not from the "
-    "user, and needs no answer."
+    "The conversation was too long for the context window. This is the record of what happened in it; it is not from "
+    "the user, and needs no answer."
 )
-_LATEST: Final = "What the user said last follows this record, word for word: that is what counts now."
-_TAIL: Final = "The newest messages follow it as they were."
+_LATEST: Final = "The user's latest message follows this record, word for word: that is what matters now."
+_TAIL: Final = "The newest messages follow it unchanged."
 
 GO_ON: Final = (
-    "The older part of this conversation was summarised to make room, in the middle of your work; no user has said "
-    "anything new. Go on with the next step, as if nothing had happened: don't repeat the record, and don't do again what "
+    "The older part of this conversation was summarised to free space, in the middle of your work; the user has said "
+    "nothing new. Continue with the next step as if nothing had happened: don't repeat the record, and don't redo what "
     "is done. If nothing is left to do, say so. If you need to know something from the user, ask."
 )
 _TOO_LARGE: Final = (
-    "The last request was too large for the model's window. What was too long is cut or cleared above, with a word in "
-    "its place; read less of it at a time."
+    "The last request was too large for the model's window. What was too long is truncated or cleared above, with a "
+    "note in its place; read less at a time."
 )
 
 
-def history(selection: Selection, summary: str, pins: Pins, new_id: NewId, *, go_on: str = "") -> tuple[Message, ...]:
-    """Return the history with *summary* in the place of its head.
+def rebuild_history(
+    selection: Selection, summary: str, pins: Pins, new_id: NewId, *, go_on: str = ""
+) -> tuple[Message, ...]:
+    """Return the history with *summary* in place of its head.
 
-    It begins with the same message as before, so that the host's cache has the
-    beginning. *go_on* is what the model is told at the end; empty: nothing.
+    It begins with the same message as before, so that the provider's cache still
+    matches. *go_on* is the text of a final message that makes the model continue;
+    empty: no such message.
     """
     before = _FIRST if selection.original is None else _BEFORE
     behind = _LATEST if selection.latest is not None else _TAIL
@@ -50,17 +53,17 @@ def history(selection: Selection, summary: str, pins: Pins, new_id: NewId, *, go
     messages.append(record)
     if selection.latest is not None:
         messages.append(selection.latest)
-    return (*messages, *selection.tail, *go_on_message(new_id, go_on))
+    return (*messages, *selection.tail, *continue_message(new_id, go_on))
 
 
-def go_on_message(new_id: NewId, text: str) -> tuple[UserMessage, ...]:
-    """Return the message that tells the model to go on; with no *text*, none."""
+def continue_message(new_id: NewId, text: str) -> tuple[UserMessage, ...]:
+    """Return the message that makes the model continue; none if *text* is empty."""
     return (_message(new_id, "continue", text),) if text else ()
 
 
-def go_on_text(messages: Sequence[Message], *, was_too_large: bool, report: str = "") -> str:
-    """Return what the model is told after a summary that interrupts its work; empty: it has something to answer."""
-    if not is_at_work(messages):
+def continue_text(messages: Sequence[Message], *, was_too_large: bool, report: str = "") -> str:
+    """Return the text that makes the model continue; empty if there is a message of the user to answer."""
+    if not is_mid_turn(messages):
         return ""
     parts = [_TOO_LARGE] if was_too_large else []
     parts.append(GO_ON)
@@ -69,8 +72,8 @@ def go_on_text(messages: Sequence[Message], *, was_too_large: bool, report: str 
     return "\n\n".join(parts)
 
 
-def summary_in(message: UserMessage | None) -> str:
-    """Return the summary that a message holds, without what stands before it; empty: it holds none."""
+def parse_summary(message: UserMessage | None) -> str:
+    """Return the summary in a message, without the introduction; empty if there is none."""
     if message is None or not message.parts or not isinstance(part := message.parts[0], TextPart):
         return ""
     _, parted, summary = part.text.partition("\n\n")

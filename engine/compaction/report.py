@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from engine.compaction.prune import CLEARED
-from engine.compaction.roles import is_users
+from engine.compaction.roles import is_user_message
 from engine.compaction.token_estimate import (
     MESSAGE,
     Window,
@@ -34,7 +34,7 @@ from engine.core.protocols import ContextView
 _SKILLS: Final = frozenset({"skill"})
 
 
-def report_of(
+def build_report(
     view: ContextView,
     *,
     sections: Sequence[PromptSection] = (),
@@ -43,18 +43,18 @@ def report_of(
     pinned: int = 0,
     reserve: int | None = None,
 ) -> ContextReport:
-    """Return what fills the window of the request that *view* shows.
+    """Return what fills the window in the request of *view*.
 
-    *sections* are those of the system prompt, if they are known; *tokens* what the whole
-    takes, if that is known better than by adding up.
+    *sections* are those of the system prompt, if available; *tokens* is the size of the whole request, if there is a
+    better figure than the sum of the parts.
     """
-    found: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     for kind, size in (*_opening(view, sections), *_messages(view.transcript, view.model.name)):
-        before, count = found.get(kind, (0, 0))
-        found[kind] = (before + size, count + 1)
-    raw = sum(size for size, _ in found.values())
+        before, count = sizes.get(kind, (0, 0))
+        sizes[kind] = (before + size, count + 1)
+    raw = sum(size for size, _ in sizes.values())
     whole = raw if tokens is None else tokens
-    shares = [Share(kind, round(size * whole / max(1, raw)), count) for kind, (size, count) in found.items() if size]
+    shares = [Share(kind, round(size * whole / max(1, raw)), count) for kind, (size, count) in sizes.items() if size]
     window = Window.of(view.model, view.max_output, reserve)
     return ContextReport(
         model=view.model.name,
@@ -68,13 +68,13 @@ def report_of(
 
 
 def pinned_tokens(view: ContextView) -> int:
-    """Return the estimate for what a summary leaves word for word: the first and the newest words of the user, and pins."""
-    said = [message for message in view.transcript if is_users(message)]
+    """Return an estimate of what a summary preserves: the user's first and newest message, and pins."""
+    prompts = [message for message in view.transcript if is_user_message(message)]
     records = [m for m in view.transcript if isinstance(m, UserMessage) and m.origin == "summary"]
     carried = sum(
         text_tokens(part.text) for record in records for part in record.parts[1:] if isinstance(part, TextPart)
     )
-    words = {message.id: message for message in (*said[:1], *said[-1:])}
+    words = {message.id: message for message in (*prompts[:1], *prompts[-1:])}
     return carried + sum(message_tokens(message, view.model.name) for message in words.values())
 
 
@@ -95,7 +95,7 @@ def _messages(messages: Iterable[Message], model: str) -> Iterable[tuple[str, in
     for message in messages:
         match message:
             case UserMessage():
-                yield from _said(message, model)
+                yield from _user_message_sizes(message, model)
             case AssistantMessage():
                 for part in message.parts:
                     yield _kind(part), part_tokens(part)
@@ -113,7 +113,7 @@ def _messages(messages: Iterable[Message], model: str) -> Iterable[tuple[str, in
 _ORIGINS: Final = {"engine": "reminders", "summary": "summary", "continue": "reminders"}
 
 
-def _said(message: UserMessage, model: str) -> Iterable[tuple[str, int]]:
+def _user_message_sizes(message: UserMessage, model: str) -> Iterable[tuple[str, int]]:
     media = tuple(part for part in message.parts if not isinstance(part, TextPart))
     whole = message_tokens(message, model)
     shown = message_tokens(attrs.evolve(message, parts=media), model) - MESSAGE if media else 0

@@ -1,4 +1,4 @@
-"""Who has said something: a person, or somebody else."""
+"""Tell messages of the user from those of the engine."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 
 
-def is_users(message: Message) -> bool:
-    """Tell whether a person said it."""
+def is_user_message(message: Message) -> bool:
+    """Tell whether the user wrote it."""
     return isinstance(message, UserMessage) and message.origin in {"user", "steer", "queue"}
 
 
-def is_at_work(messages: Sequence[Message]) -> bool:
-    """Tell whether the model has begun with what the user said last: whether it would be interrupted."""
+def is_mid_turn(messages: Sequence[Message]) -> bool:
+    """Tell whether the model has started to work on the user's latest message."""
     for message in reversed(messages):
-        if is_users(message):
+        if is_user_message(message):
             return False
         if isinstance(message, (AssistantMessage, ResultsMessage)):
             return True

@@ -1,4 +1,4 @@
-"""What the session itself knows of its work, as a summary carries it: the list of what is to be done, digests of files."""
+"""Facts that the session records itself: open items of the todo list, digests of files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.tools.builtin.todo import todos_of
 
 
 def open_todos(shared: SharedContext) -> tuple[str, ...]:
-    """Return what of the list is still open, a line each."""
+    """Return the open items of the list, one line each."""
     return tuple(
         f"{todo.id}. [{todo.status}] {' '.join(todo.content.split())}"
         for todo in todos_of(shared).todos
@@ -16,6 +16,6 @@ def open_todos(shared: SharedContext) -> tuple[str, ...]:
     )
 
 
-def digests_in(shared: SharedContext) -> dict[str, str]:
-    """Return the digests of the files that the session knows, by their real paths."""
+def file_digests(shared: SharedContext) -> dict[str, str]:
+    """Return the recorded digests of files, by their real paths."""
     return dict(read_files(shared))

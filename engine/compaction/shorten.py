@@ -1,10 +1,10 @@
-"""Long texts cut in the middle."""
+"""Truncate long texts in the middle."""
 
 from __future__ import annotations
 
 
-def shortened(text: str, most: int) -> str:
-    """Return *text*, or its beginning and its end, which has the errors."""
+def truncate_middle(text: str, most: int) -> str:
+    """Return *text*, or its beginning and its end, where errors usually are."""
     if len(text) <= most:
         return text
     half = most // 2

@@ -1,35 +1,35 @@
-"""The arguments of old calls, made shorter: what stays is JSON that every wire format takes."""
+"""Shorten the arguments of old calls. The result is JSON that every wire format accepts."""
 
 from __future__ import annotations
 
 import json
 from typing import Final, cast
 
-# Stands in an argument, or for all of them, in the place of what was there.
+# Replaces the middle of a long argument, or of all arguments.
 _CUT: Final = "[cleared to make room: {:,} characters, which the tool was given]"
 _ALL: Final = "cleared"
-# Many short values are long together; beyond so many times the length of one, they go as a whole.
+# Many short values can be long together; beyond this multiple of the limit, all arguments are replaced.
 _TOGETHER: Final = 6
-# Deeper than that, nobody cuts anything.
+# Values that are nested deeper are left alone.
 _DEEPEST: Final = 32
 
 
-def shorter(arguments: str, most: int) -> str:
-    """Return a call's *arguments* with what is longer than *most* characters cut in the middle; at best, the same."""
+def shorten_arguments(arguments: str, most: int) -> str:
+    """Return a call's *arguments* with values of more than *most* characters truncated in the middle."""
     if len(arguments) <= most:
         return arguments
     try:
-        given: object = json.loads(arguments)
-        is_object = isinstance(given, dict)
-        found = _json(_shorter(given, most, 0)) if is_object else ""
+        parsed: object = json.loads(arguments)
+        is_object = isinstance(parsed, dict)
+        result = _json(_shorter(parsed, most, 0)) if is_object else ""
     except (ValueError, RecursionError):
-        is_object, found = False, ""
+        is_object, result = False, ""
     if not is_object:
-        # Hosts get `{}` in the place of what is no object, and do so now.
-        found = _cut(arguments, most)
-    elif len(found) > _TOGETHER * most:
-        found = _json({_ALL: _cut(arguments, most)})
-    return min(arguments, found, key=len)
+        # Arguments that are no JSON object were sent as `{}`, and still are.
+        result = _cut(arguments, most)
+    elif len(result) > _TOGETHER * most:
+        result = _json({_ALL: _cut(arguments, most)})
+    return min(arguments, result, key=len)
 
 
 def _shorter(value: object, most: int, depth: int) -> object:

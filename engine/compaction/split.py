@@ -1,7 +1,7 @@
-"""What of a history is summarised, and what stays word for word (T8).
+"""Split a history into what is summarised and what stays unchanged (T8).
 
-The user's first and newest messages stay, and as much of the end as there is room
-for. It is cut only where calls and their results stay together.
+The user's first and newest messages stay, and as many of the last messages as fit.
+A split never separates calls from their results.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 import attrs
 
-from engine.compaction.prune import calls_of, cleared, with_results
-from engine.compaction.roles import is_users
-from engine.compaction.shorten import shortened
-from engine.compaction.shrink_arguments import shorter
+from engine.compaction.prune import calls_of, cleared_text, with_results
+from engine.compaction.roles import is_user_message
+from engine.compaction.shorten import truncate_middle
+from engine.compaction.shrink_arguments import shorten_arguments
 from engine.compaction.token_estimate import result_tokens
 from engine.core.messages import (
     AssistantMessage,
@@ -29,26 +29,26 @@ from engine.core.messages import (
     UserMessage,
 )
 
-# Of what is usable, a quarter is for the end of the history, within these bounds.
+# The share of the usable window for the tail, and its bounds.
 TAIL_SHARE: Final = 0.25
 LEAST_TAIL: Final = 2_000
 MOST_TAIL: Final = 15_000
-# Of a result that is too long for it, at least so much is shown.
+# Characters that are shown of a truncated result, at least.
 _LEAST_EXCERPT: Final = 400
 _CHARS_OF_TOKEN: Final = 3
 
 
 @attrs.frozen(kw_only=True)
 class Selection:
-    """A history taken apart.
+    """A history that was split.
 
     Attributes:
-        original: what the user asked first, where it is not in the tail.
-        previous: the message with the summary of what was before; None: nothing was summarised yet.
-        head: what is to be summarised.
-        latest: what the user said last, where it is neither the first nor in the tail.
-        tail: the end, as it stays.
-        start: where the tail begins in the history.
+        original: the user's first message, if it is not in the tail.
+        previous: the message with the previous summary; None: there is none.
+        head: the messages to summarise.
+        latest: the user's newest message, if it is neither the first nor in the tail.
+        tail: the last messages, which stay.
+        start: the index of the tail's first message.
     """
 
     original: UserMessage | None
@@ -60,25 +60,25 @@ class Selection:
 
     @property
     def pinned(self) -> tuple[Message, ...]:
-        """What stays beside the tail."""
+        """The messages that stay, apart from the tail."""
         return tuple(message for message in (self.original, self.latest) if message is not None)
 
 
-def tail_budget(usable: int, wanted: int | None = None) -> int:
-    """Return how many tokens of the end stay word for word."""
-    if wanted is not None:
-        return wanted
+def tail_budget(usable: int, configured: int | None = None) -> int:
+    """Return how many tokens the tail may have."""
+    if configured is not None:
+        return configured
     return min(max(LEAST_TAIL, min(MOST_TAIL, round(TAIL_SHARE * usable))), usable // 2)
 
 
-def select(messages: Sequence[Message], sizes: Sequence[int], budget: int, model: str = "") -> Selection:
-    """Take a history apart. *sizes* are the tokens of each message, *budget* those that the tail may have."""
-    latest_at = next((n for n in range(len(messages) - 1, -1, -1) if is_users(messages[n])), None)
+def split_history(messages: Sequence[Message], sizes: Sequence[int], budget: int, model: str = "") -> Selection:
+    """Split a history. *sizes* are the tokens of each message, *budget* those that the tail may have."""
+    latest_at = next((n for n in range(len(messages) - 1, -1, -1) if is_user_message(messages[n])), None)
     start = _start(messages, sizes, budget, latest_at)
     tail = tuple(messages[start:])
     if sum(size for n, size in enumerate(sizes[start:], start) if n != latest_at) > budget:
-        tail = _squeezed(tail, budget, model)
-    first_at = next((n for n, message in enumerate(messages) if is_users(message)), None)
+        tail = _shrink_tail(tail, budget, model)
+    first_at = next((n for n, message in enumerate(messages) if is_user_message(message)), None)
     return Selection(
         original=_pinned(messages, first_at, start),
         previous=_last_summary(messages[:start]),
@@ -90,10 +90,10 @@ def select(messages: Sequence[Message], sizes: Sequence[int], budget: int, model
 
 
 def _start(messages: Sequence[Message], sizes: Sequence[int], budget: int, latest_at: int | None) -> int:
-    """Return where the longest end begins that fits, is consistent, and is not everything; the last exchange at least."""
+    """Return where the longest consistent tail begins that fits and is not everything; at least the last exchange."""
     start, room = len(messages), budget
     for position in range(len(messages) - 1, 0, -1):
-        # The newest words of the user stay whatever they take.
+        # The user's newest message stays whatever its size.
         room -= 0 if position == latest_at else sizes[position]
         if room < 0:
             break
@@ -103,9 +103,9 @@ def _start(messages: Sequence[Message], sizes: Sequence[int], budget: int, lates
 
 
 def _last_exchange(messages: Sequence[Message]) -> int:
-    """Return where the newest thing begins that the model has to answer."""
+    """Return where the newest exchange begins, which the model has to continue."""
     for position in range(len(messages) - 1, 0, -1):
-        if is_users(messages[position]) or isinstance(messages[position], AssistantMessage):
+        if is_user_message(messages[position]) or isinstance(messages[position], AssistantMessage):
             return position
     return len(messages)
 
@@ -122,7 +122,7 @@ def _last_summary(messages: Sequence[Message]) -> UserMessage | None:
 
 
 def _is_scaffold(message: Message) -> bool:
-    """Tell whether it was put there by a compaction: the next one makes its own."""
+    """Tell whether a compaction added the message: the next compaction makes its own."""
     return isinstance(message, UserMessage) and message.origin in {"summary", "continue"}
 
 
@@ -133,19 +133,19 @@ def _pinned(messages: Sequence[Message], at: int | None, start: int) -> UserMess
     return message if isinstance(message, UserMessage) else None
 
 
-def _squeezed(tail: tuple[Message, ...], budget: int, model: str) -> tuple[Message, ...]:
-    """Return the last exchange with what is long in it cut, so that it has room."""
-    said = [message for message in tail if isinstance(message, AssistantMessage)]
+def _shrink_tail(tail: tuple[Message, ...], budget: int, model: str) -> tuple[Message, ...]:
+    """Return the last exchange with long texts truncated, so that it fits."""
+    answers = [message for message in tail if isinstance(message, AssistantMessage)]
     results = sum(len(message.results) for message in tail if isinstance(message, ResultsMessage))
-    # The words of the model and its calls have as much room as a result.
-    each = budget // (results + len(said) + sum(len(message.calls) for message in said) or 1)
+    # Each text of the model, each call and each result gets an equal share.
+    each = budget // (results + len(answers) + sum(len(message.calls) for message in answers) or 1)
     excerpt = max(_LEAST_EXCERPT, _CHARS_OF_TOKEN * each // 2)
     calls = calls_of(tail)
 
     def squeeze(result: CallResult) -> CallResult:
         if result_tokens(result.settlement, model) <= each:
             return result
-        text = cleared(result, calls.get(result.call_id), frozenset({result.tool}), excerpt)
+        text = cleared_text(result, calls.get(result.call_id), frozenset({result.tool}), excerpt)
         return attrs.evolve(result, settlement=attrs.evolve(result.settlement, text=text, images=(), files=()))
 
     shorter = with_results(tail, squeeze)
@@ -153,15 +153,15 @@ def _squeezed(tail: tuple[Message, ...], budget: int, model: str) -> tuple[Messa
 
 
 def _cut(message: AssistantMessage, most: int) -> AssistantMessage:
-    """Return what the model said with long texts, and long texts in its calls, cut in the middle."""
+    """Truncate long texts of the model and long arguments of its calls in the middle."""
     parts: list[AssistantPart] = []
     for part in message.parts:
         match part:
             case TextPart():
-                parts.append(attrs.evolve(part, text=shortened(part.text, most)))
+                parts.append(attrs.evolve(part, text=truncate_middle(part.text, most)))
             case CallPart():
-                parts.append(attrs.evolve(part, arguments=shorter(part.arguments, most)))
+                parts.append(attrs.evolve(part, arguments=shorten_arguments(part.arguments, most)))
             case ReasoningPart() | ProviderPart():
-                # Their hosts take them back as they were, or not at all.
+                # Providers accept these only unchanged.
                 parts.append(part)
     return attrs.evolve(message, parts=tuple(parts))

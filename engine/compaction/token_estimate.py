@@ -1,9 +1,8 @@
-"""What the next request takes of the model's window, and whether that is too much (T7).
+"""Estimate the tokens of texts and messages, and the usable window (T7).
 
-Tokens are estimated from the texts: words, dense JSON, base64 and CJK differ by a
-factor of six in how many characters make a token. Of a long text, samples are
-looked at. What is left of the error, `engine.compaction.token_counter` calibrates away by
-what the host has counted.
+Words, dense JSON, base64 and CJK differ by a factor of six in characters per token.
+Long texts are sampled. `engine.compaction.token_counter` corrects the remaining
+error with the providers' counts.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from engine.core.messages import (
     UserMessage,
 )
 
-# What a message, a call or a result takes beside its words.
+# The overhead of a message, and of a call or a result.
 MESSAGE: Final = 4
 CALL: Final = 12
 
-# Of what is kept free, at least so much is for what the estimate does not see.
+# The minimal reserve, for errors of the estimate.
 SPARE: Final = 20_000
 
 _DIGITS: Final = "0123456789"
@@ -42,7 +41,7 @@ _SAMPLES: Final = 8
 
 
 def text_tokens(text: str) -> int:
-    """Return about how many tokens *text* has; a little too many rather than too few."""
+    """Estimate the tokens of *text*; rather a little too many than too few."""
     size = len(text)
     if size <= _SAMPLE * _SAMPLES:
         return round(_tokens(text)) if text else 0
@@ -55,17 +54,17 @@ def _tokens(text: str) -> float:
     size = len(text)
     if text.isascii():
         return size * _density(text, size)
-    # Letters of other scripts have two bytes, CJK three, emoji four: the more, the fewer of them make a token.
+    # Other alphabets have two bytes per character, CJK three, emoji four: more bytes mean fewer characters per token.
     extra = len(text.encode("utf-8", "surrogatepass")) - size
     foreign = extra * (0.25 + 0.075 * min(2.0, extra / size))
     return size * _density(text, size) + foreign
 
 
 def _density(text: str, size: int) -> float:
-    """Return tokens per character of what is ASCII in *text*."""
+    """Return tokens per character for the ASCII part of *text*."""
     bare = _bare_density(text, size)
     digits = sum(map(text.count, _DIGITS))
-    # Two digits make a token or so, whatever is around them: in logs, tables, sums and dumps that is most of it.
+    # About two digits make a token: relevant in logs, tables, checksums and dumps.
     return bare if digits * 25 < size else bare + (max(_DIGIT, bare) - bare) * digits / size
 
 
@@ -77,19 +76,19 @@ def _bare_density(text: str, size: int) -> float:
     if blanks * 14 >= size:
         return 0.25
     signs = text.count('"') + text.count(",") + text.count(":") + text.count(".") + text.count("/")
-    # Few blanks: dense JSON and paths have signs between their words, base64 has not.
+    # Few blanks: dense JSON and paths have punctuation between words, base64 has none.
     return 0.4 if signs * 25 >= size else 0.65 if blanks * 60 < size and text.isascii() and size > 64 else 0.3
 
 
 def message_tokens(message: Message, model: str) -> int:
-    """Return about how many tokens *message* has for *model*."""
+    """Estimate the tokens of *message* for *model*."""
     match message:
         case UserMessage():
-            said = [
+            sizes = [
                 text_tokens(part.text) if isinstance(part, TextPart) else media_tokens(part, model)
                 for part in message.parts
             ]
-            return MESSAGE + sum(said)
+            return MESSAGE + sum(sizes)
         case AssistantMessage():
             return MESSAGE + sum([part_tokens(part) for part in message.parts])
         case ResultsMessage():
@@ -99,7 +98,7 @@ def message_tokens(message: Message, model: str) -> int:
 
 
 def part_tokens(part: AssistantPart) -> int:
-    """Return about how many tokens a part of an answer has."""
+    """Estimate the tokens of a part of an answer."""
     match part:
         case TextPart() | ReasoningPart():
             return text_tokens(part.text)
@@ -112,7 +111,7 @@ def part_tokens(part: AssistantPart) -> int:
 
 
 def result_tokens(settlement: Settlement, model: str) -> int:
-    """Return about how many tokens a result has, apart from what frames it."""
+    """Estimate the tokens of a result, without its overhead."""
     tokens = text_tokens(settlement.text)
     if settlement.images or settlement.files:
         tokens += sum(media_tokens(part, model) for part in media_of(settlement))
@@ -120,17 +119,17 @@ def result_tokens(settlement: Settlement, model: str) -> int:
 
 
 def tool_tokens(tool: ToolSchema) -> int:
-    """Return about how many tokens the description of a tool has."""
+    """Estimate the tokens of a tool's declaration."""
     return CALL + text_tokens(tool.description) + text_tokens(tool.schema)
 
 
 @attrs.frozen
 class Window:
-    """A model's window, as it concerns the next request.
+    """A model's context window.
 
     Attributes:
-        context: all of it.
-        usable: what the request may take: the rest is for the answer, and for what the estimate does not see.
+        context: its whole size.
+        usable: what a request may take; the rest is for the answer and for errors of the estimate.
     """
 
     context: int
@@ -138,10 +137,10 @@ class Window:
 
     @classmethod
     def of(cls, info: ModelInfo, max_output: int, reserve: int | None = None) -> Window:
-        """Return the window of a model whose answer may have so many tokens.
+        """Return the window of a model whose answer may have *max_output* tokens.
 
-        *reserve* is what to keep free instead of the usual. At least half of the window is
-        usable: a model whose answers may be as long as its window has one all the same.
+        *reserve* replaces the default reserve. At least half of the window is usable, even if answers may be as long
+        as the window.
         """
         kept = max(max_output, min(SPARE, info.context // 10)) if reserve is None else reserve
         return cls(context=info.context, usable=max(info.context - kept, info.context // 2, 1))

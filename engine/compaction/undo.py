@@ -1,4 +1,4 @@
-"""Taking a compaction back: the journal has what was there before it, and what came since."""
+"""Undo a compaction: the journal has the history before it, and what came since."""
 
 from __future__ import annotations
 
@@ -14,42 +14,52 @@ from engine.core.state import SessionState
 
 
 @attrs.frozen
-class _Done:
-    """A compaction that can be taken back: the history before it, what it left, and the turn in which it was made."""
+class _Record:
+    """A compaction that can be undone: the history before it, the history that it made, and its turn."""
 
     before: Transcript
     messages: tuple[Message, ...]
     turn_id: TurnId | None
 
 
-def restored(events: Iterable[Durable]) -> tuple[Message, ...] | str:
-    """Return the history of a session without its last compaction, or why there is none."""
+def undo_compaction(events: Iterable[Durable]) -> tuple[Message, ...] | str:
+    """Return the history of a session without its last compaction, or the reason why that is impossible."""
     state = SessionState()
-    done: list[_Done] = []
-    # What was taken back with its turn counts again if that does.
-    gone: dict[TurnId, list[_Done]] = {}
+    log = _CompactionLog()
     for event in events:
         before = state
         state = apply(state, event)
+        log.feed(event, before.transcript)
+    if not log.records:
+        return "there is no compaction to undo"
+    last = log.records[-1]
+    now = state.transcript
+    # Clearing old results since changes messages, but not their ids.
+    if [message.id for message in now[: len(last.messages)]] != [message.id for message in last.messages]:
+        return "the last compaction can't be undone: the history was changed in other ways since"
+    return (*last.before, *now[len(last.messages) :])
+
+
+@attrs.define(eq=False)
+class _CompactionLog:
+    """The compactions that can be undone, oldest first."""
+
+    records: list[_Record] = attrs.field(factory=list[_Record], init=False)
+    # A compaction that was undone with its turn counts again if the turn is redone.
+    _undone: dict[TurnId, list[_Record]] = attrs.field(factory=dict[TurnId, list[_Record]], init=False)
+
+    def feed(self, event: Durable, before: Transcript) -> None:
         match event:
             case HistoryReplaced(kind="compact"):
-                done.append(_Done(before.transcript, event.messages, event.turn_id))
+                self.records.append(_Record(before, event.messages, event.turn_id))
             case HistoryReplaced(kind="restore"):
-                done = done[:-1]
+                del self.records[-1:]
             case HistoryReplaced(kind="fork" | "import"):
-                done = []
+                self.records.clear()
             case TurnUndone(undone=turn_id):
-                gone[turn_id] = [one for one in done if one.turn_id == turn_id]
-                done = [one for one in done if one.turn_id != turn_id]
+                self._undone[turn_id] = [one for one in self.records if one.turn_id == turn_id]
+                self.records = [one for one in self.records if one.turn_id != turn_id]
             case TurnRedone(redone=turn_id):
-                done += gone.pop(turn_id, [])
+                self.records += self._undone.pop(turn_id, [])
             case _:
                 pass
-    if not done:
-        return "there is no compaction to take back"
-    last = done[-1]
-    now = state.transcript
-    # Clearing old results changes messages, and leaves each in its place.
-    if [message.id for message in now[: len(last.messages)]] != [message.id for message in last.messages]:
-        return "the history was changed in other ways since the last compaction: it can't be taken back"
-    return (*last.before, *now[len(last.messages) :])

@@ -1,8 +1,8 @@
-"""Sentences that say how to work, or how not to, by words that hardly any of them can do without.
+"""Detect rules of the user, sentences that say how to work or how not to, by their words.
 
-The net is coarse: a sentence too many costs a line, one too few is a rule that is broken after the next summary. So
-words that say no, that demand or that bound count in each of the languages that users write most, and so do the items
-of a list below a line that announces rules.
+The detection is generous: a false positive costs a line, a false negative is a rule that is broken after the next
+summary. Words of negation, obligation and limitation count, in the languages that users write most, and so do the
+items of a list below a line that announces rules.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PHRASES: Final = re.compile(
     |,\ not\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-# Where words are not parted by blanks, or their endings say it.
+# For languages without spaces between words, or with endings that carry the meaning.
 _SIGNS: Final = re.compile(
     r"""必[须須]|不[要能得许許准可允]|(?<![特分区區類类級级性個个識识辨告離离])[别別](?![的人名墅])|勿|禁止|严禁|嚴禁|只[能用准]|[仅僅]|[务務]必
     |一定|[总總]是|始终|始終|[应應][该該]|避免|永[远遠]|[确確]保|保持|千万|千萬
@@ -60,7 +60,7 @@ _SIGNS: Final = re.compile(
     |должн|запрещ|избега|(?:^|\s)मत(?:\s|$)|नहीं|हमेशा|केवल|सिर्फ|चाहिए|बिना|ห้าม|อย่า|ต้อง|เท่านั้น|เสมอ|bắt\ buộc|m[ae]y[ıi]n""",  # noqa: RUF001 -- in Turkish it is a letter
     re.IGNORECASE | re.VERBOSE,
 )
-# What a list of rules is called, where that has none of the words above.
+# Titles of lists of rules that contain none of the words above.
 _ANNOUNCED: Final = re.compile(
     r"\b(?:rules?|guidelines?|conventions?|restrictions?|conditions?|limitations?|notes?|style|Regeln?|Vorgaben|Anforderungen"
     r"|Bedingungen|règles?|contraintes?|exigences|reglas|requisitos|restricciones|regras|restrições|regole|requisiti|vincoli"
@@ -74,8 +74,8 @@ _SENTENCE: Final = re.compile(rf"[^\n]*?(?:(?:{_ABBREVIATED}\.|[!?])(?=[\s\"')\]
 _LEAST: Final = 3
 
 
-def says_how(sentence: str) -> bool:
-    """Tell whether a sentence says how to work, as far as its words tell."""
+def is_rule(sentence: str) -> bool:
+    """Tell whether a sentence looks like a rule."""
     plain = sentence.replace("\u2019", "'").replace("\u02bc", "'")
     if not _WORDS.isdisjoint(_WORD.findall(plain.lower())) or _PHRASES.search(plain) is not None:
         return True
@@ -83,9 +83,9 @@ def says_how(sentence: str) -> bool:
 
 
 def directives_in(text: str) -> Iterator[str]:
-    """Yield the sentences of *text* that say how to work; an item of a list of rules comes with what announces it."""
+    """Yield the rules in *text*; an item of a list of rules is preceded by the line that announces the list."""
     announced = ""
-    # What announces a list stands for itself only where no item follows.
+    # A line that announces a list is a rule of its own only if no item follows.
     waiting: list[str] = []
     for line in text.splitlines():
         bare = line.strip()
@@ -98,10 +98,10 @@ def directives_in(text: str) -> Iterator[str]:
             continue
         yield from waiting
         announced = _announced(bare)
-        found = [sentence for sentence in _sentences(bare) if says_how(sentence)]
-        waiting = found if announced else []
+        rules = [sentence for sentence in _sentences(bare) if is_rule(sentence)]
+        waiting = rules if announced else []
         if not announced:
-            yield from found
+            yield from rules
     yield from waiting
 
 
@@ -109,7 +109,7 @@ def _announced(line: str) -> str:
     """Return the line if it announces a list of rules; else nothing."""
     title = line.strip("#*_ \t")
     is_title = line.startswith("#") or title.endswith((":", "\uff1a"))
-    return title if is_title and (_ANNOUNCED.search(title) or says_how(title)) else ""
+    return title if is_title and (_ANNOUNCED.search(title) or is_rule(title)) else ""
 
 
 def _sentences(line: str) -> Iterator[str]:

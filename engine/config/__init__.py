@@ -1,4 +1,4 @@
-"""What a user configures. `engine.settings_file` reads it from a file."""
+"""The values of the configuration. `engine.settings_file` reads them from a file; a host may build them in code."""
 
 from engine.core.facade import lazy_exports
 

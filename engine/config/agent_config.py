@@ -1,4 +1,4 @@
-"""What an agent is: a way of working that has a name, for whole sessions, for sub-agents, or for both."""
+"""The configuration of an agent, for sessions, for sub-agents, or for both."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
 from engine.core.permission_types import Rule
 
-# Who may work so: sessions that a user talks to, sub-agents, or either.
+# Where the agent can be used: in sessions of the user, as a sub-agent, or both.
 Mode = Literal["primary", "subagent", "all"]
 
 
 @attrs.frozen(kw_only=True)
 class AgentConfig:
-    """A way of working that has a name.
+    """The configuration of an agent.
 
     Attributes:
-        description: when to use it, for a model; empty: only if the user wants it by name.
-        mode: who may work so.
-        hidden: no model is told of it; it works if it is named all the same.
-        model: its model; None: the default one, or that of who calls it.
-        options: how the model is to work; before those of the model itself.
-        fallback: instead of the model's own; None: that.
-        system: its system prompt; None: the usual one, or that of who calls it.
-        rules: what it may do, and may not; they come after all others.
-        bounds: further rules: it may do only what these allow as well. They lift nothing that others say, and end when
-            a plan of its own was approved.
-        tools: names of the tools that it has, of those that there are; None: all.
-        without: names of those that it has not.
-        steps: provider requests that it may use up; None: as many as there are left.
-        seconds: time that it may take; None: as long as it takes.
-        cost: money that it may spend; None: as much as there is left.
+        description: when to use it, for the model that may start it; empty: only if the user names it.
+        mode: where it can be used.
+        hidden: it is not listed for the model, but can be used by name.
+        model: its model; None: the default one, or that of its caller.
+        options: its model options; they override those of the model.
+        fallback: its fallback models; None: those of the model.
+        system: its system prompt; None: the default one, or that of its caller.
+        rules: its permission rules; they come after all others.
+        bounds: further rules that only restrict: a call must be allowed by these as well. They are dropped once a
+            plan of its own is approved.
+        tools: names of the tools that it may use; None: all.
+        without: names of tools that it may not use.
+        steps: the most provider requests that it may make; None: no limit of its own.
+        seconds: its time limit; None: no limit of its own.
+        cost: the most money that it may spend; None: no limit of its own.
     """
 
     description: str = ""
@@ -55,25 +55,25 @@ class AgentConfig:
         if self.mode not in get_args(Mode):
             raise ConfigError(f"an agent's mode is primary, subagent or all, not {self.mode!r}")
         if self.steps is not None and self.steps < 1:
-            raise ConfigError(f"an agent must have at least one step, not {self.steps}")
+            raise ConfigError(f"an agent's steps must be at least 1, not {self.steps}")
         if self.seconds is not None and not self.seconds > 0:
-            raise ConfigError(f"an agent must have some seconds, not {self.seconds}")
+            raise ConfigError(f"an agent's seconds must be above 0, not {self.seconds}")
         if self.cost is not None and not self.cost >= 0:
-            raise ConfigError(f"what an agent may spend is a number of at least 0, not {self.cost}")
+            raise ConfigError(f"an agent's cost must be at least 0, not {self.cost}")
 
     def over(self, base: AgentConfig) -> AgentConfig:
-        """Return *base* with all that this one says differently; rules come after those of *base*."""
+        """Return *base* overridden by what this one sets; its rules come after those of *base*."""
         silent = AgentConfig()
-        said = {
+        changes = {
             field.name: getattr(self, field.name)
             for field in attrs.fields(AgentConfig)
             if getattr(self, field.name) != getattr(silent, field.name)
         }
-        said["options"] = self.options.over(base.options)
-        said["rules"] = (*base.rules, *self.rules)
-        said["bounds"] = (*base.bounds, *self.bounds)
-        return attrs.evolve(base, **said)
+        changes["options"] = self.options.over(base.options)
+        changes["rules"] = (*base.rules, *self.rules)
+        changes["bounds"] = (*base.bounds, *self.bounds)
+        return attrs.evolve(base, **changes)
 
     def has(self, tool: str) -> bool:
-        """Tell whether it has the tool of that name, if there is one."""
+        """Tell whether it may use the tool *tool*."""
         return (self.tools is None or tool in self.tools) and tool not in self.without

@@ -1,10 +1,10 @@
-"""The agents that are there where nobody says otherwise: two to talk to, two that others send for.
+"""The built-in agents: two for the user's sessions, and two sub-agents.
 
-- `build` does whatever is asked.
-- `plan` looks and thinks: it edits nothing, and runs no command that could change something, until the user has
+- `build` does any task.
+- `plan` explores and plans: it edits nothing, and runs no command that could change something, until the user has
   approved its plan (`plan_exit`).
-- `general` does any work of several steps for another agent.
-- `explore` looks things up for another agent, and changes nothing.
+- `general` is a sub-agent for any task of several steps.
+- `explore` is a read-only sub-agent that finds things out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def _rule(action: Action, permission: str) -> Rule:
     return Rule(action=action, permission=permission, pattern="*", origin=_ORIGIN)
 
 
-# As bounds they allow nothing that other rules do not.
+# Bounds only restrict: they allow nothing that other rules do not.
 PLANNING: Final = (_rule("deny", "edit"), _rule("deny", "bash"), _rule("allow", "bash:read"))
-# What changes nothing. Commands are not among them: what they do depends on their words.
+# Read-only tools. `bash` is not among them: what it does depends on the command.
 LOOKING: Final = ("glob", "grep", "list", "read", "web_fetch", "web_search")
-# They are between the agent that the user talks to and the user.
+# Tools for the conversation with the user: sub-agents do not have them.
 OF_THE_FIRST: Final = ("plan_exit", "question")
 
 EXPLORE: Final = """\
@@ -37,20 +37,20 @@ You look things up for another agent. You read and search, and change nothing.
 """
 
 BUILT_IN: Final[Mapping[str, AgentConfig]] = {
-    "build": AgentConfig(description="does whatever is asked, as far as the rules let it", mode="primary"),
+    "build": AgentConfig(description="does any task, within the permission rules", mode="primary"),
     "plan": AgentConfig(
-        description="looks and thinks, and changes nothing until its plan was approved",
+        description="explores and plans; changes nothing until its plan is approved",
         mode="primary",
         bounds=PLANNING,
     ),
     "general": AgentConfig(
-        description="for any work of several steps that stands by itself; it has your tools, but can ask nobody",
+        description="for any self-contained task of several steps; it has your tools, but can't ask the user",
         mode="subagent",
         without=(*OF_THE_FIRST, "task", "task_output", "task_stop"),
     ),
     "explore": AgentConfig(
-        description="for finding something in many files or on the web, and for questions about how code works; it "
-        "changes nothing",
+        description="for finding something in many files or on the web, and for questions about how code works; "
+        "read-only",
         mode="subagent",
         system=EXPLORE,
         tools=LOOKING,

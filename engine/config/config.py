@@ -1,6 +1,6 @@
-"""What a user configures: hosts, models and agents of their own. Values; `config_file` reads them from a file.
+"""The user's configuration: hosts, models, agents and more.
 
-A program that embeds the engine may build a `Config` in code instead, and need not have a file.
+`engine.settings_file` reads it from a file. A program that embeds the engine may build a `Config` in code instead.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from engine.core.permission_types import Rule
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-# Lower case is allowed to a variable, but then it might as well be a key.
+# Upper case only: a name in lower case might be a key that was pasted by mistake.
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _KEY_HEADERS = re.compile(r"authorization|cookie|(.*[-_])?(api[-_]?key|token|secret|password)", re.IGNORECASE)
 
-# As HTTP has them; those that say where a request ends are not the user's.
+# Header names of HTTP, except those that delimit a request.
 _HEADER = re.compile(r"(?!(?:content-length|transfer-encoding|connection)$)[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.IGNORECASE)
 
-_KEYS_BELONG = "a key belongs in the environment, where no backup and no repository takes it along"
+_KEYS_BELONG = "keys belong in environment variables, not in a file that is backed up or committed"
 
-# What a quirk may be: `engine.providers.wire.quirks` says which one is what.
+# The values of quirks; `engine.providers.wire.quirks` defines them.
 QuirkValue = str | bool | int | float | tuple[str, ...] | None
 
 
 @attrs.frozen(kw_only=True)
 class HostConfig:
-    """A host of the user's own, or what is to be different about one that is known.
+    """A host of the user's own, or changes to a built-in host.
 
     Attributes:
-        like: the known host it is like: what is not said here is as there.
-        title: its name for people.
-        base_url: where it is.
-        wire: the wire format it speaks.
-        key: the environment variable that holds its key; `""`: it needs none.
-        auth: how the key is shown.
-        path: the request's path below the base URL, if it is not the usual one.
-        headers: to be sent besides; `$NAME` stands for what that environment variable holds, and is kept secret.
-        quirks: what is particular, by the names in `engine.providers.wire.quirks`.
-        parallel: requests at once, at most; 0: no limit.
-        local: it runs on this machine and may not be running.
+        like: the built-in host whose settings are the defaults.
+        title: its display name.
+        base_url: its base URL.
+        wire: its wire format.
+        key: the environment variable with its API key; `""`: it needs none.
+        auth: how the key is sent.
+        path: the request's path below the base URL, if it is not the default one.
+        headers: additional headers; `$NAME` is replaced by that environment variable, and kept secret.
+        quirks: deviations from the wire format, by the names in `engine.providers.wire.quirks`.
+        parallel: the most concurrent requests; 0: no limit.
+        local: it runs on this machine, and may be stopped.
     """
 
     like: str | None = None
@@ -71,25 +71,28 @@ class HostConfig:
             value = getattr(self, name)
             if value is not None and value not in allowed:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
-        # What may be a key must not be shown.
-        if self.key and not _VARIABLE.fullmatch(self.key):
-            raise ConfigError(f"key is the name of a variable: {_KEYS_BELONG}")
-        for name, value in self.headers.items():
-            if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
-                raise ConfigError(f"header {name!r} can't be sent: its name, or what it holds")
-            if _KEY_HEADERS.fullmatch(name) and not _VARIABLE.fullmatch(value.removeprefix("$")):
-                raise ConfigError(f"header {name} is the name of a variable after a '$': {_KEYS_BELONG}")
-        if self.path and not self.path.startswith("/"):  # it would be a part of the host's name
+        self._check_keys()
+        if self.path and not self.path.startswith("/"):  # otherwise it would become part of the host's name
             raise ConfigError(f"path must begin with '/', not {self.path!r}")
-        if self.base_url and "@" in self.base_url:
-            raise ConfigError(f"base_url holds a password: {_KEYS_BELONG}")
         if self.parallel is not None and self.parallel < 0:
             raise ConfigError(f"parallel must be a whole number, 0 for no limit, not {self.parallel}")
+
+    def _check_keys(self) -> None:
+        """Raise `ConfigError` if a field holds a key instead of the name of its variable. The key is not printed."""
+        if self.key and not _VARIABLE.fullmatch(self.key):
+            raise ConfigError(f"key must be the name of a variable: {_KEYS_BELONG}")
+        for name, value in self.headers.items():
+            if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
+                raise ConfigError(f"header {name!r} has an invalid name or value")
+            if _KEY_HEADERS.fullmatch(name) and not _VARIABLE.fullmatch(value.removeprefix("$")):
+                raise ConfigError(f"header {name} must be '$' and the name of a variable: {_KEYS_BELONG}")
+        if self.base_url and "@" in self.base_url:
+            raise ConfigError(f"base_url holds a password: {_KEYS_BELONG}")
 
 
 @attrs.frozen(kw_only=True)
 class Prices:
-    """What a million tokens cost; None: as the catalogue says."""
+    """Prices of a million tokens; None: those of the catalogue."""
 
     input: float | None = None
     output: float | None = None
@@ -105,16 +108,16 @@ class Prices:
 
 @attrs.frozen(kw_only=True)
 class ModelConfig:
-    """What is to be different about a model.
+    """Changes to a model's settings.
 
     Attributes:
-        same_as: the name of the model it really is, `host/model`: limits, prices and family are that one's. For a
+        same_as: the model, `host/model`, that it really is: limits, prices and family are taken from there. For a
             deployment with a name of its own.
-        context: tokens of the window.
-        output: tokens of the longest answer.
+        context: the size of the context window in tokens.
+        output: the most tokens of an answer.
         prices: per million tokens.
-        options: how it is to work.
-        fallback: models to go on with, one after the other, when this one fails for good.
+        options: its model options.
+        fallback: models to switch to, in order, when this one fails permanently.
     """
 
     same_as: str | None = None
@@ -133,14 +136,14 @@ class ModelConfig:
 
 @attrs.frozen(kw_only=True)
 class CompactionConfig:
-    """How room is made in a model's window.
+    """The settings of compaction.
 
     Attributes:
-        auto: by itself, before it is full; else a request that is too large ends the turn.
-        model: who writes summaries; None: the session's own model.
-        clear: clear old results first, where that is enough.
-        reserve: tokens of the window to keep free; None: the usual.
-        tail: tokens of the end of the history that a summary leaves as they are; None: the usual.
+        auto: compact automatically before the window is full; otherwise a request that is too large ends the turn.
+        model: the model that writes summaries; None: the session's own.
+        clear: clear old results first, if that is enough.
+        reserve: tokens of the window to keep free; None: the default.
+        tail: tokens of the newest messages that a summary leaves unchanged; None: the default.
     """
 
     auto: bool = True
@@ -158,12 +161,12 @@ class CompactionConfig:
 
 @attrs.frozen(kw_only=True)
 class Defaults:
-    """What is used where nobody says otherwise.
+    """The defaults.
 
     Attributes:
         model: the model.
         agent: the agent.
-        titles: the model that gives sessions their titles; None: nobody does.
+        titles: the model that writes titles of sessions; None: no titles are written.
     """
 
     model: str | None = None
@@ -173,27 +176,27 @@ class Defaults:
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """All that a user configures.
+    """The user's configuration.
 
-    What is asked for goes before it: a flag before the agent, the agent before the model,
-    the model before its host.
+    Precedence: a flag overrides the agent, the agent overrides the model, the model
+    overrides its host.
 
     Attributes:
         hosts: by name.
         models: by name, `host/model`.
-        agents: by name; one with the name of one that is built in says what is different about it.
-        defaults: what is used where nobody says otherwise.
-        compaction: how room is made in a model's window.
-        hooks: commands at fixed points, as `engine.tools.claude_hooks.load.load_hooks` takes them.
-        formatters: programs that put a file into shape before a tool writes it, run in their order.
-        checkers: programs that tell what is wrong in a file after a tool has changed it.
-        profile: what may be done where no rule says otherwise; None: nobody picks one.
-        rules: what may be done, and what may not.
-        sandbox: where commands run; None: in no sandbox.
+        agents: by name; one with the name of a built-in agent changes that one.
+        defaults: the defaults.
+        compaction: the settings of compaction.
+        hooks: command hooks, as `engine.tools.claude_hooks.load.load_hooks` takes them.
+        formatters: programs that format a file before a tool writes it, in order.
+        checkers: programs that check a file after a tool has changed it.
+        profile: the permission profile, for calls that no rule decides; None: not set.
+        rules: the permission rules.
+        sandbox: the sandbox for commands; None: no sandbox.
         programs: how programs read their arguments, by name, as `engine.permission.programs.registry.knowledge_of` takes them.
         instructions: which files hold instructions for the agent.
         skills: further folders with skills.
-        source: the file it is from, for people; empty: none.
+        source: the file that it was read from; empty: none.
     """
 
     hosts: Mapping[str, HostConfig] = attrs.field(factory=dict[str, HostConfig])
@@ -215,48 +218,48 @@ class Config:
     def __attrs_post_init__(self) -> None:
         for name in self.hosts:
             if not _HOST_NAME.fullmatch(name):
-                raise ConfigError(f"a host's name is letters, digits, '.', '-' and '_', not {name!r}")
+                raise ConfigError(f"a host's name must consist of letters, digits, '.', '-' and '_', not {name!r}")
         for name in self.agents:
             if not _AGENT_NAME.fullmatch(name):
-                raise ConfigError(f"an agent's name is up to 64 letters, digits, - and _, not {name!r}")
+                raise ConfigError(f"an agent's name must consist of at most 64 letters, digits, - and _, not {name!r}")
         for name in (*self.models, *_models_named(self)):
             if "/" not in name.strip("/") and not name.startswith("local:"):
-                raise ConfigError(f"a model's name is written host/model, not {name!r}")
+                raise ConfigError(f"a model's name must have the form host/model, not {name!r}")
         if self.defaults.agent is not None:
             self.check_primary(None)
 
     def agent(self, name: str | None) -> AgentConfig:
-        """Return the agent called *name*; None: the default one, or one that changes nothing. Raises `ConfigError`."""
+        """Return the agent *name*; None: the default agent, or one without settings. Raises `ConfigError`."""
         name = name or self.defaults.agent
         if name is None:
             return AgentConfig()
-        found = self.all_agents.get(name)
-        if found is None:
-            raise ConfigError(f"there is no agent {name!r}: {known(name, self.all_agents)}")
-        return found
+        agent = self.all_agents.get(name)
+        if agent is None:
+            raise ConfigError(f"unknown agent {name!r}: {suggest_names(name, self.all_agents)}")
+        return agent
 
     def check_primary(self, name: str | None) -> None:
-        """Raise `ConfigError` if there is no agent called *name*, or only for sub-agents."""
+        """Raise `ConfigError` if there is no agent *name*, or it is only a sub-agent."""
         if self.agent(name).mode == "subagent":
-            raise ConfigError(f"the agent {name or self.defaults.agent!r} is only for sub-agents: nobody talks to it")
+            raise ConfigError(f"the agent {name or self.defaults.agent!r} can only be used as a sub-agent")
 
     @property
     def all_agents(self) -> Mapping[str, AgentConfig]:
-        """All agents by name, sorted: those that are built in, with what is said differently of them, and the others."""
+        """All agents by name, sorted: the built-in ones with the user's changes, and the user's own."""
         own = self.agents
         both = {name: own[name].over(base) if name in own else base for name, base in BUILT_IN.items()}
         return dict(sorted((both | {name: one for name, one in own.items() if name not in BUILT_IN}).items()))
 
     def model_for(self, agent: str | None = None) -> str | None:
-        """Return the model that an agent works with; None: nobody says."""
+        """Return the model of an agent; None: not set."""
         return self.agent(agent).model or self.defaults.model
 
     def options_for(self, model: str, agent: str | None = None) -> ModelOptions:
-        """Return how *model* is to work for *agent*. What a flag says goes `over` it."""
+        """Return the options of *model* for *agent*. Flags go `over` them."""
         return self.agent(agent).options.over(self.models.get(model, ModelConfig()).options)
 
     def chain(self, model: str, agent: str | None = None) -> tuple[str, ...]:
-        """Return *model* and those to go on with, each one once. A fallback's own fallback does not count."""
+        """Return *model* and its fallbacks, without duplicates. Fallbacks of a fallback are ignored."""
         fallback = self.agent(agent).fallback
         if fallback is None:
             fallback = self.models.get(model, ModelConfig()).fallback
@@ -275,10 +278,10 @@ def _models_named(config: Config) -> Iterable[str]:
             yield model.same_as
 
 
-def known(name: str, names: Iterable[str]) -> str:
-    """Return a hint for somebody who wrote *name* and meant one of *names*."""
+def suggest_names(name: str, names: Iterable[str]) -> str:
+    """Return a hint for an unknown *name*: similar names, or all *names*."""
     names = sorted(names)
-    # Imported here: most names are right.
+    # Imported here: it is needed for errors only.
     from difflib import get_close_matches
 
     if close := get_close_matches(name, names, n=3, cutoff=0.6):

@@ -1,4 +1,4 @@
-"""Programs that a user has run on files which were edited: formatters and checkers. Values."""
+"""Formatters and checkers: programs that run on edited files. Values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import attrs
 
 from engine.core.errors import ConfigError
 
-# Seconds, if nobody says otherwise.
-PATIENCE: Final = 10.0
+# In seconds.
+DEFAULT_TIMEOUT: Final = 10.0
 _PLACE: Final = "{path}"
 
 
 def is_time(_: object, field: attrs.Attribute[float], value: object) -> None:
-    """Raise `ConfigError` unless *value* is a time that one can wait."""
+    """Raise `ConfigError` unless *value* is a finite positive number of seconds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ConfigError(f"{field.name} must be a finite number of seconds above 0, not {value!r}")
 
@@ -24,26 +24,26 @@ def is_time(_: object, field: attrs.Attribute[float], value: object) -> None:
 def _are_texts(_: object, field: attrs.Attribute[tuple[str, ...]], value: object) -> None:
     items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
     if not items or not all(isinstance(item, str) and item for item in items):
-        raise ConfigError(f"{field.name} must hold texts, at least one, not {value!r}")
+        raise ConfigError(f"{field.name} must be a tuple of at least one string, none of them empty, not {value!r}")
 
 
 @attrs.frozen
 class FileProgram:
-    """A program that is run on a file: as a formatter it puts it into shape, as a checker it tells what is wrong in it.
+    """A program that runs on a file: a formatter changes it, a checker reports problems.
 
     Attributes:
-        command: the program and its arguments. `{path}` stands for the file; without it, the file comes last.
-        patterns: which files it is for: wildcards for the name, like `*.py`.
-        timeout: seconds that it may take: a formatter for each file, a checker for all that one call has changed.
+        command: the program and its arguments. `{path}` is replaced by the file; without it, the file comes last.
+        patterns: wildcards for the names of the files that it is for, like `*.py`.
+        timeout: in seconds: of a formatter per file, of a checker for all files that one call has changed.
     """
 
     command: tuple[str, ...] = attrs.field(validator=_are_texts)
     patterns: tuple[str, ...] = attrs.field(validator=_are_texts)
-    timeout: float = attrs.field(default=PATIENCE, validator=is_time)
+    timeout: float = attrs.field(default=DEFAULT_TIMEOUT, validator=is_time)
 
     @property
     def name(self) -> str:
-        """What it is called in notes."""
+        """The program's name in notes."""
         return PurePosixPath(self.command[0]).name
 
     def is_for(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a user wants to have in the prompt besides: instruction files, by name, by pattern, by address."""
+"""Which instruction files go into the prompt: by name, by pattern, by URL."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Instructions:
     """Which files hold instructions for the agent.
 
     Attributes:
-        names: files of these names are looked for in each folder from the project's down to the working directory, and
-            beside each file that a tool touches.
-        files: more of them: paths and patterns, from the project's folder or absolute, `~` for the home folder.
-        urls: texts on the web, each with the SHA-256 that what is there must have.
-        max_bytes: so much is shown of all of them together; and once more of those that are found on the way.
-        sub_agents: whether sub-agents are shown them as well.
+        names: file names that are searched in each folder from the project's down to the working directory, and in the
+            folders of files that tools touch.
+        files: further paths and patterns, absolute or relative to the project's folder; `~` is the home folder.
+        urls: texts on the web, each with the SHA-256 that it must have.
+        max_bytes: the most bytes of all instructions together, and again of those in folders that tools touch.
+        sub_agents: whether sub-agents get the instructions as well.
     """
 
     names: tuple[str, ...] = NAMES
@@ -37,16 +37,16 @@ class Instructions:
     def __attrs_post_init__(self) -> None:
         for name in self.names:
             if not name or "/" in name or name in {".", ".."} or "\0" in name:
-                raise ConfigError(f"names are those of files, without a folder, not {name!r}")
+                raise ConfigError(f"names must be file names without a folder, not {name!r}")
         if not all(self.files):
-            raise ConfigError("files are paths and patterns: one of them is empty")
+            raise ConfigError("files must be paths or patterns; one of them is empty")
         for url, pin in self.urls.items():
             if not url.startswith(("https://", "http://")):
-                raise ConfigError(f"urls begin with https:// or http://, not {url!r}")
+                raise ConfigError(f"urls must begin with https:// or http://, not {url!r}")
             if not _PIN.fullmatch(pin):
                 raise ConfigError(
-                    f"{url} has no pin: what is there may be another text tomorrow. Give it the text's SHA-256, 64 "
-                    "digits and small letters"
+                    f"{url} has no pin, so its text could change. Set it to the text's SHA-256: 64 digits and "
+                    "lower-case letters"
                 )
         if self.max_bytes < 1:
             raise ConfigError(f"max_bytes must be a whole number above 0, not {self.max_bytes}")

@@ -1,4 +1,4 @@
-"""What a sandbox is asked to be, and what it is for one command: the values that the others pass on."""
+"""The settings of the sandbox, and its layout for one command. Values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.core.errors import ConfigError
 
 Backend = Literal["bwrap"]
 
-# Keys, passwords, and what other programs keep for their user alone. `~` is the home folder.
+# Keys, passwords, and private data of other programs. `~` is the home folder.
 SECRETS: Final = (
     "~/.ssh",
     "~/.gnupg",
@@ -74,12 +74,12 @@ SECRETS: Final = (
 
 
 def _are_paths(_: object, field: attrs.Attribute[tuple[str, ...]], value: object) -> None:
-    given = cast("tuple[object, ...]", value) if isinstance(value, tuple) else None
-    if given is None or not all(
-        isinstance(one, str) and one.startswith(("/", "~/")) and "\0" not in one for one in given
+    paths = cast("tuple[object, ...]", value) if isinstance(value, tuple) else None
+    if paths is None or not all(
+        isinstance(one, str) and one.startswith(("/", "~/")) and "\0" not in one for one in paths
     ):
         raise ConfigError(
-            f"sandbox.{field.name} must be a tuple of paths, each absolute or with ~/ at its beginning, not {value!r}"
+            f"sandbox.{field.name} must be a tuple of paths that are absolute or begin with ~/, not {value!r}"
         )
 
 
@@ -95,13 +95,13 @@ def _is_backend(_: object, __: object, value: object) -> None:
 
 @attrs.frozen(kw_only=True)
 class Sandbox:
-    """Where commands run: they see the machine's files, and change the project and temporary folders only.
+    """A sandbox for commands: they can read the machine's files, and change only the project and temporary folders.
 
     Attributes:
-        backend: what makes it: bubblewrap.
-        network: whether there is one.
-        writable: more folders that may be changed; those that are not there are left out.
-        hidden: files and folders that look empty. Stronger than `writable`, and than the project, if they are in it.
+        backend: the program that makes it: bubblewrap.
+        network: whether commands have network access.
+        writable: further folders that commands can change; folders that do not exist are ignored.
+        hidden: files and folders that appear empty. They win over `writable` and over the project.
     """
 
     backend: Backend = attrs.field(default="bwrap", validator=_is_backend)
@@ -110,21 +110,21 @@ class Sandbox:
     hidden: tuple[str, ...] = attrs.field(default=SECRETS, validator=_are_paths)
 
 
-# What becomes of a path: it can be changed, it can be read only, it is an empty folder, an empty file.
+# How a path appears in the sandbox.
 Kind = Literal["writable", "readable", "empty folder", "empty file"]
 
 
 @attrs.frozen(kw_only=True)
 class Layout:
-    """A sandbox for one command, on this machine, at this moment.
+    """The sandbox of one command, resolved for this machine and moment.
 
     Attributes:
-        cwd: the folder that the command runs in.
-        network: whether there is one.
-        is_root: root makes it, who may go on reading and writing files of other users.
-        places: real paths that are there, and what becomes of each; all else can be read only.
-        links: links to be made in empty folders, and what they say.
-        nothing: an empty file, to be put in the place of others.
+        cwd: the working directory of the command.
+        network: whether the command has network access.
+        is_root: the user is root, who may read and write other users' files.
+        places: existing real paths and how each appears; everything else is read-only.
+        links: symbolic links to create in empty folders, with their targets.
+        nothing: an empty file that is mounted over hidden files.
     """
 
     cwd: str
@@ -135,5 +135,5 @@ class Layout:
     nothing: str
 
     def without(self, paths: Collection[str]) -> Layout:
-        """Return it without places."""
+        """Return the layout without these places."""
         return attrs.evolve(self, places=tuple(place for place in self.places if place[0] not in paths))

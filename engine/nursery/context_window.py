@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, assert_never, cast
 import attrs
 from trio.lowlevel import enable_ki_protection
 
-from engine.compaction.roles import is_at_work
+from engine.compaction.roles import is_mid_turn
 from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
@@ -232,15 +232,15 @@ def _counted_in(session: SessionState) -> Counted | None:
 
 def _is_at_work(run: TurnRun) -> bool:
     """Tell whether the model is in the middle of its work, so that a summary interrupts it."""
-    return is_at_work(run.journal.log.state.transcript[:])
+    return is_mid_turn(run.journal.log.state.transcript[:])
 
 
 def _told(view: ContextView) -> str:
     """Return what fills the window, for a person."""
     # Imported here: hardly any turn ends so.
-    from engine.compaction.report import report_of
+    from engine.compaction.report import build_report
 
-    return report_of(view).brief
+    return build_report(view).brief
 
 
 def _replace(run: TurnRun, kind: Literal["prune", "collapse", "compact"], messages: Sequence[Message] | None) -> bool:

@@ -76,20 +76,20 @@ _HOST: Final = "the settings"
 
 async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Reading:
     # Imported here: most engines have no layers.
-    from engine.prompt.layers import Wanted
+    from engine.prompt.layers import PromptInputs
 
     state = run.journal.log.state
     # The session's own: one that stands in for it for a turn is not worth a message.
     info = run.deps.models[0].info
     files = layers.instructions
-    wanted = Wanted(
+    wanted = PromptInputs(
         cwd=run.cwd,
         system=run.settings.system,
         family=info.family,
         model=info.name,
         now=run.deps.clock.now(),
         project="" if state.prompt is None else state.prompt.project,
-        told={} if state.prompt is None else state.prompt.told,
+        current={} if state.prompt is None else state.prompt.told,
         touched=_touched(run, reason)[:_TOUCHED_MOST],
         with_instructions=not run.is_child or (files is not None and files.sub_agents),
         is_new=reason is not None,
@@ -103,10 +103,10 @@ def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
     if reason != "compacted":
         return tuple(run.touched)
     # Imported here: hardly any round follows a summary.
-    from engine.compaction.preserved import pins_of
+    from engine.compaction.preserved import collect_pins
 
     # What was told of their folders went with the history, and has to be known before they are worked on again.
-    files = pins_of(run.journal.log.state.transcript[:]).files
+    files = collect_pins(run.journal.log.state.transcript[:]).files
     return tuple(dict.fromkeys([*run.touched, *(str(PurePath(run.cwd) / file.path) for file in reversed(files))]))
 
 
@@ -116,15 +116,15 @@ def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
 async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> bool:
     """Ask whether a project's own files may be read, once; tell of it where nobody can be asked. A checkpoint if asked."""
     project = reading.project
-    if run.is_child or not layers.is_first(project):
+    if run.is_child or not layers.needs_question(project):
         return False
     if run.settings.headless != "wait":
-        text = f"{project} is not trusted, so this was not read: {reading.brings}. `engine permissions trust` says that it may be"
+        text = f"{project} is not trusted, so this was not read: {reading.withheld_text}. `engine permissions trust` says that it may be"
         if _is_news(run, text):
             run.notice("warning", "project_not_trusted", text)
         return False
     question = (
-        f"The project in {project} brings along instructions for the agent ({reading.brings}). Whoever wrote them would "
+        f"The project in {project} brings along instructions for the agent ({reading.withheld_text}). Whoever wrote them would "
         "speak to the model in your name. May they be read?"
     )
     choices = (TRUST, ONCE, NO) if layers.trust is not None else (ONCE, NO)
@@ -133,11 +133,11 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
     )
     ask = partial(run.questions.ask_words, asked, run.journal, timeout=run.settings.question_timeout)
     outcome, answers = await while_notifying(run, "question", question, asked.request_id, ask)
-    layers.answered(project)
+    layers.mark_answered(project)
     said = answers[0].strip().casefold() if len(answers) == 1 else ""
     if outcome != "answered" or said not in _YES:
         return False
-    layers.may_read(project)
+    layers.allow_reading(project)
     if said == TRUST.label.casefold():
         problem = await layers.remember(project)
         if problem:
@@ -152,7 +152,7 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
 def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
     """Put what was read into the record. Not a checkpoint."""
     # Imported here: most engines have no layers.
-    from engine.prompt.reminders import changes, reminder
+    from engine.prompt.reminders import diff_sections, reminder_text
 
     sections = _sections(run, reading)
     _tell_of_problems(run, reading)
@@ -167,25 +167,27 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
     if not isinstance(prompt, PromptState):  # the record is closed: the turn has ended meanwhile
         return
     # The first section is the way of working: a model that takes over in the middle goes on with that of the first one.
-    changed = changes(prompt.told, sections, frozen=[section.name for section in prompt.sections[:1]])
+    changed = diff_sections(prompt.told, sections, frozen=[section.name for section in prompt.sections[:1]])
     if changed:
-        message = engine_message(run.deps.ids, reminder(changed, prompt.told))
+        message = engine_message(run.deps.ids, reminder_text(changed, prompt.told))
         run.journal.append(PromptUpdated(message=message, sections=changed.sections, removed=changed.removed))
 
 
 def _sections(run: TurnRun, reading: Reading) -> Sequence[PromptSection]:
     # Imported here: most engines have no layers.
-    from engine.prompt.layers import in_order
+    from engine.prompt.layers import ordered_sections
     from engine.prompt.reminders import mode_section
-    from engine.prompt.skill_section import TOOL, skill_section
+    from engine.prompt.skills import TOOL, skill_section
 
     state = run.journal.log.state
     chain = active_scopes(run.chain, state.context)
     is_bound = any(link.is_bound and link.session_id == run.session_id for link in chain)
     is_offered = run.registry.get(TOOL) is not None and TOOL not in run.hidden
-    skills = [skill for skill in reading.skills.found if not _is_denied(run, chain, skill.name)] if is_offered else []
+    skills = (
+        [skill for skill in reading.skills.available if not _is_denied(run, chain, skill.name)] if is_offered else []
+    )
     mode = mode_section(state.agent, state.context, is_bound=is_bound)
-    return in_order(reading, skill_section(skills), mode)
+    return ordered_sections(reading, skill_section(skills), mode)
 
 
 def _is_denied(run: TurnRun, chain: tuple[PermissionScope, ...], skill: str) -> bool:
@@ -218,7 +220,7 @@ def _tell_of_problems(run: TurnRun, reading: Reading) -> None:
 def _is_news(run: TurnRun, text: str) -> bool:
     """Tell whether the session was not told that yet, by this engine. Not a checkpoint."""
     assert run.prompt is not None
-    return run.prompt.is_news(run.journal.log.path[0], text)
+    return run.prompt.is_first_report(run.journal.log.path[0], text)
 
 
 # -- what tools touch ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What requests begin with: instruction files, skills, commands."""
+"""The system prompt: its layers (instructions, environment, skills, ...), custom commands, and reminders of changes."""
 
 from engine.core.facade import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Custom commands: Markdown files, each a prompt that has a name. All of it blocks."""
+"""Find custom commands: Markdown files, each a named prompt. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -24,59 +24,61 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @attrs.frozen(kw_only=True)
 class Commands:
-    """What was found.
+    """The custom commands of some folders.
 
     Attributes:
-        found: the commands, sorted by name.
-        problems: why others can't be used, by their path.
+        available: the commands, sorted by name.
+        problems: path and error of each file that can't be used.
     """
 
-    found: tuple[Command, ...] = ()
+    available: tuple[Command, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
 
     def get(self, name: str) -> Command | None:
         """Return the command of that name."""
-        return next((command for command in self.found if command.name == name), None)
+        return next((command for command in self.available if command.name == name), None)
 
-    def and_also(self, others: Commands) -> Commands:
-        """Return these, and those of the *others* whose names are free."""
-        names = {command.name for command in self.found}
-        more = (command for command in others.found if command.name not in names)
-        found = sorted((*self.found, *more), key=lambda one: one.name)
-        return Commands(found=tuple(found), problems=(*self.problems, *others.problems))
+    def merged_with(self, others: Commands) -> Commands:
+        """Return these and the *others*; where names are equal, these win."""
+        names = {command.name for command in self.available}
+        more = (command for command in others.available if command.name not in names)
+        commands = sorted((*self.available, *more), key=lambda one: one.name)
+        return Commands(available=tuple(commands), problems=(*self.problems, *others.problems))
 
-    def like(self, name: str) -> str:
-        """Return what somebody may have meant who wrote *name*, for people."""
-        names = [command.name for command in self.found]
-        close = get_close_matches(name, names, n=3, cutoff=0.6) or names[:20]
-        return ", ".join(f"/{each}" for each in close) or "none"
+    def suggest(self, name: str) -> str:
+        """Return a hint for an unknown *name*: similar names, or the first ones."""
+        names = [command.name for command in self.available]
+        if not names:
+            return "no commands are defined"
+        close = get_close_matches(name, names, n=3, cutoff=0.6)
+        return f"{'similar' if close else 'available'}: {', '.join(f'/{each}' for each in close or names[:20])}"
 
 
 def find_commands(folders: Iterable[str], *, within: str = "") -> Commands:
-    """Return the commands in these folders; of two of one name, the one in the earlier folder. It never fails.
+    """Return the commands in these folders; the earlier folder wins. Problems are reported, not raised.
 
-    A file may be a link to another one in its folder, or in the folder *within*.
+    A file may be a link to a file in its own folder or in the folder *within*.
     """
-    found: dict[str, Command] = {}
+    commands: dict[str, Command] = {}
     problems: list[tuple[str, str]] = []
     inside = os.path.realpath(within) if within else ""
     for folder in folders:
         root = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111 - a str
         for path, name in _candidates(root, "", 1):
             try:
-                if name not in found and len(found) < MAX_COMMANDS:
+                if name not in commands and len(commands) < MAX_COMMANDS:
                     is_here = not inside or is_within(os.path.realpath(path), root)
-                    found[name] = _read(path, name, root if is_here else inside)
+                    commands[name] = _read(path, name, root if is_here else inside)
             except UnusableFileError as error:
                 problems.append((path, str(error)))
-    return Commands(found=tuple(sorted(found.values(), key=lambda one: one.name)), problems=tuple(problems))
+    return Commands(available=tuple(sorted(commands.values(), key=lambda one: one.name)), problems=tuple(problems))
 
 
 def _candidates(folder: str, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
     try:
         with os.scandir(folder) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
-    except OSError:  # a list of the usual places names many that are not there
+    except OSError:  # most of the usual folders do not exist
         return
     for entry in listed:
         stem = entry.name.removesuffix(_SUFFIX)
@@ -90,7 +92,7 @@ def _candidates(folder: str, prefix: str, depth: int) -> Iterator[tuple[str, str
 def _read(path: str, name: str, root: str) -> Command:
     text = read_text(path, limit=MAX_BYTES, within=root)
     if text is None:
-        raise UnusableFileError("it is a link that leads nowhere")
+        raise UnusableFileError("the link is broken")
     if text.is_cut:
         raise UnusableFileError(f"it is larger than {MAX_BYTES:,} bytes")
     try:
@@ -98,7 +100,7 @@ def _read(path: str, name: str, root: str) -> Command:
     except FrontMatterError as error:
         raise UnusableFileError(str(error)) from error
     if not document.body:
-        raise UnusableFileError("it says nothing")
+        raise UnusableFileError("the file has no text")
     fields = document.fields
     return Command(
         name=name,

@@ -1,4 +1,4 @@
-"""Where the model is: the folder, the project, its Git state, the machine, the day, its own name. All of it blocks."""
+"""The environment section: folder, project, Git branch, machine, date, model name. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -12,40 +12,42 @@ from typing import Final
 
 from engine.core.prompt_section import PromptSection
 from engine.files.escaping import shown_path
-from engine.prompt.workspace import Place
+from engine.prompt.workspace import Workspace
 
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MAX_BYTES: Final = 4_096
-# What Git itself allows is wider; but this is read by a model, and written by whoever made the repository.
+# Narrower than Git's own rule: the name comes from an untrusted repository and is shown to the model.
 _BRANCH: Final = re.compile(r"ref: refs/heads/([A-Za-z0-9][A-Za-z0-9._/+#=-]{0,99})")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
 
 
-def environment_sections(place: Place, *, model: str, now: float) -> Iterator[PromptSection]:
-    """Yield what is told of the environment; *now* is seconds since the epoch."""
-    lines = ["Where you are", f"- Working folder: {shown_path(place.cwd)}"]
-    if place.project not in {"", place.cwd}:
-        lines.append(f"- It belongs to the project in {shown_path(place.project)}")
+def environment_sections(workspace: Workspace, *, model: str, now: float) -> Iterator[PromptSection]:
+    """Yield the sections about the environment; *now* is in seconds since the epoch."""
+    lines = ["Where you are", f"- Working folder: {shown_path(workspace.cwd)}"]
+    if workspace.project not in {"", workspace.cwd}:
+        lines.append(f"- It belongs to the project in {shown_path(workspace.project)}")
     lines += [f"- Machine: {platform.system()} {platform.machine()}", f"- Model of this session: {model}"]
     yield PromptSection(name="environment", text="\n".join(lines), source="this machine")
-    yield PromptSection(name="git", text=f"Git: {_git_state(place)}.", source="the project's .git", stability="step")
+    yield PromptSection(
+        name="git", text=f"Git: {_git_state(workspace)}.", source="the project's .git", stability="step"
+    )
     day = time.localtime(now)
     date = f"Date: {time.strftime('%Y-%m-%d', day)}, a {_DAYS[day.tm_wday]}."
     yield PromptSection(name="date", text=date, source="the clock", stability="step")
 
 
-def _git_state(place: Place) -> str:
-    """Say whether the project is a repository, and on which branch: as its files tell, for no program is run here."""
-    if not place.project or not os.path.lexists(f"{place.project}/.git"):
+def _git_state(workspace: Workspace) -> str:
+    """Return the Git branch, read from the repository's files: no program is run here."""
+    if not workspace.project or not os.path.lexists(f"{workspace.project}/.git"):
         return "the folder is in no repository"
-    head = _read_line(f"{_git_folder(place.project)}/HEAD")
+    head = _read_line(f"{_git_folder(workspace.project)}/HEAD")
     if branch := _BRANCH.fullmatch(head):
         return f"a repository, on the branch {branch[1]}"
     return "a repository, on no branch" if _COMMIT.fullmatch(head) else "a repository"
 
 
 def _git_folder(project: str) -> str:
-    """Return where the repository keeps its own files: a working tree beside the first one says so in a file."""
+    """Return the repository's own folder; in a linked working tree, `.git` is a file that names it."""
     path = f"{project}/.git"
     line = _read_line(path) if os.path.isfile(path) else ""  # noqa: PTH113 - a str
     return os.path.join(project, line.removeprefix("gitdir:").strip()) if line.startswith("gitdir:") else path  # noqa: PTH118 - a str

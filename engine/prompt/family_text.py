@@ -1,4 +1,4 @@
-"""The first section: how to work, as the model's family is best told. Text files, chosen by what the catalogue says."""
+"""The first section: how to work. A text file per family of models; the catalogue says which family a model is of."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ GENERAL: Final = "general"
 
 
 def base_section(system: str, family: str) -> PromptSection:
-    """Return the host's own *system* prompt, exactly as it is; if it is empty, the one for a *family* of models."""
+    """Return the host's *system* prompt unchanged; if it is empty, the prompt for the *family* of models."""
     if system:
         return PromptSection(name=NAME, text=system, source=HOST, stability="static")
-    chosen = family if family in FAMILIES else GENERAL
-    return PromptSection(name=NAME, text=family_text(chosen), source=f"for {chosen} models", stability="static")
+    family_name = family if family in FAMILIES else GENERAL
+    return PromptSection(
+        name=NAME, text=family_text(family_name), source=f"for {family_name} models", stability="static"
+    )
 
 
 @cache
 def family_text(family: str) -> str:
-    """Return what models of that family are told: what holds for all, and what these need besides. It blocks once."""
+    """Return the prompt for a family: a common part and the family's own. It blocks once."""
     folder = files("engine.prompt").joinpath("families")
     core, own = (folder.joinpath(f"{name}.txt").read_text("utf-8").strip() for name in ("core", family))
     return f"{core}\n\nBesides\n{own}"

@@ -1,4 +1,4 @@
-"""One file with instructions, read with care: it may be a repository's, and anything may have that name. It blocks."""
+"""Read one instruction file defensively: it may come from an untrusted repository. It blocks."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _MARK: Final = "\ufeff"
 
 
 class UnusableFileError(Exception):
-    """It is there and can't be used; the text says why."""
+    """A file exists but can't be used; the message says why."""
 
 
 @attrs.frozen(kw_only=True)
-class Text:
-    """What a file says.
+class InstructionText:
+    """The text of a file.
 
     Attributes:
-        path: where it was looked for.
-        real: where it is.
-        text: the beginning of it, or all.
-        size: bytes of all of it.
-        is_cut: there is more.
+        path: the path as requested.
+        real: the real path, links resolved.
+        text: the text, truncated to the limit.
+        size: the size of the whole file in bytes.
+        is_cut: the text is truncated.
     """
 
     path: str
@@ -38,10 +38,10 @@ class Text:
     is_cut: bool
 
 
-def read_text(path: str, *, limit: int, within: str = "") -> Text | None:
-    """Return what the file at an absolute *path* says, up to *limit* bytes; None if there is none.
+def read_text(path: str, *, limit: int, within: str = "") -> InstructionText | None:
+    """Read the text file at an absolute *path*, up to *limit* bytes; None if it does not exist.
 
-    Raises `UnusableFileError` for one that can't be read, is no text, or leads out of the folder *within* by a link.
+    Raises `UnusableFileError` if it can't be read, is not text, or is a link that leads out of the folder *within*.
     """
     real = real_path(path)
     if isinstance(real, Unclear):
@@ -49,7 +49,7 @@ def read_text(path: str, *, limit: int, within: str = "") -> Text | None:
     if real.missing:
         return None
     if within and not is_within(real.path, within):
-        raise UnusableFileError(f"it is a link that leads out of {within}")
+        raise UnusableFileError(f"it is a link to a file outside of {within}")
     try:
         data, size = _read(real.path, limit)
     except FileNotFoundError:
@@ -60,16 +60,18 @@ def read_text(path: str, *, limit: int, within: str = "") -> Text | None:
         raise UnusableFileError("it is binary, not text")
     is_cut = len(data) > limit
     try:
-        # Of what is cut off in the middle of a character, that character is left out.
+        # The cut may be in the middle of a character, which is then dropped.
         text = codecs.getincrementaldecoder("utf-8")().decode(data[:limit], final=not is_cut)
     except UnicodeDecodeError as error:
         raise UnusableFileError(f"it is not UTF-8 (byte {error.start + 1:,})") from error
     whole = text.rpartition("\n")[0] if is_cut else ""
-    return Text(path=path, real=real.path, text=_tidy(whole or text), size=max(size, len(data)), is_cut=is_cut)
+    return InstructionText(
+        path=path, real=real.path, text=_tidy(whole or text), size=max(size, len(data)), is_cut=is_cut
+    )
 
 
 def cut_text(text: str, room: int) -> str:
-    """Return the first lines of *text* that have room in so many bytes."""
+    """Return as many whole lines of *text* as fit into *room* bytes."""
     data = text.encode()
     if len(data) <= room:
         return text
@@ -79,12 +81,12 @@ def cut_text(text: str, room: int) -> str:
 
 
 def _read(path: str, limit: int) -> tuple[bytes, int]:
-    # Not blocking: a pipe of that name may have nobody at its other end.
+    # Non-blocking: the path may be a pipe without a writer.
     descriptor = open_real(path, os.O_RDONLY | os.O_NONBLOCK)
     state = os.fstat(descriptor)
     if not stat.S_ISREG(state.st_mode):
         os.close(descriptor)
-        raise UnusableFileError("it is no regular file")
+        raise UnusableFileError("it is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
         return file.read(limit + 1), state.st_size
 

@@ -1,7 +1,7 @@
-"""The files that a pattern of the user's means: `docs/style/*.md`, `**/rules.md`. It blocks.
+"""Expand glob patterns of the configuration: `docs/style/*.md`, `**/rules.md`. It blocks.
 
-No more is looked at than a bounded number of names: `**` leads into no folder by a link,
-so a loop of them is none, and not into what others have put there.
+The number of names that are read is bounded. `**` does not follow links, which
+could form a loop, and skips third-party folders.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import attrs
 
 MAX_NAMES: Final = 20_000
 MAX_FILES: Final = 100
-# What others wrote, and a tool has put there.
-FOREIGN: Final = frozenset({"node_modules", "site-packages", ".venv", "venv", ".git", ".hg", ".jj", ".svn"})
+# Third-party code and the files of tools.
+IGNORED_FOLDERS: Final = frozenset({"node_modules", "site-packages", ".venv", "venv", ".git", ".hg", ".jj", ".svn"})
 _ANY_DEPTH: Final = "**"
 
 
 @attrs.frozen
-class Expanded:
-    """What a pattern means.
+class GlobResult:
+    """The files that match a pattern.
 
     Attributes:
-        paths: the files, sorted, below the folder that was looked in.
-        problem: why these are not all; empty: they are.
+        paths: the files, sorted.
+        problem: why the list is incomplete; empty if it is complete.
     """
 
     paths: tuple[str, ...]
@@ -35,42 +35,42 @@ class Expanded:
 
 
 def is_pattern(path: str) -> bool:
-    """Tell whether *path* is more than a plain path."""
+    """Tell whether *path* contains wildcards."""
     return any(character in path for character in "*?[")
 
 
-def expand(pattern: str, root: str) -> Expanded:
-    """Return the files that *pattern* means: one that is absolute, or goes from the folder *root*. It never fails."""
+def expand(pattern: str, root: str) -> GlobResult:
+    """Return the files that match *pattern*, which is absolute or relative to *root*. It never raises."""
     parts = [part for part in pattern.split("/") if part not in {"", "."}]
-    # `a/**/**/b` means what `a/**/b` does, and `a/**` all that is below.
+    # `a/**/**/b` is the same as `a/**/b`, and `a/**` matches every file below `a`.
     parts = [part for part, before in zip(parts, ["", *parts], strict=False) if not part == before == _ANY_DEPTH]
     parts += ["*"] if parts and parts[-1] == _ANY_DEPTH else []
     search = _Search()
-    found = sorted(set(search.files("/" if pattern.startswith("/") else root, parts)))
+    paths = sorted(set(search.files("/" if pattern.startswith("/") else root, parts)))
     problem = ""
     if search.is_over:
-        problem = f"it was looked for among the first {MAX_NAMES:,} names alone: name a folder that holds less"
-    elif len(found) > MAX_FILES:
-        problem = f"it means {len(found):,} files, and the first {MAX_FILES} alone are read"
-    return Expanded(tuple(found[:MAX_FILES]), problem)
+        problem = f"only the first {MAX_NAMES:,} names were searched: name a smaller folder"
+    elif len(paths) > MAX_FILES:
+        problem = f"it matches {len(paths):,} files; only the first {MAX_FILES} are read"
+    return GlobResult(tuple(paths[:MAX_FILES]), problem)
 
 
 @attrs.define(eq=False)
 class _Search:
-    looked_at: int = 0
+    names_read: int = 0
 
     @property
     def is_over(self) -> bool:
-        return self.looked_at > MAX_NAMES
+        return self.names_read > MAX_NAMES
 
     def files(self, folder: str, parts: Sequence[str]) -> Iterator[str]:
-        """Yield the files below *folder* that the rest of a pattern means."""
+        """Yield the files below *folder* that match the rest of a pattern."""
         first, *rest = parts
         if first == _ANY_DEPTH:
             for below in self._folders(folder):
                 yield from self.files(below, rest)
             return
-        for name in self._fitting(folder, first) if is_pattern(first) else (first,):
+        for name in self._matching(folder, first) if is_pattern(first) else (first,):
             path = _join(folder, name)
             if rest:
                 yield from self.files(path, rest)
@@ -78,15 +78,19 @@ class _Search:
                 yield path
 
     def _folders(self, folder: str) -> Iterator[str]:
-        """Yield *folder* and all below it, but for hidden ones, those of others, and links."""
+        """Yield *folder* and all folders below it, except hidden ones, third-party ones and links."""
         waiting = [folder]
         while waiting:
             one = waiting.pop()
             yield one
-            below = [_join(one, name) for name in self._names(one) if not name.startswith(".") and name not in FOREIGN]
+            below = [
+                _join(one, name)
+                for name in self._names(one)
+                if not name.startswith(".") and name not in IGNORED_FOLDERS
+            ]
             waiting += [path for path in below if os.path.isdir(path) and not os.path.islink(path)]  # noqa: PTH112, PTH114 - a str
 
-    def _fitting(self, folder: str, pattern: str) -> list[str]:
+    def _matching(self, folder: str, pattern: str) -> list[str]:
         fits = re.compile(translate(pattern)).match
         is_hidden = pattern.startswith(".")
         return [name for name in self._names(folder) if fits(name) and (is_hidden or not name.startswith("."))]
@@ -96,7 +100,7 @@ class _Search:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    self.looked_at += 1
+                    self.names_read += 1
                     if self.is_over:
                         break
                     names.append(entry.name)

@@ -1,4 +1,4 @@
-"""Instructions from the web: a text counts only if it is the very one that the user has pinned."""
+"""Instructions from the web: a text is used only if it has the SHA-256 that the user has pinned."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _PAUSE: Final = 0.5
 
 @attrs.define(eq=False)
 class PinnedTexts:
-    """What was fetched, kept as long as the engine lives: it can't be another text tomorrow."""
+    """Texts that were fetched, cached as long as the engine lives: a pinned text never changes."""
 
-    _known: dict[tuple[str, str], str] = attrs.field(factory=dict[tuple[str, str], str], init=False)
+    _texts: dict[tuple[str, str], str] = attrs.field(factory=dict[tuple[str, str], str], init=False)
 
-    def known(self, urls: Mapping[str, str]) -> dict[str, str]:
-        """Return the texts that were fetched, by URL. Not a checkpoint."""
-        return {url: self._known[url, pin] for url, pin in urls.items() if (url, pin) in self._known}
+    def cached(self, urls: Mapping[str, str]) -> dict[str, str]:
+        """Return the cached texts by URL. Not a checkpoint."""
+        return {url: self._texts[url, pin] for url, pin in urls.items() if (url, pin) in self._texts}
 
     async def fetch(self, urls: Mapping[str, str]) -> dict[str, str]:
-        """Fetch what is not known yet; return why others could not be had, by URL. A checkpoint if there is one to fetch.
+        """Fetch what is not cached; return the errors by URL. A checkpoint if there is something to fetch.
 
-        If cancelled, what was fetched by then is kept.
+        If cancelled, the texts that were fetched by then stay cached.
         """
-        missing = {url: pin for url, pin in urls.items() if (url, pin) not in self._known}
+        missing = {url: pin for url, pin in urls.items() if (url, pin) not in self._texts}
         failed: dict[str, str] = {}
         if missing:
             async with trio.open_nursery() as nursery:
@@ -42,19 +42,19 @@ class PinnedTexts:
 
     async def _fetch(self, url: str, pin: str, failed: dict[str, str]) -> None:
         why = f"it did not answer within {SECONDS:g} s"
-        # For all tries together: a turn waits for it.
+        # For all attempts together: a turn waits for them.
         with trio.move_on_after(SECONDS):
             why = await self._try(url, pin)
         if why:
             failed[url] = why
 
     async def _try(self, url: str, pin: str) -> str:
-        """Fetch a text; return why it could not be had, empty if it was. Always a checkpoint; cancelled, nothing is kept."""
+        """Fetch a text; return the error, or an empty string. Always a checkpoint; if cancelled, nothing is cached."""
         attempt = 1
         while True:
             text, why, is_final = await _ask(url, pin)
             if text is not None:
-                self._known[url, pin] = text
+                self._texts[url, pin] = text
                 return ""
             if is_final or attempt == TRIES:
                 return why
@@ -63,8 +63,8 @@ class PinnedTexts:
 
 
 async def _ask(url: str, pin: str) -> tuple[str | None, str, bool]:
-    """Return the text; or why there is none, and whether it is of use to ask again. A checkpoint."""
-    # Imported here: httpx costs an import, and few have instructions on the web.
+    """Return the text; or the error and whether it is final. A checkpoint."""
+    # Imported here: httpx takes long to import, and few users have instructions on the web.
     from engine.web.fetch import ask
 
     try:
@@ -72,11 +72,11 @@ async def _ask(url: str, pin: str) -> tuple[str | None, str, bool]:
     except ToolError as error:
         return None, str(error).rstrip("."), False
     if reply.status != 200:
-        leads = f"; it leads to {reply.location}" if reply.location else ""
-        return None, f"its host answers {reply.status} {reply.reason}{leads}", reply.status < 500
-    found = sha256(reply.body).hexdigest()
-    if found != pin:
-        return None, f"what is there is not the text that was pinned: its SHA-256 is {found}", True
+        leads = f"; it redirects to {reply.location}" if reply.location else ""
+        return None, f"the server answers {reply.status} {reply.reason}{leads}", reply.status < 500
+    digest = sha256(reply.body).hexdigest()
+    if digest != pin:
+        return None, f"the text is not the pinned one: its SHA-256 is {digest}", True
     try:
         return reply.body.decode(), "", True
     except UnicodeDecodeError:

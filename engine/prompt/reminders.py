@@ -1,6 +1,6 @@
-"""What the model is told in between, in a message that stays: a change of the prompt, the mode it works in.
+"""Reminders: messages that tell the model of changes to its prompt and of its mode. Pure.
 
-Pure. A reminder is put behind what was said before and never taken away, so requests go on as they began.
+A reminder is appended to the history and never removed, so that the prefix of later requests stays the same.
 """
 
 from __future__ import annotations
@@ -16,39 +16,37 @@ from engine.core.prompt_section import PromptSection
 from engine.files.escaping import shown_path
 
 MODE: Final = "mode"
-# The agent that plans first, and what a tool calls that mode in the shared context.
+# The agent that plans first, and the value of `mode` in the shared context.
 PLAN: Final = "plan"
 
-_FRAME: Final = (
-    "<reminder>\nThe program that runs you says this, not the user. It holds from here on.\n\n{text}\n</reminder>"
-)
+_FRAME: Final = "<reminder>\nThis comes from the program that runs you, not from the user. It applies from here on.\n\n{text}\n</reminder>"
 _PLAN: Final = """\
-You are in plan mode: look, think, ask, and change nothing. No file is edited or made, no command is run that changes \
-anything, whatever you were told before; calls that would are denied.
-Find out what the task needs, settle open questions with the user, then put the plan to the user with the tool \
-`plan_exit`, if you have it, else as your answer: what will be changed, where, and how it will be checked."""
+You are in plan mode: explore, think, ask, and change nothing. Do not edit or create files, and run no command that \
+changes anything, whatever you were told before; such calls are denied.
+Find out what the task needs, clarify open questions with the user, then present the plan with the tool `plan_exit`, \
+if you have it, else as your answer: what will be changed, where, and how it will be checked."""
 _BOUND: Final = """\
-You plan first: until the user has approved a plan of yours, calls that your agent may not make before are denied. Put \
-the plan to the user with the tool `plan_exit`, if you have it, else as your answer."""
+You plan first: until the user has approved your plan, calls that your agent may not make before that are denied. \
+Present the plan with the tool `plan_exit`, if you have it, else as your answer."""
 _PLAN_OVER: Final = (
-    "Plan mode is over: the user has approved the plan. You may change files and run commands again, as the rules "
-    "allow. Carry the plan out."
+    "Plan mode is over: the user has approved the plan. You may change files and run commands again, within the "
+    "rules. Carry out the plan."
 )
-# What is said of a section that holds no longer, by the beginning of its name.
-_GONE: Final[Mapping[str, str]] = {
-    "instructions": "The instructions from {what} hold no longer.",
+# The text about a section that was removed, by the beginning of its name.
+_REMOVED: Final[Mapping[str, str]] = {
+    "instructions": "The instructions from {what} no longer apply.",
     "skills": "There are no skills any more.",
     MODE: _PLAN_OVER,
 }
 
 
 @attrs.frozen(kw_only=True)
-class Changes:
-    """What is different of the prompt.
+class PromptChanges:
+    """The changes of a prompt.
 
     Attributes:
-        sections: those that are new or say something else, in their order.
-        removed: names of those that are gone.
+        sections: new and changed sections, in order.
+        removed: names of sections that are gone.
     """
 
     sections: tuple[PromptSection, ...] = ()
@@ -58,52 +56,54 @@ class Changes:
         return bool(self.sections or self.removed)
 
 
-def changes(told: Mapping[str, PromptSection], now: Sequence[PromptSection], *, frozen: Iterable[str] = ()) -> Changes:
-    """Return what the model has to be told, which knows *told*; sections named in *frozen* never change."""
+def diff_sections(
+    current: Mapping[str, PromptSection], now: Sequence[PromptSection], *, frozen: Iterable[str] = ()
+) -> PromptChanges:
+    """Return the changes from *current* to *now*; sections named in *frozen* never change."""
     kept = frozenset(frozen)
     names = {section.name for section in now}
-    fresh = [s for s in now if s.name not in kept and (s.name not in told or told[s.name].text != s.text)]
-    return Changes(
-        sections=tuple(fresh), removed=tuple(name for name in told if name not in names and name not in kept)
+    fresh = [s for s in now if s.name not in kept and (s.name not in current or current[s.name].text != s.text)]
+    return PromptChanges(
+        sections=tuple(fresh), removed=tuple(name for name in current if name not in names and name not in kept)
     )
 
 
-def reminder(changed: Changes, told: Mapping[str, PromptSection]) -> str:
-    """Return the message that tells of changes to a model which knows *told*."""
-    texts = [_gone(name) for name in changed.removed]
-    texts += [_again(section) if section.name in told else section.text for section in changed.sections]
+def reminder_text(changed: PromptChanges, current: Mapping[str, PromptSection]) -> str:
+    """Return the reminder about changes, for a model that has the sections *current*."""
+    texts = [_removed_text(name) for name in changed.removed]
+    texts += [_changed_text(section) if section.name in current else section.text for section in changed.sections]
     return _FRAME.format(text="\n\n".join(texts))
 
 
-def _again(section: PromptSection) -> str:
-    return f"This has changed; it takes the place of what was said of it before:\n{section.text}"
+def _changed_text(section: PromptSection) -> str:
+    return f"This has changed and replaces the former text:\n{section.text}"
 
 
-def _gone(name: str) -> str:
+def _removed_text(name: str) -> str:
     kind, _, what = name.partition(":")
-    return _GONE.get(kind, "What was said of {what} holds no longer.").format(what=shown_path(what or kind))
+    return _REMOVED.get(kind, "The section about {what} no longer applies.").format(what=shown_path(what or kind))
 
 
 # -- modes -----------------------------------------------------------------------------------------
 
 
 def mode_section(agent: str, context: SharedContext, *, is_bound: bool) -> PromptSection | None:
-    """Return what a model is told of the mode it works in; None: nothing, it is the usual one.
+    """Return the section about the mode; None in the ordinary mode.
 
     Args:
-        agent: the session's way of working.
-        context: in which a tool may have put the mode.
-        is_bound: the agent has bounds, which end when a plan is approved.
+        agent: the session's agent.
+        context: a tool may have set the mode in it.
+        is_bound: the agent has bounds, which are lifted when a plan is approved.
     """
-    if _said(context) == PLAN or (is_bound and agent == PLAN):
+    if _tool_mode(context) == PLAN or (is_bound and agent == PLAN):
         return PromptSection(name=MODE, text=_PLAN, source="plan mode", stability="step")
     return PromptSection(name=MODE, text=_BOUND, source="plan mode", stability="step") if is_bound else None
 
 
-def _said(context: SharedContext) -> str:
-    """Return the mode that a tool has put into the shared context; empty if none did."""
+def _tool_mode(context: SharedContext) -> str:
+    """Return the mode that a tool has set in the shared context; empty if none has."""
     try:
-        said = json.loads(context.get(MODE, '""'))
+        mode = json.loads(context.get(MODE, '""'))
     except ValueError:
         return ""
-    return said if isinstance(said, str) else ""
+    return mode if isinstance(mode, str) else ""

@@ -1,8 +1,7 @@
-"""Skills: folders with a SKILL.md that tells a model how to do something.
+"""Skills: folders with a SKILL.md that tells a model how to do something. Everything here blocks.
 
-Each folder of the list holds skills, one folder each, named as the skill is. A skill
-that can't be used does not keep the others from being used: it is reported. All of it
-blocks, so it runs where a program is put together, or in a thread.
+Each of the given folders contains one subfolder per skill, named like the skill.
+A skill that can't be used is reported and does not affect the others.
 """
 
 from __future__ import annotations
@@ -16,32 +15,41 @@ from typing import Final
 
 import attrs
 
+from engine.core.prompt_section import PromptSection
+from engine.files.escaping import inert
 from engine.files.front_matter import Document, FrontMatterError, parse_document
 from engine.files.real_path import is_within
 
 FILE: Final = "SKILL.md"
+SECTION: Final = "skills"
+TOOL: Final = "skill"
+MAX_SECTION_CHARS: Final = 16_000
 MAX_SKILLS: Final = 200
 MAX_BYTES: Final = 100_000
 MAX_DESCRIPTION_CHARS: Final = 1_024
 MAX_FILES: Final = 50
 _MAX_ENTRIES: Final = 2_000
 _MAX_DEPTH: Final = 3
-# As the open format for skills has it: it is also the folder's name, so nothing else can be one.
+_INTRO: Final = (
+    "Skills: instructions of this user or this project for kinds of work. Load one with the tool `skill` as soon as "
+    "the task fits its description, before you begin."
+)
+# From the open format for skills. The name is also that of the folder.
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class SkillError(Exception):
-    """A skill can't be used; the text says why."""
+    """A skill can't be used; the message says why."""
 
 
 @attrs.frozen(kw_only=True)
 class Skill:
-    """A skill that was found.
+    """A skill.
 
     Attributes:
-        name: what it is called by.
+        name: its name.
         description: what it is for, in one line.
-        folder: where it is, links resolved.
+        folder: its folder, links resolved.
     """
 
     name: str
@@ -51,65 +59,68 @@ class Skill:
 
 @attrs.frozen(kw_only=True)
 class Skills:
-    """What was found.
+    """The skills of some folders.
 
     Attributes:
-        found: the skills, sorted by name.
-        problems: why others can't be used, by the path of their folder.
+        available: the skills, sorted by name.
+        problems: path and error of each folder that can't be used.
     """
 
-    found: tuple[Skill, ...] = ()
+    available: tuple[Skill, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
 
     def get(self, name: str) -> Skill | None:
         """Return the skill of that name."""
-        return next((skill for skill in self.found if skill.name == name), None)
+        return next((skill for skill in self.available if skill.name == name), None)
 
     def problem(self, name: str) -> str:
-        """Return why the skill in a folder of that name can't be used; empty if there is none."""
+        """Return why the skill in a folder of that name can't be used; empty if it can."""
         return next((why for path, why in self.problems if Path(path).name == name), "")
 
 
 @attrs.frozen
-class Shelf:
+class SkillFolder:
     """A folder of skills.
 
     Attributes:
-        folder: where it is; `~` is the home folder.
-        within: a folder that links in it may lead to; empty: to the folders that are looked into, and nowhere else.
+        folder: its path; `~` is the home folder.
+        within: links in it may lead into this folder; empty: only into the folders that are searched.
     """
 
     folder: str | os.PathLike[str]
     within: str = ""
 
 
-def find_skills(folders: Iterable[str | os.PathLike[str] | Shelf]) -> Skills:
-    """Return the skills in these folders; of two of one name, the one in the earlier folder. It blocks, and never fails."""
-    found: dict[str, Skill] = {}
+def find_skills(folders: Iterable[str | os.PathLike[str] | SkillFolder]) -> Skills:
+    """Return the skills in these folders; the earlier folder wins. It blocks. Problems are reported, not raised."""
     problems: list[tuple[str, str]] = []
-    shelves = [each if isinstance(each, Shelf) else Shelf(each) for each in folders]
-    roots = [Path(shelf.folder).expanduser() for shelf in shelves]
-    inside = [os.path.realpath(root) for root in roots]
-    for shelf, root in zip(shelves, roots, strict=True):
-        allowed = [*inside, os.path.realpath(shelf.within)] if shelf.within else inside
+    skill_folders = [each if isinstance(each, SkillFolder) else SkillFolder(each) for each in folders]
+    roots = [Path(each.folder).expanduser() for each in skill_folders]
+    searched = [os.path.realpath(root) for root in roots]
+    skills: dict[str, Skill] = {}
+    for each, root in zip(skill_folders, roots, strict=True):
+        allowed = [*searched, os.path.realpath(each.within)] if each.within else searched
         for path in _candidates(root, problems):
             try:
-                skill = _look_at(path, allowed)
-                other = found.get(skill.name)
-                if other is not None and other.folder == skill.folder:
-                    continue  # the same one, by a link: some put one into the folders of several programs
-                if other is not None:
-                    raise SkillError(f"{other.folder} has that name already")
-                if len(found) == MAX_SKILLS:
-                    raise SkillError(f"there are {MAX_SKILLS} skills already")
-                found[skill.name] = skill
+                _add(skills, _load_skill(path, allowed))
             except (SkillError, OSError) as error:
-                problems.append((str(path), _words(error)))
-    return Skills(found=tuple(sorted(found.values(), key=lambda skill: skill.name)), problems=tuple(problems))
+                problems.append((str(path), _error_text(error)))
+    return Skills(available=tuple(sorted(skills.values(), key=lambda skill: skill.name)), problems=tuple(problems))
 
 
-def listed(skills: Iterable[Skill], room: int) -> str:
-    """Return the skills as a model reads them, a line each; once the *room* is used up, their names only."""
+def _add(skills: dict[str, Skill], skill: Skill) -> None:
+    """Add *skill*. Raises `SkillError` if its name is in use, or there are too many."""
+    other = skills.get(skill.name)
+    if other is None and len(skills) == MAX_SKILLS:
+        raise SkillError(f"there are more than {MAX_SKILLS} skills")
+    # The same skill may be there twice by a link: some users share one between several agents' folders.
+    if other is not None and other.folder != skill.folder:
+        raise SkillError(f"{other.folder} has the same name")
+    skills[skill.name] = skill
+
+
+def skill_list(skills: Iterable[Skill], room: int) -> str:
+    """Return the list of skills for the model, one line each; beyond *room* characters, only the names."""
     lines: list[str] = []
     for skill in skills:
         line = f"- {skill.name}: {skill.description}"
@@ -118,21 +129,27 @@ def listed(skills: Iterable[Skill], room: int) -> str:
     return "\n".join(lines)
 
 
+def skill_section(skills: Iterable[Skill]) -> PromptSection | None:
+    """Return the prompt section that lists *skills*; None if there are none."""
+    lines = inert(skill_list(skills, MAX_SECTION_CHARS))
+    return PromptSection(name=SECTION, text=f"{_INTRO}\n{lines}", source="folders of skills") if lines else None
+
+
 def read_skill(skill: Skill) -> str:
-    """Return what a skill says. Raises `SkillError`. It blocks."""
+    """Return the text of a skill. Raises `SkillError`. It blocks."""
     try:
         document = _read(skill.folder)
     except (SkillError, OSError) as error:
-        raise SkillError(_words(error)) from error
+        raise SkillError(_error_text(error)) from error
     if not document.body:
-        raise SkillError(f"its {FILE} says nothing")
+        raise SkillError(f"its {FILE} has no text")
     return document.body
 
 
-def files_of(skill: Skill) -> list[str]:
-    """Return the other files of a skill, as seen from its folder, the first few of them. It blocks."""
-    found = sorted(name for name, _ in zip(_walk(skill.folder, "", 1), range(_MAX_ENTRIES), strict=False))
-    return [name for name in found if name != FILE][: MAX_FILES + 1]
+def skill_files(skill: Skill) -> list[str]:
+    """Return the first of the other files of a skill, relative to its folder. It blocks."""
+    names = sorted(name for name, _ in zip(_walk(skill.folder, "", 1), range(_MAX_ENTRIES), strict=False))
+    return [name for name in names if name != FILE][: MAX_FILES + 1]
 
 
 def _candidates(root: Path, problems: list[tuple[str, str]]) -> list[Path]:
@@ -140,34 +157,34 @@ def _candidates(root: Path, problems: list[tuple[str, str]]) -> list[Path]:
         with os.scandir(root) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_MAX_ENTRIES), strict=False)]
     except (FileNotFoundError, NotADirectoryError):
-        return []  # a list of the usual places names many that are not there
+        return []  # most of the usual folders do not exist
     except (OSError, ValueError) as error:
-        problems.append((str(root), _words(error)))
+        problems.append((str(root), _error_text(error)))
         return []
     return [root / name for name in sorted(names) if not name.startswith(".") and os.path.lexists(root / name / FILE)]
 
 
-def _look_at(path: Path, inside: Sequence[str]) -> Skill:
+def _load_skill(path: Path, inside: Sequence[str]) -> Skill:
     real = Path(os.path.realpath(path))
     if not any(is_within(str(real), each) for each in inside) or os.path.islink(real / FILE):  # noqa: PTH114 - quick
-        raise SkillError("it leads out of its folder by a link: name the folder that it really is in")
+        raise SkillError("it is a link to another folder: configure the folder that it is really in")
     fields = _read(real).fields
     name, description = fields.get("name", ""), " ".join(fields.get("description", "").split())
     if not _NAME.fullmatch(name) or len(name) > 64:
-        raise SkillError(f"its name must be up to 64 small letters, digits and single dashes, not {name[:80]!r}")
+        raise SkillError(f"its name must be at most 64 lower-case letters, digits and single dashes, not {name[:80]!r}")
     if name != path.name:
-        raise SkillError(f"its name is {name}, so its folder must be called that")
+        raise SkillError(f"its name is {name}, but the name of its folder differs")
     if not 0 < len(description) <= MAX_DESCRIPTION_CHARS:
-        raise SkillError(f"its description must be a text of at most {MAX_DESCRIPTION_CHARS:,} characters")
+        raise SkillError(f"its description must have 1 to {MAX_DESCRIPTION_CHARS:,} characters")
     return Skill(name=name, description=description, folder=real)
 
 
 def _read(folder: Path) -> Document:
-    # Not blocking: a pipe of that name may have nobody at its other end. No link: it was looked where it leads.
+    # Non-blocking: the path may be a pipe without a writer. No link: links were resolved before.
     descriptor = os.open(folder / FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise SkillError(f"its {FILE} is no regular file")
+        raise SkillError(f"its {FILE} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
@@ -177,7 +194,7 @@ def _read(folder: Path) -> Document:
     except UnicodeDecodeError as error:
         raise SkillError(f"its {FILE} is not UTF-8 (byte {error.start:,})") from error
     except FrontMatterError as error:
-        raise SkillError(f"of its {FILE}: {error}") from error
+        raise SkillError(f"{FILE}: {error}") from error
 
 
 def _walk(folder: Path, prefix: str, depth: int) -> Iterator[str]:
@@ -195,5 +212,5 @@ def _walk(folder: Path, prefix: str, depth: int) -> Iterator[str]:
             yield prefix + entry.name
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

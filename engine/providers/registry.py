@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import attrs
 
-from engine.config.config import Config, ModelConfig, known
+from engine.config.config import Config, ModelConfig, suggest_names
 from engine.core.errors import ConfigError, UnknownModel
 from engine.core.protocols import Model
 from engine.providers.auth.auth import split_password
@@ -135,7 +135,7 @@ def _name_advice(prefix: str, own_name: str, name: str, config: Config) -> str:
         maker = next((host for pattern, host in _MAKERS if re.match(pattern, name.lower())), None)
         if name and maker is not None:
             return f"did you mean {maker}/{name}?"
-    elif (hint := known(prefix, hosts_of(config))).startswith("did you mean"):
+    elif (hint := suggest_names(prefix, hosts_of(config))).startswith("did you mean"):
         return hint
     return "write host/model, for example anthropic/claude-sonnet-4-5; `engine models` lists the hosts"
 

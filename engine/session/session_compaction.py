@@ -30,7 +30,7 @@ def report_on(
     """Return what fills the window of a session's next request. Not a checkpoint."""
     # Imported here: most sessions are never asked.
     from engine.compaction.manager import Keeper
-    from engine.compaction.report import report_of
+    from engine.compaction.report import build_report
 
     state = journal.state
     view = view_from(
@@ -45,7 +45,7 @@ def report_on(
     sections = () if state.prompt is None else state.prompt.sections
     if isinstance(deps.keeper, Keeper):
         return deps.keeper.report(view, sections)
-    return report_of(view, sections=sections)
+    return build_report(view, sections=sections)
 
 
 async def take_back(journal: Journal, deps: Deps) -> None:
@@ -54,11 +54,11 @@ async def take_back(journal: Journal, deps: Deps) -> None:
     If cancelled, nothing has happened. Raises `SessionError` if there is none, or the session went on meanwhile.
     """
     # Imported here: it is seldom done.
-    from engine.compaction.undo import restored
+    from engine.compaction.undo import undo_compaction
 
     before = journal.seq
     await deps.store.flushed(journal.session_id, before)
-    found = await to_thread(restored, await deps.store.load(journal.session_id))
+    found = await to_thread(undo_compaction, await deps.store.load(journal.session_id))
     if isinstance(found, str):
         raise SessionError(found)
     if journal.seq != before or journal.state.turn is not None:

@@ -1,8 +1,8 @@
-"""The user's configuration file: TOML into a `Config`, strictly.
+"""Read the user's configuration file: TOML, validated strictly, into a `Config`.
 
-It is looked for where the user says (`--config`, `$ENGINE_CONFIG`) or in the user's own
-folder for such files, and nowhere else: a file in the folder that the agent works in
-came with somebody's repository, and could send a key to somebody's machine.
+The file is the one that `--config` or `$ENGINE_CONFIG` names, or the one in the
+user's configuration folder. A file in the working directory is never read: it came
+with a repository, and could send keys to another server.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TypeVar, cast
 import attrs
 
 from engine.config.agent_config import AgentConfig, Mode
-from engine.config.config import CompactionConfig, Config, Defaults, HostConfig, ModelConfig, Prices, known
-from engine.config.formatter_config import PATIENCE, FileProgram
+from engine.config.config import CompactionConfig, Config, Defaults, HostConfig, ModelConfig, Prices, suggest_names
+from engine.config.formatter_config import DEFAULT_TIMEOUT, FileProgram
 from engine.config.instruction_config import MAX_BYTES, NAMES, Instructions
 from engine.config.sandbox_config import SECRETS, Backend, Sandbox
 from engine.core.arguments import structure
@@ -43,7 +43,7 @@ _SECTIONS = (
     "instructions",
     "skills",
 )
-# What people call a key: it has no place here by any name.
+# Names that users might give to a key: keys do not belong in this file.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -98,7 +98,7 @@ class _OptionsTable:
 
     @property
     def options(self) -> ModelOptions:
-        """What it says of how to work; `ModelOptions` knows the words."""
+        """The options; `ModelOptions` validates the values."""
         return ModelOptions(
             effort=cast("Effort | None", self.effort),
             temperature=self.temperature,
@@ -137,29 +137,29 @@ class _AgentTable(_OptionsTable):
 class _ProgramTable:
     command: tuple[str, ...]
     patterns: tuple[str, ...]
-    timeout: float = PATIENCE
+    timeout: float = DEFAULT_TIMEOUT
 
 
 def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
-    """Return what the user configured; an empty `Config` where there is no file. Not a checkpoint.
+    """Read the user's configuration; an empty `Config` if there is no file. Not a checkpoint.
 
     Args:
-        path: the file; None: the one that `$ENGINE_CONFIG` names, or the usual one.
+        path: the file; None: the one that `$ENGINE_CONFIG` names, or the default one.
         env: the environment.
 
     Raises:
-        ConfigError: for a file that is named and can't be read, and for one that says what can't be.
+        ConfigError: the file was named and can't be read, or its content is invalid.
     """
     named = path or env.get(VARIABLE, "").strip()
     try:
         file = Path(named).expanduser() if named else usual_path()
-    except RuntimeError as error:  # `~somebody`, who has no home here
+    except RuntimeError as error:  # `~name` of an unknown user
         raise ConfigError(f"can't read the configuration file {named}: {error}") from error
     try:
         text = file.read_bytes()
     except FileNotFoundError as error:
         if named:
-            raise ConfigError(f"there is no configuration file {file}") from error
+            raise ConfigError(f"the configuration file {file} does not exist") from error
         return Config()
     except OSError as error:
         raise ConfigError(f"can't read the configuration file {file}: {error.strerror}") from error
@@ -167,26 +167,26 @@ def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
 
 
 def usual_path() -> Path:
-    """Return where the user's configuration file is if nobody says otherwise."""
-    # Imported here: who names a file does not need to look for one.
+    """Return the default path of the user's configuration file."""
+    # Imported here: not needed if a file is named.
     from platformdirs import user_config_path
 
     return user_config_path("engine", appauthor=False) / "config.toml"
 
 
 def read_config(text: bytes, source: str) -> Config:
-    """Return what *text*, a TOML document, says; *source* names it in errors. Raises `ConfigError`."""
+    """Parse *text*, a TOML document; *source* names it in errors. Raises `ConfigError`."""
     try:
         document = tomllib.loads(text.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{source} is not UTF-8") from error
-    except ValueError as error:  # of numbers that nobody can count to as well
-        raise ConfigError(f"{source} is no valid TOML: {error}") from error
+    except ValueError as error:  # also raised for numbers with too many digits
+        raise ConfigError(f"{source} is not valid TOML: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{source} is nested too deeply") from error
     for section in document:
         if section not in _SECTIONS:
-            raise ConfigError(f"{source}: there is no section [{section}]: {known(section, _SECTIONS)}")
+            raise ConfigError(f"{source}: unknown section [{section}]: {suggest_names(section, _SECTIONS)}")
     reader = _Reader(source, document)
     permissions = _permissions(document, text.decode("utf-8"), source)
     config = reader.made(
@@ -215,7 +215,7 @@ def read_config(text: bytes, source: str) -> Config:
 
 
 def _hooks(document: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the section with hooks, which must make sense. Raises `ConfigError`."""
+    """Return the section with hooks, validated. Raises `ConfigError`."""
     if "hooks" not in document:
         return {}
     # Imported here: most configurations have none.
@@ -233,7 +233,7 @@ def _permissions(document: Mapping[str, object], text: str, source: str) -> Perm
 
 
 def _sandbox(reader: _Reader) -> Sandbox | None:
-    """Return where commands run. Raises `ConfigError`."""
+    """Return the sandbox for commands. Raises `ConfigError`."""
     if "sandbox" not in reader.document:
         return None
     table = reader.table("[sandbox]", reader.document["sandbox"], _SandboxTable)
@@ -247,14 +247,13 @@ def _sandbox(reader: _Reader) -> Sandbox | None:
 
 
 def _programs(reader: _Reader) -> Mapping[str, object] | None:
-    """Return the tables of programs, which make sense. Raises `ConfigError`."""
+    """Return the tables of programs, validated. Raises `ConfigError`."""
     if "programs" not in reader.document:
         return None
     tables = reader.document["programs"]
     if not isinstance(tables, dict):
         raise ConfigError(f"{reader.source}: programs must hold tables: [programs.NAME]")
-    # Imported here: it is known of some 850 programs, and most configurations say nothing about any.
-    from engine.permission.programs.registry import extend_registry
+    # Imported here: the table holds some 850 programs, and most configurations add none.
 
     programs = cast("dict[str, object]", tables)
     reader.made("[programs]", lambda: extend_registry(programs))
@@ -308,37 +307,37 @@ def _program(table: _ProgramTable) -> FileProgram:
 
 @attrs.frozen
 class _Reader:
-    """Reads tables, and says of each error which file and section it is in."""
+    """Reads tables; its errors name the file and the section."""
 
     source: str
     document: Mapping[str, object]
 
     def tables(self, section: str, shape: type[T], make: Callable[[T], V]) -> Iterator[tuple[str, V]]:
-        """Yield what each table of a section is made into, by name."""
-        found = self.document.get(section, {})
-        if not isinstance(found, dict):
-            raise ConfigError(f"{self.source}: {section} must hold tables: [{section}.NAME]")
-        for name, value in cast("dict[str, object]", found).items():
+        """Convert each table of a section; yield the results by name."""
+        tables = self.document.get(section, {})
+        if not isinstance(tables, dict):
+            raise ConfigError(f"{self.source}: {section} must contain tables: [{section}.NAME]")
+        for name, value in cast("dict[str, object]", tables).items():
             where = f"[{section}.{_quoted(name)}]"
             table = self.table(where, value, shape)
             yield name, self.made(where, partial(make, table))
 
     def table(self, where: str, value: object, shape: type[T]) -> T:
-        """Return a table in its shape."""
+        """Convert a table to *shape*."""
         if not isinstance(value, dict):
             raise ConfigError(f"{self.source}, {where}: must be a table, not {type(value).__name__}")
-        given = cast("dict[str, object]", value)
-        if any(_is_date(each) for each in _leaves(given)):
-            raise ConfigError(f"{self.source}, {where}: holds a date or a time; put it into quotes if it is a text")
+        values = cast("dict[str, object]", value)
+        if any(_is_date(each) for each in _leaves(values)):
+            raise ConfigError(f"{self.source}, {where}: contains a date or time; quote it if it is text")
         try:
-            return structure(shape, given)
+            return structure(shape, values)
         except InvalidArguments as error:
-            advice = "\nkeys belong in the environment: `key` names the variable" if _KEY_WORDS & given.keys() else ""
-            told = str(error).replace(" or null", "")  # TOML has none
-            raise ConfigError(f"{self.source}, {where}: {told}{advice}") from error
+            advice = "\nkeys belong in the environment: `key` names the variable" if _KEY_WORDS & values.keys() else ""
+            message = str(error).replace(" or null", "")  # TOML has none
+            raise ConfigError(f"{self.source}, {where}: {message}{advice}") from error
 
     def made(self, where: str, make: Callable[[], V]) -> V:
-        """Return what *make* makes; its error says where."""
+        """Call *make*; add the file and section to its errors."""
         try:
             return make()
         except ConfigError as error:

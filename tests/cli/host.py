@@ -96,7 +96,7 @@ def _job(sleep: str) -> Answers:
     ]
 
 
-def _ask(_: str) -> Answers:
+def _probe(_: str) -> Answers:
     return [
         [*call("question", {"questions": QUESTIONS}, id="c1"), *done("calls", usage=USAGE)],
         lambda request: [*text(_told(request)), *done(usage=USAGE)],
@@ -162,7 +162,7 @@ def _too_large(request: ReceivedRequest) -> Answer:
 _OF_SEVERAL_STEPS: dict[str, Callable[[str], Answers]] = {
     "tree": _tree,
     "job": _job,
-    "ask": _ask,
+    "ask": _probe,
     "delegate": _delegate,
     "skill": _skill,
     "remember": _remember,

@@ -34,5 +34,5 @@ async def stubborn(args: Stubborn, ctx: ToolContext) -> str:
 
 
 if __name__ == "__main__":
-    setattr(engine.cli.run, "offered_tools", lambda *_: (stubborn,))  # noqa: B010 -- what is imported there is not exported
+    setattr(engine.cli.run, "default_tools", lambda *_: (stubborn,))  # noqa: B010 -- what is imported there is not exported
     sys.exit(main())

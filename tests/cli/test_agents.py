@@ -65,7 +65,7 @@ def test_all_sources_and_one_whole(home: Path) -> None:
     assert "theirs" not in ran.stdout
     assert ran.stderr.splitlines() == [
         f"{home}/config/engine/agents/mine.md: there is no tool frob here: it works without",
-        f"{home}/project/.claude/agents was not read: the project is not trusted (`engine permissions trust`)",
+        f"{home}/project/.claude/agents was ignored: the project is not trusted (`engine permissions trust` trusts it)",
     ]
     listed = {each["name"]: each for each in json.loads(run(home, "--trust", "--json").stdout)}
     assert {name: each["source"].removeprefix(f"{home}/") for name, each in listed.items()} == {
@@ -88,9 +88,9 @@ def test_all_sources_and_one_whole(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("exploer",), "there is no agent 'exploer': did you mean explore?"),
-        (("--cwd", "/nosuch"), "--cwd: /nosuch is no folder"),
-        (("--config", "/nosuch.toml"), "there is no configuration file /nosuch.toml"),
+        (("exploer",), "unknown agent 'exploer': did you mean explore?"),
+        (("--cwd", "/nosuch"), "--cwd: /nosuch is not a directory"),
+        (("--config", "/nosuch.toml"), "the configuration file /nosuch.toml does not exist"),
         (("a", "b"), "unrecognized arguments: b"),
     ],
 )
@@ -104,7 +104,7 @@ def test_wrong_usage(home: Path, arguments: tuple[str, ...], words: str) -> None
     ("agent_name", "words"),
     [
         ("explore", "the agent 'explore' is only for sub-agents"),
-        ("nosuch", "there is no agent 'nosuch': known: build,"),
+        ("nosuch", "unknown agent 'nosuch': known: build,"),
     ],
 )
 def test_a_run_wants_one_that_is_there_and_may_be_talked_to(home: Path, agent_name: str, words: str) -> None:

@@ -36,8 +36,8 @@ def test_it_runs_offline_and_all_it_claims_is_true(engine: Start, tmp_path: Path
     )
     assert command.wait(60) == 0, command.output
     assert time.monotonic() - start < 20
-    assert "✗" not in command.output.partition("What was checked")[2]
-    assert command.output.partition("What was checked")[2].count("✓") == 8
+    assert "✗" not in command.output.partition("Checks")[2]
+    assert command.output.partition("Checks")[2].count("✓") == 8
     assert "✗ bash  sh check  exit code 1" in command.output
     assert "■ bash  sh load-test  aborted: cancelled" in command.output
     assert "calls                   8 completed, 1 failed, 1 aborted, 1 not executed\n" in command.output
@@ -59,8 +59,8 @@ def test_a_claim_that_is_false_is_noticed(engine: Start) -> None:
     ]
     command = engine("demo", program=program)
     assert command.wait(60) == 1
-    assert "NOT SO: " in command.output
-    assert "Not all of this was as it should be" in command.output
+    assert "FAILED: " in command.output
+    assert "Some checks failed: see above" in command.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -72,7 +72,7 @@ def test_interrupted_it_leaves_nothing(engine: Start, tmp_path: Path, number: si
     workers = [int(pid) for pid in pids.read_text().split()]
     command.send(number)
     assert command.wait() == 128 + number
-    assert command.output.endswith("engine demo: interrupted, 0 processes left\n")
+    assert command.output.endswith("engine demo: interrupted, 0 processes still running\n")
     assert not any(is_running(worker) for worker in workers)
     assert list((tmp_path / "tmp").iterdir()) == []
 

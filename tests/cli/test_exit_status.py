@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from engine.cli.exit_status import ADVICE, Tally, closing, exit_code, state_of
+from engine.cli.exit_status import ADVICE, Tally, closing_line, exit_code, state_of
 from engine.core.events import STOP_REASONS, CallAnnounced, CallSettled, StopReason, TurnResult
 from engine.core.ids import CallId, MessageId, PartId, SessionId
 from engine.core.messages import Settlement, Usage
@@ -70,7 +70,7 @@ def test_the_tally_of_nothing() -> None:
 
 @pytest.mark.parametrize("reason", STOP_REASONS)
 def test_every_stop_reason_has_its_advice_and_code(reason: StopReason) -> None:
-    line = closing(TurnResult(stop_reason=reason, detail="the detail"), Tally(), 1)
+    line = closing_line(TurnResult(stop_reason=reason, detail="the detail"), Tally(), 1)
     assert ADVICE[reason] in line
     assert exit_code(TurnResult(stop_reason=reason), None) == (0 if reason == "completed" else 1)
     assert exit_code(TurnResult(stop_reason=reason), 15) == {"completed": 0, "aborted": 143}.get(reason, 1)
@@ -80,23 +80,23 @@ def test_the_line_of_a_turn_that_completed() -> None:
     result = TurnResult(stop_reason="completed", steps=3, usage=Usage(input=12_000, output=345), cost=0.01234)
     tally = Tally()
     tally.feed(settled("a", DONE))
-    assert closing(result, tally, 8.21) == "completed in 8.2 s: 3 steps, 1 call, 12,345 tokens, $0.0123"
+    assert closing_line(result, tally, 8.21) == "completed in 8.2 s: 3 steps, 1 call, 12,345 tokens, $0.0123"
     cached = attrs.evolve(result, usage=Usage(input=1_000, cache_read=8_000, cache_write=1_000, output=345))
-    assert "10,345 tokens (80% of the prompts from the cache), $" in closing(cached, tally, 8.21)
+    assert "10,345 tokens (80% of the prompts from the cache), $" in closing_line(cached, tally, 8.21)
 
 
 def test_the_line_of_a_turn_that_stopped() -> None:
     result = TurnResult(stop_reason="step_limit", detail="3 steps were used.", steps=3)
-    assert closing(result, Tally(), 2) == (
+    assert closing_line(result, Tally(), 2) == (
         "stopped after 2.0 s (3 steps, 0 calls, 0 tokens): step limit: 3 steps were used. "
         "Run it again with a higher --max-steps."
     )
-    assert closing(TurnResult(stop_reason="refusal"), Tally(), 2).endswith("): refusal. Put the task into other words.")
+    assert closing_line(TurnResult(stop_reason="refusal"), Tally(), 2).endswith("): refusal. Rephrase the task.")
 
 
 def test_the_words_of_a_host_command_no_terminal() -> None:
-    line = closing(TurnResult(stop_reason="provider_error", detail="Host: \x1b]0;mine\x07 (HTTP 500)"), Tally(), 1)
+    line = closing_line(TurnResult(stop_reason="provider_error", detail="Host: \x1b]0;mine\x07 (HTTP 500)"), Tally(), 1)
     assert "provider error: Host: ^[]0;mine^G (HTTP 500)." in line
-    assert closing(TurnResult(stop_reason="permission_rejected", detail="bash was rejected"), Tally(), 2).endswith(
+    assert closing_line(TurnResult(stop_reason="permission_rejected", detail="bash was rejected"), Tally(), 2).endswith(
         "): permission rejected: bash was rejected."
     )

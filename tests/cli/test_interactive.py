@@ -2,7 +2,14 @@
 
 import pytest
 
-from engine.cli.interactive import answer_of, asker, choices, detail_of, question, words_wanted
+from engine.cli.interactive import (
+    answer_prompt,
+    parse_answer,
+    permission_detail,
+    permission_question,
+    requester_line,
+    tool_question,
+)
 from engine.cli.terminal_text import UNICODE
 from engine.core.events import Choice, Offer, PermissionAsked, QuestionAsked, Right
 from engine.core.ids import CallId, RequestId, SessionId
@@ -43,20 +50,20 @@ def asked(**more: object) -> PermissionAsked:
 )
 def test_answers(line: str, answer: Answer | None) -> None:
     """Only the exact words allow: whatever else is typed, nothing runs."""
-    assert answer_of(line, asked(offers=offers("ls -l", "ls *"))) == answer
+    assert parse_answer(line, asked(offers=offers("ls -l", "ls *"))) == answer
 
 
 def test_what_offers_nothing_for_always_is_not_allowed_for_always() -> None:
-    assert answer_of("a", asked(offers=())) is None
+    assert parse_answer("a", asked(offers=())) is None
 
 
 def test_a_question_shows_all_of_the_command_and_nothing_is_hidden() -> None:
-    text = question(asked(), "ls\nrm -rf \x1b[8m/\u202e", UNICODE)
-    assert text == "● bash asks for the permission: bash\n    ls\n    rm -rf ^[[8m/\\u202e\n"
+    text = permission_question(asked(), "ls\nrm -rf \x1b[8m/\u202e", UNICODE)
+    assert text == "● Allow bash to run this command?\n    ls\n    rm -rf ^[[8m/\\u202e\n"
 
 
 def test_a_question_without_detail_shows_the_patterns() -> None:
-    assert "    src/a, src/b\n" in question(asked(patterns=("src/a", "src/b")), "", UNICODE)
+    assert "    src/a, src/b\n" in permission_question(asked(patterns=("src/a", "src/b")), "", UNICODE)
 
 
 @pytest.mark.parametrize(
@@ -72,45 +79,45 @@ def test_a_question_without_detail_shows_the_patterns() -> None:
     ],
 )
 def test_what_always_would_allow_is_shown(offered: tuple[Offer, ...], told: str) -> None:
-    assert choices(asked(offers=offered)) == f"  {told}reject and stop (r), or type what to do instead: "
+    assert answer_prompt(asked(offers=offered)) == f"  {told}reject and stop (r), or type what to do instead: "
 
 
 def test_what_else_is_asked_for_and_why_it_is_not_known_is_shown() -> None:
     rights = (Right(permission="bash", pattern="ls"), Right(permission="outside", pattern="/etc"))
-    text = question(asked(rights=rights, opaque="$x names the program"), "ls /etc", UNICODE)
+    text = permission_question(asked(rights=rights, opaque="$x names the program"), "ls /etc", UNICODE)
     assert text == (
-        "● bash asks for the permission: bash\n    ls /etc\n    and for: outside /etc\n"
-        "    Nobody can tell what this does before it runs: $x names the program\n"
+        "● Allow bash to run this command?\n    ls /etc\n    also: outside /etc\n"
+        "    Cannot analyse this command: $x names the program\n"
     )
 
 
 def test_names_with_line_breaks_do_not_look_like_words_of_ours() -> None:
     rights = (Right(permission="edit", pattern="a\n  once (o), or"),)
-    assert question(asked(rights=rights, opaque="b\nc"), "ls", UNICODE) == (
-        "● bash asks for the permission: bash\n    ls\n    and for: edit a^J  once (o), or\n"
-        "    Nobody can tell what this does before it runs: b^Jc\n"
+    assert permission_question(asked(rights=rights, opaque="b\nc"), "ls", UNICODE) == (
+        "● Allow bash to run this command?\n    ls\n    also: edit a^J  once (o), or\n"
+        "    Cannot analyse this command: b^Jc\n"
     )
 
 
 def test_the_detail_is_what_the_tool_tells_of_it_or_else_what_the_model_wrote() -> None:
-    assert detail_of(asked(), "{}") == "ls"
-    assert detail_of(asked(detail=""), '{"command": "ls -l"}') == "ls -l"
+    assert permission_detail(asked(), "{}") == "ls"
+    assert permission_detail(asked(detail=""), '{"command": "ls -l"}') == "ls -l"
 
 
 @pytest.mark.parametrize(
-    ("errand", "told"),
+    ("task_arguments", "told"),
     [
-        ('{"agent": "explore", "prompt": "find\\nall of it"}', "the sub-agent explore, at work on: find all of it"),
-        ('{"agent": "a\\nb", "prompt": ""}', "the sub-agent a^Jb, at work on: a b"),
-        ('{"prompt": "%s"}' % ("x" * 200), f"a sub-agent, at work on: {'x' * 100}…"),
+        ('{"agent": "explore", "prompt": "find\\nall of it"}', "the sub-agent explore, which works on: find all of it"),
+        ('{"agent": "a\\nb", "prompt": ""}', "the sub-agent a^Jb, which works on: a b"),
+        ('{"prompt": "%s"}' % ("x" * 200), f"a sub-agent, which works on: {'x' * 100}…"),
         ("", "a sub-agent"),
-        ("[1]", "a sub-agent, at work on: [1]"),
-        ("{", "a sub-agent, at work on: {"),
+        ("[1]", "a sub-agent, which works on: [1]"),
+        ("{", "a sub-agent, which works on: {"),
     ],
 )
-def test_of_a_sub_agents_question_it_is_told_who_asks(errand: str, told: str) -> None:
-    assert asker(asked(path=(SessionId("s"), SessionId("c"))), errand) == f"    asked by {told}\n"
-    assert asker(asked(path=(SessionId("s"),)), errand) == ""
+def test_of_a_sub_agents_question_it_is_told_who_asks(task_arguments: str, told: str) -> None:
+    assert requester_line(asked(path=(SessionId("s"), SessionId("c"))), task_arguments) == f"    for {told}\n"
+    assert requester_line(asked(path=(SessionId("s"),)), task_arguments) == ""
 
 
 def test_what_a_model_asks_can_t_look_like_a_question_of_ours() -> None:
@@ -118,9 +125,9 @@ def test_what_a_model_asks_can_t_look_like_a_question_of_ours() -> None:
     asked = QuestionAsked(
         request_id=RequestId("r"),
         call_id=CallId("c"),
-        question="Which?\n● bash asks for the permission: bash\n  once (o)",
+        question="Which?\n● Allow bash to run this command?\n  once (o)",
         choices=(Choice(label=label, description="a\nb"), Choice(label="yes")),
     )
-    assert words_wanted(asked, UNICODE) == (
-        "● Which?\n    ● bash asks for the permission: bash\n      once (o)\n    1  no^J    2  yes: a^Jb\n    2  yes\n"
+    assert tool_question(asked, UNICODE) == (
+        "● Which?\n    ● Allow bash to run this command?\n      once (o)\n    1  no^J    2  yes: a^Jb\n    2  yes\n"
     )

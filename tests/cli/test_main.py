@@ -36,7 +36,7 @@ def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_command(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 2
     err = capsys.readouterr().err
-    assert err == f"engine: there is no command {word!r}; `engine --help` lists them\n"
+    assert err == f"engine: unknown command {word!r}; `engine --help` lists the commands\n"
     assert "\x1b" not in err
 
 

@@ -14,8 +14,7 @@ from typing import Any, cast
 import pytest
 import trio
 
-from engine.cli.models import Report
-from engine.cli.models_text import _brief, _newest_first, _size
+from engine.cli.models_text import HostReport, _newest_first, _short_reason, _size
 from engine.core.llm_types import ModelInfo
 from engine.providers.hosts.table import BY_NAME, HOSTS
 from tests.cli.processes import REPOSITORY
@@ -68,7 +67,9 @@ async def test_with_nothing_set_every_host_says_what_it_lacks(env: dict[str, str
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("No host can be used here yet")
     assert re.search(r"^  anthropic +set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN$", ran.stdout, re.MULTILINE)
-    assert re.search(r"^  ollama +nobody answers at 127.0.0.1; start it with `ollama serve`$", ran.stdout, re.MULTILINE)
+    assert re.search(
+        r"^  ollama +no server answers at 127.0.0.1; start it with `ollama serve`$", ran.stdout, re.MULTILINE
+    )
     told = re.findall(r"^  ([a-z][\w-]+) ", ran.stdout, re.MULTILINE)
     assert set(told) == set(BY_NAME)
 
@@ -114,10 +115,10 @@ async def test_every_model_of_every_host(env: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["antropic"], "there is no host 'antropic': did you mean anthropic"),
+        (["antropic"], "unknown host 'antropic': did you mean anthropic"),
         (["--fly"], "unrecognized arguments: --fly"),
         (["a", "b"], "unrecognized arguments: b"),
-        (["--config", "/nowhere/config.toml"], "there is no configuration file /nowhere/config.toml"),
+        (["--config", "/nowhere/config.toml"], "the configuration file /nowhere/config.toml does not exist"),
     ],
 )
 async def test_wrong_usage(arguments: list[str], words: str, env: dict[str, str]) -> None:
@@ -298,5 +299,5 @@ def test_the_newest_go_first() -> None:
 
 
 def test_a_reason_is_brief() -> None:
-    report = Report(host=BY_NAME["xai"], why_not="no key for xai: set the environment variable XAI_API_KEY")
-    assert _brief(report) == "set XAI_API_KEY"
+    report = HostReport(host=BY_NAME["xai"], why_not="no key for xai: set the environment variable XAI_API_KEY")
+    assert _short_reason(report) == "set XAI_API_KEY"

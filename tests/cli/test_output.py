@@ -9,7 +9,8 @@ from io import BytesIO, TextIOWrapper
 import pytest
 import trio
 
-from engine.cli.output import Output, complain
+from engine.cli.output import Output
+from engine.cli.standard_streams import print_error
 
 pytestmark = pytest.mark.os
 
@@ -144,13 +145,13 @@ async def test_without_a_terminal_there_is_no_status(pipe: tuple[int, int]) -> N
 
 
 def test_complaining(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    complain("wrong")
+    print_error("wrong")
     assert capsys.readouterr().err == "wrong\n"
     monkeypatch.setattr("sys.stderr", None)
-    complain("to nobody")
+    print_error("to nobody")
     with open("/dev/full", "w") as full:  # noqa: PTH123
         monkeypatch.setattr("sys.stderr", full)
-        complain("in vain")
+        print_error("in vain")
         monkeypatch.undo()
         with pytest.raises(OSError, match="No space"):
             full.flush()

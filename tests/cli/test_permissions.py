@@ -51,8 +51,8 @@ def test_a_question_shows_the_command_and_what_else_is_asked(engine: Start, tmp_
     command = engine("run", "bash echo x > ../out-of-here", terminal=True)
     command.read_until(PROMPT)
     out = tmp_path.parent / "out-of-here"
-    assert "● bash asks for the permission: bash\r\n    echo x > ../out-of-here\r\n" in command.output
-    assert f"    and for: edit {out}, outside {out}\r\n" in re.sub(r"\r\n(?=\S)", "", command.output)
+    assert "● Allow bash to run this command?\r\n    echo x > ../out-of-here\r\n" in command.output
+    assert f"    also: edit {out}, outside {out}\r\n" in re.sub(r"\r\n(?=\S)", "", command.output)
     command.type("r\n")
     assert command.wait() == 1
     assert not out.exists()
@@ -61,7 +61,7 @@ def test_a_question_shows_the_command_and_what_else_is_asked(engine: Start, tmp_
 def test_a_question_says_why_nobody_can_tell(engine: Start) -> None:
     command = engine("run", "bash eval $X", terminal=True)
     command.read_until(PROMPT)
-    assert "    eval $X\r\n    Nobody can tell what this does before it runs: " in command.output
+    assert "    eval $X\r\n    Cannot analyse this command: " in command.output
     assert "  once (o), reject and stop (r), " in command.output
     command.type("a\n")  # it was not offered
     command.output = ""
@@ -77,7 +77,7 @@ def test_an_always_for_this_session_is_not_kept(engine: Start, tmp_path: Path) -
         assert "always in this session: bash touch x, edit ./x (a1), or bash touch *, edit ./x (a2), " in command.output
         command.type("a1\n")
         assert command.wait() == 0
-    assert "nothing was allowed for this project" in said(engine)
+    assert "no grants for this project" in said(engine)
 
 
 def test_an_always_for_the_project_is_kept_listed_explained_and_revoked(engine: Start, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_an_always_for_the_project_is_kept_listed_explained_and_revoked(engine: 
     listed = said(engine)
     (bash,) = re.findall(r"  (\S+)  bash touch \*  \(for bash on \d{4}-\d\d-\d\d\)", listed)
     told = said(engine, "explain", "bash", "touch x")
-    assert "so the call: allow, says the user, who allowed bash touch * (for this project)\n" in told
+    assert "verdict: allow, from the user, who allowed bash touch * (for this project)\n" in told
     assert said(engine, "revoke", bash) == f"{bash} is revoked\n"
     assert "touch *" not in said(engine)
     assert f"there is no grant '{bash}' in " in said(engine, "revoke", bash, code=2)
@@ -108,7 +108,7 @@ def test_what_was_allowed_for_one_project_is_not_allowed_in_another(engine: Star
     assert command.wait() == 0
     other = engine("run", "bash touch x", "--cwd", "two", terminal=True)
     other.read_until(PROMPT)
-    assert "nothing was allowed" in said(engine, "--cwd", "two")
+    assert "no grants for this project" in said(engine, "--cwd", "two")
     assert "bash touch x" in said(engine, "--cwd", "one")
 
 
@@ -211,10 +211,10 @@ def test_the_rules_that_hold_are_listed(engine: Start, tmp_path: Path, config: P
     own = tmp_path / ".engine" / "config.toml"
     assert said(engine) == (
         f"project  {tmp_path}\nprofile  ask\nyours    {config}\n"
-        f"its own  {own} (not trusted: only what forbids or asks counts)\n\n"
-        f"rules of the layer project, the last one that matches wins\n  deny read secret.txt ({own}:4)\n\n"
-        f"rules of the layer user, the last one that matches wins\n  allow bash git * ({config}:3)\n"
-        f"  deny bash git push * ({config}:4)\n\nnothing was allowed for this project\n"
+        f"its own  {own} (not trusted: only its deny and ask rules count)\n\n"
+        f"rules of the layer project (the last one that matches wins)\n  deny read secret.txt ({own}:4)\n\n"
+        f"rules of the layer user (the last one that matches wins)\n  allow bash git * ({config}:3)\n"
+        f"  deny bash git push * ({config}:4)\n\nno grants for this project\n"
     )
     document = json.loads(said(engine, "--profile", "full", "list", "--json"))
     assert (document["project"], document["profile"], document["grants"]) == (str(tmp_path), "full", [])
@@ -235,16 +235,16 @@ def test_the_rules_that_hold_are_listed(engine: Start, tmp_path: Path, config: P
                 "deny: bash git push",
                 "ask: bash rm x",
                 "ask: edit x",
-                "so the call: deny, says the rule 'deny bash git push *'",
+                "verdict: deny, from the rule 'deny bash git push *'",
             ],
         ),
-        (("read", "src/../SECRET"), ["deny: read SECRET", "so the call: deny"]),
-        (("read", "link"), ["deny: read SECRET", "so the call: deny"]),
-        (("read", "../x"), ["ask: outside ", "so the call: ask, says the rule 'ask outside *'"]),
-        (("read", "a"), ["allow: read a", "so the call: allow"]),
-        (("bash", "eval $X"), ["ask: opaque eval $X", "  because nobody can tell what it does", "so the call: ask"]),
-        (("bash", ""), ["so the call: "]),
-        (("deploy", "prod"), ["ask: deploy prod", "so the call: ask, says the rule 'ask * *'"]),
+        (("read", "src/../SECRET"), ["deny: read SECRET", "verdict: deny"]),
+        (("read", "link"), ["deny: read SECRET", "verdict: deny"]),
+        (("read", "../x"), ["ask: outside ", "verdict: ask, from the rule 'ask outside *'"]),
+        (("read", "a"), ["allow: read a", "verdict: allow"]),
+        (("bash", "eval $X"), ["ask: opaque eval $X", "  because it cannot be analysed", "verdict: ask"]),
+        (("bash", ""), ["verdict: "]),
+        (("deploy", "prod"), ["ask: deploy prod", "verdict: ask, from the rule 'ask * *'"]),
     ],
 )
 def test_what_decides_is_explained(
@@ -256,11 +256,11 @@ def test_what_decides_is_explained(
     told = said(engine, "explain", *right).splitlines()
     for line in lines:
         assert any(one.startswith(line) for one in told), (line, told)
-    assert told[-1].startswith("so the call: ")
+    assert told[-1].startswith("verdict: ")
 
 
 def test_odd_rules_are_named(engine: Start, config: Path) -> None:
-    assert said(engine, "lint") == "nothing to say about the rules\n"
+    assert said(engine, "lint") == "no problems found in the rules\n"
     ruled(config, "allow bash python *")
     told = said(engine, "lint", code=1)
     assert told.startswith(f"warning: 'allow bash python *' of the layer user ({config}:3): 'python' runs other")
@@ -277,7 +277,7 @@ def test_a_project_is_trusted_from_any_of_its_folders(engine: Start, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--cwd", "/nowhere"), "engine permissions: /nowhere is no folder"),
+        (("--cwd", "/nowhere"), "engine permissions: not a directory: /nowhere"),
         (("--profile", "lax"), "invalid choice: 'lax'"),
         (("frobnicate",), "invalid choice: 'frobnicate'"),
         (("explain", "bash"), "the following arguments are required: pattern"),

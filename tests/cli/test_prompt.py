@@ -65,7 +65,7 @@ def test_of_a_project_that_nobody_trusts_nothing_is_told_but_to_the_user(engine:
 @pytest.mark.parametrize(("typed", "lasts"), [("1", True), ("2", False), ("", False)])
 def test_whoever_sits_there_is_asked(engine: Start, project: Path, typed: str, lasts: bool) -> None:
     command = engine("run", "remember it", terminal=True)
-    command.read_until("or an empty line for none: ")
+    command.read_until("(Enter to skip): ")
     assert "brings along instructions for the agent (AGENTS.md, .claude/skills)" in " ".join(command.output.split())
     command.type(f"{typed}\n")
     assert command.wait() == 0, command.output
@@ -89,7 +89,7 @@ def test_a_project_s_commands_count_when_it_is_trusted(engine: Start, project: P
     command = engine("run", "/greet")
     assert command.wait() == 2
     assert command.output == (
-        f"engine run: there is no command /greet; there is: none\n{project} brings commands along, and is not trusted\n"
+        f"engine run: unknown command /greet; no commands are defined\n{project} defines commands, but is not trusted\n"
     )
 
 
@@ -136,6 +136,6 @@ def test_a_command_for_an_agent_that_is_not_there_is_not_run_by_another_one(engi
     path = write(project / ".engine/commands/look.md", "---\nagent: looker\n---\nhello\n")
     command = engine("run", "/look", "--trust")
     assert command.wait() == 2
-    assert f"engine run: /look ({path}): there is no agent 'looker'" in command.output
+    assert f"engine run: /look ({path}): unknown agent 'looker'" in command.output
     command = engine("run", "/look", "--trust", "--agent", "plan")
     assert command.wait() == 0, command.output

@@ -6,7 +6,7 @@ from typing import get_args
 import attrs
 import pytest
 
-from engine.cli.render import CONTINUED, Margins, Renderer, telling_argument
+from engine.cli.render import CONTINUED, Margins, Renderer, main_argument
 from engine.cli.terminal_text import ASCII
 from engine.core.events import (
     CONTINUE_REASONS,
@@ -128,7 +128,7 @@ def test_what_a_model_says_can_not_steer_the_terminal() -> None:
 )
 def test_text_that_is_taken_back_is_told(event: Event) -> None:
     assert render(*said("half an")[:2], event, *said("whole")) == (
-        "half an\n· the text above was taken back; what follows replaces it\nwhole\n"
+        "half an\n· retrying; ignore the partial answer above\nwhole\n"
     )
     assert render(*said("")[:1], event) == "", "nobody has seen it"
 
@@ -244,7 +244,7 @@ def test_calls_nobody_announced_are_ignored() -> None:
     ],
 )
 def test_the_telling_argument(arguments: str, what: str) -> None:
-    assert telling_argument(arguments) == what
+    assert main_argument(arguments) == what
 
 
 # ---- the status line -------------------------------------------------------------------------------------------------
@@ -293,41 +293,41 @@ def admitted(mode: str) -> list[Event]:
         (admitted("prompt"), ""),
         ([RetryScheduled(attempt=2, message="overloaded", next_at=14, time=10)], "· overloaded; trying again in 4.0 s (retry 2)\n"),
         ([LoopContinued(reason="next_step", step=1)], ""),
-        ([LoopContinued(reason="resume_after_break", step=1)], "· the connection broke; going on from what was done\n"),
+        ([LoopContinued(reason="resume_after_break", step=1)], "· the connection broke; continuing from what was done\n"),
         ([DoomDetected(kind="repeat", action="nudge", detail="the same call 3 times")], "· going in circles: the same call 3 times\n"),
-        ([updated(("instructions:/p/AGENTS.md", "/p/AGENTS.md"))], "· the model was told what is new: /p/AGENTS.md\n"),
-        ([updated(removed=("instructions:/p/a.md", "skills"))], "· the model was told what holds no longer: /p/a.md, skills\n"),
+        ([updated(("instructions:/p/AGENTS.md", "/p/AGENTS.md"))], "· the prompt was updated: added /p/AGENTS.md\n"),
+        ([updated(removed=("instructions:/p/a.md", "skills"))], "· the prompt was updated: removed /p/a.md, skills\n"),
         (
             [updated(("mode", "plan mode"), ("git", "x"), removed=("extra:house", "date"))],
-            "· the model was told what is new: plan mode; what holds no longer: house\n",
+            "· the prompt was updated: added plan mode; removed house\n",
         ),
         ([updated(("date", "the clock"))], ""),
         ([Notice(level="warning", code="c", text="look\nout")], "· look out\n"),
         ([Notice(level="info", code="c", text="by the way")], ""),
-        ([HistoryReplaced(kind="prune", messages=())], "· old results were cleared to make room in the model's window\n"),
+        ([HistoryReplaced(kind="prune", messages=())], "· old tool results were cleared to free space in the context window\n"),
         ([HistoryReplaced(kind="compact", messages=())], ""),
         (
             [CompactionStarted(trigger="full", messages=9)],
-            "· the model's window is nearly full: what is old is being summarised\n",
+            "· the context window is nearly full: summarising old messages\n",
         ),
         (
             [CompactionStarted(trigger="overflow", messages=9)],
-            "· the request was too large: room is being made for it\n",
+            "· the request was too large: summarising old messages\n",
         ),
-        ([CompactionStarted(trigger="manual", messages=9)], "· what is old is being summarised\n"),
-        ([CompactionEnded(outcome="cancelled")], "· there is no summary: the history is as it was\n"),
+        ([CompactionStarted(trigger="manual", messages=9)], "· summarising old messages\n"),
+        ([CompactionEnded(outcome="cancelled")], "· compaction cancelled: the history is unchanged\n"),
         ([CompactionEnded(outcome="failed", detail="why")], ""),
         (
             [CompactionEnded(outcome="compacted", source=8, before=11_000, after=2_000)],
-            "· summarised: about 11,000 tokens before, about 2,000 now\n",
+            "· history summarised: from about 11,000 to about 2,000 tokens\n",
         ),
         (
             [CompactionEnded(outcome="compacted", detail="images and files\x1b were taken out")],
-            "· room was made; images and files^[ were taken out\n",
+            "· history shortened; images and files^[ were taken out\n",
         ),
-        ([HistoryReplaced(kind="restore", messages=())], "· the history is whole again: a summary was taken back\n"),
+        ([HistoryReplaced(kind="restore", messages=())], "· the newest summary was undone: the full history is back\n"),
         ([HistoryReplaced(kind="fork", messages=())], ""),
-        ([Resync(session_id=SessionId("s"), epoch="e", seq=0, state=SessionState())], "· some of the text above may be missing\n"),
+        ([Resync(session_id=SessionId("s"), epoch="e", seq=0, state=SessionState())], "· the output above may be incomplete\n"),
     ],
 )  # fmt: skip
 def test_notes(events: list[Event], text: str) -> None:

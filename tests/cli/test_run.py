@@ -200,7 +200,7 @@ def test_an_attachment_that_never_comes_can_be_interrupted(engine: Start, tmp_pa
 def test_a_home_that_nobody_has(engine: Start) -> None:
     command = engine("run", "hello", "--cwd", "~nobody-of-this-name")
     assert command.wait() == 2
-    assert "--cwd: ~nobody-of-this-name is no folder" in command.output
+    assert "--cwd: ~nobody-of-this-name is not a directory" in command.output
 
 
 def test_another_model_goes_on_when_the_first_fails_for_good(engine: Start) -> None:
@@ -222,17 +222,17 @@ def test_the_task_from_standard_input(host: str, tmp_path: Path) -> None:
         ([], "the task is missing"),
         (["", "--yes"], "the task is empty"),
         (["-"], "the task is empty"),
-        (["a", "b"], "engine run: put the task into quotes: 'b' stands beside it"),
-        (["/nope", "b"], "engine run: there is no command /nope; there is: none"),
+        (["a", "b"], "engine run: quote the task: 'b' is a separate argument"),
+        (["/nope", "b"], "engine run: unknown command /nope; no commands are defined"),
         (["a", "--fast"], "unrecognized arguments: --fast"),
         (["a", "--mod", "x"], "unrecognized arguments: --mod x"),
-        (["a", "--cwd", "nowhere"], "--cwd: nowhere is no folder"),
-        (["a", "--max-steps", "0"], "argument --max-steps: must be a whole number from 1 on, not '0'"),
-        (["a", "--max-steps", "many"], "argument --max-steps: must be a whole number from 1 on, not 'many'"),
+        (["a", "--cwd", "nowhere"], "--cwd: nowhere is not a directory"),
+        (["a", "--max-steps", "0"], "argument --max-steps: must be a whole number of at least 1, not '0'"),
+        (["a", "--max-steps", "many"], "argument --max-steps: must be a whole number of at least 1, not 'many'"),
         (["a", "--max-seconds", "-1"], "argument --max-seconds: must be a number above 0, not"),
         (["a", "--max-seconds", "nan"], "argument --max-seconds: must be a number above 0, not"),
-        (["a", "--network"], "engine run: --network is about the sandbox of --sandbox bwrap: give both, or neither"),
-        (["a", "--network", "--sandbox", "off"], "engine run: --network is about the sandbox"),
+        (["a", "--network"], "engine run: --network needs --sandbox bwrap"),
+        (["a", "--network", "--sandbox", "off"], "engine run: --network needs --sandbox bwrap"),
         (["a", "--model", "gpt"], "engine run: no host for the model name 'gpt'"),
         (["a", "--model", "anthropic/"], "engine run: no host for the model name 'anthropic/'"),
     ],
@@ -256,7 +256,7 @@ def test_a_refused_key(engine: Start) -> None:
     command = engine("run", "refused")
     assert command.wait() == 1
     assert "auth failed: " in command.output
-    assert command.output.endswith("Check the key of the model's provider.\n")
+    assert command.output.endswith("Check the API key of the model's provider.\n")
 
 
 def test_a_limit_of_steps(engine: Start) -> None:
@@ -278,7 +278,7 @@ def test_without_a_terminal_what_needs_a_right_is_denied(engine: Start, tmp_path
     command = engine("run", "write")
     assert command.wait() == 0
     assert "✗ write a.txt  Denied: it needs the permission 'edit'" in command.output
-    assert "run it in a terminal, or with --yes\n" in command.output
+    assert "run it in one, or with --yes\n" in command.output
     assert not (tmp_path / "a.txt").exists()
 
 

@@ -40,7 +40,7 @@ def test_a_run_goes_on_with_what_was_said_before_in_this_folder(engine: Start, t
     other.mkdir()
     elsewhere = engine("run", "-c", "four", "--cwd", str(other))
     assert elsewhere.wait() == 2
-    assert f"engine run: there is no session in {other} yet" in elsewhere.output
+    assert f"engine run: no session in {other} so far" in elsewhere.output
 
 
 def test_a_session_is_resumed_by_its_id_in_its_own_folder(engine: Start, tmp_path: Path) -> None:
@@ -53,10 +53,10 @@ def test_a_session_is_resumed_by_its_id_in_its_own_folder(engine: Start, tmp_pat
         assert session_of(again) == session
     wrong = engine("run", "--resume", "ses_none", "hello")
     assert wrong.wait() == 2
-    assert wrong.output == "engine run: there is no session 'ses_none'; `engine sessions list --all` lists them\n"
+    assert wrong.output == "engine run: unknown session 'ses_none'; `engine sessions list --all` lists them\n"
     both = engine("run", "--resume", "ses_", "hello")
     assert both.wait() == 2
-    assert "'ses_' may be one of 2 sessions: ses_" in both.output
+    assert "'ses_' is ambiguous; 2 sessions match: ses_" in both.output
 
 
 def test_a_session_whose_folder_is_gone_is_told_where_it_can_go_on(engine: Start, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_session_whose_folder_is_gone_is_told_where_it_can_go_on(engine: Start
     for fork in ([], ["--fork"]):
         refused = engine("run", "--resume", session, *fork, "hello")
         assert refused.wait() == 2
-        assert f"the folder of session {session} is not here: {there}\n" in refused.output
+        assert f"the folder of session {session} does not exist: {there}\n" in refused.output
         assert "import FILE --cwd FOLDER" in refused.output
 
 
@@ -75,7 +75,7 @@ def test_a_model_that_is_gone_is_told_once(engine: Start, tmp_path: Path) -> Non
     (tmp_path / "said.md").write_text("---\nmodel: nobody/none\n---\n## User\n\nhello\n")
     taken_in = engine("sessions", "import", "said.md")
     assert taken_in.wait() == 0
-    assert run(engine, "-c", "remember").count("the session's model can't be used here") == 1
+    assert run(engine, "-c", "remember").count("the session's model is not available here") == 1
 
 
 def test_a_fork_goes_its_own_way(engine: Start) -> None:
@@ -86,7 +86,7 @@ def test_a_fork_goes_its_own_way(engine: Start) -> None:
     assert "has heard: remember one / three." in run(engine, "--resume", session, "three")
     lonely = engine("run", "--fork", "hello")
     assert lonely.wait() == 2
-    assert "--fork goes with --continue or --resume" in lonely.output
+    assert "--fork needs --continue or --resume" in lonely.output
 
 
 def test_a_session_keeps_its_model_unless_another_is_named(engine: Start) -> None:
@@ -113,7 +113,7 @@ def test_a_store_that_cannot_be_opened_is_told_and_nothing_runs(
     command = engine("run", "remember one", "--store", str(damaged), *arguments)
     assert command.wait() == 1
     assert command.output.startswith(f"engine run: the store {damaged}")
-    assert "`--store :memory:` works without keeping anything" in command.output
+    assert "`--store :memory:` runs without saving the session" in command.output
     assert "heard" not in command.output
     assert damaged.read_text() == "no database, this"
 
@@ -124,7 +124,7 @@ def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path)
     second = engine("run", "-c", "hello")
     assert second.wait() == 2
     assert re.search(r"engine run: session ses_\w+ is open in another engine \(process \d+ on ", second.output)
-    assert second.output.endswith("(--fork goes on in a new session that begins as that one stands)\n")
+    assert second.output.endswith("(--fork continues in a copy of the session)\n")
     first.send(signal.SIGINT)
     first.wait()
     rows = sqlite3.connect(tmp_path / "data" / "engine" / "sessions.db").execute("SELECT count(*) FROM leases")
@@ -140,11 +140,11 @@ def listed(engine: Start) -> str:
 def test_a_question_that_nobody_answered_is_asked_again_after_a_kill(engine: Start, tmp_path: Path) -> None:
     first = engine("run", "bash touch made.txt", terminal=True)
     first.read_until("once (o)")
-    while "waits for you" not in listed(engine):  # until it is on the disk
+    while "waiting for you" not in listed(engine):  # until it is on the disk
         pass
     first.send(signal.SIGKILL)
     first.wait()
-    assert "waits for you" in listed(engine)
+    assert "waiting for you" in listed(engine)
     again = engine("run", "--continue", terminal=True)
     again.read_until("once (o)")
     assert not (tmp_path / "made.txt").exists()
@@ -154,7 +154,7 @@ def test_a_question_that_nobody_answered_is_asked_again_after_a_kill(engine: Sta
     assert (tmp_path / "made.txt").exists()
     over = engine("run", "--continue")
     assert over.wait() == 2
-    assert re.search(r"engine run: nothing waits in session ses_\w+: say what to do\n", over.output)
+    assert re.search(r"engine run: nothing to resume in session ses_\w+: add a task\n", over.output)
     for wrong in ((), ("--continue", "--fork")):
         missing = engine("run", *wrong)
         assert missing.wait() == 2

@@ -20,11 +20,11 @@ def test_a_question_shows_what_would_change_and_is_answered(engine: Start, tmp_p
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     command = engine("run", "rewrite", terminal=True)
     command.read_until(PROMPT)
-    assert "● write asks for the permission: edit\r\n" in command.output
+    assert "● Allow write to change this file?\r\n" in command.output
     assert "    -two\r\n    +TWO\r\n" in command.output
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"
     command.type("once\n")
-    command.read_until("bash asks for the permission")
+    command.read_until("Allow bash to run this command?")
     assert (tmp_path / "a.txt").read_text() == "one\nTWO\n"
     command.read_until(PROMPT)
     command.type("y\n")
@@ -41,10 +41,10 @@ def test_a_new_file_is_shown_whole(engine: Start) -> None:
 def test_a_sub_agent_says_who_it_is_when_it_asks(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "delegate general bash touch x", terminal=True)
     command.read_until(PROMPT)
-    assert "● task asks for the permission: task\r\n    general: bash touch x\r\n" in command.output
+    assert "● Allow task to start this sub-agent?\r\n    general: bash touch x\r\n" in command.output
     command.type("y\n")
-    command.read_until("bash asks for the permission")
-    command.read_until("asked by the sub-agent general, at work on: bash touch x\r\n")
+    command.read_until("Allow bash to run this command?")
+    command.read_until("for the sub-agent general, which works on: bash touch x\r\n")
     command.read_until(PROMPT)
     command.type("no, look first\n")
     command.read_until("denied: Rejected by the user: no, look first")
@@ -68,7 +68,7 @@ def test_a_word_of_why_goes_to_the_model(engine: Start, tmp_path: Path) -> None:
     command.read_until(PROMPT)
     command.type("not that file\n")
     command.read_until("denied: Rejected by the user: not that file")
-    command.read_until("bash asks")
+    command.read_until("Allow bash")
     command.read_until(PROMPT)
     command.type("a\n")
     assert command.wait() == 0
@@ -91,7 +91,7 @@ def test_what_was_typed_before_a_question_does_not_answer_it(engine: Start, tmp_
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)
     command.type("o\no\n")
-    command.read_until("bash asks")
+    command.read_until("Allow bash")
     command.read_until(PROMPT)
     time.sleep(0.5)
     assert "✓ bash" not in command.output
@@ -99,7 +99,7 @@ def test_what_was_typed_before_a_question_does_not_answer_it(engine: Start, tmp_
     assert command.wait() == 1
 
 
-WORDS = "your own words, or an empty line for none: "
+WORDS = "or your own answer (Enter to skip): "
 
 
 def test_a_tools_questions_are_answered_by_numbers_words_or_not_at_all(engine: Start) -> None:
@@ -107,13 +107,13 @@ def test_a_tools_questions_are_answered_by_numbers_words_or_not_at_all(engine: S
     command.read_until(f"  a number, {WORDS}")
     assert "● Which colour?\r\n    1  red: like a rose\r\n    2  blue\r\n" in command.output
     command.type("2\n")
-    command.read_until(f"  a number or several, {WORDS}")
+    command.read_until(f"  numbers, {WORDS}")
     assert "● Which ones?^[[2J\r\n    1  a\r\n" in command.output
     command.type("3, 1\n")
     command.read_until("● Which way?")
     command.read_until(f"  a number, {WORDS}")
     command.type("neither of them\n")
-    command.read_until("● Why?\r\n  your answer, or an empty line for none: ")
+    command.read_until("● Why?\r\n  your answer (Enter to skip): ")
     command.type("\n")
     assert command.wait() == 0
     told = command.output.replace("\r\n", "\n").partition("I was told:\n")[2]
@@ -128,9 +128,9 @@ def test_a_tools_questions_are_answered_by_numbers_words_or_not_at_all(engine: S
 def test_what_a_sub_agent_wants_to_do_is_asked_here(engine: Start) -> None:
     command = engine("run", "delegate general bash touch hi", terminal=True)
     command.read_until(PROMPT)
-    assert "● task asks for the permission: task\r\n" in command.output
+    assert "● Allow task to start this sub-agent?\r\n" in command.output
     command.type("o\n")
-    command.read_until("● bash asks for the permission: bash\r\n    touch hi\r\n")
+    command.read_until("● Allow bash to run this command?\r\n    touch hi\r\n")
     command.read_until(PROMPT)
     command.type("o\n")
     assert command.wait() == 0
@@ -271,13 +271,13 @@ def test_the_shells_terminal_is_left_as_it_was(engine: Start) -> None:
 
 def test_somebody_says_how_to_go_on_when_the_model_can_t_be_reached(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
-    command.read_until("type the name of a model to go on with: ")
-    assert "anthropic/claude-sonnet-4-5 can't be reached:" in command.output
+    command.read_until("type the name of a model to continue with: ")
+    assert "Model anthropic/claude-sonnet-4-5 failed:" in command.output
     assert "enough for today" in command.output
-    assert "the limit is lifted at " in command.output
+    assert "the limit resets at " in command.output
     command.type("nobody/knows\n")
     command.read_until("no host for the model name 'nobody/knows'")
-    command.read_until("to go on with: ")
+    command.read_until("to continue with: ")
     command.type("anthropic/claude-haiku-4-5\n")
     assert command.wait() == 0
     assert "claude-haiku-4-5 says hello." in command.output
@@ -285,7 +285,7 @@ def test_somebody_says_how_to_go_on_when_the_model_can_t_be_reached(engine: Star
 
 def test_or_that_it_is_enough(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
-    command.read_until("to go on with: ")
+    command.read_until("to continue with: ")
     command.type("s\n")
     assert command.wait() == 1
     assert "rate limited" in command.output
@@ -293,12 +293,12 @@ def test_or_that_it_is_enough(engine: Start) -> None:
 
 def test_waiting_may_be_cut_short_by_enter(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
-    command.read_until("to go on with: ")
+    command.read_until("to continue with: ")
     command.type("w\n")
-    command.read_until("(Enter tries at once)")
+    command.read_until("(Enter retries now)")
     command.output = ""
     command.type("\n")
-    command.read_until("can't be reached")
-    command.read_until("to go on with: ")
+    command.read_until(" failed:")
+    command.read_until("to continue with: ")
     command.type("stop\n")
     assert command.wait() == 1

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.terminal_text import ASCII, UNICODE, duration, on_a_line, one_line, symbols_for, visible
+from engine.cli.terminal_text import (
+    ASCII,
+    UNICODE,
+    duration,
+    escape_control_chars,
+    escape_on_one_line,
+    one_line,
+    symbols_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,12 +30,12 @@ from engine.cli.terminal_text import ASCII, UNICODE, duration, on_a_line, one_li
     ],
 )
 def test_control_characters_are_shown(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_control_chars(text) == shown
 
 
 @given(st.text())
 def test_nothing_that_moves_the_cursor_is_left(text: str) -> None:
-    assert all(char in "\n\t" or char.isprintable() or ord(char) >= 0xA0 for char in visible(text))
+    assert all(char in "\n\t" or char.isprintable() or ord(char) >= 0xA0 for char in escape_control_chars(text))
 
 
 @given(st.text(), st.integers(0, 30))
@@ -71,6 +79,6 @@ def test_signs_that_the_encoding_has(encoding: str, symbols: object) -> None:
 
 @given(text=st.text())
 def test_all_of_a_text_is_on_one_line(text: str) -> None:
-    assert len(on_a_line(text).splitlines()) <= 1
-    assert "\t" not in on_a_line(text)
-    assert on_a_line("a\tb\nc") == "a^Ib^Jc"
+    assert len(escape_on_one_line(text).splitlines()) <= 1
+    assert "\t" not in escape_on_one_line(text)
+    assert escape_on_one_line("a\tb\nc") == "a^Ib^Jc"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.default_tools import offered_tools
+from engine.cli.default_tools import default_tools
 from tests.cli.processes import REPOSITORY
 
 pytestmark = pytest.mark.os
@@ -32,7 +32,7 @@ def test_every_tool_is_in_the_list() -> None:
     ran = run()
     assert ran.returncode == 0
     told = [line.split()[0] for line in ran.stdout.splitlines() if line[:2] == "  " and line[2:3] != " "]
-    assert told == sorted(tool.name for tool in offered_tools())
+    assert told == sorted(tool.name for tool in default_tools())
     assert all(len(line) <= 100 for line in ran.stdout.splitlines())
 
 
@@ -65,7 +65,7 @@ def test_one_whole() -> None:
 def test_as_json_it_is_what_the_model_gets() -> None:
     documents = json.loads(run("--json").stdout)
     assert {d["name"]: (d["description"], d["schema"], d["read_only"]) for d in documents} == {
-        tool.name: (tool.description, json.loads(tool.schema.schema), tool.read_only) for tool in offered_tools()
+        tool.name: (tool.description, json.loads(tool.schema.schema), tool.read_only) for tool in default_tools()
     }
 
 
@@ -73,13 +73,13 @@ def test_those_that_are_offered_to_a_model() -> None:
     for model in ("openai/gpt-5", "anthropic/claude-sonnet-4-5"):
         own_name = model.partition("/")[2]
         documents = json.loads(run("--json", "--model", model).stdout)
-        assert [d["name"] for d in documents] == [tool.name for tool in offered_tools() if tool.offered(own_name)]
+        assert [d["name"] for d in documents] == [tool.name for tool in default_tools() if tool.offered(own_name)]
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["rread"], "engine tools: there is no tool 'rread': did you mean read?"),
+        (["rread"], "engine tools: unknown tool 'rread': did you mean read?"),
         (["--nonsense"], "unrecognized arguments"),
     ],
 )

@@ -11,7 +11,7 @@ import trio
 
 import engine
 from engine.compaction.manager import Keeper
-from engine.compaction.prune import CLEARED, Rules, prune, without_media
+from engine.compaction.prune import CLEARED, PruneRules, prune, without_media
 from engine.compaction.token_estimate import result_tokens
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelInfo
@@ -55,18 +55,18 @@ def cleared(messages: Sequence[Message]) -> list[bool]:
 
 
 def test_t9_39_k_of_old_results_stay() -> None:
-    assert prune(history(*[1_000] * 39), Rules(), M) is None
+    assert prune(history(*[1_000] * 39), PruneRules(), M) is None
 
 
 def test_t9_of_65_k_the_oldest_25_k_are_cleared() -> None:
-    pruned = prune(history(*[1_000] * 65), Rules(), M)
+    pruned = prune(history(*[1_000] * 65), PruneRules(), M)
     assert pruned is not None
     assert cleared(pruned.messages) == [True] * 25 + [False] * 41
     assert 20_000 < pruned.spared < 25_000, "a word stays in the place of each"
 
 
 def test_t9_of_55_k_nothing_is_cleared() -> None:
-    assert prune(history(*[1_000] * 55), Rules(), M) is None
+    assert prune(history(*[1_000] * 55), PruneRules(), M) is None
 
 
 def test_t9_nothing_of_the_last_two_turns_is_cleared() -> None:
@@ -76,8 +76,8 @@ def test_t9_nothing_of_the_last_two_turns_is_cleared() -> None:
         says("again", id="u2"),
         *exchange(2, "read", words(90_000)),
     ]
-    assert prune(messages, Rules(), M) is None
-    pruned = prune([*messages, says("third", id="u3")], Rules(), M)
+    assert prune(messages, PruneRules(), M) is None
+    pruned = prune([*messages, says("third", id="u3")], PruneRules(), M)
     assert pruned is not None
     assert cleared(pruned.messages) == [True, False]
 
@@ -88,23 +88,23 @@ def test_t9_what_the_engine_says_is_no_turn_of_the_user() -> None:
         *exchange(1, "read", words(90_000)),
         *(says("hm", id=f"e{n}", origin="engine") for n in range(3)),
     ]
-    assert prune(messages, Rules(), M) is None
+    assert prune(messages, PruneRules(), M) is None
 
 
 def test_t9_a_protected_tool_is_never_cleared() -> None:
     messages = history(*[1_000] * 65, tool="skill")
-    assert prune(messages, Rules(protected=frozenset({"skill"})), M) is None
+    assert prune(messages, PruneRules(protected=frozenset({"skill"})), M) is None
 
 
 def test_t9_a_second_run_changes_nothing() -> None:
-    pruned = prune(history(*[1_000] * 65), Rules(), M)
+    pruned = prune(history(*[1_000] * 65), PruneRules(), M)
     assert pruned is not None
-    assert prune(pruned.messages, Rules(), M) is None
+    assert prune(pruned.messages, PruneRules(), M) is None
 
 
 def test_t9_clearing_leaves_a_valid_transcript_and_all_else_as_it_was() -> None:
     before = history(*[1_000] * 65)
-    pruned = prune(before, Rules(), M)
+    pruned = prune(before, PruneRules(), M)
     assert pruned is not None
     assert check_transcript(pruned.messages) == []
     assert [m.id for m in pruned.messages] == [m.id for m in before]
@@ -128,7 +128,7 @@ def arguments(messages: Sequence[Message]) -> list[dict[str, object]]:
 
 def test_t9_what_is_long_in_old_calls_is_cut_too_and_stays_json() -> None:
     before = writing(2_000, mode=6, edits=[{"old": words(500), "new": "b"}])
-    pruned = prune(before, Rules(), M)
+    pruned = prune(before, PruneRules(), M)
     assert pruned is not None
     assert check_transcript(pruned.messages) == []
     shown = arguments(pruned.messages)
@@ -143,9 +143,9 @@ def test_t9_what_is_long_in_old_calls_is_cut_too_and_stays_json() -> None:
         sum(len(a.calls[0].arguments) for a in pruned.messages if isinstance(a, AssistantMessage)) // 4
     )
     assert pruned.spared == pytest.approx(spared, rel=0.02)
-    again = prune(pruned.messages, Rules(newest=0, turns=0, least=0), M)
+    again = prune(pruned.messages, PruneRules(newest=0, turns=0, least=0), M)
     assert again is not None
-    assert prune(again.messages, Rules(newest=0, turns=0, least=0), M) is None
+    assert prune(again.messages, PruneRules(newest=0, turns=0, least=0), M) is None
 
 
 def test_t9_many_short_arguments_go_together_and_what_is_no_object_stays_none() -> None:
@@ -153,7 +153,7 @@ def test_t9_many_short_arguments_go_together_and_what_is_no_object_stays_none() 
     assert list(call) == ["cleared"]
     for broken in ('{"content": "' + words(9_000), json.dumps([words(9_000)]), "[" * 90_000):
         messages: list[Message] = [says("a"), *exchange_of(broken), says("b"), says("c")]
-        made = prune(messages, Rules(newest=0, least=0), M)
+        made = prune(messages, PruneRules(newest=0, least=0), M)
         assert made is not None
         (said,) = (m for m in made.messages if isinstance(m, AssistantMessage))
         assert len(said.calls[0].arguments) < 500
@@ -161,7 +161,7 @@ def test_t9_many_short_arguments_go_together_and_what_is_no_object_stays_none() 
 
 
 def arguments_of_one(given: dict[str, object]) -> list[dict[str, object]]:
-    made = prune([says("a"), *exchange(1, "x", "ok", **given), says("b"), says("c")], Rules(newest=0, least=0), M)
+    made = prune([says("a"), *exchange(1, "x", "ok", **given), says("b"), says("c")], PruneRules(newest=0, least=0), M)
     assert made is not None
     return arguments(made.messages)
 
@@ -174,13 +174,13 @@ def exchange_of(raw: str) -> list[Message]:
 def test_t9_a_patch_that_names_its_files_in_its_midst_stays() -> None:
     patch = "".join(f"*** Update File: src/f{n}.py\n@@\n-{words(200)}\n" for n in range(20))
     messages: list[Message] = [says("a"), *exchange(1, "apply_patch", "ok", patch=patch), says("b"), says("c")]
-    assert prune(messages, Rules(newest=0, least=0), M) is None
+    assert prune(messages, PruneRules(newest=0, least=0), M) is None
 
 
 def test_t9_nobody_keeps_a_result_by_beginning_it_as_a_cleared_one() -> None:
     messages = history(*[1_000] * 65)
     evil = exchange(200, "read", f"{CLEARED}{words(30_000)}")
-    pruned = prune([messages[0], *evil, *messages[1:]], Rules(), M)
+    pruned = prune([messages[0], *evil, *messages[1:]], PruneRules(), M)
     assert pruned is not None
     assert len(texts(pruned.messages)[0]) < 1_000
 
@@ -194,7 +194,7 @@ def test_t9_nobody_keeps_a_result_by_beginning_it_as_a_cleared_one() -> None:
             '[… To read them: read with path="spill:0123456789abcdef", offset=3]',
             'read with path="spill:0123456789abcdef"',
         ),
-        ("bash", "", "It was not kept; what it changed stays changed."),
+        ("bash", "", "It was not kept; its effects remain."),
     ],
 )
 def test_t9_what_is_cleared_says_how_it_began_and_ended_and_how_to_have_it_again(
@@ -209,7 +209,7 @@ def test_t9_what_is_cleared_says_how_it_began_and_ended_and_how_to_have_it_again
         says("b", id="u2"),
         says("c", id="u3"),
     ]
-    pruned = prune(messages, Rules(newest=0, read_only=frozenset({"read"})), M)
+    pruned = prune(messages, PruneRules(newest=0, read_only=frozenset({"read"})), M)
     assert pruned is not None
     (text,) = texts(pruned.messages)
     assert text.startswith(f'{CLEARED}the result of {tool}({{"path": "src/app.py"}}), {len(body):,} characters')
@@ -223,7 +223,7 @@ def test_t9_errors_are_cleared_too_and_stay_errors() -> None:
     call = calls("bash", {"command": "make"}, id="c")
     failed = Settlement(status="error", text=words(30_000), failed=True)
     pruned = prune(
-        [says("a"), answers("", calls=[call]), gives((call, failed)), says("b"), says("c")], Rules(newest=0), M
+        [says("a"), answers("", calls=[call]), gives((call, failed)), says("b"), says("c")], PruneRules(newest=0), M
     )
     assert pruned is not None
     (result,) = [r for m in pruned.messages if isinstance(m, ResultsMessage) for r in m.results]
@@ -236,7 +236,9 @@ def test_t9_images_go_with_the_result_and_are_named() -> None:
         status="completed", text="an image", images=(ImagePart(media_type="image/png", data="A" * 400_000),)
     )
     pruned = prune(
-        [says("a"), answers("", calls=[call]), gives((call, shown)), says("b"), says("c")], Rules(newest=0, least=0), M
+        [says("a"), answers("", calls=[call]), gives((call, shown)), says("b"), says("c")],
+        PruneRules(newest=0, least=0),
+        M,
     )
     assert pruned is not None
     (result,) = [r for m in pruned.messages if isinstance(m, ResultsMessage) for r in m.results]
@@ -286,7 +288,7 @@ def test_t11_media_leave_their_names_and_the_reason() -> None:
     first, _, last = bare
     assert isinstance(first, UserMessage)
     said = [part.text for part in first.parts if isinstance(part, TextPart)]
-    assert "a file 'plan.pdf' of type application/pdf (20.2 MB) stood here" in said[0]
+    assert "a file 'plan.pdf' of type application/pdf (20.2 MB) was here" in said[0]
     assert "refused the request because of its size" in said[0]
     assert said[1] == "look"
     assert isinstance(last, ResultsMessage)

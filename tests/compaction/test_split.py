@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.compaction.preserved import File, Pins, pins_in, pins_of, rules_in, within
-from engine.compaction.rebuild import GO_ON, go_on_text, history, summary_in
-from engine.compaction.roles import is_at_work, is_users
-from engine.compaction.split import select, tail_budget
+from engine.compaction.preserved import PinnedFile, Pins, collect_pins, fit_pins, parse_pins, rules_in
+from engine.compaction.rebuild import GO_ON, continue_text, parse_summary, rebuild_history
+from engine.compaction.roles import is_mid_turn, is_user_message
+from engine.compaction.split import split_history, tail_budget
 from engine.compaction.token_estimate import message_tokens
 from engine.core.ids import CallId, PartId
 from engine.core.messages import AssistantMessage, Message, ReasoningPart, ResultsMessage, UserMessage
@@ -49,7 +49,7 @@ def test_t8_the_longest_end_that_fits_stays_and_begins_where_calls_have_their_re
         *exchange(2, "read", words(900)),
         answers("ok", id="z"),
     ]
-    selection = select(messages, sizes(messages), 1_000)
+    selection = split_history(messages, sizes(messages), 1_000)
     assert ids(selection.tail) == ["a2", "r2", "z"]
     assert ids(selection.head) == ["u1", "a1", "r1"]
     assert selection.original is messages[0]
@@ -59,17 +59,17 @@ def test_t8_the_longest_end_that_fits_stays_and_begins_where_calls_have_their_re
 def test_t8_the_users_newest_message_stays_whatever_its_size() -> None:
     huge = says(words(50_000), id="u2")
     messages: list[Message] = [says("first", id="u1"), answers("ok", id="a1"), huge]
-    selection = select(messages, sizes(messages), 1_000)
+    selection = split_history(messages, sizes(messages), 1_000)
     assert selection.tail[-1] is huge
     messages += [message for n in range(3, 9) for message in exchange(n, "read", words(500))]
-    selection = select(messages, sizes(messages), 1_000)
+    selection = split_history(messages, sizes(messages), 1_000)
     assert selection.latest is huge
     assert (ids(selection.tail)[0], ids(selection.pinned)) == ("a8", ["u1", "u2"])
 
 
 def test_t8_a_last_exchange_that_is_too_large_is_cut_and_says_so() -> None:
     messages: list[Message] = [says("first", id="u1"), answers("hm", id="a0"), *exchange(1, "read", words(40_000))]
-    selection = select(messages, sizes(messages), 2_000)
+    selection = split_history(messages, sizes(messages), 2_000)
     assert ids(selection.tail) == ["a1", "r1"]
     assert sum(sizes(selection.tail)) <= 2_200
     (result,) = [r for m in selection.tail if isinstance(m, ResultsMessage) for r in m.results]
@@ -85,7 +85,7 @@ def test_t8_what_a_compaction_has_put_there_is_not_summarised_again() -> None:
         *exchange(1, "read", words(3_000)),
         says("and now", id="u2"),
     ]
-    selection = select(messages, sizes(messages), 100)
+    selection = split_history(messages, sizes(messages), 100)
     assert ids(selection.head) == ["u1", "a1", "a1", "r1"]
     assert selection.previous is messages[1]
 
@@ -94,16 +94,16 @@ def test_t8_what_a_compaction_has_put_there_is_not_summarised_again() -> None:
 def test_t8_whatever_the_history_the_parts_are_valid_and_nothing_is_lost(
     messages: tuple[Message, ...], budget: int
 ) -> None:
-    selection = select(messages, sizes(messages), budget)
+    selection = split_history(messages, sizes(messages), budget)
     if len(messages) < 2:
         return
     assert not selection.tail or not isinstance(selection.tail[0], ResultsMessage)
     assert [*ids(messages[: selection.start]), *ids(selection.tail)] == ids(messages)
     assert selection.start == len(selection.head)
-    latest = [m for m in messages if is_users(m)][-1]
+    latest = [m for m in messages if is_user_message(m)][-1]
     kept = [m for m in (*selection.pinned, *selection.tail) if m is latest]
     assert len(kept) == 1
-    made = history(selection, "## Objective\nx", Pins(), named, go_on="go")
+    made = rebuild_history(selection, "## Objective\nx", Pins(), named, go_on="go")
     if check_transcript(messages) == []:
         assert check_transcript(made) == []
 
@@ -232,25 +232,29 @@ def test_t8_rules_and_files_are_carried_from_summary_to_summary() -> None:
     read = calls("read", {"path": "src/b.py"}, id="2")
     patch = calls("apply_patch", {"patch": "*** Begin Patch\n*** Update File: src/c.py\n"}, id="3")
     first: list[Message] = [says("Always use tabs. Make it work"), answers("", calls=[changed, read, patch])]
-    pins = pins_of(
+    pins = collect_pins(
         first, read_only=frozenset({"read"}), digests={"/p/src/a.py": "ab12"}, todos=["1. [pending] test it"]
     )
     assert pins.rules == ("Always use tabs.",)
-    assert pins.files == (File("src/b.py"), File("src/a.py", True, "ab12"), File("src/c.py", True))
-    selection = select([*first, says("next", id="u2")], [10, 10, 10], 10)
-    made = history(selection, "## Objective\nx", pins, named)
+    assert pins.files == (PinnedFile("src/b.py"), PinnedFile("src/a.py", True, "ab12"), PinnedFile("src/c.py", True))
+    selection = split_history([*first, says("next", id="u2")], [10, 10, 10], 10)
+    made = rebuild_history(selection, "## Objective\nx", pins, named)
     record = next(m for m in made if isinstance(m, UserMessage) and m.origin == "summary")
-    assert pins_in(record) == Pins(rules=pins.rules, files=pins.files)
-    assert summary_in(record) == "## Objective\nx"
-    again = pins_of(
+    assert parse_pins(record) == Pins(rules=pins.rules, files=pins.files)
+    assert parse_summary(record) == "## Objective\nx"
+    again = collect_pins(
         [record, says("Never push.", id="u3"), answers("", calls=[calls("edit", {"path": "src/b.py"}, id="4")])]
     )
     assert again.rules == ("Always use tabs.", "Never push.")
-    assert again.files == (File("src/a.py", True, "ab12"), File("src/c.py", True), File("src/b.py", True))
+    assert again.files == (
+        PinnedFile("src/a.py", True, "ab12"),
+        PinnedFile("src/c.py", True),
+        PinnedFile("src/b.py", True),
+    )
 
 
 def test_t8_a_message_that_only_looks_like_a_record_carries_nothing() -> None:
-    assert pins_in(says("What the user said", origin="summary")) == Pins()
+    assert parse_pins(says("What the user said", origin="summary")) == Pins()
 
 
 @pytest.mark.parametrize(
@@ -259,21 +263,21 @@ def test_t8_a_message_that_only_looks_like_a_record_carries_nothing() -> None:
 def test_t8_arguments_of_any_kind_name_no_file(arguments: str) -> None:
     call = calls("edit", {}, id="1")
     broken = type(call)(id=call.id, call_id=call.call_id, tool="edit", arguments=arguments)
-    assert pins_of([answers("", calls=[broken])]).files == ()
+    assert collect_pins([answers("", calls=[broken])]).files == ()
 
 
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
 def test_t11_the_model_is_told_to_go_on_only_where_it_was_interrupted() -> None:
-    assert not is_at_work([])
-    assert not is_at_work([says("go")])
-    assert not is_at_work([says("go"), says("[the hook x] hm", origin="engine")])
-    assert is_at_work([says("go"), answers("on it")])
-    assert is_at_work([says("go"), *exchange(1, "read", "x"), says("hm", origin="engine")])
-    assert go_on_text([says("go")], was_too_large=True) == ""
-    assert go_on_text([answers("x")], was_too_large=False) == GO_ON
-    told = go_on_text([answers("x")], was_too_large=True, report="It is full.")
+    assert not is_mid_turn([])
+    assert not is_mid_turn([says("go")])
+    assert not is_mid_turn([says("go"), says("[the hook x] hm", origin="engine")])
+    assert is_mid_turn([says("go"), answers("on it")])
+    assert is_mid_turn([says("go"), *exchange(1, "read", "x"), says("hm", origin="engine")])
+    assert continue_text([says("go")], was_too_large=True) == ""
+    assert continue_text([answers("x")], was_too_large=False) == GO_ON
+    told = continue_text([answers("x")], was_too_large=True, report="It is full.")
     assert told.startswith("The last request was too large")
     assert told.endswith("It is full.")
 
@@ -286,8 +290,8 @@ def test_t8_the_new_history_begins_with_the_same_message_and_ends_with_the_tail(
         *exchange(2, "read", words(900)),
         *exchange(3, "read", words(900)),
     ]
-    selection = select(messages, sizes(messages), 1_000)
-    made = history(selection, "the summary", Pins(rules=("Use tabs.",)), named, go_on="go on")
+    selection = split_history(messages, sizes(messages), 1_000)
+    made = rebuild_history(selection, "the summary", Pins(rules=("Use tabs.",)), named, go_on="go on")
     assert ids(made) == ["u1", "new_msg", "u2", "a3", "r3", "new_msg"]
     assert made[0] is messages[0]
     assert [m.origin for m in made if isinstance(m, UserMessage)] == ["user", "summary", "user", "continue"]
@@ -296,14 +300,14 @@ def test_t8_the_new_history_begins_with_the_same_message_and_ends_with_the_tail(
 
 def test_t8_what_is_carried_along_has_its_bounds_and_the_newest_stays() -> None:
     rules = tuple(f"Rule {n} must hold, whatever {words(20)}." for n in range(50))
-    files = tuple(File(f"src/{n}.py", True) for n in range(500))
-    kept = within(Pins(rules=rules, files=files), 900)
+    files = tuple(PinnedFile(f"src/{n}.py", True) for n in range(500))
+    kept = fit_pins(Pins(rules=rules, files=files), 900)
     assert kept.rules == rules[-len(kept.rules) :]
     assert 10 < len(kept.rules) < 50
-    assert (kept.left_out, kept.files_left_out) == (50 - len(kept.rules), 500 - len(kept.files))
+    assert (kept.dropped_rule_count, kept.dropped_file_count) == (50 - len(kept.rules), 500 - len(kept.files))
     assert kept.files == files[-len(kept.files) :]
     assert 20 < len(kept.files) < 500
-    assert within(Pins(rules=rules[:3], files=files[:3]), 900) == Pins(rules=rules[:3], files=files[:3])
+    assert fit_pins(Pins(rules=rules[:3], files=files[:3]), 900) == Pins(rules=rules[:3], files=files[:3])
 
 
 def test_t8_what_is_long_in_the_last_exchange_is_cut_and_stays_valid() -> None:
@@ -319,7 +323,7 @@ def test_t8_what_is_long_in_the_last_exchange_is_cut_and_stays_valid() -> None:
         answer,
         gives((write, "ok"), (broken, "no"), (listed, "no")),
     ]
-    selection = select(messages, sizes(messages), 2_000)
+    selection = split_history(messages, sizes(messages), 2_000)
     cut = selection.tail[0]
     assert isinstance(cut, AssistantMessage)
     assert cut.parts[0] is thought, "a signature is of all of it"

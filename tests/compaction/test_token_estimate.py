@@ -13,7 +13,7 @@ import trio
 
 from engine.compaction.manager import Keeper
 from engine.compaction.media_tokens import image_tokens, media_tokens
-from engine.compaction.token_counter import Gauge
+from engine.compaction.token_counter import TokenCounter
 from engine.compaction.token_estimate import Window, text_tokens
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import FilePart, ImagePart, ProviderPart, Transcript, Usage
@@ -133,14 +133,14 @@ def test_t7_output_counts_as_well() -> None:
         last_usage=Usage(input=6, output=5_000),
         model=LARGE,
     )
-    assert Gauge().tokens(now) >= 5_006
+    assert TokenCounter().tokens(now) >= 5_006
 
 
 # -- hosts -------------------------------------------------------------------------------------------------------------
 
 
 def test_t7_estimates_are_corrected_by_what_the_host_has_counted() -> None:
-    gauge = Gauge()
+    gauge = TokenCounter()
     sent = Transcript([says(words(10_000))])
     seen = ContextView(transcript=sent.append(answers("ok")), counted=sent, last_usage=Usage(input=15_000), model=LARGE)
     gauge.tokens(seen)
@@ -152,7 +152,7 @@ def test_t7_estimates_are_corrected_by_what_the_host_has_counted() -> None:
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input=3), Usage(input=9_000_000)], ids=["none", "tiny", "huge"])
 def test_t7_a_host_that_counts_nothing_or_nonsense_is_estimated(usage: Usage) -> None:
-    gauge = Gauge()
+    gauge = TokenCounter()
     sent = Transcript([says(words(50_000))])
     seen = ContextView(transcript=sent.append(answers("ok")), counted=sent, last_usage=usage, model=LARGE)
     assert gauge.tokens(seen) == pytest.approx(50_010, rel=0.01)
@@ -160,7 +160,7 @@ def test_t7_a_host_that_counts_nothing_or_nonsense_is_estimated(usage: Usage) ->
 
 
 def test_t7_what_hosted_tools_read_is_no_count_of_the_request() -> None:
-    gauge = Gauge()
+    gauge = TokenCounter()
     sent = Transcript([says(words(10_000))])
     item = ProviderPart(id=answers("x").parts[0].id, kind="web_search", data="{}")
     answer = answers("found")
@@ -175,14 +175,14 @@ def test_t7_what_hosted_tools_read_is_no_count_of_the_request() -> None:
 
 
 def test_t7_a_request_that_was_refused_had_more_tokens_than_it_seemed() -> None:
-    gauge = Gauge()
+    gauge = TokenCounter()
     refused = view([says(words(100_000))], info=LARGE)
     gauge.reject(refused)
     assert gauge.tokens(refused) >= 199_000
 
 
 def test_t7_a_host_whose_counts_shrink_while_the_history_grows_counts_something_else() -> None:
-    gauge = Gauge()
+    gauge = TokenCounter()
     first = Transcript([says(words(10_000))])
     one = first.append(answers("ok"))
     gauge.tokens(ContextView(transcript=one, counted=first, last_usage=Usage(input=10_000), model=LARGE))
@@ -219,13 +219,13 @@ def test_t7_a_window_that_is_smaller_than_said_is_known_once_a_request_was_refus
 
 
 def test_t7_where_pictures_were_sent_their_bytes_may_have_been_too_many() -> None:
-    gauge = Gauge()
+    gauge = TokenCounter()
     gauge.reject(view([says("look", media=[png(9, 9)])], info=LARGE))
     assert (gauge.window(LARGE), gauge.ratio(LARGE.name)) == (LARGE, 1.0)
 
 
 def test_t7_another_model_is_measured_by_its_own_count() -> None:
-    gauge = Gauge()
+    gauge = TokenCounter()
     sent = Transcript([says(words(10_000))])
     for name, exact in (("a/one", 8_000), ("b/two", 20_000)):
         info = ModelInfo(name=name)

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 import engine
 from engine.compaction.manager import Keeper, NoKeeper
-from engine.compaction.summary_prompt import sections_of, with_rules
+from engine.compaction.summary_prompt import add_rules, parse_sections
 from engine.config.config import CompactionConfig
 from engine.core.compaction_types import Compaction, CompactionWish
 from engine.core.errors import (
@@ -223,7 +223,7 @@ async def test_t12_after_the_one_repair_what_can_be_taken_out_stands_in(autojump
         assert (played.stop_reason, len(w.requests)) == ("completed", 5)
         ended = played.one(CompactionEnded)
         assert ended.outcome == "compacted"
-        assert ended.detail.startswith("no summary of a model could be used (")
+        assert ended.detail.startswith("the model's summary was unusable (")
         assert "- first: always use tabs" in said(w.requests[-1].transcript[1])
         assert all(not r.tools for r in w.requests[2:4])
 
@@ -730,7 +730,7 @@ async def test_t8_the_first_result_of_all_may_be_too_large_and_is_cut_without_a_
     async with world(fetching(30_000, "a"), DONE, info=small, tools=[fetch]) as w:
         played = await w.play("fetch it")
         assert (played.stop_reason, len(w.requests)) == ("completed", 2)
-        assert played.one(CompactionEnded).detail == "long texts of the newest messages were cut"
+        assert played.one(CompactionEnded).detail == "long texts of the newest messages were truncated"
         sent = w.requests[-1].transcript
         assert check_transcript(sent) == []
         assert "call fetch with the same arguments" in said(sent[2])
@@ -786,9 +786,9 @@ async def test_t8_what_there_was_no_room_for_is_told() -> None:
     made = await Keeper().compact(shown, Written(summary()), CompactionWish(trigger="manual"))
     assert isinstance(made, Compaction)
     assert [re.sub(r"[\d,]*\d", "N", told) for told in made.remark.split("; ")] == [
-        "so long a history takes too many requests: N of N parts, in its middle, were not summarised",
-        "N old sentences of the user about how to work are no longer carried along word for word",
-        "N files that were touched long ago are no longer named",
+        "the history is too long for the number of requests: N of N parts, in its middle, were not summarised",
+        "N old rules of the user are no longer preserved word for word",
+        "N files that were touched long ago are no longer listed",
     ]
 
 
@@ -819,10 +819,10 @@ async def test_t8_a_rule_there_is_no_room_for_any_more_is_shown_to_the_summarise
 
 
 def test_t8_an_earlier_record_takes_over_rules_wherever_its_decisions_are() -> None:
-    assert with_rules("", ["a"]) == ""
-    assert with_rules("x", []) == "x"
-    assert sections_of(with_rules(summary(decisions="- b"), ["a"]))["decisions"] == "- a\n- b"
-    assert with_rules("## Aim\n- x", ["a"]) == "## Aim\n- x\n\n## Decisions\n- a"
+    assert add_rules("", ["a"]) == ""
+    assert add_rules("x", []) == "x"
+    assert parse_sections(add_rules(summary(decisions="- b"), ["a"]))["decisions"] == "- a\n- b"
+    assert add_rules("## Aim\n- x", ["a"]) == "## Aim\n- x\n\n## Decisions\n- a"
 
 
 async def test_t12_a_host_that_filters_the_question_is_as_one_that_refuses(autojump_clock: MockClock) -> None:
@@ -831,7 +831,7 @@ async def test_t12_a_host_that_filters_the_question_is_as_one_that_refuses(autoj
         await filled(w)
         played = await w.play("third")
         assert played.stop_reason == "completed"
-        assert played.one(CompactionEnded).detail.startswith("no summary of a model could be used (it is a refusal)")
+        assert played.one(CompactionEnded).detail.startswith("the model's summary was unusable (it is a refusal)")
 
 
 async def test_t8_a_summariser_with_no_window_worth_the_name_is_a_failure(autojump_clock: MockClock) -> None:

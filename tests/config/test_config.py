@@ -159,20 +159,23 @@ def test_an_empty_file_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a = ", "config.toml is no valid TOML"),
-        ("[model.x]", "config.toml: there is no section [model]: did you mean models?"),
-        ("[plugins]", "there is no section [plugins]"),
+        ("a = ", "config.toml is not valid TOML"),
+        ("[model.x]", "config.toml: unknown section [model]: did you mean models?"),
+        ("[plugins]", "unknown section [plugins]"),
         ("[checkers.a]", "config.toml, [checkers.a]: "),
-        ('[checkers.a]\ncommand = []\npatterns = ["*"]', "[checkers.a]: command must hold texts, at least one, not ()"),
+        (
+            '[checkers.a]\ncommand = []\npatterns = ["*"]',
+            "[checkers.a]: command must be a tuple of at least one string, none of them empty, not ()",
+        ),
         ('[formatters.a]\ncommand = ["x"]\npatterns = [""]', "[formatters.a]: patterns must hold texts, at least one"),
         (
             '[formatters.a]\ncommand = ["x"]\npatterns = ["*"]\ntimeout = 0',
             "timeout must be a finite number of seconds",
         ),
-        ("[[formatters]]", "config.toml: formatters must hold tables: [formatters.NAME]"),
-        ("models = 3", "config.toml: models must hold tables: [models.NAME]"),
+        ("[[formatters]]", "config.toml: formatters must contain tables: [formatters.NAME]"),
+        ("models = 3", "config.toml: models must contain tables: [models.NAME]"),
         ("[models]\nx = 3", "config.toml, [models.x]: must be a table, not int"),
-        ("[models.gpt]", "config.toml: a model's name is written host/model, not 'gpt'"),
+        ("[models.gpt]", "config.toml: a model's name must have the form host/model, not 'gpt'"),
         (
             '[models."a/b"]\ncontxt = 3',
             'config.toml, [models."a/b"]: contxt: no such field; did you mean context?',
@@ -186,20 +189,20 @@ def test_an_empty_file_says_nothing() -> None:
         ('[models."a/b"]\ntemperature = 3', "temperature must be a number from 0 to 2, not 3.0"),
         ('[models."a/b"]\ncache = "2h"', "cache must be one of off, 5m, 1h, not '2h'"),
         ('[models."a/b"]\nfallback = "c/d"', "fallback: expected array, got string"),
-        ('[models."a/b"]\nfallback = ["c"]', "a model's name is written host/model, not 'c'"),
+        ('[models."a/b"]\nfallback = ["c"]', "a model's name must have the form host/model, not 'c'"),
         ('[models."a/b"]\nsame_as = 2026-01-01', "holds a date or a time"),
         ("[agents.x]\nmodel = 1", "config.toml, [agents.x]: model: expected string, got integer"),
         ('[agents.x]\nmode = "both"', "[agents.x]: an agent's mode is primary, subagent or all, not 'both'"),
-        ("[agents.x]\nsteps = 0", "[agents.x]: an agent must have at least one step, not 0"),
-        ("[agents.x]\nseconds = 0", "[agents.x]: an agent must have some seconds, not 0"),
-        ("[agents.x]\ncost = -1", "[agents.x]: what an agent may spend is a number of at least 0, not -1"),
+        ("[agents.x]\nsteps = 0", "[agents.x]: an agent's steps must be at least 1, not 0"),
+        ("[agents.x]\nseconds = 0", "[agents.x]: an agent's seconds must be above 0, not 0"),
+        ("[agents.x]\ncost = -1", "[agents.x]: an agent's cost must be at least 0, not -1"),
         ('[agents.x]\ntools = "read"', "[agents.x]: tools: expected array, got string"),
         ('[agents.x]\nbounds = ["deny"]', "[agents.x]: a rule is written"),
-        ('[agents."a b"]\nsteps = 1', "an agent's name is up to 64 letters, digits, - and _, not 'a b'"),
+        ('[agents."a b"]\nsteps = 1', "an agent's name must consist of at most 64 letters, digits, - and _, not 'a b'"),
         ('[defaults]\nagent = "explore"', "the agent 'explore' is only for sub-agents"),
-        ('[defaults]\nagent = "x"', "config.toml: there is no agent 'x': known: build, explore, general, plan"),
+        ('[defaults]\nagent = "x"', "config.toml: unknown agent 'x': known: build, explore, general, plan"),
         ('[defaults]\nmodels = "x/y"', "config.toml, [defaults]: models: no such field; did you mean model?"),
-        ('[hosts."a/b"]', "a host's name is letters, digits, '.', '-' and '_', not 'a/b'"),
+        ('[hosts."a/b"]', "a host's name must consist of letters, digits, '.', '-' and '_', not 'a/b'"),
         ("[hosts.x]", "config.toml, [hosts.x]: host x needs `base_url` and either `wire` or `like`"),
         ('[hosts.x]\nwire = "grpc"', "config.toml, [hosts.x]: wire must be one of anthropic, openai_chat,"),
         ('[hosts.x]\nlike = "olama"', "`like` names no host 'olama': did you mean ollama"),
@@ -227,8 +230,8 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (f'[hosts.openai]\nkey = "{CANARY}"', "a key belongs in the environment"),
-        ('[hosts.openai]\nkey = "skcanary2718281828"', "a key belongs in the environment"),
+        (f'[hosts.openai]\nkey = "{CANARY}"', "keys belong in environment variables"),
+        ('[hosts.openai]\nkey = "skcanary2718281828"', "keys belong in environment variables"),
         (f'[hosts.openai]\napi_key = "{CANARY}"', "keys belong in the environment"),
         (f'[hosts.openai]\ntoken = "{CANARY}"', "keys belong in the environment"),
         (f'[hosts.openai]\nheaders = {{ Authorization = "Bearer {CANARY}" }}', "header Authorization is the name"),
@@ -256,9 +259,9 @@ def test_a_file_that_is_named_goes_first(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no configuration file .*none\.toml"):
+    with pytest.raises(ConfigError, match=r"the configuration file .*none\.toml does not exist"):
         load_config(tmp_path / "none.toml", {})
-    with pytest.raises(ConfigError, match=r"there is no configuration file .*none\.toml"):
+    with pytest.raises(ConfigError, match=r"the configuration file .*none\.toml does not exist"):
         load_config(None, {"ENGINE_CONFIG": str(tmp_path / "none.toml")})
     with pytest.raises(ConfigError, match="can't read the configuration file"):
         load_config(tmp_path, {})
@@ -324,7 +327,7 @@ def test_the_model_is_the_agent_s_or_the_default() -> None:
 
 
 def test_an_unknown_agent_is_told_who_there_is() -> None:
-    with pytest.raises(ConfigError, match="there is no agent 'carefuls': did you mean careful"):
+    with pytest.raises(ConfigError, match="unknown agent 'carefuls': did you mean careful"):
         CONFIG.agent("carefuls")
     assert Config().agent(None) == AgentConfig()
 
@@ -434,7 +437,7 @@ def test_what_a_configuration_says_of_programs_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("programs = 1", "here.toml: programs must hold tables: [programs.NAME]"),
+        ("programs = 1", "here.toml: programs must contain tables: [programs.NAME]"),
         ("[programs.x]\nnonsense = 1", "here.toml, [programs]: programs.x.nonsense: there is no such key"),
         ("[sandbox]\nbackend = 'x'", "here.toml, [sandbox]: sandbox.backend must be one of bwrap, not 'x'"),
         ("[permissions]\nrules = ['allow']", "here.toml:2"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.prompt.command_text import Command, words_of
+from engine.prompt.command_text import Command, split_words
 from engine.prompt.commands import MAX_BYTES, find_commands
 
 
@@ -40,7 +40,7 @@ def test_what_is_given_is_put_in_place(text: str, arguments: list[str], rendered
     assert Command(name="x", text=text).render(arguments) == rendered
 
 
-RUN = "Where it says !`command`, run that command first: what it prints belongs there."
+RUN = "Where it says !`command`, run that command first: its output belongs there."
 READ = "Where it says @path, read that file first."
 
 
@@ -74,7 +74,7 @@ def test_any_text_and_any_arguments_are_a_prompt(text: str, arguments: list[str]
     [("", []), ("a  b", ["a", "b"]), ("a 'b c'", ["a", "b c"]), ("don't split", ["don't", "split"])],
 )
 def test_the_words_of_a_line(line: str, words: list[str]) -> None:
-    assert words_of(line) == words
+    assert split_words(line) == words
 
 
 def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path
     write(tmp_path / "b/.hidden.md", "no command")
     found = find_commands([str(tmp_path / "a"), str(tmp_path / "missing"), str(tmp_path / "b")])
     assert found.problems == ()
-    assert [command.name for command in found.found] == ["git:tidy", "review"]
+    assert [command.name for command in found.available] == ["git:tidy", "review"]
     assert found.get("review") == Command(
         name="review",
         text="Review $1.",
@@ -98,8 +98,8 @@ def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path
         path=str(review),
     )
     assert found.get("nope") is None
-    assert found.like("reviewer") == "/review"
-    assert find_commands([]).like("x") == "none"
+    assert found.suggest("reviewer") == "similar: /review"
+    assert find_commands([]).suggest("x") == "no commands are defined"
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path
     [
         (b"\0", "it is binary, not text"),
         (b"\xe9t\xe9", "it is not UTF-8 (byte 1)"),
-        (b"", "it says nothing"),
-        (b"---\nagent: x\n---\n", "it says nothing"),
+        (b"", "the file has no text"),
+        (b"---\nagent: x\n---\n", "the file has no text"),
         (b"---\nagent: x\n", "its front matter has no end: a second line --- is missing"),
         (b"x" * (MAX_BYTES + 1), "it is larger than 100,000 bytes"),
     ],
@@ -119,7 +119,7 @@ def test_a_command_that_can_t_be_used_is_told_and_keeps_no_other_from_being_used
     bad = write(tmp_path / "bad.md", content)
     write(tmp_path / "good.md", "Go.")
     found = find_commands([str(tmp_path)])
-    assert [command.name for command in found.found] == ["good"]
+    assert [command.name for command in found.available] == ["good"]
     assert found.problems == ((str(bad), why),)
 
 
@@ -130,9 +130,9 @@ def test_a_link_out_of_the_folder_is_no_command(tmp_path: Path) -> None:
     (folder / "evil.md").symlink_to("../secret")
     (folder / "loop.md").symlink_to("loop.md")
     found = find_commands([str(folder)])
-    assert found.found == ()
+    assert found.available == ()
     assert [why for _, why in found.problems] == [
-        f"it is a link that leads out of {folder}",
+        f"it is a link to a file outside of {folder}",
         "its links go round in circles, or there are too many of them",
     ]
 
@@ -144,10 +144,10 @@ def test_links_may_lead_to_where_they_are_let(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "tidy.md").symlink_to("../dotfiles/tidy.md")
     (folder / "evil.md").symlink_to("../../elsewhere.md")
-    assert find_commands([str(folder)]).found == ()
+    assert find_commands([str(folder)]).available == ()
     found = find_commands([str(folder)], within=str(tmp_path / "home"))
-    assert [command.name for command in found.found] == ["tidy"]
-    assert [why for _, why in found.problems] == [f"it is a link that leads out of {tmp_path / 'home'}"]
+    assert [command.name for command in found.available] == ["tidy"]
+    assert [why for _, why in found.problems] == [f"it is a link to a file outside of {tmp_path / 'home'}"]
 
 
 def test_of_two_finds_the_first_one_s_names_count(tmp_path: Path) -> None:
@@ -155,6 +155,6 @@ def test_of_two_finds_the_first_one_s_names_count(tmp_path: Path) -> None:
     write(tmp_path / "b/x.md", "Not this.")
     write(tmp_path / "b/c.md", "Too.")
     write(tmp_path / "b/bad.md", b"\0")
-    both = find_commands([str(tmp_path / "a")]).and_also(find_commands([str(tmp_path / "b")]))
-    assert [(command.name, command.text) for command in both.found] == [("c", "Too."), ("x", "Mine.")]
+    both = find_commands([str(tmp_path / "a")]).merged_with(find_commands([str(tmp_path / "b")]))
+    assert [(command.name, command.text) for command in both.available] == [("c", "Too."), ("x", "Mine.")]
     assert len(both.problems) == 1

@@ -10,7 +10,7 @@ import pytest
 from engine.core.prompt_section import PromptSection
 from engine.prompt.environment import environment_sections
 from engine.prompt.family_text import FAMILIES, GENERAL, base_section, family_text
-from engine.prompt.workspace import Place
+from engine.prompt.workspace import Workspace
 
 NOON = time.mktime((2026, 2, 28, 12, 0, 0, 0, 0, -1))
 
@@ -44,7 +44,7 @@ def test_t27_a_host_s_text_or_the_family_s(system: str, family: str, source: str
     assert section.text == (system or family_text(source.split()[1]))
 
 
-def sections(place: Place) -> dict[str, PromptSection]:
+def sections(place: Workspace) -> dict[str, PromptSection]:
     return {s.name: s for s in environment_sections(place, model="a/b", now=NOON)}
 
 
@@ -52,7 +52,7 @@ def git(root: Path, head: str | None) -> str:
     (root / ".git").mkdir(parents=True, exist_ok=True)
     if head is not None:
         (root / ".git/HEAD").write_text(head)
-    return sections(Place.of(str(root), str(root.parent)))["git"].text
+    return sections(Workspace.of(str(root), str(root.parent)))["git"].text
 
 
 @pytest.mark.parametrize(
@@ -79,20 +79,20 @@ def test_t27_a_working_tree_beside_the_first_one(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/topic\n")
     (tree / ".git").write_text(f"gitdir: {folder}\n")
-    told = sections(Place.of(str(tree), str(tmp_path)))
+    told = sections(Workspace.of(str(tree), str(tmp_path)))
     assert told["git"].text == "Git: a repository, on the branch topic."
 
 
 def test_t27_a_folder_within_a_project_and_one_that_is_in_none(tmp_path: Path) -> None:
     (tmp_path / "p/.git").mkdir(parents=True)
     (tmp_path / "p/a\nb").mkdir()
-    place = Place.of(str(tmp_path / "p/a\nb"), str(tmp_path))
+    place = Workspace.of(str(tmp_path / "p/a\nb"), str(tmp_path))
     assert place.folders() == [f"{tmp_path}/p", f"{tmp_path}/p/a\nb"]
     environment = sections(place)["environment"].text
     assert f"- Working folder: {tmp_path}/p/a\N{REPLACEMENT CHARACTER}b\n" in environment
     assert f"- It belongs to the project in {tmp_path}/p\n" in environment
-    nowhere = sections(Place.of(str(tmp_path / "not there"), str(tmp_path)))
+    nowhere = sections(Workspace.of(str(tmp_path / "not there"), str(tmp_path)))
     assert nowhere["git"].text == "Git: the folder is in no repository."
     assert "belongs to" not in nowhere["environment"].text
     assert nowhere["date"].text == "Date: 2026-02-28, a Saturday."
-    assert (Place.of("/", "/root").project, Place.of("/", "/root").folders()) == ("", [])
+    assert (Workspace.of("/", "/root").project, Workspace.of("/", "/root").folders()) == ("", [])

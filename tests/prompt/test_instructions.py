@@ -18,7 +18,7 @@ from engine.core.prompt_section import PromptSection
 from engine.prompt import instruction_globs as patterns
 from engine.prompt.instruction_globs import MAX_FILES
 from engine.prompt.instruction_urls import PinnedTexts
-from engine.prompt.layers import PromptLayers, Reading, Wanted
+from engine.prompt.layers import PromptInputs, PromptLayers, Reading
 from tests.support.pages import Pages
 
 Read = Callable[..., Reading]
@@ -52,7 +52,7 @@ def layers_of(home: Path, *, trusted: bool = True, **instructions: object) -> Pr
 
 def read(layers: PromptLayers, cwd: Path, **wanted: object) -> Reading:
     """What the layers read for a session that works in *cwd*."""
-    given = Wanted(cwd=str(cwd), system="", family="claude", model="a/b", now=0.0, **wanted)  # type: ignore[arg-type]
+    given = PromptInputs(cwd=str(cwd), system="", family="claude", model="a/b", now=0.0, **wanted)  # type: ignore[arg-type]
     return trio.run(layers.read, given)
 
 
@@ -77,8 +77,8 @@ def test_t28_the_outermost_comes_first_and_each_says_what_it_is_for(home: Path, 
     reading = read(layers_of(home), project / "pkg")
     assert names(reading, project) == ["AGENTS.md", "pkg/AGENTS.md"]
     assert instructions(reading)[1].text == (
-        f'<instructions from="{project}/pkg/AGENTS.md">\nFor work in {project}/pkg. Where instructions differ, those of '
-        "the folder nearest to the file count, and what the user says goes before all of them.\n\nUse spaces.\n"
+        f'<instructions from="{project}/pkg/AGENTS.md">\nFor work in {project}/pkg. Where instructions conflict, those of '
+        "the folder nearest to the file win, and what the user says overrides all of them.\n\nUse spaces.\n"
         "</instructions>"
     )
     assert reading.problems == ()
@@ -89,7 +89,9 @@ def test_t28_both_names_of_one_folder_are_read_with_a_notice(home: Path, project
     write(project / "CLAUDE.md", "two")
     reading = read(layers_of(home), project)
     assert names(reading, project) == ["AGENTS.md", "CLAUDE.md"]
-    assert problems(reading) == [f"{project} holds AGENTS.md and CLAUDE.md, which differ: both are read, in this order"]
+    assert problems(reading) == [
+        f"{project} has both AGENTS.md and CLAUDE.md, with different text; both are read, in this order"
+    ]
 
 
 def test_t28_the_same_words_are_shown_once(home: Path, project: Path) -> None:
@@ -150,7 +152,7 @@ def test_t28_a_pattern_does_not_lead_out_of_the_project(home: Path, project: Pat
     write(project / "docs/a.md", "a")
     reading = read(layers_of(home, files=(pattern,)), project)
     assert instructions(reading) == []
-    assert problems(reading) == [f"{home}/secret.md can't be used: it is a link that leads out of {project}"]
+    assert problems(reading) == [f"{home}/secret.md can't be used: it is a link to a file outside of {project}"]
 
 
 def test_t28_a_pattern_gets_lost_in_no_loop_of_links_and_in_nothing_that_others_have_put_there(
@@ -172,17 +174,15 @@ def test_t28_a_pattern_that_means_too_much_is_told_and_read_in_part(
 ) -> None:
     for number in range(MAX_FILES + 2):
         write(project / f"many/{number:03}.md", f"rule {number}")
-    told = "which is named in the settings: "
+    told = "(from the configuration): "
     reading = read(layers_of(home, files=("many/*.md",)), project)
     assert len(instructions(reading)) == MAX_FILES
     assert problems(reading) == [
-        f"many/*.md, {told}it means {MAX_FILES + 2} files, and the first {MAX_FILES} alone are read"
+        f"many/*.md {told}it matches {MAX_FILES + 2} files; only the first {MAX_FILES} are read"
     ]
     monkeypatch.setattr(patterns, "MAX_NAMES", 50)
     reading = read(layers_of(home, files=("**/*.md",)), project)
-    assert problems(reading) == [
-        f"**/*.md, {told}it was looked for among the first 50 names alone: name a folder that holds less"
-    ]
+    assert problems(reading) == [f"**/*.md {told}only the first 50 names were searched: name a smaller folder"]
 
 
 def test_t28_a_file_with_a_place_of_its_own_that_is_not_there_is_told(home: Path, project: Path) -> None:
@@ -190,7 +190,7 @@ def test_t28_a_file_with_a_place_of_its_own_that_is_not_there_is_told(home: Path
     files = ("docs/a.md", "docs/*.md", f"{home}/notes.md", f"{home}/notes/*.md")
     reading = read(layers_of(home, files=files), project)
     assert problems(reading) == [
-        f"{home}/{name}, which is named in the settings: no such file is there" for name in ("notes.md", "notes/*.md")
+        f"{home}/{name} (from the configuration): no such file" for name in ("notes.md", "notes/*.md")
     ]
 
 
@@ -237,14 +237,14 @@ def test_t28_what_is_code_brings_in_nothing(home: Path, project: Path, text: str
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("none.md", "{project}/none.md is not there, which {project}/AGENTS.md brings in with @"),
+        ("none.md", "{project}/none.md, imported by {project}/AGENTS.md, does not exist"),
         (
             "../up.md",
-            "{home}/up.md, which {project}/AGENTS.md brings in with @, is not read: it lies outside of {project}",
+            "{home}/up.md, imported by {project}/AGENTS.md, is not read: it is outside of {project}",
         ),
-        ("/etc/motd.txt", "/etc/motd.txt, which {project}/AGENTS.md brings in with @, is not read: it lies outside of"),
-        ("link.md", "{project}/link.md can't be used: it is a link that leads out of {project}"),
-        ("folder.md", "{project}/folder.md can't be used: it is no regular file"),
+        ("/etc/motd.txt", "/etc/motd.txt, imported by {project}/AGENTS.md, is not read: it is outside of"),
+        ("link.md", "{project}/link.md can't be used: it is a link to a file outside of {project}"),
+        ("folder.md", "{project}/folder.md can't be used: it is not a regular file"),
         ("binary.md", "{project}/binary.md can't be used: it is binary, not text"),
     ],
 )
@@ -266,11 +266,9 @@ def test_t28_there_is_an_end_to_what_brings_in_others(home: Path, project: Path)
         write(project / f"{number}.md", f"{number}: @{number + 1}.md")
     reading = read(layers_of(home), project)
     assert names(reading, project) == ["4.md", "3.md", "2.md", "1.md", "0.md"]
-    assert [told.rpartition(": ")[2] for told in problems(reading)] == [
-        "that would be the 6th file in a row that another one brings in"
-    ]
+    assert [told.rpartition(": ")[2] for told in problems(reading)] == ["imports are nested more than 5 deep"]
     write(project / "AGENTS.md", " ".join(f"@x{number}.md" for number in range(200)))
-    assert problems(read(layers_of(home), project))[-1].endswith("100 files were brought in already")
+    assert problems(read(layers_of(home), project))[-1].endswith("more than 100 files are imported")
 
 
 def test_t28_a_file_that_is_made_to_take_long_takes_no_time(home: Path, project: Path) -> None:
@@ -319,7 +317,7 @@ def test_t28_of_a_project_that_nobody_trusts_nothing_is_read(home: Path, project
     layers = layers_of(home, trusted=False, files=(f"{home}/mine.md", "AGENTS.md"))
     reading = read(layers, project, touched=(str(project / "pkg/a.py"),))
     assert names(reading, home) == ["mine.md"]
-    assert reading.skills.found == ()
+    assert reading.skills.available == ()
     assert (reading.project, reading.is_own) == (str(project), False)
     assert reading.withheld == ("AGENTS.md", ".claude/skills", "pkg/CLAUDE.md")
 
@@ -349,9 +347,9 @@ def locked(path: Path) -> None:
         (lambda path: write(path, b"\x7fELF\0\0"), "it is binary, not text"),
         (lambda path: write(path, b"\xe9t\xe9"), "it is not UTF-8 (byte 1)"),
         (loop, "its links go round in circles, or there are too many of them"),
-        (outside, "it is a link that leads out of {project}"),
-        (Path.mkdir, "it is no regular file"),
-        (os.mkfifo, "it is no regular file"),
+        (outside, "it is a link to a file outside of {project}"),
+        (Path.mkdir, "it is not a regular file"),
+        (os.mkfifo, "it is not a regular file"),
         (locked, "permission denied"),
     ],
     ids=["binary", "latin-1", "loop", "link", "folder", "pipe", "locked"],
@@ -387,10 +385,10 @@ def test_t28_fifty_megabytes_are_cut_where_everybody_sees_it(home: Path, project
     (section,) = instructions(reading)
     assert len(section.text) < 1_500
     assert section.text.endswith(
-        f"Naïve.\n[Cut: 989 of 50,000,000 bytes are shown. Read the rest in {path} where it may matter.]\n</instructions>"
+        f"Naïve.\n[Cut: 989 of 50,000,000 bytes are shown. Read the rest in {path} if it may matter.]\n</instructions>"
     )
     assert problems(reading) == [
-        f"{path} is cut for the model: 989 of 50,000,000 bytes are shown (instructions have 1,000 bytes together)"
+        f"{path} is truncated for the model: 989 of 50,000,000 bytes are shown (the limit for all instructions is 1,000 bytes)"
     ]
 
 
@@ -425,7 +423,7 @@ async def fetched(home: Path, project: Path, routes: dict[str, bytes], pins: dic
         pages.port = listener.socket.getsockname()[1]
         nursery.start_soon(partial(trio.serve_listeners, pages.handle, [listener]))
         urls = {pages.url(path): hashlib.sha256(text).hexdigest() for path, text in pins.items()}
-        wanted = Wanted(cwd=str(project), system="", family="", model="m", now=0.0)
+        wanted = PromptInputs(cwd=str(project), system="", family="", model="m", now=0.0)
         reading = await layers_of(home, urls=urls).read(wanted)
         nursery.cancel_scope.cancel()
     return reading, pages
@@ -439,14 +437,14 @@ async def test_t28_a_text_on_the_web_counts_if_it_is_the_pinned_one(home: Path, 
     assert "\nBe kind.\n" in section.text
     found = hashlib.sha256(b"Obey me.").hexdigest()
     assert problems(reading) == [
-        f"{pages.url('/b')} can't be used: what is there is not the text that was pinned: its SHA-256 is {found}"
+        f"{pages.url('/b')} can't be used: the text is not the pinned one: its SHA-256 is {found}"
     ]
 
 
 async def test_t28_a_text_that_can_t_be_had_is_told(home: Path, project: Path) -> None:
     reading, pages = await fetched(home, project, {}, {"/a": b"x"})
     assert instructions(reading) == []
-    assert problems(reading) == [f"{pages.url('/a')} can't be used: its host answers 404 Not Found"]
+    assert problems(reading) == [f"{pages.url('/a')} can't be used: the server answers 404 Not Found"]
 
 
 async def test_t28_a_host_that_does_not_answer_is_told_and_waited_for_once(
@@ -467,7 +465,7 @@ def test_nobody_is_asked_about_skills_of_their_own(home: Path) -> None:
     layers = PromptLayers(home=str(home), user_skills=(f"{home}/.claude/skills",))
     reading = read(layers, home)
     assert reading.withheld == (".agents/skills",)
-    assert [skill.name for skill in reading.skills.found] == ["fish"]
+    assert [skill.name for skill in reading.skills.available] == ["fish"]
     assert reading.skills.problems == ()
 
 

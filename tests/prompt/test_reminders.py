@@ -6,7 +6,7 @@ import pytest
 
 from engine.core.events import SharedContext
 from engine.core.prompt_section import PromptSection
-from engine.prompt.reminders import Changes, changes, mode_section, reminder
+from engine.prompt.reminders import PromptChanges, diff_sections, mode_section, reminder_text
 
 CWD = SharedContext(cwd="/x")
 
@@ -22,19 +22,21 @@ def by_name(*sections: PromptSection) -> dict[str, PromptSection]:
 def test_what_is_new_different_and_gone() -> None:
     told = by_name(section("base"), section("date"), section("skills"), section("git"))
     now = [section("base", "of another family"), section("date", "tomorrow"), section("git"), section("extra:x")]
-    found = changes(told, now, frozen=["base"])
-    assert found == Changes(sections=(section("date", "tomorrow"), section("extra:x")), removed=("skills",))
-    assert reminder(found, told) == (
-        "<reminder>\nThe program that runs you says this, not the user. It holds from here on.\n\nThere are no skills any "
-        "more.\n\nThis has changed; it takes the place of what was said of it before:\ntomorrow\n\nas it was\n</reminder>"
+    found = diff_sections(told, now, frozen=["base"])
+    assert found == PromptChanges(sections=(section("date", "tomorrow"), section("extra:x")), removed=("skills",))
+    assert reminder_text(found, told) == (
+        "<reminder>\nThis comes from the program that runs you, not from the user. It applies from here on.\n\nThere are no skills any "
+        "more.\n\nThis has changed and replaces the former text:\ntomorrow\n\nas it was\n</reminder>"
     )
 
 
 def test_nothing_changed() -> None:
     told = by_name(section("base"), section("date"))
-    assert not changes(told, list(told.values()))
+    assert not diff_sections(told, list(told.values()))
     # Where it is from, and how often it may change, is nothing to tell.
-    assert not changes(told, [PromptSection(name=n, text="as it was", source="x", stability="step") for n in told])
+    assert not diff_sections(
+        told, [PromptSection(name=n, text="as it was", source="x", stability="step") for n in told]
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,16 +44,16 @@ def test_nothing_changed() -> None:
     [
         (
             "instructions:/p/AGENTS.md",
-            "The instructions from /p/AGENTS.md hold no longer.",
+            "The instructions from /p/AGENTS.md no longer apply.",
         ),
-        ("instructions:https://e.org/a", "The instructions from https://e.org/a hold no longer"),
-        ("extra:mcp", "What was said of mcp holds no longer."),
-        ("git", "What was said of git holds no longer."),
+        ("instructions:https://e.org/a", "The instructions from https://e.org/a no longer apply"),
+        ("extra:mcp", "The section about mcp no longer applies."),
+        ("git", "The section about git no longer applies."),
         ("mode", "Plan mode is over: the user has approved the plan."),
     ],
 )
 def test_what_holds_no_longer_is_named(name: str, said: str) -> None:
-    assert said in reminder(Changes(removed=(name,)), by_name(section(name)))
+    assert said in reminder_text(PromptChanges(removed=(name,)), by_name(section(name)))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import trio
 import engine
 from engine.core.events import Durable, NudgeAdded, PromptSet, PromptUpdated
 from engine.core.hooks import Hooks, Prompted
-from engine.prompt.layers import PromptLayers, Reading, Wanted
+from engine.prompt.layers import PromptInputs, PromptLayers, Reading
 from engine.testing.cancel import cancel_everywhere
 from engine.testing.cancel_points import Way
 from engine.testing.fakes import ScriptedKeeper
@@ -37,7 +37,7 @@ class Inline(PromptLayers):
 
     folder: str
 
-    async def read(self, wanted: Wanted) -> Reading:
+    async def read(self, wanted: PromptInputs) -> Reading:
         """Read between two checkpoints."""
         await trio.lowlevel.checkpoint()
         reading = self._read(attrs.evolve(wanted, cwd=self.folder), {})
@@ -115,7 +115,7 @@ def test_a_cancel_while_the_project_is_asked_about_leaves_nothing_half_done(fold
     async def nobody_answers_any_more(subject: Prompted) -> None:
         await trio.lowlevel.checkpoint()
         if subject.text == NEXT_PROMPT:
-            made[-1].answered(str(folder))
+            made[-1].mark_answered(str(folder))
 
     scenario = Scenario(script=[DONE], prompt=make, hooks=Hooks(user_prompt=(nobody_answers_any_more,)))
     report = cancel_everywhere(scenario, ways=WAYS)

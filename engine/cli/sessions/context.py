@@ -1,27 +1,34 @@
-"""`engine sessions context`, `compact`, `uncompact`: what fills a model's window, and making room in it by hand."""
+"""`engine sessions context`, `compact`, `uncompact`: show what fills the context window, and summarise by hand."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import attrs
 import trio
 
-from engine.cli.agent_files import find_user_agents
-from engine.cli.compaction_notices import note_of
-from engine.cli.default_tools import offered_tools
+from engine.cli.agent_files import load_user_agents
+from engine.cli.compaction_notices import compaction_note
+from engine.cli.default_tools import default_tools
 from engine.cli.model_flags import DEFAULT_MODEL
-from engine.cli.output import complain
-from engine.cli.sessions.common import FAILED, add_session_argument, command, here, parser_for, tell, with_store
-from engine.cli.sessions.context_usage import filling
-from engine.cli.sessions.undo import Nobody
-from engine.cli.signals import heeded_signals
-from engine.cli.store_flags import find_session
-from engine.cli.terminal_text import one_line, visible
+from engine.cli.sessions.context_usage import context_report
+from engine.cli.sessions.session_command import (
+    FAILED,
+    add_session_argument,
+    current_folder,
+    run_subcommand,
+    subcommand_parser,
+    with_store,
+)
+from engine.cli.sessions.undo import NoModel
+from engine.cli.signals import termination_signals
+from engine.cli.standard_streams import print_error, print_text
+from engine.cli.store_flags import resolve_session
+from engine.cli.terminal_text import escape_control_chars, one_line
 from engine.config.config import Config
 from engine.core.errors import SessionElsewhere, SessionError, SessionNotFound
 from engine.core.events import CompactionEnded, CompactionStarted, TurnResult
@@ -30,148 +37,149 @@ from engine.session.session import Session
 from engine.settings_file.config_file import load_config
 from engine.store.protocols import FullStore, SessionRow
 
-_LONGEST: Final = 2_000
+_MAX_ERROR_CHARS: Final = 2_000
 
 
 def context_main(arguments: list[str]) -> int:
     """Run `context`; return the exit code."""
-    parser = parser_for("context", "Show what would fill the model's window in the next request.", has_json=True)
+    parser = subcommand_parser(
+        "context", "Show what would fill the model's context window in the next request.", has_json=True
+    )
     add_session_argument(parser)
-    parser.add_argument("--model", metavar="MODEL", help="in the window of this model; default: the session's")
+    parser.add_argument("--model", metavar="MODEL", help="use this model's window; default: the session's model")
     _add_config(parser)
-    return command("sessions context", parser, arguments, _context)
+    return run_subcommand("sessions context", parser, arguments, _context)
 
 
 def compact_main(arguments: list[str]) -> int:
     """Run `compact`; return the exit code."""
-    parser = parser_for(
+    parser = subcommand_parser(
         "compact",
-        "Summarise what is old in a session, so that its next request is smaller. What was said stays in the store: "
-        "`engine sessions uncompact` takes the summary back. Ctrl-C leaves the history as it was.",
+        "Summarise a session's old messages, so that its next request is smaller. The messages stay in the store: "
+        "`engine sessions uncompact` undoes the summary. Ctrl-C leaves the history unchanged.",
     )
     add_session_argument(parser)
-    parser.add_argument("--heed", default="", metavar="TEXT", help="what the summary has to heed besides")
+    parser.add_argument("--heed", default="", metavar="TEXT", help="further instructions for the summary")
     parser.add_argument(
-        "--model", metavar="MODEL", help="who writes it; default: the configuration's for summaries, or the session's"
+        "--model",
+        metavar="MODEL",
+        help="the model that writes it; default: the configured one for summaries, or the session's",
     )
     _add_config(parser)
-    return command("sessions compact", parser, arguments, _told_errors("compact", _compact))
+    return run_subcommand("sessions compact", parser, arguments, _reporting_errors("compact", _compact))
 
 
 def uncompact_main(arguments: list[str]) -> int:
     """Run `uncompact`; return the exit code."""
-    parser = parser_for("uncompact", "Take the newest summary of a session back: what it stands for is there again.")
+    parser = subcommand_parser(
+        "uncompact", "Undo the newest summary of a session: the messages that it replaced are back."
+    )
     add_session_argument(parser)
-    return command("sessions uncompact", parser, arguments, _told_errors("uncompact", _uncompact))
-
-
-MAINS: Final[Mapping[str, Callable[[list[str]], int]]] = {
-    "context": context_main,
-    "compact": compact_main,
-    "uncompact": uncompact_main,
-}
+    return run_subcommand("sessions uncompact", parser, arguments, _reporting_errors("uncompact", _uncompact))
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the usual place")
+    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
 
 
-def _told_errors(name: str, run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    def told(given: argparse.Namespace) -> int:
+def _reporting_errors(name: str, run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    def run_reporting(args: argparse.Namespace) -> int:
         try:
-            return run(given)
+            return run(args)
         except (SessionNotFound, SessionElsewhere):
-            raise  # told like everywhere
+            raise  # reported by `run_subcommand`
         except SessionError as error:
-            complain(f"engine sessions {name}: {one_line(str(error), _LONGEST)}")
+            print_error(f"engine sessions {name}: {one_line(str(error), _MAX_ERROR_CHARS)}")
             return FAILED
 
-    return told
+    return run_reporting
 
 
 # -- context ----------------------------------------------------------------------------------
 
 
-def _context(given: argparse.Namespace) -> int:
-    config = load_config(given.config, os.environ)
+def _context(args: argparse.Namespace) -> int:
+    config = load_config(args.config, os.environ)
 
-    async def reported(store: FullStore) -> str:
-        row = await find_session(store, given.session, here())
+    async def work(store: FullStore) -> str:
+        row = await resolve_session(store, args.session, current_folder())
         stored = await store.open_session(row.id)
         if stored is None:
             raise SessionNotFound(f"session {row.id} is gone")
-        report = filling(stored.state, config, model=given.model)
-        return report.as_json() if given.json else visible(report.as_text())
+        report = context_report(stored.state, config, model=args.model)
+        return report.as_json() if args.json else escape_control_chars(report.as_text())
 
-    return tell(f"{with_store(given, reported)}\n")
+    return print_text(f"{with_store(args, work)}\n")
 
 
 # -- compact, uncompact -------------------------------------------------------------------------
 
 
-def _compact(given: argparse.Namespace) -> int:
-    async def compacted(store: FullStore) -> int:
-        row = await find_session(store, given.session, here())
-        config = _config(given, row)
-        # The session's own model is opened, whoever writes the summary: it stays the session's.
+def _compact(args: argparse.Namespace) -> int:
+    async def work(store: FullStore) -> int:
+        row = await resolve_session(store, args.session, current_folder())
+        config = _config(args, row)
+        # Open the session's own model, whichever model writes the summary: the session keeps it.
         async with open_engine(
             model=config.chain(row.model or DEFAULT_MODEL),
             config=config,
-            tools=offered_tools(agents=config.all_agents),
+            tools=default_tools(agents=config.all_agents),
             store=store,
         ) as eng:
             session = await eng.open_session(row.id)
-            return await _watched(session, given.heed.strip())
+            return await _compact_session(session, args.heed.strip())
 
-    return with_store(given, compacted)
+    return with_store(args, work)
 
 
-def _config(given: argparse.Namespace, row: SessionRow) -> Config:
-    config = load_config(given.config, os.environ)
-    config = find_user_agents(config, Path(row.cwd), trusts=False).merge_into(config)
-    if given.model is None:
+def _config(args: argparse.Namespace, row: SessionRow) -> Config:
+    config = load_config(args.config, os.environ)
+    config = load_user_agents(config, Path(row.cwd), trusts=False).merge_into(config)
+    if args.model is None:
         return config
-    return attrs.evolve(config, compaction=attrs.evolve(config.compaction, model=given.model))
+    return attrs.evolve(config, compaction=attrs.evolve(config.compaction, model=args.model))
 
 
-async def _watched(session: Session, instructions: str) -> int:
-    """Have it summarised, and tell how that goes; a signal cancels it. Always a checkpoint; returns the exit code."""
+async def _compact_session(session: Session, instructions: str) -> int:
+    """Compact the session and report the progress; a signal cancels it. Always a checkpoint; returns the exit code."""
     signalled: list[int] = []
     results: list[TurnResult] = []
     events = session.subscribe()
-    with trio.open_signal_receiver(*heeded_signals()) as signals:
+    with trio.open_signal_receiver(*termination_signals()) as signals:
         async with trio.open_nursery() as nursery:
 
             async def heed() -> None:
                 async for number in signals:
                     signalled.append(number)
-                    nursery.cancel_scope.cancel(reason="a signal has come")
+                    nursery.cancel_scope.cancel(reason="interrupted by a signal")
 
             async def tell_all() -> None:
                 async for event in events:
-                    if isinstance(event, (CompactionStarted, CompactionEnded)) and (note := note_of(event)):
-                        tell(f"{visible(note)}\n")
+                    if isinstance(event, (CompactionStarted, CompactionEnded)) and (note := compaction_note(event)):
+                        print_text(f"{escape_control_chars(note)}\n")
 
             nursery.start_soon(heed)
             nursery.start_soon(tell_all)
             results.append(await session.compact(instructions))
             nursery.cancel_scope.cancel(reason="it is done")
     if not results:
-        complain("engine sessions compact: cancelled: the history is as it was")
+        print_error("engine sessions compact: cancelled: the history is unchanged")
         return 128 + signalled[0]
     (result,) = results
     if result.stop_reason == "completed":
         return 0
-    complain(f"engine sessions compact: the history is as it was: {one_line(result.detail, _LONGEST)}")
+    print_error(f"engine sessions compact: the history is unchanged: {one_line(result.detail, _MAX_ERROR_CHARS)}")
     return FAILED
 
 
-def _uncompact(given: argparse.Namespace) -> int:
-    async def taken_back(store: FullStore) -> int:
-        row = await find_session(store, given.session, here())
-        async with open_engine(model=Nobody(row.model), store=store) as eng:
+def _uncompact(args: argparse.Namespace) -> int:
+    async def work(store: FullStore) -> int:
+        row = await resolve_session(store, args.session, current_folder())
+        async with open_engine(model=NoModel(row.model), store=store) as eng:
             session = await eng.open_session(row.id)
             await session.undo_compaction()
-            return tell(f"the history is whole again: {len(session.state.transcript):,} messages\n")
+            return print_text(
+                f"the summary was undone: the history has {len(session.state.transcript):,} messages again\n"
+            )
 
-    return with_store(given, taken_back)
+    return with_store(args, work)

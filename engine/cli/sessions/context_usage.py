@@ -1,8 +1,8 @@
-"""What fills the window of a session, from its record alone: it may be at work in another engine meanwhile."""
+"""Report what fills a session's context window, from its record alone: another process may have the session open."""
 
 from __future__ import annotations
 
-from engine.cli.default_tools import offered_tools
+from engine.cli.default_tools import default_tools
 from engine.compaction.manager import Keeper
 from engine.config.config import Config
 from engine.core.context_report import ContextReport
@@ -14,15 +14,15 @@ from engine.nursery.transition import LoopState
 from engine.tools.registry import Registry
 
 
-def filling(state: SessionState, config: Config, *, model: str | None = None) -> ContextReport:
-    """Return what fills the window, with the tools of `engine run`. It blocks.
+def context_report(state: SessionState, config: Config, *, model: str | None = None) -> ContextReport:
+    """Return what fills the window, with the tools of `engine run`. It blocks. Raises `ConfigError`.
 
-    *model*: in whose window; None: the session's, which need not be one that can be asked from here. Raises `ConfigError`.
+    *model* is the model whose window counts; None: the session's own, even if it can't be used here.
     """
     view = view_from(
         state,
-        _info(model or state.model, config, is_asked=model is not None),
-        Registry.of(offered_tools(agents=config.all_agents)),
+        _info(model or state.model, config, is_explicit=model is not None),
+        Registry.of(default_tools(agents=config.all_agents)),
         loop=LoopState(settings=Settings()),
         hidden=frozenset(),
         system="" if state.prompt is None else state.prompt.text,
@@ -32,15 +32,15 @@ def filling(state: SessionState, config: Config, *, model: str | None = None) ->
     return keeper.report(view, () if state.prompt is None else state.prompt.sections)
 
 
-def _info(name: str, config: Config, *, is_asked: bool) -> ModelInfo:
+def _info(name: str, config: Config, *, is_explicit: bool) -> ModelInfo:
     """Return the limits of a model. Raises `UnknownModel`."""
-    # Imported here: nothing else looks into the catalogue without a provider.
+    # Imported here: the catalogue of models is large.
     from engine.providers.hosts.table import BY_NAME
     from engine.providers.models.catalog import info_of
     from engine.providers.registry import split_name
 
     if name.startswith("local:"):
         return info_of(name, BY_NAME["llamacpp"], config)
-    if is_asked:
-        split_name(name, config)  # a session's own may be of a host that is gone
+    if is_explicit:
+        split_name(name, config)  # not for the session's own model: its host may no longer be configured
     return info_of(name, config=config)

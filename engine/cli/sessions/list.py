@@ -14,20 +14,17 @@ from typing import Final
 import attrs
 
 from engine.cli.arg_types import whole
-from engine.cli.sessions.common import (
-    Column,
+from engine.cli.sessions.session_command import (
     NoStoreYet,
-    command,
-    here,
-    parser_for,
+    current_folder,
+    run_subcommand,
     short_ids,
-    table,
-    tell,
-    when,
-    width,
+    subcommand_parser,
     with_store,
 )
-from engine.cli.terminal_text import one_line, visible
+from engine.cli.sessions.table import Column, format_moment, table
+from engine.cli.standard_streams import print_text
+from engine.cli.terminal_text import escape_control_chars, one_line, stdout_width
 from engine.core.ids import SessionId
 from engine.export.format_cost import format_cost
 from engine.store.protocols import FullStore, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
@@ -35,14 +32,14 @@ from engine.store.search_text import MATCH_MARKS
 
 _LISTED: Final = 20
 _ALL: Final = (1 << 31) - 2
-# So many sessions are asked about in one statement.
+# Sessions per query.
 _AT_ONCE: Final = 500
-_STATUSES: Final = {"busy": "busy", "waiting": "waits for you", "interrupted": "interrupted"}
+_STATUSES: Final = {"busy": "busy", "waiting": "waiting for you", "interrupted": "interrupted"}
 
 
 @attrs.frozen(kw_only=True)
 class _Page:
-    """Rows to be shown, or hits, and how their ids are shortened."""
+    """Rows or search hits to show, and their short ids."""
 
     rows: Sequence[SessionRow] = ()
     hits: Sequence[SearchHit] = ()
@@ -52,61 +49,64 @@ class _Page:
 
 def list_main(arguments: list[str]) -> int:
     """Run `list`; return the exit code."""
-    parser = parser_for("list", "List the sessions of this folder, the newest first.", has_json=True)
+    parser = subcommand_parser("list", "List the sessions of this folder, newest first.", has_json=True)
     _add_flags(parser)
-    return command("sessions list", parser, arguments, _list)
+    return run_subcommand("sessions list", parser, arguments, _list)
 
 
 def search_main(arguments: list[str]) -> int:
     """Run `search`; return the exit code."""
-    parser = parser_for("search", "Find sessions by what was said in them, or by their titles.", has_json=True)
+    parser = subcommand_parser("search", "Find sessions by their messages or titles.", has_json=True)
     parser.add_argument(
-        "words", nargs="+", metavar="WORD", help="one text must have all; the last may be the beginning of a word"
+        "words", nargs="+", metavar="WORD", help="a message must contain all words; the last one may be incomplete"
     )
     _add_flags(parser)
-    return command("sessions search", parser, arguments, _search)
+    return run_subcommand("sessions search", parser, arguments, _search)
 
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="those of all folders")
+    parser.add_argument("--all", action="store_true", help="include sessions of all folders")
     parser.add_argument(
-        "--limit", type=whole(0), metavar="N", help=f"at most; 0: no limit; default: {_LISTED}, and none with --json"
+        "--limit",
+        type=whole(0),
+        metavar="N",
+        help=f"most results; 0: no limit; default: {_LISTED}, no limit with --json",
     )
 
 
-def _most(given: argparse.Namespace) -> int:
-    limit: int | None = given.limit
+def _most(args: argparse.Namespace) -> int:
+    limit: int | None = args.limit
     if limit is None:
-        return _ALL if given.json else _LISTED
+        return _ALL if args.json else _LISTED
     return min(limit, _ALL) or _ALL
 
 
-def _list(given: argparse.Namespace) -> int:
-    cwd = None if given.all else here()
-    most = _most(given)
+def _list(args: argparse.Namespace) -> int:
+    cwd = None if args.all else current_folder()
+    most = _most(args)
 
     async def work(store: FullStore) -> _Page:
         rows = await store.list_sessions(SessionQuery(limit=most + 1, cwd=cwd))
         has_others = not rows and bool(await store.list_sessions(SessionQuery(limit=1)))
-        short = {} if given.json else short_ids(await store.ids())
+        short = {} if args.json else short_ids(await store.ids())
         return _Page(rows=await with_agents(store, rows), short=short, has_others=has_others)
 
     try:
-        page = with_store(given, work)
+        page = with_store(args, work)
     except NoStoreYet:
         page = _Page()
     rows = page.rows[:most]
-    if given.json:
-        return tell(json.dumps([document(row) for row in rows], indent=2) + "\n")
+    if args.json:
+        return print_text(json.dumps([document(row) for row in rows], indent=2) + "\n")
     if not rows:
         others = "; --all lists those of other folders" if page.has_others else ""
-        return tell(f"no sessions {'yet' if given.all else 'in this folder yet'}{others}\n")
-    more = f"there are more: --limit {2 * most}\n" if len(page.rows) > most else ""
-    return tell(_listed(rows, page.short, has_folders=cwd is None) + more)
+        return print_text(f"no sessions{'' if args.all else ' in this folder'}{others}\n")
+    more = f"there are more; --limit {2 * most} shows them\n" if len(page.rows) > most else ""
+    return print_text(_listed(rows, page.short, has_folders=cwd is None) + more)
 
 
 async def with_agents(store: FullStore, rows: Sequence[SessionRow]) -> list[SessionRow]:
-    """Return *rows* with what their sub-agents have spent counted as well, as `engine stats` counts. A checkpoint."""
+    """Return *rows* with the spending of their sub-agents included, as in `engine stats`. A checkpoint."""
     spent: dict[str, Spending] = {}
     for first in range(0, len(rows), _AT_ONCE):
         some = tuple(row.id for row in rows[first : first + _AT_ONCE])
@@ -120,19 +120,19 @@ async def with_agents(store: FullStore, rows: Sequence[SessionRow]) -> list[Sess
 def _listed(rows: Sequence[SessionRow], short: dict[SessionId, str], *, has_folders: bool) -> str:
     now = time.time()
     columns = [
-        Column(heading="id", texts=[visible(short.get(row.id, row.id)) for row in rows]),
-        Column(heading="when", texts=[when(row.updated, now) for row in rows], is_right=True),
+        Column(heading="id", texts=[escape_control_chars(short.get(row.id, row.id)) for row in rows]),
+        Column(heading="when", texts=[format_moment(row.updated, now) for row in rows], is_right=True),
         Column(heading="title", texts=[_title(row) for row in rows], grows=True),
-        Column(heading="folder", texts=[folder(row.cwd) if has_folders else "" for row in rows]),
+        Column(heading="folder", texts=[short_folder(row.cwd) if has_folders else "" for row in rows]),
         Column(heading="messages", texts=[str(row.messages) for row in rows], is_right=True),
         Column(heading="cost", texts=[format_cost(row.cost) for row in rows], is_right=True),
         Column(heading="status", texts=[_status(row) for row in rows]),
     ]
-    return table(columns, width())
+    return table(columns, stdout_width())
 
 
 def _title(row: SessionRow) -> str:
-    return one_line(row.title, 200) or "(nothing was said)"
+    return one_line(row.title, 200) or "(empty)"
 
 
 def _status(row: SessionRow) -> str:
@@ -141,16 +141,16 @@ def _status(row: SessionRow) -> str:
     return "open" if row.holder == "elsewhere" else ""
 
 
-def folder(path: str) -> str:
-    """Return a folder as people write it, the middle of a long one left out."""
+def short_folder(path: str) -> str:
+    """Return a folder with `~` for the home folder, and without the middle of a long path."""
     home = str(Path("~").expanduser())
-    told = f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
-    parts = told.split("/")
-    return told if len(told) <= 32 or len(parts) < 4 else "/".join((parts[0], "…", *parts[-2:]))
+    short = f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
+    parts = short.split("/")
+    return short if len(short) <= 32 or len(parts) < 4 else "/".join((parts[0], "…", *parts[-2:]))
 
 
 def document(row: SessionRow) -> dict[str, object]:
-    """Return a row as JSON has it."""
+    """Return a row for JSON output."""
     return {
         "id": row.id,
         "title": row.title,
@@ -176,38 +176,38 @@ def document(row: SessionRow) -> dict[str, object]:
 # -- search ----------------------------------------------------------------------------------
 
 
-def _search(given: argparse.Namespace) -> int:
-    cwd = None if given.all else here()
-    words, most = " ".join(given.words), _most(given)
+def _search(args: argparse.Namespace) -> int:
+    cwd = None if args.all else current_folder()
+    words, most = " ".join(args.words), _most(args)
 
     async def work(store: FullStore) -> _Page:
         hits = await store.search(words, limit=most, cwd=cwd)
         has_others = not hits and cwd is not None and bool(await store.search(words, limit=1))
-        counted = await with_agents(store, [hit.session for hit in hits] if given.json else [])
+        counted = await with_agents(store, [hit.session for hit in hits] if args.json else [])
         if counted:
             hits = [attrs.evolve(hit, session=row) for hit, row in zip(hits, counted, strict=True)]
-        return _Page(hits=hits, short={} if given.json else short_ids(await store.ids()), has_others=has_others)
+        return _Page(hits=hits, short={} if args.json else short_ids(await store.ids()), has_others=has_others)
 
     try:
-        page = with_store(given, work)
+        page = with_store(args, work)
     except NoStoreYet:
         page = _Page()
-    if given.json:
-        return tell(json.dumps([_hit_document(hit) for hit in page.hits], indent=2) + "\n")
+    if args.json:
+        return print_text(json.dumps([_hit_document(hit) for hit in page.hits], indent=2) + "\n")
     if not page.hits:
-        others = " in this folder; --all finds it elsewhere" if page.has_others else ""
-        return tell(f"nothing was found{others}\n")
-    return tell("".join(_hit(hit, page.short, has_folder=cwd is None) for hit in page.hits))
+        others = " in this folder; --all searches all folders" if page.has_others else ""
+        return print_text(f"no matches{others}\n")
+    return print_text("".join(_hit(hit, page.short, has_folder=cwd is None) for hit in page.hits))
 
 
 def _hit(hit: SearchHit, short: dict[SessionId, str], *, has_folder: bool) -> str:
     row = hit.session
-    where = f"  {folder(row.cwd)}" if has_folder else ""
-    head = f"{visible(short.get(row.id, row.id))}  {when(hit.time, time.time())}{visible(where)}  "
-    title = one_line(row.title, max(20, width() - len(head)))
+    where = f"  {short_folder(row.cwd)}" if has_folder else ""
+    head = f"{escape_control_chars(short.get(row.id, row.id))}  {format_moment(hit.time, time.time())}{escape_control_chars(where)}  "
+    title = one_line(row.title, max(20, stdout_width() - len(head)))
     who = {"user": "you: ", "assistant": "", "title": "title: "}[hit.role]
     begin, end = ("\x1b[1m", "\x1b[0m") if _has_bold() else ("", "")
-    # The marks are put in behind the text is made harmless, so that only ours are obeyed.
+    # Insert the escape sequences after the text was escaped, so that only these two take effect.
     snippet = one_line(hit.snippet, 400).replace(MATCH_MARKS[0], begin).replace(MATCH_MARKS[1], end)
     return f"{head}{title}\n    {who}{snippet}\n"
 

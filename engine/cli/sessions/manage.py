@@ -12,17 +12,16 @@ from typing import Final
 import attrs
 
 from engine.cli.arg_types import whole
-from engine.cli.output import complain
-from engine.cli.sessions.common import (
+from engine.cli.sessions.session_command import (
     FAILED,
     add_session_argument,
-    command,
-    find_id,
-    parser_for,
-    tell,
+    resolve_session_id,
+    run_subcommand,
+    subcommand_parser,
     with_store,
 )
-from engine.cli.terminal_text import one_line, visible
+from engine.cli.standard_streams import print_error, print_text
+from engine.cli.terminal_text import escape_control_chars, one_line
 from engine.core.errors import ConfigError, MessageNotFound, SessionNotFound
 from engine.core.events import SessionTitled, SharedContext
 from engine.core.ids import SessionId
@@ -46,50 +45,55 @@ _SECONDS: Final = {"h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 def rename_main(arguments: list[str]) -> int:
     """Run `rename`; return the exit code."""
-    parser = parser_for("rename", "Give a session a title. No other takes its place but one that you give.")
+    parser = subcommand_parser("rename", "Give a session a title. It stays until you change it.")
     add_session_argument(parser)
-    parser.add_argument("title", nargs="+", metavar="TITLE", help="what it is called from now on")
-    return command("sessions rename", parser, arguments, _rename)
+    parser.add_argument("title", nargs="+", metavar="TITLE", help="the new title")
+    return run_subcommand("sessions rename", parser, arguments, _rename)
 
 
 def fork_main(arguments: list[str]) -> int:
     """Run `fork`; return the exit code."""
-    parser = parser_for(
-        "fork", "Begin a new session with the history of another, which stays as it is. Tells the new one's id."
+    parser = subcommand_parser(
+        "fork",
+        "Start a new session with the history of another one, which stays unchanged. Prints the new session's id.",
     )
     add_session_argument(parser)
     parser.add_argument(
-        "--at", metavar="MESSAGE", help="the last message to begin with, by its id or the end of that; default: all"
+        "--at", metavar="MESSAGE", help="the last message to copy, by its id or the end of its id; default: all"
     )
-    return command("sessions fork", parser, arguments, _fork)
+    return run_subcommand("sessions fork", parser, arguments, _fork)
 
 
 def delete_main(arguments: list[str]) -> int:
     """Run `delete`; return the exit code."""
-    parser = parser_for("delete", "Remove sessions for good, with those of their sub-agents and what they have kept.")
+    parser = subcommand_parser(
+        "delete", "Delete sessions permanently, with their sub-agents' sessions and the files kept for them."
+    )
     add_session_argument(parser, several=True)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    return command("sessions delete", parser, arguments, _delete)
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    return run_subcommand("sessions delete", parser, arguments, _delete)
 
 
 def prune_main(arguments: list[str]) -> int:
     """Run `prune`; return the exit code."""
-    parser = parser_for(
+    parser = subcommand_parser(
         "prune",
-        "Remove, for good, the sessions of all folders in which nothing has happened for some time. One that is open "
-        "anywhere stays.",
+        "Delete permanently all sessions, of all folders, that have not been used for some time. A session that is "
+        "open anywhere stays.",
     )
-    parser.add_argument("--older-than", type=_age, required=True, metavar="AGE", help="such as 30d, 12h or 8w")
-    parser.add_argument("--keep", type=whole(0), default=0, metavar="N", help="the newest so many stay, however old")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    return command("sessions prune", parser, arguments, _prune)
+    parser.add_argument(
+        "--older-than", type=_age, required=True, metavar="AGE", help="unused for this long, such as 30d, 12h or 8w"
+    )
+    parser.add_argument("--keep", type=whole(0), default=0, metavar="N", help="keep the newest N sessions, however old")
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be deleted")
+    return run_subcommand("sessions prune", parser, arguments, _prune)
 
 
 def _age(text: str) -> float:
-    found = _AGE.match(text)
-    if found is None:
-        raise argparse.ArgumentTypeError("an age is a number and h, d or w, such as 30d")
-    return float(int(found[1]) * _SECONDS[found[2]])
+    match = _AGE.match(text)
+    if match is None:
+        raise argparse.ArgumentTypeError("must be a number and h, d or w, such as 30d")
+    return float(int(match[1]) * _SECONDS[match[2]])
 
 
 async def _stored(store: FullStore, session_id: SessionId) -> StoredSession:
@@ -99,21 +103,21 @@ async def _stored(store: FullStore, session_id: SessionId) -> StoredSession:
     return stored
 
 
-def _called(state: SessionState) -> str:
-    asked = (make_title(message.text) for message in state.transcript if isinstance(message, UserMessage))
-    return make_title(state.title) or next((title for title in asked if title), "(nothing was said)")
+def _title(state: SessionState) -> str:
+    prompts = (make_title(message.text) for message in state.transcript if isinstance(message, UserMessage))
+    return make_title(state.title) or next((title for title in prompts if title), "(empty)")
 
 
 # -- rename, fork ----------------------------------------------------------------------------
 
 
-def _rename(given: argparse.Namespace) -> int:
-    title = " ".join(" ".join(given.title).split())
+def _rename(args: argparse.Namespace) -> int:
+    title = " ".join(" ".join(args.title).split())
     if not title:
-        raise ConfigError("a title needs a word")
+        raise ConfigError("the title is empty")
 
     async def work(store: FullStore) -> SessionId:
-        session_id = await find_id(store, given.session)
+        session_id = await resolve_session_id(store, args.session)
         await store.claim(session_id)
         try:
             stored = await _stored(store, session_id)
@@ -130,22 +134,22 @@ def _rename(given: argparse.Namespace) -> int:
             store.release(session_id)
         return session_id
 
-    return tell(f"{with_store(given, work)} is called {one_line(title, 200)}\n")
+    return print_text(f"{with_store(args, work)} renamed to {one_line(title, 200)}\n")
 
 
-def _fork(given: argparse.Namespace) -> int:
+def _fork(args: argparse.Namespace) -> int:
     async def work(store: FullStore) -> SessionId:
-        session_id = await find_id(store, given.session)
+        session_id = await resolve_session_id(store, args.session)
         stored = await _stored(store, session_id)
         state = stored.state
-        at = None if given.at is None else await to_thread(_message_id, stored, given.at)
+        at = None if args.at is None else await to_thread(_message_id, stored, args.at)
         messages = state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
         fresh = SessionId(RandomIds().new("ses"))
         journal = seed_events(
             fresh,
             kind="fork",
             messages=messages,
-            # What tools keep in it is of the end.
+            # Tools' values in the shared context belong to the end of the history.
             context=state.context if at is None else SharedContext(cwd=state.context.cwd),
             model=state.model,
             at=time.time(),
@@ -156,92 +160,93 @@ def _fork(given: argparse.Namespace) -> int:
         await store.import_sessions([journal])
         return fresh
 
-    fresh = with_store(given, work)
-    return tell(f"{fresh}\n`engine run --resume {fresh} TASK` goes on with it\n")
+    fresh = with_store(args, work)
+    return print_text(f"{fresh}\n`engine run --resume {fresh} TASK` continues it\n")
 
 
 def _message_id(stored: StoredSession, name: str) -> str:
-    """Return the id of the message that *name* means: its id, or the end of that. It blocks. Raises `MessageNotFound`."""
-    # Imported here: to show what there is.
+    """Resolve *name*, an id or the end of one, to a message id. It blocks. Raises `MessageNotFound`."""
+    # Imported here: few calls need it.
     from engine.export.history import render_history
 
     ids = [entry.message.id for entry in render_history(stored.events).entries]
     if name in ids:
         return name
-    found = [message_id for message_id in ids if name and message_id.endswith(name)]
-    if len(found) > 1:
-        raise MessageNotFound(f"{name!r} may be one of {len(found)} messages: {', '.join(found[:5])}")
-    # It may be one that was taken back since: `forked` knows.
-    return found[0] if found else name
+    matches = [message_id for message_id in ids if name and message_id.endswith(name)]
+    if len(matches) > 1:
+        raise MessageNotFound(f"{name!r} is ambiguous; {len(matches)} messages match: {', '.join(matches[:5])}")
+    # Otherwise it may be a message that was undone since: `forked` checks it.
+    return matches[0] if matches else name
 
 
 # -- delete, prune ---------------------------------------------------------------------------
 
 
-def _delete(given: argparse.Namespace) -> int:
+def _delete(args: argparse.Namespace) -> int:
     async def look(store: FullStore) -> dict[SessionId, str]:
-        found: dict[SessionId, str] = {}
-        for name in given.sessions:
-            session_id = await find_id(store, name)
-            found[session_id] = _called((await _stored(store, session_id)).state)
-        return found
+        titles: dict[SessionId, str] = {}
+        for name in args.sessions:
+            session_id = await resolve_session_id(store, name)
+            titles[session_id] = _title((await _stored(store, session_id)).state)
+        return titles
 
-    found = with_store(given, look)
-    if not given.yes and not _agreed(found):
+    titles = with_store(args, look)
+    if not args.yes and not _confirm(titles):
         return FAILED
 
     async def work(store: FullStore) -> Sequence[SessionId]:
         deleted: list[SessionId] = []
-        for session_id in found:
+        for session_id in titles:
             deleted += await store.delete(session_id)
         await _forget(deleted)
         return deleted
 
-    deleted = with_store(given, work)
-    below = len(deleted) - len(found)
+    deleted = with_store(args, work)
+    below = len(deleted) - len(titles)
     agents = f", with {counted(below, 'sub-agent')}" if below > 0 else ""
-    return tell(f"{counted(len(deleted) - max(0, below), 'session')} deleted{agents}\n")
+    return print_text(f"{counted(len(deleted) - max(0, below), 'session')} deleted{agents}\n")
 
 
-def _agreed(found: dict[SessionId, str]) -> bool:
-    """Ask whoever is there. False: nobody is, or they said no."""
+def _confirm(titles: dict[SessionId, str]) -> bool:
+    """Ask the user for confirmation. False without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
-        complain("engine sessions delete: nobody is here to be asked: add --yes")
+        print_error("engine sessions delete: no terminal to ask for confirmation: add --yes")
         return False
-    for session_id, title in found.items():
-        tell(f"{visible(session_id)}  {one_line(title, 100)}\n")
-    tell(f"Delete {'it' if len(found) == 1 else 'them'} for good? [y/N] ")
+    for session_id, title in titles.items():
+        print_text(f"{escape_control_chars(session_id)}  {one_line(title, 100)}\n")
+    print_text(f"Delete {'it' if len(titles) == 1 else 'them'} permanently? [y/N] ")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 async def _forget(deleted: Sequence[SessionId]) -> None:
-    """Remove the long outputs that those sessions have kept, and let go of their snapshots of files. A checkpoint."""
+    """Delete the stored long outputs and the file snapshots of these sessions. A checkpoint."""
     await to_thread(forget_sessions, default_folder(), deleted)
     try:
-        # Of a sub-agent there is no folder: what it kept is its first session's.
+        # Outputs of sub-agents are in the folder of the session that started them.
         await SpillStore(None).forget(deleted)
     except OSError as error:
-        complain(f"long outputs that were kept could not be removed: {error.strerror}; they go after a week")
+        print_error(f"stored long outputs could not be deleted: {error.strerror}; they are deleted after a week")
 
 
-def _prune(given: argparse.Namespace) -> int:
-    since = time.time() - given.older_than
+def _prune(args: argparse.Namespace) -> int:
+    since = time.time() - args.older_than
 
     async def look(store: FullStore) -> list[str]:
-        roots = await store.list_inactive(older_than=since, keep=given.keep)
-        return [f"{root}  {one_line(_called((await _stored(store, root)).state), 100)}" for root in roots]
+        roots = await store.list_inactive(older_than=since, keep=args.keep)
+        return [f"{root}  {one_line(_title((await _stored(store, root)).state), 100)}" for root in roots]
 
     async def work(store: FullStore) -> tuple[int, int]:
-        roots = set(await store.list_inactive(older_than=since, keep=given.keep))
-        deleted = await store.prune(older_than=since, keep=given.keep)
+        roots = set(await store.list_inactive(older_than=since, keep=args.keep))
+        deleted = await store.prune(older_than=since, keep=args.keep)
         await _forget(deleted)
         return len(roots & set(deleted)), len(roots - set(deleted))
 
-    if given.dry_run:
-        told = with_store(given, look)
-        return tell(
-            "".join(f"{visible(line)}\n" for line in told) + f"{counted(len(told), 'session')} would be removed\n"
+    if args.dry_run:
+        lines = with_store(args, look)
+        return print_text(
+            "".join(f"{escape_control_chars(line)}\n" for line in lines)
+            + f"{counted(len(lines), 'session')} would be deleted\n"
         )
-    removed, left = with_store(given, work)
-    why = f"; {counted(left, 'session')} stayed, being open or used just now" if left else ""
-    return tell(f"{counted(removed, 'session')} removed{why}\n")
+    removed, left = with_store(args, work)
+    why = f"; {counted(left, 'session')} kept, because open or just used" if left else ""
+    return print_text(f"{counted(removed, 'session')} deleted{why}\n")

@@ -1,4 +1,4 @@
-"""`engine sessions repair`: what can be read of a damaged store, in a new one."""
+"""`engine sessions repair`: copy what is readable in a damaged store to a new one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import trio
 
-from engine.cli.sessions.common import FAILED, command, parser_for, tell
-from engine.cli.store_flags import place_of
-from engine.cli.terminal_text import visible
+from engine.cli.sessions.session_command import FAILED, run_subcommand, subcommand_parser
+from engine.cli.standard_streams import print_text
+from engine.cli.store_flags import resolve_store
+from engine.cli.terminal_text import escape_control_chars
 from engine.core.errors import ConfigError
 from engine.session.open_store import DATABASES
 from engine.store.sqlite.location import MEMORY
@@ -19,47 +20,49 @@ from engine.tools.tool_text import counted
 
 def main(arguments: list[str]) -> int:
     """Run the subcommand; return the exit code."""
-    parser = parser_for(
+    parser = subcommand_parser(
         "repair",
-        "Put what can be read of a store's file into a new one. The old one is only read; nothing of it is changed.",
+        "Copy what is readable in a store's file to a new one. The damaged file is not changed.",
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="the damaged one; default: where sessions are kept")
-    parser.add_argument("-o", "--output", metavar="NEW", help="the new one; default: beside it, named .repaired")
-    return command("sessions repair", parser, arguments, _repair)
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the damaged store; default: the usual store")
+    parser.add_argument("-o", "--output", metavar="NEW", help="the new store; default: FILE.repaired")
+    return run_subcommand("sessions repair", parser, arguments, _repair)
 
 
-def _repair(given: argparse.Namespace) -> int:
-    place = given.file or place_of(given)
+def _repair(args: argparse.Namespace) -> int:
+    place = args.file or resolve_store(args)
     if place == MEMORY or place.startswith(DATABASES):
-        # (What the URL says is not told: there may be a password in it.)
-        raise ConfigError("sessions are kept in no file there: a database has its own means")
+        # The URL is not printed: it may hold a password.
+        raise ConfigError("this store is not a file; use the database's own tools")
     damaged = Path(place).expanduser()
-    target = Path(given.output).expanduser() if given.output else damaged.with_name(f"{damaged.name}.repaired")
+    target = Path(args.output).expanduser() if args.output else damaged.with_name(f"{damaged.name}.repaired")
     rescued = trio.run(rescue, damaged, target)
-    code = tell(_told(rescued, damaged, target))
+    code = print_text(_rescue_report(rescued, damaged, target))
     return code or (FAILED if rescued.losses or not rescued.sessions else 0)
 
 
-def _told(rescued: RescueReport, damaged: Path, target: Path) -> str:
-    """Say what was rescued, and plainly what was not."""
-    new = visible(str(target))
-    lines = [f"{new} has {counted(rescued.sessions, 'session')} with {counted(rescued.events, 'event')} now"]
+def _rescue_report(rescued: RescueReport, damaged: Path, target: Path) -> str:
+    """Return what was rescued and what was not."""
+    new = escape_control_chars(str(target))
+    lines = [f"{new} has {counted(rescued.sessions, 'session')} with {counted(rescued.events, 'event')}"]
     for loss in rescued.losses:
-        lines.append(f"  {visible(loss.session_id)} ends before event {loss.seq}: {visible(loss.reason)}")
-        if loss.leftover_events:
-            lines.append(f"    {counted(loss.leftover_events, 'later event')} could be read, and stand beside it")
-    if rescued.losses:
-        lines.append(f"{counted(len(rescued.losses), 'session')} lost something.")
-    elif not rescued.sessions:
-        lines.append("No session was found: neither an event, nor one in the list.")
-    else:
-        lines.append("No gap was found. Of what the list has lost as well, nobody can know.")
-    if rescued.leftover_path is not None:
         lines.append(
-            f"What could be read and does not follow is in {visible(str(rescued.leftover_path))}, as lines of JSON."
+            f"  {escape_control_chars(loss.session_id)} ends before event {loss.seq}: {escape_control_chars(loss.reason)}"
         )
+        if loss.leftover_events:
+            lines.append(
+                f"    {counted(loss.leftover_events, 'later event')} after the gap could be read and saved separately"
+            )
+    if rescued.losses:
+        lines.append(f"{counted(len(rescued.losses), 'session')} lost events.")
+    elif not rescued.sessions:
+        lines.append("No session was found, neither in the events nor in the list of sessions.")
+    else:
+        lines.append("No gap was found. Sessions that are missing from the list as well can't be detected.")
+    if rescued.leftover_path is not None:
+        lines.append(f"Events after gaps are in {escape_control_chars(str(rescued.leftover_path))}, as lines of JSON.")
     lines.append(
-        f"Look at it with `engine sessions list --all --store {new}`, then put it in place of {visible(str(damaged))}"
+        f"Check it with `engine sessions list --all --store {new}`, then replace {escape_control_chars(str(damaged))} with it"
     )
-    lines.append("while no engine runs; remove the files of the old one that end in -wal and -shm, too.")
+    lines.append("while no engine runs. Also remove the old store's files that end in -wal and -shm.")
     return "\n".join(lines) + "\n"

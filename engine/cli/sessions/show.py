@@ -1,4 +1,4 @@
-"""`engine sessions show`: all that was said in one, for a terminal."""
+"""`engine sessions show`: print a session's conversation."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from itertools import zip_longest
 
 import attrs
 
-from engine.cli.sessions.common import (
+from engine.cli.sessions.session_command import (
     add_session_argument,
-    command,
-    find_id,
-    parser_for,
-    tell,
-    when,
-    width,
+    resolve_session_id,
+    run_subcommand,
+    subcommand_parser,
     with_store,
 )
-from engine.cli.terminal_text import one_line, visible
+from engine.cli.sessions.table import format_moment
+from engine.cli.standard_streams import print_text
+from engine.cli.terminal_text import escape_control_chars, one_line, stdout_width
 from engine.core.events import StepEnded
 from engine.core.ids import CallId, MessageId
 from engine.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, Usage, UserMessage
@@ -35,53 +34,55 @@ _SHORTEST = 6
 
 def main(arguments: list[str]) -> int:
     """Run the subcommand; return the exit code."""
-    parser = parser_for(
+    parser = subcommand_parser(
         "show",
-        "Show all that was said in a session. At the end of each heading stands the end of the message's id: "
-        "`engine sessions fork ID --at` takes it.",
+        "Print a session's conversation. Each heading ends with the end of the message's id, for "
+        "`engine sessions fork ID --at`.",
         has_json=True,
     )
     add_session_argument(parser)
-    parser.add_argument("--usage", action="store_true", help="what each request and each turn took, too")
-    parser.add_argument("--results", action="store_true", help="what the calls of tools have answered, too")
-    return command("sessions show", parser, arguments, _show)
+    parser.add_argument("--usage", action="store_true", help="also show the tokens and cost of each request and turn")
+    parser.add_argument("--results", action="store_true", help="also show the results of tool calls")
+    return run_subcommand("sessions show", parser, arguments, _show)
 
 
-def _show(given: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> int:
     async def work(store: FullStore) -> History:
-        session_id = await find_id(store, given.session)
+        session_id = await resolve_session_id(store, args.session)
         story = render_history(await store.load(session_id))
         spent = next(iter(await store.spending(SpendingQuery(by="session", of=(session_id,)))), None)
         if spent is None:
             return story
-        # With what its sub-agents have spent, as `engine stats` counts.
+        # Including its sub-agents, as in `engine stats`.
         return attrs.evolve(story, state=attrs.evolve(story.state, usage=spent.usage, cost=spent.cost))
 
-    story = with_store(given, work)
-    return tell(_as_json(story) if given.json else _as_text(story, with_results=given.results, with_usage=given.usage))
+    story = with_store(args, work)
+    return print_text(
+        _as_json(story) if args.json else _as_text(story, with_results=args.results, with_usage=args.usage)
+    )
 
 
-def called(story: History) -> str:
-    """Return what a session is called: its title, or the beginning of what was asked first."""
-    asked = (
+def session_title(story: History) -> str:
+    """Return a session's title, or the beginning of its first prompt."""
+    prompts = (
         make_title(entry.message.text)
         for entry in story.entries
         if isinstance(entry.message, UserMessage) and entry.message.origin in {"user", "steer", "queue"}
     )
-    return make_title(story.state.title) or next((title for title in asked if title), "")
+    return make_title(story.state.title) or next((title for title in prompts if title), "")
 
 
 # -- as JSON ---------------------------------------------------------------------------------
 
 
 def _as_json(story: History) -> str:
-    # Imported here: cattrs is needed for JSON only.
+    # Imported here: only JSON needs cattrs.
     from engine.core.codec import encode_message
 
     state = story.state
     document = {
         "id": state.session_id,
-        "title": called(story),
+        "title": session_title(story),
         "folder": state.context.cwd,
         "model": state.model,
         "created": story.created,
@@ -124,8 +125,8 @@ def _as_text(story: History, *, with_results: bool, with_usage: bool) -> str:
     state = story.state
     facts = [state.session_id, state.context.cwd, state.model, format_cost(state.cost)]
     lines = [
-        one_line(called(story), 200) or "(nothing was said)",
-        " · ".join(visible(fact) for fact in facts if fact),
+        one_line(session_title(story), 200) or "(empty)",
+        " · ".join(escape_control_chars(fact) for fact in facts if fact),
         "",
     ]
     ends = short_ends([entry.message.id for entry in story.entries])
@@ -142,14 +143,14 @@ def _as_text(story: History, *, with_results: bool, with_usage: bool) -> str:
             lines += _usage(story, entry, ends_turn=is_last)
     if state.turn is not None:
         lines += [
-            "(a turn is open: what it has not finished stands here once it has. `engine sessions` says whether it is at",
-            "work, waits for you, or was interrupted.)",
+            "(A turn is still open; the rest of it appears here when it ends. `engine sessions` shows whether it is",
+            "busy, waiting for you, or interrupted.)",
         ]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def short_ends(ids: list[MessageId]) -> dict[MessageId, str]:
-    """Return the shortest endings that tell *ids* apart, all of the same length if they can."""
+    """Return the shortest unique endings of *ids*, all of the same length if possible."""
     for size in range(_SHORTEST, max(map(len, ids), default=0)):
         if len({name[-size:] for name in ids}) == len(set(ids)):
             return {name: name[-size:] for name in ids}
@@ -160,18 +161,20 @@ def _message(
     entry: HistoryEntry, end: str, results: Mapping[CallId, CallResult], *, with_results: bool
 ) -> Iterator[str]:
     message = entry.message
-    at = f"{when(entry.time, time.time())} · {visible(end)}"
+    at = f"{format_moment(entry.time, time.time())} · {escape_control_chars(end)}"
     match message:
         case UserMessage():
             who = "you" if message.origin in {"user", "steer", "queue"} else "engine"
-            yield _ruled(who, at)
-            yield visible(message.text).strip("\n")
-            yield from (f"[{visible(part.media_type)}]" for part in message.parts if not isinstance(part, TextPart))
+            yield _heading(who, at)
+            yield escape_control_chars(message.text).strip("\n")
+            yield from (
+                f"[{escape_control_chars(part.media_type)}]" for part in message.parts if not isinstance(part, TextPart)
+            )
             yield ""
         case AssistantMessage():
-            yield _ruled(one_line(message.model, 60) or "assistant", at)
+            yield _heading(one_line(message.model, 60) or "assistant", at)
             if message.text.strip():
-                yield visible(message.text).strip("\n")
+                yield escape_control_chars(message.text).strip("\n")
             for call in message.calls:
                 yield from _call(call, results.get(call.call_id), with_results=with_results)
             yield ""
@@ -180,30 +183,30 @@ def _message(
 
 
 def _usage(story: History, entry: HistoryEntry, *, ends_turn: bool) -> Iterator[str]:
-    """Yield what the request of a message took, and what its turn took behind the last one of that."""
+    """Yield the tokens and cost of a message's request and, after the last message of a turn, of the turn."""
     step = story.steps.get(entry.message.id)
     if step is not None:
-        yield f"  ({_taken(step.usage, step.cost)})"
+        yield f"  ({_spent(step.usage, step.cost)})"
         yield ""
     result = story.turns.get(entry.turn_id) if entry.turn_id is not None and ends_turn else None
     if result is not None:
         reason = result.stop_reason.replace("_", " ")
         steps = counted(result.steps, "step")
-        yield f"  ({reason}: {steps}, with sub-agents {_taken(result.usage, result.cost)})"
+        yield f"  ({reason}: {steps}, with sub-agents {_spent(result.usage, result.cost)})"
         yield ""
 
 
-def _taken(usage: Usage, cost: float) -> str:
+def _spent(usage: Usage, cost: float) -> str:
     cached = f", {usage.cache_share:.0%} of the prompt from the cache" if usage.cache_read else ""
     return f"{counted(usage.total, 'token')}{cached}{f', {format_cost(cost)}' if cost else ''}"
 
 
-def _ruled(who: str, at: str) -> str:
-    return f"── {who} {'─' * max(3, min(width(), 100) - len(who) - len(at) - 6)} {at}"
+def _heading(who: str, at: str) -> str:
+    return f"── {who} {'─' * max(3, min(stdout_width(), 100) - len(who) - len(at) - 6)} {at}"
 
 
 def _call(call: CallPart, result: CallResult | None, *, with_results: bool) -> Iterator[str]:
     state = "no result" if result is None else "failed" if result.settlement.failed else result.settlement.status
-    yield "  " + one_line(f"[{state}] {call.tool} {call.arguments}", min(width(), 200) - 2)
+    yield "  " + one_line(f"[{state}] {call.tool} {call.arguments}", min(stdout_width(), 200) - 2)
     if with_results and result is not None:
-        yield from (f"    {line}" for line in visible(result.settlement.text).split("\n"))
+        yield from (f"    {line}" for line in escape_control_chars(result.settlement.text).split("\n"))

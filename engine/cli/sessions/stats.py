@@ -1,4 +1,4 @@
-"""`engine stats`: what was spent, by day, model, folder and session."""
+"""`engine stats`: tokens and money spent, by day, model, folder and session."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import Final
 import attrs
 
 from engine.cli.arg_types import whole
-from engine.cli.sessions.common import Column, NoStoreYet, command, table, tell, width, with_store
-from engine.cli.sessions.list import folder
+from engine.cli.sessions.list import short_folder
+from engine.cli.sessions.session_command import NoStoreYet, run_subcommand, with_store
+from engine.cli.sessions.table import Column, table
+from engine.cli.standard_streams import print_text
 from engine.cli.store_flags import add_store_flag
+from engine.cli.terminal_text import stdout_width
 from engine.core.messages import Usage
 from engine.export.format_cost import format_cost
 from engine.store.protocols import FullStore, Spending, SpendingKind, SpendingQuery
@@ -22,10 +25,10 @@ from engine.tools.tool_text import counted
 _DAY: Final = 86_400
 _DAYS: Final = 30
 _KINDS: Final[tuple[SpendingKind, ...]] = ("day", "model", "folder", "session")
-_SHOWN: Final[tuple[SpendingKind, ...]] = ("model", "day")
+_DEFAULT_KINDS: Final[tuple[SpendingKind, ...]] = ("model", "day")
 _NOTHING: Final = Spending(key="", usage=Usage(), cost=0.0)
-# Of one kind, so that a person sees the end of it.
-_MOST: Final = 40
+# Rows per table, so that it fits a screen.
+_MAX_ROWS: Final = 40
 
 
 def main(arguments: list[str]) -> int:
@@ -33,9 +36,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="engine stats",
         allow_abbrev=False,
-        description="What was spent, in tokens and money: in all, by model and by day. What was deleted counts still.",
-        epilog="Prices are those of the catalogue at the time. A sub-agent counts for the session that began it. "
-        "Exit codes: 0 told, 1 it could not be read, 2 wrong usage.",
+        description="Show tokens and money spent: in total, by model and by day. Deleted sessions are included.",
+        epilog="Prices are those of the catalogue at the time of the request. A sub-agent counts for the session that "
+        "started it. Exit codes: 0 done, 1 the store could not be read, 2 wrong usage.",
     )
     since = parser.add_mutually_exclusive_group()
     since.add_argument(
@@ -43,69 +46,69 @@ def main(arguments: list[str]) -> int:
         type=whole(1, 36_500),
         default=_DAYS,
         metavar="N",
-        help=f"of the last so many days, today too; default: {_DAYS}",
+        help=f"the last N days, including today; default: {_DAYS}",
     )
-    since.add_argument("--all", action="store_true", help="of all time")
-    parser.add_argument("--by", choices=_KINDS, help="by this alone, all of it")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    since.add_argument("--all", action="store_true", help="all time")
+    parser.add_argument("--by", choices=_KINDS, help="only this table, with all rows")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_store_flag(parser)
-    return command("stats", parser, arguments, _run)
+    return run_subcommand("stats", parser, arguments, _run)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     now = time.time()
-    since = None if given.all else _midnight(now, given.days - 1)
-    kinds: Sequence[SpendingKind] = _SHOWN if given.by is None else (given.by,)
+    since = None if args.all else _midnight(now, args.days - 1)
+    kinds: Sequence[SpendingKind] = _DEFAULT_KINDS if args.by is None else (args.by,)
 
     async def work(store: FullStore) -> dict[SpendingKind, Sequence[Spending]]:
-        query = SpendingQuery(since=since, clock=clock(now))
+        query = SpendingQuery(since=since, clock=utc_offsets(now))
         return {kind: await store.spending(attrs.evolve(query, by=kind)) for kind in ("total", *kinds)}
 
     try:
-        found = with_store(given, work)
+        spending = with_store(args, work)
     except NoStoreYet:
-        found = {}
-    total = next(iter(found.get("total", ())), _NOTHING)
-    if given.json:
-        return tell(_as_json(since, total, {kind: found.get(kind, ()) for kind in kinds}))
+        spending = {}
+    total = next(iter(spending.get("total", ())), _NOTHING)
+    if args.json:
+        return print_text(_as_json(since, total, {kind: spending.get(kind, ()) for kind in kinds}))
     if not (total.steps or total.cost or total.usage.total):
-        return tell(f"nothing was spent {_span(given)}\n")
-    told = [_total(total, _span(given))]
+        return print_text(f"nothing was spent {_span(args)}\n")
+    sections = [_total(total, _span(args))]
     for kind in kinds:
-        told += [_table(kind, found[kind], is_all=given.by is not None)]
-    return tell("\n".join(told))
+        sections += [_table(kind, spending[kind], is_all=args.by is not None)]
+    return print_text("\n".join(sections))
 
 
-def _span(given: argparse.Namespace) -> str:
-    if given.all:
-        return "in all"
-    return "today" if given.days == 1 else f"in the last {given.days} days"
+def _span(args: argparse.Namespace) -> str:
+    if args.all:
+        return "in total"
+    return "today" if args.days == 1 else f"in the last {args.days} days"
 
 
 def _midnight(now: float, days: int) -> float:
-    """Return when the day so many days before today began, on the clocks here."""
+    """Return the local midnight at the start of the day this many days before today."""
     today = time.localtime(now)
     return time.mktime((today.tm_year, today.tm_mon, today.tm_mday - days, 0, 0, 0, 0, 0, -1))
 
 
-def clock(now: float) -> tuple[tuple[float, int], ...]:
-    """Return how far the clocks here are ahead of the world's, each from a moment on: it changes with the season."""
+def utc_offsets(now: float) -> tuple[tuple[float, int], ...]:
+    """Return the local UTC offsets of the last years, each with the moment since when it applies (daylight saving)."""
     begin = now - 366 * _DAY * 10
-    found = [(begin, _ahead(begin))]
+    offsets = [(begin, _offset_at(begin))]
     moment = begin
     while moment < now:
         later = min(moment + 7 * _DAY, now)
-        if _ahead(later) != found[-1][1]:
+        if _offset_at(later) != offsets[-1][1]:
             before, after = moment, later
             while after - before > 1:
                 middle = (before + after) // 2
-                before, after = (middle, after) if _ahead(middle) == found[-1][1] else (before, middle)
-            found.append((float(round(after)), _ahead(later)))
+                before, after = (middle, after) if _offset_at(middle) == offsets[-1][1] else (before, middle)
+            offsets.append((float(round(after)), _offset_at(later)))
         moment = later
-    return tuple(found)
+    return tuple(offsets)
 
 
-def _ahead(moment: float) -> int:
+def _offset_at(moment: float) -> int:
     return time.localtime(moment).tm_gmtoff
 
 
@@ -118,13 +121,13 @@ def _total(total: Spending, span: str) -> str:
         counted(total.sessions, "session"),
         counted(total.steps, "step"),
         f"{counted(total.usage.total, 'token')}{share}",
-        format_cost(total.cost) or "no money that is known of",
+        format_cost(total.cost) or "cost unknown",
     ]
     return f"{span}: {', '.join(parts)}\n"
 
 
 def _table(kind: SpendingKind, rows: Sequence[Spending], *, is_all: bool) -> str:
-    left = 0 if is_all else max(0, len(rows) - _MOST)
+    left = 0 if is_all else max(0, len(rows) - _MAX_ROWS)
     rows = rows[left:] if kind == "day" else rows[: len(rows) - left]
     columns = [
         Column(heading=kind, texts=[_name(kind, row) for row in rows], grows=kind != "session"),
@@ -138,8 +141,8 @@ def _table(kind: SpendingKind, rows: Sequence[Spending], *, is_all: bool) -> str
         Column(heading="answer", texts=[f"{row.usage.output:,}" for row in rows], is_right=True),
         Column(heading="cost", texts=[format_cost(row.cost) for row in rows], is_right=True),
     ]
-    more = f"{counted(left, 'more')}: --by {kind} tells all\n" if left else ""
-    return table(columns, width()) + more
+    more = f"{counted(left, 'more')}: --by {kind} shows all\n" if left else ""
+    return table(columns, stdout_width()) + more
 
 
 def _prompt(usage: Usage) -> int:
@@ -151,13 +154,13 @@ def _name(kind: SpendingKind, row: Spending) -> str:
         return row.key or "(unknown)"
     if not row.key and kind != "day":
         return "(deleted)"
-    return folder(row.key) if kind == "folder" else row.key
+    return short_folder(row.key) if kind == "folder" else row.key
 
 
-def _as_json(since: float | None, total: Spending, found: dict[SpendingKind, Sequence[Spending]]) -> str:
+def _as_json(since: float | None, total: Spending, spending: dict[SpendingKind, Sequence[Spending]]) -> str:
     document: dict[str, object] = {"since": since, "total": _document(total)}
     document |= {
-        kind: [{"key": row.key, "name": row.name, **_document(row)} for row in rows] for kind, rows in found.items()
+        kind: [{"key": row.key, "name": row.name, **_document(row)} for row in rows] for kind, rows in spending.items()
     }
     return json.dumps(document, indent=2) + "\n"
 

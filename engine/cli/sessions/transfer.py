@@ -10,20 +10,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from engine.cli.output import complain
-from engine.cli.sessions.common import (
+from engine.cli.sessions.context_usage import context_report
+from engine.cli.sessions.session_command import (
     USAGE_ERROR,
     add_session_argument,
-    command,
-    find_id,
-    here,
-    parser_for,
-    tell,
+    current_folder,
+    resolve_session_id,
+    run_subcommand,
+    subcommand_parser,
     with_store,
 )
-from engine.cli.sessions.context_usage import filling
-from engine.cli.sessions.show import called
-from engine.cli.terminal_text import one_line, visible
+from engine.cli.sessions.show import session_title
+from engine.cli.standard_streams import print_error, print_text
+from engine.cli.terminal_text import escape_control_chars, one_line
 from engine.core.errors import ConfigError, JournalCorrupt, StoreError
 from engine.core.events import Durable, SharedContext
 from engine.core.fold import fold
@@ -46,89 +45,93 @@ Journals = Sequence[Sequence[Durable]]
 
 _SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
 _FORMATS: Final[tuple[Format, ...]] = ("json", "markdown", "html")
-# It is read whole, and takes some times its size.
-LARGEST: Final = 1 << 29
-_SHOWN: Final = 200
-_NAMED: Final = 5
+# The file is read into memory as a whole, and its parsed form takes several times its size.
+MAX_IMPORT_BYTES: Final = 1 << 29
+_MAX_LINE_CHARS: Final = 200
+_MAX_LISTED: Final = 5
 
 
 def export_main(arguments: list[str]) -> int:
     """Run `export`; return the exit code."""
-    parser = parser_for(
+    parser = subcommand_parser(
         "export",
-        "Write a session: as JSON it is whole, with its sub-agents, and `engine sessions import` makes the same of it "
-        "again; as Markdown it is the conversation; as HTML a page.",
+        "Write a session. JSON is complete, with all sub-agents, and `engine sessions import` restores it; Markdown "
+        "holds the conversation; HTML is a page.",
     )
     add_session_argument(parser)
-    parser.add_argument("--format", choices=_FORMATS, help="default: what the file's name says, else json")
+    parser.add_argument("--format", choices=_FORMATS, help="default: from the file's suffix, else json")
     _add_output(parser, required=False)
-    return command("sessions export", parser, arguments, _export)
+    return run_subcommand("sessions export", parser, arguments, _export)
 
 
 def share_main(arguments: list[str]) -> int:
     """Run `share`; return the exit code."""
-    parser = parser_for(
+    parser = subcommand_parser(
         "share",
-        "Write a session as one web page that needs nothing else: no script, no other file, no address. It holds all "
-        "that was said and read: look through it before you give it away.",
+        "Write a session as one self-contained web page, without scripts or links to other files. It holds everything "
+        "that was written and read in the session: review it before you share it.",
     )
     add_session_argument(parser)
     _add_output(parser, required=True)
-    return command("sessions share", parser, arguments, _share)
+    return run_subcommand("sessions share", parser, arguments, _share)
 
 
 def import_main(arguments: list[str]) -> int:
     """Run `import`; return the exit code."""
-    parser = parser_for(
+    parser = subcommand_parser(
         "import",
-        "Take in a session that was exported as JSON, whole, or a conversation in Markdown. All of it or nothing. If "
-        "an id is there already, it gets another.",
+        "Import a session that was exported as JSON, or a conversation in Markdown: all of it or nothing. If its id "
+        "exists already, it gets a new one.",
     )
-    parser.add_argument("file", metavar="FILE", help="what to take in; - reads standard input")
+    parser.add_argument("file", metavar="FILE", help="the file to import; - reads standard input")
     parser.add_argument(
-        "--cwd", metavar="FOLDER", help="where it goes on; default: where it was, or for Markdown this folder"
+        "--cwd",
+        metavar="FOLDER",
+        help="the session's folder from now on; default: its old one, or for Markdown this folder",
     )
-    return command("sessions import", parser, arguments, _import)
+    return run_subcommand("sessions import", parser, arguments, _import)
 
 
 def _add_output(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    told = "where to; - is standard output" + ("" if required else ", which is the default")
-    parser.add_argument("-o", "--output", metavar="FILE", required=required, help=told)
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    help_text = "the file to write; - is standard output" + ("" if required else ", which is the default")
+    parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help_text)
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
-# -- writing ---------------------------------------------------------------------------------
+# -- export ----------------------------------------------------------------------------------
 
 
-def _export(given: argparse.Namespace) -> int:
-    suffix = Path(given.output or "").suffix.lower()
-    return _write(given, given.format or _SUFFIXES.get(suffix, "json"), is_private=True)
+def _export(args: argparse.Namespace) -> int:
+    suffix = Path(args.output or "").suffix.lower()
+    return _write(args, args.format or _SUFFIXES.get(suffix, "json"), is_private=True)
 
 
-def _share(given: argparse.Namespace) -> int:
-    code = _write(given, "html", is_private=False)
-    if not code and given.output != "-":
-        complain("It holds all that was said and read: look through it before you give it away.")
+def _share(args: argparse.Namespace) -> int:
+    code = _write(args, "html", is_private=False)
+    if not code and args.output != "-":
+        print_error(
+            "The page holds everything that was written and read in the session: review it before you share it."
+        )
     return code
 
 
-def _write(given: argparse.Namespace, form: Format, *, is_private: bool) -> int:
-    target = None if given.output in {None, "-"} else Path(given.output).expanduser()
-    if target is not None and target.exists() and not given.force:
-        raise ConfigError(f"{target} is there already: --force writes over it")
+def _write(args: argparse.Namespace, form: Format, *, is_private: bool) -> int:
+    target = None if args.output in {None, "-"} else Path(args.output).expanduser()
+    if target is not None and target.exists() and not args.force:
+        raise ConfigError(f"{target} exists already: --force overwrites it")
 
     async def work(store: FullStore) -> str:
-        journals = await collect_session(store, await find_id(store, given.session))
+        journals = await collect_session(store, await resolve_session_id(store, args.session))
         return await to_thread(_text, journals, form)
 
-    text = with_store(given, work)
+    text = with_store(args, work)
     if target is None:
-        return tell(text)
+        return print_text(text)
     try:
         _put(target, text, is_private=is_private)
     except OSError as error:
         raise StoreError(f"{target} can't be written: {error.strerror}") from error
-    return tell(f"{visible(str(target))}: {len(text.encode()):,} bytes\n")
+    return print_text(f"{escape_control_chars(str(target))}: {len(text.encode()):,} bytes\n")
 
 
 def _text(journals: Journals, form: Format) -> str:
@@ -136,14 +139,14 @@ def _text(journals: Journals, form: Format) -> str:
         return render_json_document(journals, engine=__version__, at=time.time())
     stories = [render_history(journal) for journal in journals]
     if form == "markdown":
-        return render_markdown(stories[0], called(stories[0]))
-    return render_html(stories, called(stories[0]), engine=__version__, window=_window(stories[0].state))
+        return render_markdown(stories[0], session_title(stories[0]))
+    return render_html(stories, session_title(stories[0]), engine=__version__, window=_window(stories[0].state))
 
 
 def _window(state: SessionState) -> ContextUsage | None:
-    """Return what fills the window; None if that can't be told here, which is no reason to write no page."""
+    """Return what fills the window; None if that is unknown here: the page is written all the same."""
     try:
-        report = filling(state, load_config(None, os.environ))
+        report = context_report(state, load_config(None, os.environ))
     except ConfigError:
         return None
     kinds = tuple((share.kind, share.tokens) for share in report.shares)
@@ -151,7 +154,7 @@ def _window(state: SessionState) -> ContextUsage | None:
 
 
 def _put(target: Path, text: str, *, is_private: bool) -> None:
-    """Write *text* to *target*, whole or not at all. Raises `OSError`."""
+    """Write *text* to *target* atomically. Raises `OSError`."""
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     mode = 0o600 if is_private else 0o644
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -159,44 +162,46 @@ def _put(target: Path, text: str, *, is_private: bool) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
         part.replace(target)
-    except BaseException:  # whatever it is goes on: half a file is worth nothing
+    except BaseException:  # re-raised: a partial file must not stay
         part.unlink(missing_ok=True)
         raise
 
 
-# -- taking in -------------------------------------------------------------------------------
+# -- import ----------------------------------------------------------------------------------
 
 
-def _import(given: argparse.Namespace) -> int:
-    cwd = None if given.cwd is None else _folder(given.cwd)
+def _import(args: argparse.Namespace) -> int:
+    cwd = None if args.cwd is None else _folder(args.cwd)
     try:
-        journals = _read(given.file, cwd)
+        journals = _read(args.file, cwd)
     except JournalCorrupt as error:
-        complain(f"engine sessions import: {visible(given.file)} can't be taken in: {visible(str(error))}")
+        print_error(
+            f"engine sessions import: {escape_control_chars(args.file)} can't be imported: {escape_control_chars(str(error))}"
+        )
         return USAGE_ERROR
 
     async def work(store: FullStore) -> Journals:
-        known = set(await store.ids())
-        is_there = any(journal[0].session_id in known for journal in journals)
-        taken = with_fresh_ids(journals, _fresh) if is_there else journals
-        await store.import_sessions(taken)
-        return taken
+        existing = set(await store.ids())
+        exists = any(journal[0].session_id in existing for journal in journals)
+        imported = with_fresh_ids(journals, _fresh) if exists else journals
+        await store.import_sessions(imported)
+        return imported
 
-    taken = with_store(given, work, may_make=True)
-    first = taken[0][0].session_id
-    changed = "" if first == journals[0][0].session_id else f" ({journals[0][0].session_id} is there already)"
-    lines = [f"{first}{changed}", *_facts(fold(taken[0])), f"`engine run --resume {first} TASK` goes on with it"]
-    return tell("".join(f"{line}\n" for line in lines))
+    imported = with_store(args, work, may_make=True)
+    first = imported[0][0].session_id
+    changed = "" if first == journals[0][0].session_id else f" ({journals[0][0].session_id} exists already)"
+    lines = [f"{first}{changed}", *_facts(fold(imported[0])), f"`engine run --resume {first} TASK` continues it"]
+    return print_text("".join(f"{line}\n" for line in lines))
 
 
 def _facts(state: SessionState) -> Iterator[str]:
-    """Yield what the file has decided, and whoever goes on with it might not expect."""
-    agent = f", as the agent {one_line(state.agent, _SHOWN)}" if state.agent else ""
-    yield f"it works in {visible(state.context.cwd)}{agent}"
-    for waiting in state.inbox[:_NAMED]:
-        yield f"waiting in it, to be said in your name: {one_line(waiting.message.text, _SHOWN)}"
-    if len(state.inbox) > _NAMED:
-        yield f"and {len(state.inbox) - _NAMED:,} more"
+    """Yield what the file determines and a user who continues the session might not expect."""
+    agent = f", agent: {one_line(state.agent, _MAX_LINE_CHARS)}" if state.agent else ""
+    yield f"folder: {escape_control_chars(state.context.cwd)}{agent}"
+    for waiting in state.inbox[:_MAX_LISTED]:
+        yield f"queued message, to be sent as yours: {one_line(waiting.message.text, _MAX_LINE_CHARS)}"
+    if len(state.inbox) > _MAX_LISTED:
+        yield f"and {len(state.inbox) - _MAX_LISTED:,} more"
 
 
 def _fresh() -> str:
@@ -206,26 +211,26 @@ def _fresh() -> str:
 def _folder(name: str) -> str:
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        raise ConfigError(f"--cwd: {name} is no folder")
+        raise ConfigError(f"--cwd: {name} is not a directory")
     return str(folder.resolve())
 
 
 def _read(name: str, cwd: str | None) -> Journals:
-    """Return the journals that are in a file. Raises `ConfigError` if it can't be read, `JournalCorrupt`."""
+    """Return the journals of a file. Raises `ConfigError` if it can't be read, `JournalCorrupt`."""
     data = _bytes(name)
     if data.lstrip()[:1] in {b"{", b"["}:
-        found = parse_json_document(data)
-        return found if cwd is None else with_cwd(found, cwd)
+        journals = parse_json_document(data)
+        return journals if cwd is None else with_cwd(journals, cwd)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise JournalCorrupt(f"it is neither JSON nor Markdown in UTF-8: {error}") from error
+        raise JournalCorrupt(f"neither JSON nor Markdown in UTF-8: {error}") from error
     talk = parse_markdown(text, RandomIds().new)
     journal = seed_events(
         SessionId(_fresh()),
         kind="import",
         messages=talk.messages,
-        context=SharedContext(cwd=cwd or here()),
+        context=SharedContext(cwd=cwd or current_folder()),
         model=talk.model,
         at=time.time(),
         title=talk.title,
@@ -237,15 +242,15 @@ def _read(name: str, cwd: str | None) -> Journals:
 def _bytes(name: str) -> bytes:
     try:
         if name == "-":
-            data = b"" if sys.stdin is None else sys.stdin.buffer.read(LARGEST + 1)
+            data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_IMPORT_BYTES + 1)
         else:
             path = Path(name).expanduser()
             if path.is_dir():
-                raise ConfigError(f"{name} is a folder")
+                raise ConfigError(f"{name} is a directory")
             with path.open("rb") as file:
-                data = file.read(LARGEST + 1)
+                data = file.read(MAX_IMPORT_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{name} can't be read: {error.strerror}") from error
-    if len(data) > LARGEST:
-        raise ConfigError(f"{name} is larger than {LARGEST:,} bytes")
+    if len(data) > MAX_IMPORT_BYTES:
+        raise ConfigError(f"{name} is larger than {MAX_IMPORT_BYTES:,} bytes")
     return data

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.config.config import known
+from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.rules.path_pattern import PathPattern, absolute, exact
@@ -210,7 +210,7 @@ class _Linter:
             return
         name = base_permission(rule.permission)
         if not set(name) & set("*?") and name not in self.permissions:
-            hint = known(name, self.permissions)
+            hint = suggest_names(name, self.permissions)
             yield _finding(entry, "hint", f"no built-in tool needs the permission {name!r}: {hint}")
         if rule.permission == "outside" and self._is_inside(entry):
             yield _finding(entry, "warning", "it matches nothing: outside is only about paths outside of the project")

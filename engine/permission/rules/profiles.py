@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
-from engine.config.config import known
+from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Action, Rule
 from engine.permission.rules.rules import Layer
@@ -120,7 +120,7 @@ _OWN: Final = ("question", "todo", "bash_output", "bash_stop", "skill", "task_ou
 def defaults(profile: str = DEFAULT) -> Layer:
     """Return the lowest layer: the rules of a profile. Raises `ConfigError` if there is none of that name."""
     if profile not in PROFILES:
-        raise ConfigError(f"there is no profile {profile!r}: {known(profile, PROFILES)}")
+        raise ConfigError(f"there is no profile {profile!r}: {suggest_names(profile, PROFILES)}")
     rules = [
         Rule(action=action, permission=permission, pattern=pattern, origin=f"profile {profile}")
         for action, permission, pattern in _OF_PROFILE[profile]

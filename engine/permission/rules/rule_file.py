@@ -25,7 +25,7 @@ from typing import Final, cast
 
 import attrs
 
-from engine.config.config import known
+from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
 from engine.core.permission_types import ACTIONS, Action, Rule
 from engine.permission.rules.path_pattern import PathPattern
@@ -99,7 +99,7 @@ def _action(word: str) -> Action:
     for action in ACTIONS:
         if action == name:
             return action
-    raise ConfigError(f"there is no action {name!r}: {known(name.lower(), ACTIONS)}; {_FORM}")
+    raise ConfigError(f"there is no action {name!r}: {suggest_names(name.lower(), ACTIONS)}; {_FORM}")
 
 
 @attrs.define(eq=False)
@@ -119,7 +119,7 @@ class _Reader:
         values = cast("dict[str, object]", section)
         for key in values:
             if key not in keys:
-                self._report((key,), f"there is no key {key!r}: {known(key, keys)}")
+                self._report((key,), f"there is no key {key!r}: {suggest_names(key, keys)}")
         profile = self._profile(values["profile"]) if "profile" in values and "profile" in keys else None
         return Permissions(profile=profile, rules=tuple(self._rules(values.get("rules", []))))
 
@@ -127,7 +127,7 @@ class _Reader:
         for name in PROFILES:
             if name == value:
                 return name
-        self._report(("profile",), f"there is no profile {value!r}: {known(str(value), PROFILES)}")
+        self._report(("profile",), f"there is no profile {value!r}: {suggest_names(str(value), PROFILES)}")
         return None
 
     def _rules(self, value: object) -> Iterator[Rule]:

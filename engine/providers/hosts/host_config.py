@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import attrs
 
-from engine.config.config import Config, HostConfig, QuirkValue, known
+from engine.config.config import Config, HostConfig, QuirkValue, suggest_names
 from engine.core.errors import ConfigError
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.table import BY_NAME
@@ -51,7 +51,7 @@ def _base(name: str, overrides: HostConfig) -> Host:
     """Return the host that *overrides* apply to."""
     base = BY_NAME.get(overrides.like or name)
     if base is None and overrides.like:
-        raise ConfigError(f"host {name}: `like` names no host {overrides.like!r}: {known(overrides.like, BY_NAME)}")
+        raise ConfigError(f"host {name}: `like` names no host {overrides.like!r}: {suggest_names(overrides.like, BY_NAME)}")
     if base is None:
         if not overrides.wire or not overrides.base_url:
             raise ConfigError(f"host {name} needs `base_url` and either `wire` or `like`")
@@ -80,7 +80,7 @@ def parse_quirk(name: str, value: QuirkValue, setting: str) -> object:
     """Convert *value* to the type of the quirk *name*. Raises `ConfigError` if it is invalid."""
     fields = attrs.fields_dict(Quirks)
     if name not in fields:
-        raise ConfigError(f"{setting}: unknown quirk {name!r}: {known(name, fields)}")
+        raise ConfigError(f"{setting}: unknown quirk {name!r}: {suggest_names(name, fields)}")
     default, allowed = fields[name].default, _allowed_words(name)
     converted = value if not isinstance(value, tuple) else (frozenset(value) if name in _SETS else value)
     fits = _has_type_of(converted, default, name)

@@ -11,7 +11,7 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
-from engine.prompt.skills import MAX_FILES, SkillError, Skills, files_of, find_skills, listed, read_skill
+from engine.prompt.skills import MAX_FILES, SkillError, Skills, find_skills, read_skill, skill_files, skill_list
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.tool import NeedFunction, Tool, tool
@@ -46,7 +46,7 @@ def skill_tool(skills: Skills | Iterable[str | os.PathLike[str]] | Callable[[str
 
         return _tool(skills_at, _ELSEWHERE, need_there)
     table = skills if isinstance(skills, Skills) else find_skills(skills)
-    listing = listed(table.found, MAX_LISTED_CHARS) or "(there are none)"
+    listing = skill_list(table.available, MAX_LISTED_CHARS) or "(there are none)"
     return _tool(lambda _: table, listing, lambda args: _need(table, args.name))
 
 
@@ -76,7 +76,7 @@ def _load(skills_at: Callable[[str], Skills], cwd: str, name: str) -> ToolOutput
     if skill is None:
         raise ToolError(_missing(table, name[:64]))
     try:
-        text, files = read_skill(skill), files_of(skill)
+        text, files = read_skill(skill), skill_files(skill)
     except SkillError as error:
         raise ToolError(f"The skill {skill.name} can't be used: {error}.") from error
     more = ", and more" if len(files) > MAX_FILES else ""
@@ -90,6 +90,6 @@ def _missing(table: Skills, name: str) -> str:
     why = table.problem(name)
     if why:
         return f"The skill {name} can't be used: {why}."
-    names = [skill.name for skill in table.found]
+    names = [skill.name for skill in table.available]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or names
     return f"There is no skill named {name!r}. There is: {', '.join(close) or 'none'}."

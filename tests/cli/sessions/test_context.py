@@ -20,7 +20,7 @@ CONFIG = """
 context = 12_000
 output = 1_000
 """
-FULL = "the model's window is nearly full: what is old is being summarised"
+FULL = "the context window is nearly full: summarising old messages"
 
 
 @pytest.fixture(autouse=True)
@@ -54,13 +54,13 @@ def asked(tmp_path: Path) -> None:
 def test_room_is_made_in_the_middle_of_a_task_and_told(engine: Start, config: str) -> None:
     output = ended(start(engine, config, "long"))
     assert f"· {FULL}\n" in output
-    assert re.search(r"^· summarised: about [\d,]+ tokens before, about [\d,]+ now\r?$", output, re.MULTILINE)
+    assert re.search(r"^· history summarised: from about [\d,]+ to about [\d,]+ tokens\r?$", output, re.MULTILINE)
     assert "All done." in output
 
 
 def test_a_summary_that_is_nonsense_is_told(engine: Start, config: str) -> None:
     output = ended(start(engine, config, "long nonsense"))
-    assert "now; no summary of a model could be used (it lacks the headings Objective, Decisions, Done" in output
+    assert "now; the model's summary was unusable (it lacks the headings Objective, Decisions, Done" in output
     assert "All done." in output
 
 
@@ -81,23 +81,23 @@ def test_a_summary_that_is_cut_off_leaves_the_history_and_the_session_goes_on(
     command.send(how)
     output = ended(command, 130 if how is signal.SIGINT else -9)
     if how is signal.SIGINT:
-        assert "· there is no summary: the history is as it was\n" in output
+        assert "· compaction cancelled: the history is unchanged\n" in output
         assert "nothing left running" in output
     before = json.loads(sessions(engine, "context", "last", "--config", config, "--json"))
     assert before["tokens"] > before["usable"]
     assert "summary" not in [share["kind"] for share in before["shares"]]
     again = ended(start(engine, config, "--continue", "and now?"))
-    assert "· summarised: about " in again
+    assert "· history summarised: from about " in again
     assert "All done." in again
 
 
 def test_an_image_that_is_too_large_is_taken_out_and_told(engine: Start, config: str, tmp_path: Path) -> None:
     (tmp_path / "big.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(90_000))
     output = ended(start(engine, config, "picture", "--attach", str(tmp_path / "big.png")))
-    assert "· the request was too large: room is being made for it\n" in output
-    assert "; images and files were taken out\n" in output
+    assert "· the request was too large: summarising old messages\n" in output
+    assert "; images and files were removed\n" in output
     assert "summarised" not in output
-    assert "an image of type image/png (90.0 kB) stood here. Its host refused the request" in output
+    assert "an image of type image/png (90.0 kB) was here. The provider refused the request" in output
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
@@ -114,13 +114,13 @@ def test_what_fills_the_window_is_shown_summarised_and_taken_back(engine: Start,
     other = sessions(engine, "context", "last", "--model", "anthropic/claude-opus-4-1")
     assert other.startswith("anthropic/claude-opus-4-1: about ")
     said = sessions(engine, "compact", "last", "--config", config, "--heed", "mind the gap")
-    assert said.startswith("what is old is being summarised\nsummarised: about ")
+    assert said.startswith("summarising old messages\nhistory summarised: from about ")
     small = json.loads(sessions(engine, "context", "last", "--config", config, "--json"))
     assert "summary" in [share["kind"] for share in small["shares"]]
-    assert sessions(engine, "uncompact", "last") == "the history is whole again: 18 messages\n"
+    assert sessions(engine, "uncompact", "last") == "the summary was undone: the history has 18 messages again\n"
     assert sessions(engine, "context", "last", "--config", config) == shown
     none = sessions(engine, "uncompact", "last", code=1)
-    assert none == "engine sessions uncompact: there is no compaction to take back\n"
+    assert none == "engine sessions uncompact: there is no compaction to undo\n"
 
 
 def test_a_summary_by_hand_is_cancelled_with_ctrl_c(engine: Start, config: str, tmp_path: Path) -> None:
@@ -128,21 +128,21 @@ def test_a_summary_by_hand_is_cancelled_with_ctrl_c(engine: Start, config: str, 
     ended(start(engine, config, f"long hang {tmp_path}/seen"))
     shown = sessions(engine, "context", "last", "--config", config)
     command = engine("sessions", "compact", "last", "--config", config)
-    command.read_until("what is old is being summarised")
+    command.read_until("summarising old messages")
     asked(tmp_path)
     command.send(signal.SIGINT)
-    assert "engine sessions compact: cancelled: the history is as it was\n" in ended(command, 130)
+    assert "engine sessions compact: cancelled: the history is unchanged\n" in ended(command, 130)
     assert sessions(engine, "context", "last", "--config", config) == shown
 
 
 def test_nonsense_is_told(engine: Start, config: str) -> None:
     ended(engine("run", "hello"))
     for name in ("context", "compact", "uncompact"):
-        assert "there is no session 'nobody'" in sessions(engine, name, "nobody", code=2)
+        assert "unknown session 'nobody'" in sessions(engine, name, "nobody", code=2)
         assert "required" in sessions(engine, name, code=2)
     told = sessions(engine, "context", "last", "--model", "nonsense", code=2)
     assert "no host for the model name 'nonsense'" in told
     told = sessions(engine, "compact", "last", "--model", "nonsense", code=2)
-    assert "a model's name is written host/model, not 'nonsense'" in told
+    assert "a model's name must have the form host/model, not 'nonsense'" in told
     told = sessions(engine, "compact", "last", code=1)
-    assert "engine sessions compact: the history is as it was: there is nothing to summarise." in told
+    assert "engine sessions compact: the history is unchanged: there is nothing to summarise." in told

@@ -18,9 +18,10 @@ import pytest
 import trio
 
 from engine.cli import main
-from engine.cli.sessions import SUBCOMMANDS
-from engine.cli.sessions.common import cells, short_ids
-from engine.cli.sessions.stats import clock
+from engine.cli.sessions.main import SUBCOMMANDS
+from engine.cli.sessions.session_command import short_ids
+from engine.cli.sessions.stats import utc_offsets
+from engine.cli.sessions.table import display_width
 from engine.core.events import Durable, InputAdmitted, SessionCreated, SessionTitled
 from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId
@@ -130,7 +131,7 @@ def test_all_sessions_are_listed_with_their_folders(three: Engine) -> None:
     said = three("sessions", "--all")
     assert [line.split()[0] for line in said.out.splitlines()[1:]] == ["cc01", "aaaa2222", "aaaa1111"]
     assert "/elsewhere" in said.out
-    assert three("sessions", "list", "--all", "--limit", "1").out.endswith("there are more: --limit 2\n")
+    assert three("sessions", "list", "--all", "--limit", "1").out.endswith("there are more; --limit 2 shows them\n")
 
 
 def test_a_list_as_json_has_it_all(three: Engine) -> None:
@@ -143,23 +144,20 @@ def test_a_list_as_json_has_it_all(three: Engine) -> None:
 
 
 def test_where_nothing_was_said_nothing_is_made(engine_here: Engine) -> None:
-    assert engine_here("sessions") == Said(0, "no sessions in this folder yet\n", "")
-    assert engine_here("sessions", "--all").out == "no sessions yet\n"
+    assert engine_here("sessions") == Said(0, "no sessions in this folder\n", "")
+    assert engine_here("sessions", "--all").out == "no sessions\n"
     assert documents(engine_here("sessions", "list", "--json")) == []
-    assert engine_here("sessions", "search", "x").out == "nothing was found\n"
+    assert engine_here("sessions", "search", "x").out == "no matches\n"
     assert engine_here("stats").out == "nothing was spent in the last 30 days\n"
     said = engine_here("sessions", "show", "last")
-    assert (said.code, said.err.startswith("engine sessions show: there are no sessions yet: ")) == (2, True)
+    assert (said.code, said.err.startswith("engine sessions show: there are no sessions so far: ")) == (2, True)
     assert not Path(os.environ["ENGINE_STORE"]).exists()
 
 
 def test_other_folders_are_hinted_at(engine_here: Engine) -> None:
     keep(session(ELSEWHERE, ("needle", "-"), cwd="/elsewhere"))
     assert "--all lists those of other folders" in engine_here("sessions").out
-    assert (
-        engine_here("sessions", "search", "needle").out
-        == "nothing was found in this folder; --all finds it elsewhere\n"
-    )
+    assert engine_here("sessions", "search", "needle").out == "no matches in this folder; --all searches all folders\n"
 
 
 def test_what_was_said_is_found(three: Engine) -> None:
@@ -169,7 +167,7 @@ def test_what_was_said_is_found(three: Engine) -> None:
     assert [hit["snippet"] for hit in documents(three("sessions", "search", "--all", "--json", "another"))] == [
         "In another folder"
     ]
-    assert three("sessions", "search", "--all", "nowhere").out == "nothing was found\n"
+    assert three("sessions", "search", "--all", "nowhere").out == "no matches\n"
 
 
 def test_a_session_is_shown(three: Engine) -> None:
@@ -229,11 +227,11 @@ def test_nothing_that_was_said_reaches_the_terminal_as_it_is(engine_here: Engine
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("zzz", "there is no session 'zzz'; `engine sessions list --all` lists them"),
-        ("", "there is no session ''"),
-        ("ses_", "'ses_' may be one of 4 sessions: "),
-        ("aaaa", f"'aaaa' may be one of 2 sessions: {ONE}, {TWO}"),
-        ("\x1b[2J", "there is no session '\\x1b[2J'"),
+        ("zzz", "unknown session 'zzz'; `engine sessions list --all` lists them"),
+        ("", "unknown session ''"),
+        ("ses_", "'ses_' is ambiguous; 4 sessions match: "),
+        ("aaaa", f"'aaaa' is ambiguous; 2 sessions match: {ONE}, {TWO}"),
+        ("\x1b[2J", "unknown session '\\x1b[2J'"),
     ],
 )
 def test_a_name_that_is_none_is_told(three: Engine, name: str, complaint: str) -> None:
@@ -254,16 +252,16 @@ def test_short_ids_are_as_short_as_they_can_be() -> None:
 
 
 def test_wide_characters_take_two_columns() -> None:
-    assert [cells(text) for text in ("abc", "日本", "e\u0301", "")] == [3, 4, 1, 0]
+    assert [display_width(text) for text in ("abc", "日本", "e\u0301", "")] == [3, 4, 1, 0]
 
 
 # ---- rename, fork ----------------------------------------------------------------------------------------------
 
 
 def test_a_session_is_renamed(three: Engine) -> None:
-    assert three("sessions", "rename", "last", "The", " docs\n").out == f"{TWO} is called The docs\n"
+    assert three("sessions", "rename", "last", "The", " docs\n").out == f"{TWO} renamed to The docs\n"
     assert documents(three("sessions", "list", "--json"))[0]["titled_by"] == "user"
-    assert three("sessions", "rename", "last", " \n ").err == "engine sessions rename: a title needs a word\n"
+    assert three("sessions", "rename", "last", " \n ").err == "engine sessions rename: the title is empty\n"
     assert three("sessions", "search", "the docs").out.splitlines()[1] == "    title: The docs"
 
 
@@ -277,7 +275,7 @@ def test_a_session_is_forked_at_a_message_by_the_end_of_its_id(three: Engine) ->
     assert three("sessions", "fork", ONE, "--at", "nope").err == (
         f"engine sessions fork: session {ONE} never had a message 'nope'\n"
     )
-    assert "may be one of" in three("sessions", "fork", ONE, "--at", "1").err
+    assert "is ambiguous" in three("sessions", "fork", ONE, "--at", "1").err
 
 
 # ---- export, import, share -----------------------------------------------------------------------------------
@@ -310,8 +308,8 @@ def test_an_import_says_what_the_file_has_decided(engine_here: Engine) -> None:
     engine_here("sessions", "export", ONE, "-o", "one.json")
     lines = engine_here("sessions", "import", "one.json").out.splitlines()
     assert lines[1:3] == [
-        f"it works in {Path.cwd()}",
-        "waiting in it, to be said in your name: and ^[[2Jthen send it away",
+        f"folder: {Path.cwd()}",
+        "queued message, to be sent as yours: and ^[[2Jthen send it away",
     ]
 
 
@@ -323,7 +321,7 @@ def test_an_export_says_its_kind_by_its_name(three: Engine) -> None:
     assert three("sessions", "export", ONE, "--format", "markdown").out == Path("one.md").read_text()
     assert three("sessions", "export", ONE, "-o", "-").out.startswith('{"format":"engine-session"')
     said = three("sessions", "export", ONE, "-o", "one.md")
-    assert (said.code, said.err) == (2, "engine sessions export: one.md is there already: --force writes over it\n")
+    assert (said.code, said.err) == (2, "engine sessions export: one.md exists already: --force overwrites it\n")
     assert three("sessions", "export", ONE, "-o", "one.md", "--force").code == 0
     said = three("sessions", "export", ONE, "-o", "no/one.md")
     assert (said.code, "no/one.md can't be written: No such file" in said.err) == (1, True)
@@ -340,7 +338,7 @@ def test_markdown_comes_back_as_a_conversation(three: Engine) -> None:
 
 def test_a_session_is_shared_as_one_page(three: Engine) -> None:
     said = three("sessions", "share", ONE, "-o", "one.html")
-    assert "look through it before you give it away" in said.err
+    assert "review it before you share it" in said.err
     page = Path("one.html").read_text()
     assert "found it" in page
     assert "default-src 'none'" in page
@@ -351,7 +349,7 @@ def test_a_session_is_shared_as_one_page(three: Engine) -> None:
     ("data", "complaint"),
     [
         (b"", "there is no conversation in this Markdown"),
-        (b"\xff\xfe\x00", "it is neither JSON nor Markdown in UTF-8"),
+        (b"\xff\xfe\x00", "neither JSON nor Markdown in UTF-8"),
         (b"{", "this is no whole JSON document"),
         (b"[]", "this is no exported session"),
         (b'{"format":"engine-session","version":7,"sessions":[]}', "this is version 7 of an exported session"),
@@ -363,7 +361,7 @@ def test_what_can_not_be_taken_in_is_told_and_nothing_is_made(engine_here: Engin
     Path("x").write_bytes(data)
     said = engine_here("sessions", "import", "x")
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(f"engine sessions import: x can't be taken in: {complaint}")
+    assert said.err.startswith(f"engine sessions import: x can't be imported: {complaint}")
     assert not Path(os.environ["ENGINE_STORE"]).exists()
 
 
@@ -380,8 +378,10 @@ def test_a_file_that_can_not_be_read_is_told(engine_here: Engine) -> None:
     assert engine_here("sessions", "import", "nothere").err == (
         "engine sessions import: nothere can't be read: No such file or directory\n"
     )
-    assert engine_here("sessions", "import", ".").err == "engine sessions import: . is a folder\n"
-    assert engine_here("sessions", "import", "x", "--cwd", "nowhere").err.endswith("--cwd: nowhere is no folder\n")
+    assert engine_here("sessions", "import", ".").err == "engine sessions import: . is a directory\n"
+    assert engine_here("sessions", "import", "x", "--cwd", "nowhere").err.endswith(
+        "--cwd: nowhere is not a directory\n"
+    )
 
 
 # ---- delete, prune, repair -----------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_a_file_that_can_not_be_read_is_told(engine_here: Engine) -> None:
 
 def test_who_is_not_there_to_be_asked_is_not_asked(three: Engine) -> None:
     said = three("sessions", "delete", ONE)
-    assert (said.code, said.err) == (1, "engine sessions delete: nobody is here to be asked: add --yes\n")
+    assert (said.code, said.err) == (1, "engine sessions delete: no terminal to ask for confirmation: add --yes\n")
     assert kept(ONE) != []
 
 
@@ -419,10 +419,10 @@ def test_old_sessions_are_pruned(engine_here: Engine) -> None:
         "ses_2  session ses_2",
         "ses_3  session ses_3",
         "ses_4  session ses_4",
-        "3 sessions would be removed",
+        "3 sessions would be deleted",
     ]
-    assert engine_here("sessions", "prune", "--older-than", "3w", "--keep", "4").out == "1 session removed\n"
-    assert engine_here("sessions", "prune", "--older-than", "600h").out == "2 sessions removed\n"
+    assert engine_here("sessions", "prune", "--older-than", "3w", "--keep", "4").out == "1 session deleted\n"
+    assert engine_here("sessions", "prune", "--older-than", "600h").out == "2 sessions deleted\n"
     assert [row["id"] for row in documents(engine_here("sessions", "list", "--json"))] == ["ses_0", "ses_1"]
     for age in ("", "30", "d", "-1d", "1.5d", "30m", "9999999d"):
         assert engine_here("sessions", "prune", f"--older-than={age}").code == 2
@@ -452,7 +452,7 @@ def test_a_session_that_is_open_stays_and_says_where_it_is(three: Engine) -> Non
             2,
             True,
         )
-    assert pruned.out == "2 sessions removed; 1 session stayed, being open or used just now\n"
+    assert pruned.out == "2 sessions deleted; 1 session kept, because open or just used\n"
     assert shown.code == 0
     assert listed.out.splitlines()[1].endswith("open")
 
@@ -468,8 +468,8 @@ def test_a_damaged_store_is_put_into_a_new_one(three: Engine) -> None:
     assert said.code == 1
     assert said.out.splitlines()[0].startswith(f"{store}.repaired has 4 sessions with ")
     assert f"  {ONE} ends before event 5: event 5 is lost" in said.out
-    assert "1 session lost something.\n" in said.out
-    assert "later events could be read, and stand beside it" in said.out
+    assert "1 session lost events.\n" in said.out
+    assert "later events after the gap could be read and saved separately" in said.out
     assert Path(f"{store}.repaired.beside.jsonl").exists()
     assert len(documents(three("sessions", "list", "--all", "--json", "--store", f"{store}.repaired"))) == 3
     assert three("sessions", "repair").err.endswith("is there already: give the path of a new file\n")
@@ -509,7 +509,7 @@ def test_what_was_spent_is_told(three: Engine) -> None:
 def test_stats_reach_as_far_back_as_is_said(engine_here: Engine) -> None:
     keep(here(ONE, ("old", "-"), ago=40 * DAY), here(TWO, ("new", "-"), ago=60))
     assert engine_here("stats").out.startswith("in the last 30 days: 1 session, 1 step, ")
-    assert engine_here("stats", "--all").out.startswith("in all: 2 sessions, 2 steps, ")
+    assert engine_here("stats", "--all").out.startswith("in total: 2 sessions, 2 steps, ")
     assert engine_here("stats", "--days", "50").out.startswith("in the last 50 days: 2 sessions")
     days = json.loads(engine_here("stats", "--all", "--by", "day", "--json").out)["day"]
     assert [row["key"] for row in days] == [
@@ -531,7 +531,7 @@ def test_the_clock_changes_with_the_season(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     try:
-        told = clock(1_700_000_000.0)
+        told = utc_offsets(1_700_000_000.0)
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -549,7 +549,7 @@ def test_the_help_names_every_subcommand(engine_here: Engine) -> None:
         helped = engine_here("sessions", name, "--help")
         assert (helped.code, f"usage: engine sessions {name} " in helped.out) == (0, True)
     assert "usage: engine stats " in engine_here("stats", "--help").out
-    assert engine_here("sessions", "lst").err == "engine sessions: there is no subcommand 'lst'; did you mean list?\n"
+    assert engine_here("sessions", "lst").err == "engine sessions: unknown subcommand 'lst'; did you mean list?\n"
     assert engine_here("sessions", "\x1b").code == 2
 
 
@@ -569,7 +569,7 @@ def test_from_a_run_to_its_deletion_at_a_terminal(engine: Start, tmp_path: Path)
     assert "Hello, wörld." in shown.output
     for answer, left in (("n\n", 1), ("y\n", 0)):
         deleting = engine("sessions", "delete", "last", terminal=True)
-        deleting.read_until("Delete it for good? [y/N] ")
+        deleting.read_until("Delete it permanently? [y/N] ")
         deleting.type(answer)
         assert deleting.wait() == (1 if left else 0)
         listed = engine("sessions", "list", "--json")

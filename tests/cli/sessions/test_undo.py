@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import engine
-from engine.cli.sessions import main
+from engine.cli.sessions.main import main
 from engine.permission.allow_all import AllowAll
 from engine.snapshots.project import ProjectSnapshots
 from engine.testing.script import call, done, text
@@ -81,14 +81,12 @@ def test_a_turn_is_shown_taken_back_and_made_again(kept: Kept) -> None:
     assert "x␛[31m" in shown or "\033" not in shown
     assert "new: bin\n" in shown
     assert kept.sessions("undo", kept.session_id) == (
-        "undone: Change it.\nput back: a.txt\nput back: b.txt\nput back: bin\n"
+        "undone: Change it.\nrestored: a.txt\nrestored: b.txt\nrestored: bin\n"
     )
     assert sorted(path.name for path in kept.root.iterdir()) == ["a.txt"]
     assert (kept.root / "a.txt").read_text() == "one\n"
     assert "there is no turn to undo" in kept.sessions("undo", "last", code=1)
-    assert kept.sessions("redo", "last") == (
-        "redone: Change it.\nchanged again: a.txt\nchanged again: b.txt\nchanged again: bin\n"
-    )
+    assert kept.sessions("redo", "last") == ("redone: Change it.\nchanged: a.txt\nchanged: b.txt\nchanged: bin\n")
     assert (kept.root / "a.txt").read_text() == "two\n"
     assert "there is no turn to redo" in kept.sessions("redo", "last", code=1)
 
@@ -96,18 +94,16 @@ def test_a_turn_is_shown_taken_back_and_made_again(kept: Kept) -> None:
 def test_conflicts_are_named_and_forced(kept: Kept) -> None:
     (kept.root / "a.txt").write_text("mine\n")
     said = kept.sessions("undo", "last", code=1)
-    assert said.startswith(
-        "engine sessions undo: changed since by somebody else, so nothing was done: a.txt. With --force"
-    )
+    assert said.startswith("engine sessions undo: nothing was done: these files were changed since: a.txt. --force")
     assert (kept.root / "a.txt").read_text() == "mine\n"
-    assert "put back: a.txt" in kept.sessions("undo", "--force", "last")
+    assert "restored: a.txt" in kept.sessions("undo", "--force", "last")
     assert (kept.root / "a.txt").read_text() == "one\n"
 
 
 def test_chosen_files_are_put_back(kept: Kept) -> None:
-    assert kept.sessions("restore", "last", "a.txt") == "put back: a.txt\n"
+    assert kept.sessions("restore", "last", "a.txt") == "restored: a.txt\n"
     assert kept.sessions("restore", "last", "a.txt") == (
-        "nothing was put back: the turn has not changed that, nor anybody since\n"
+        "nothing to restore: neither the turn nor anybody since has changed that\n"
     )
     assert (kept.root / "b.txt").exists()
     assert "there is no turn 'turn_x'" in kept.sessions("restore", "last", "a.txt", "--turn", "turn_x", code=1)
@@ -120,7 +116,7 @@ def test_a_turn_is_named_by_a_message_in_it_as_show_tells_it(kept: Kept) -> None
     diff = kept.sessions("diff", "last")
     for name in (turn, messages[0], messages[0][-6:], messages[-1][-6:]):
         assert kept.sessions("diff", "last", "--turn", name) == diff
-    assert kept.sessions("restore", "last", "bin", "--turn", messages[0][-6:]) == "put back: bin\n"
+    assert kept.sessions("restore", "last", "bin", "--turn", messages[0][-6:]) == "restored: bin\n"
     assert "there is no turn ''" in kept.sessions("diff", "last", "--turn", "", code=1)
     # Undone, it can be compared still, by its own id.
     kept.sessions("undo", "last", "--force")
@@ -129,13 +125,13 @@ def test_a_turn_is_named_by_a_message_in_it_as_show_tells_it(kept: Kept) -> None
 
 def test_a_file_s_name_is_nothing_but_a_part_of_its_line(kept: Kept) -> None:
     (kept.root / "a.txt").write_text("one\n")
-    kept.again("rm -f a.txt b.txt bin; echo x > \"$(printf 'n\\nput back: all\\033[2J')\"; echo o > t\\ny")
-    assert "+++ n\\nput back: all^[[2J\n" in kept.sessions("diff", "last")
-    assert "put back: n^Jput back: all^[[2J\n" in kept.sessions("undo", "last")
+    kept.again("rm -f a.txt b.txt bin; echo x > \"$(printf 'n\\nrestored: all\\033[2J')\"; echo o > t\\ny")
+    assert "+++ n\\nrestored: all^[[2J\n" in kept.sessions("diff", "last")
+    assert "restored: n^Jrestored: all^[[2J\n" in kept.sessions("undo", "last")
 
 
 def test_nonsense_is_told(kept: Kept) -> None:
-    assert "there is no session" in kept.sessions("undo", "nobody", code=2)
+    assert "unknown session" in kept.sessions("undo", "nobody", code=2)
     assert "required" in kept.sessions("undo", code=2)
     assert "required" in kept.sessions("restore", "last", code=2)
     assert "usage: engine sessions restore" in kept.sessions("restore", "--help")
@@ -145,7 +141,7 @@ def test_without_the_snapshots_only_force_undoes(kept: Kept) -> None:
     shutil.rmtree(kept.home / "XDG_DATA_HOME" / "engine" / "snapshots")
     said = kept.sessions("undo", "last", code=1)
     assert "the snapshot is gone" in said
-    assert said.endswith("(--force takes back the messages alone, and leaves files as they are)\n")
+    assert said.endswith("(--force undoes only the messages and leaves the files unchanged)\n")
     assert "--force" not in kept.sessions("diff", "last", code=1)
     assert "no file was changed: the snapshot is gone" in kept.sessions("undo", "last", "--force")
     assert (kept.root / "a.txt").read_text() == "two\n"

@@ -11,7 +11,7 @@ import pytest
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
-from engine.prompt.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Shelf, Skill, Skills, find_skills
+from engine.prompt.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Skill, SkillFolder, Skills, find_skills
 from engine.tools.builtin.skill import MAX_LISTED_CHARS, LoadSkill, skill_tool
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import ToolContext
@@ -77,8 +77,8 @@ def test_a_long_list_has_names_only_at_its_end(root: Path) -> None:
 def test_of_two_of_one_name_the_first_counts(tmp_path: Path) -> None:
     one, other = make(tmp_path / "one", "x"), make(tmp_path / "other", "x")
     found = find_skills([tmp_path / "one", tmp_path / "other"])
-    assert found.found == (Skill(name="x", description="How to x.", folder=one.resolve()),)
-    assert found.problems == ((str(other), f"{one.resolve()} has that name already"),)
+    assert found.available == (Skill(name="x", description="How to x.", folder=one.resolve()),)
+    assert found.problems == ((str(other), f"{one.resolve()} has the same name"),)
 
 
 GOOD = "---\nname: x\ndescription: y\n---\nz"
@@ -90,12 +90,15 @@ GOOD = "---\nname: x\ndescription: y\n---\nz"
         ("", "does not begin with a line ---"),
         ("# Title", "does not begin with a line ---"),
         ("---\nname: x\ndescription: y", "has no end"),
-        ("---\ndescription: y\n---\nz", "its name must be up to 64 small letters, digits and single dashes, not ''"),
+        (
+            "---\ndescription: y\n---\nz",
+            "its name must be at most 64 lower-case letters, digits and single dashes, not ''",
+        ),
         ("---\nname: [x]\ndescription: y\n---\nz", "its name must be"),
-        ("---\nname: y\ndescription: y\n---\nz", "its name is y, so its folder must be called that"),
+        ("---\nname: y\ndescription: y\n---\nz", "its name is y, but the name of its folder differs"),
         ("---\nname: ../x\ndescription: y\n---\nz", "its name must be"),
         ("---\nname: X\ndescription: y\n---\nz", "its name must be"),
-        ("---\nname: x\n---\nz", "its description must be a text of at most 1,024 characters"),
+        ("---\nname: x\n---\nz", "its description must have 1 to 1,024 characters"),
         ("---\nname: x\ndescription:\n  a: b\n---\nz", "its description must be a text"),
         (f"---\nname: x\ndescription: {'y' * 1_025}\n---\nz", "its description must be a text"),
         ("---\nname: x\nname: x\n---\nz", "line 3 of its front matter names name again"),
@@ -109,7 +112,7 @@ async def test_one_that_can_not_be_used_is_reported_and_the_others_are_there(
     make(root, "good")
     folder = make(root, "x", text)
     found = find_skills([root])
-    assert [skill.name for skill in found.found] == ["good"]
+    assert [skill.name for skill in found.available] == ["good"]
     ((path, why),) = found.problems
     assert path == str(folder)
     assert reason in why
@@ -129,17 +132,17 @@ def test_tricks_with_links(tmp_path: Path, root: Path) -> None:
     os.mkfifo(root / "pipe" / "SKILL.md")
     (root / "folder" / "SKILL.md").mkdir(parents=True)
     found = find_skills([root])
-    assert found.found == ()
+    assert found.available == ()
     assert {Path(path).name: why for path, why in found.problems} == {
-        "linked": "it leads out of its folder by a link: name the folder that it really is in",
-        "file": "it leads out of its folder by a link: name the folder that it really is in",
-        "nowhere": "it leads out of its folder by a link: name the folder that it really is in",
-        "pipe": "its SKILL.md is no regular file",
-        "folder": "its SKILL.md is no regular file",
+        "linked": "it is a link to another folder: configure the folder that it is really in",
+        "file": "it is a link to another folder: configure the folder that it is really in",
+        "nowhere": "it is a link to another folder: configure the folder that it is really in",
+        "pipe": "its SKILL.md is not a regular file",
+        "folder": "its SKILL.md is not a regular file",
     }
     # The folder itself may be reached by a link: whoever named it meant it.
     (tmp_path / "by-link").symlink_to(tmp_path / "outside")
-    assert [skill.name for skill in find_skills([tmp_path / "by-link"]).found] == ["linked"]
+    assert [skill.name for skill in find_skills([tmp_path / "by-link"]).available] == ["linked"]
 
 
 def test_one_that_a_link_puts_into_several_folders_is_one(tmp_path: Path) -> None:
@@ -148,14 +151,14 @@ def test_one_that_a_link_puts_into_several_folders_is_one(tmp_path: Path) -> Non
         (tmp_path / name).mkdir()
         (tmp_path / name / "x").symlink_to(f"../{'agents' if name == 'claude' else 'claude'}/x")
     found = find_skills([tmp_path / "claude", tmp_path / "agents", tmp_path / "other"])
-    assert found == Skills(found=(Skill(name="x", description="How to x.", folder=folder.resolve()),))
+    assert found == Skills(available=(Skill(name="x", description="How to x.", folder=folder.resolve()),))
 
 
 def test_links_may_lead_to_where_they_are_let(tmp_path: Path, root: Path) -> None:
     (root / "x").symlink_to(make(tmp_path / "dotfiles", "x"))
     (root / "y").symlink_to(make(tmp_path / "elsewhere", "y"))
-    found = find_skills([Shelf(root, within=str(tmp_path / "dotfiles"))])
-    assert [skill.name for skill in found.found] == ["x"]
+    found = find_skills([SkillFolder(root, within=str(tmp_path / "dotfiles"))])
+    assert [skill.name for skill in found.available] == ["x"]
     assert [Path(path).name for path, _ in found.problems] == ["y"]
 
 
@@ -172,8 +175,8 @@ def test_there_are_no_more_than_so_many(root: Path) -> None:
     for n in range(MAX_SKILLS + 1):
         make(root, f"s{n:03}")
     found = find_skills([root])
-    assert len(found.found) == MAX_SKILLS
-    assert found.problems == ((str(root / f"s{MAX_SKILLS}"), "there are 200 skills already"),)
+    assert len(found.available) == MAX_SKILLS
+    assert found.problems == ((str(root / f"s{MAX_SKILLS}"), "there are more than 200 skills"),)
 
 
 async def test_many_files_are_not_all_listed(ctx: ToolContext, root: Path) -> None:
@@ -199,7 +202,7 @@ async def test_it_changed_since_it_was_found(ctx: ToolContext, root: Path, tmp_p
     (folder / "SKILL.md").write_text("---\nname: x\ndescription: y\n---\nNew.")
     assert (await load(ctx, tool, "x")).text.endswith("\n\nNew.")
     (folder / "SKILL.md").write_text("---\nname: x\n---\n")
-    with pytest.raises(ToolError, match=r"The skill x can't be used: its SKILL\.md says nothing\."):
+    with pytest.raises(ToolError, match=r"The skill x can't be used: its SKILL\.md has no text\."):
         await load(ctx, tool, "x")
     (folder / "SKILL.md").unlink()
     with pytest.raises(ToolError, match=r"The skill x can't be used: No such file or directory\."):

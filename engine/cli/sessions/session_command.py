@@ -1,0 +1,122 @@
+"""What the subcommands of `engine sessions` share: their flags, the open store, session ids, and error messages."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import trio
+
+from engine.cli import store_flags
+from engine.cli.standard_streams import print_error
+from engine.cli.store_flags import PREFIX, add_store_flag, open_store, resolve_store
+from engine.cli.terminal_text import one_line
+from engine.core.errors import (
+    ConfigError,
+    JournalCorrupt,
+    MessageNotFound,
+    SessionElsewhere,
+    SessionNotFound,
+    StoreError,
+)
+from engine.core.ids import SessionId
+from engine.session.open_store import DATABASES
+from engine.store.protocols import FullStore
+from engine.store.sqlite.location import MEMORY
+
+T = TypeVar("T")
+
+FAILED: Final = 1
+USAGE_ERROR: Final = 2
+CODES: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage."
+
+_SHORTEST: Final = 8
+
+
+class NoStoreYet(SessionNotFound):
+    """There is no store at this place so far."""
+
+
+def subcommand_parser(name: str, description: str, *, has_json: bool = False) -> argparse.ArgumentParser:
+    """Return a parser for the subcommand *name*, with the flags that all subcommands have."""
+    parser = argparse.ArgumentParser(
+        prog=f"engine sessions {name}", allow_abbrev=False, description=description, epilog=CODES
+    )
+    if has_json:
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    add_store_flag(parser)
+    return parser
+
+
+def add_session_argument(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the argument that names a session, or *several*."""
+    help_text = "a session: its id, the beginning or end of the id, or last (the newest of this folder)"
+    if several:
+        parser.add_argument("sessions", nargs="+", metavar="ID", help=help_text)
+    else:
+        parser.add_argument("session", metavar="ID", help=help_text)
+
+
+def run_subcommand(
+    name: str, parser: argparse.ArgumentParser, arguments: Sequence[str], run: Callable[[argparse.Namespace], int]
+) -> int:
+    """Run a subcommand, report its errors, and return the exit code."""
+    try:
+        return run(parser.parse_args(arguments))
+    except SystemExit as error:  # argparse has printed the error or the help
+        return error.code if isinstance(error.code, int) else USAGE_ERROR
+    except (ConfigError, SessionNotFound, MessageNotFound, SessionElsewhere) as error:
+        print_error(f"engine {name}: {one_line(str(error), 1_000)}")
+        return USAGE_ERROR
+    except (StoreError, JournalCorrupt) as error:
+        print_error(f"engine {name}: {one_line(str(error), 1_000)}")
+        return FAILED
+
+
+def with_store(args: argparse.Namespace, work: Callable[[FullStore], Awaitable[T]], *, may_make: bool = False) -> T:
+    """Run *work* with the open store and return its result.
+
+    Raises `NoStoreYet` if the store does not exist, unless *may_make* allows creating it; `ConfigError`, `StoreError`.
+    """
+    place = resolve_store(args)
+    is_file = place != MEMORY and not place.startswith(DATABASES)
+    if is_file and not may_make and not Path(place).exists():
+        raise NoStoreYet(f"there are no sessions so far: {place} does not exist")
+
+    async def run() -> T:
+        async with open_store(place) as store:
+            return await work(store)
+
+    return trio.run(run)
+
+
+def current_folder() -> str:
+    """Return the current folder, links resolved."""
+    try:
+        return str(Path.cwd().resolve())
+    except OSError as error:
+        raise ConfigError(f"the current folder is gone: {error.strerror}") from error
+
+
+async def resolve_session_id(store: FullStore, name: str) -> SessionId:
+    """Resolve *name* to a session id. A checkpoint. Raises `SessionNotFound` with a hint."""
+    return await store_flags.resolve_session_id(store, name, current_folder)
+
+
+def short_ids(sorted_ids: Iterable[SessionId]) -> dict[SessionId, str]:
+    """Return a unique prefix of each of these ids, which are sorted and complete."""
+    ids = list(sorted_ids)
+    short: dict[SessionId, str] = {}
+    for number, session_id in enumerate(ids):
+        neighbours = [ids[n] for n in (number - 1, number + 1) if 0 <= n < len(ids)]
+        shared = max((_shared(session_id, other) for other in neighbours), default=0)
+        start = len(PREFIX) if session_id.startswith(PREFIX) else 0
+        short[session_id] = session_id[start : max(shared + 1, start + _SHORTEST)]
+    return short
+
+
+def _shared(one: str, other: str) -> int:
+    """Return the length of the common prefix."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

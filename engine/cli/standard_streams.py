@@ -1,0 +1,42 @@
+"""Plain writes to standard output and standard error, for what is printed at once.
+
+It imports nothing but what Python has loaded anyway: `engine --version` needs it.
+Events of a turn go through `engine.cli.output`, which never blocks the event loop.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def print_text(text: str) -> int:
+    """Write *text* to standard output; return the exit code.
+
+    Characters that the encoding lacks are replaced. A reader that has gone (`engine … | head`) is no error.
+    """
+    if sys.stdout is None:  # closed by the parent process
+        return 0
+    encoding = sys.stdout.encoding
+    try:
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding, "replace"))
+        sys.stdout.flush()
+    except OSError as error:
+        # The interpreter flushes once more when it exits: that must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0
+        print_error(f"engine: can't write to standard output: {error.strerror}")
+        return 1
+    return 0
+
+
+def print_error(text: str) -> None:
+    """Write a line to standard error, if there is one."""
+    if sys.stderr is None:  # closed by the parent process
+        return
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return  # nobody is left to report it to
