@@ -36,7 +36,7 @@ from engine.core.messages import (
 from engine.core.prompt_section import PromptSection
 from engine.core.state import Resync
 from engine.testing import FakeTools, Scenario, strategies
-from engine.testing.fake_tools import Manner
+from engine.testing.fake_tools import Behaviour
 from engine.tools.call_values import ToolOutput
 from tests.test_layers import LAYERS
 from tests.test_surface import exports
@@ -192,7 +192,7 @@ def test_every_field_of_a_scenario() -> None:
 
 def test_every_manner_of_a_fake_tool() -> None:
     told = names_in(sections(page("reference/testing.md"))["FakeTools"])
-    assert sorted(told) == sorted(get_args(Manner))
+    assert sorted(told) == sorted(get_args(Behaviour))
     assert {tool.name for tool in FakeTools().tools()} == {"look", "work", "sub"}
 
 

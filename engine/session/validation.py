@@ -204,7 +204,7 @@ def _policy_of(config: Config, profile: str | None, rules: tuple[Rule, ...]) -> 
 def prompt_of(prompt: PromptLayers | None) -> PromptLayers | None:
     """Return what prompts are made of."""
     # Looked at without its class: most engines have no layers, and need not import them.
-    if prompt is not None and not all(hasattr(prompt, name) for name in ("read", "may_read", "instructions")):
+    if prompt is not None and not all(hasattr(prompt, name) for name in ("read", "allow_reading", "instructions")):
         raise ConfigError(f"prompt must be an engine.prompt.layers.PromptLayers, not {prompt!r}")
     return prompt
 

@@ -79,7 +79,7 @@ class AnthropicWriter:
     """Writes one answer. A script that breaks the protocol is written as it stands, as far as the wire can say it."""
 
     model: str
-    _has_begun: bool = attrs.field(default=False, init=False)
+    _has_started: bool = attrs.field(default=False, init=False)
     _usage: Usage = attrs.field(factory=Usage, init=False)
     _blocks: int = attrs.field(default=0, init=False)
     _indexes: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
@@ -98,9 +98,9 @@ class AnthropicWriter:
         return self._begin() + _sse("error", {"error": {"type": kind, "message": f"{words}{error}"}})
 
     def _begin(self) -> bytes:
-        if self._has_begun:
+        if self._has_started:
             return b""
-        self._has_begun = True
+        self._has_started = True
         message: Block = {
             "id": "msg_scripted",
             "type": "message",

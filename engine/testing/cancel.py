@@ -85,5 +85,5 @@ def _raise_if_broken(run: Run, injection: Injection | None, seed: int) -> None:
         names = run.points.names
         name = names[injection.point] if injection.point < len(names) else "never reached"
         where = f"with {injection.way} at point {injection.point} ({name}), second part {injection.second} later"
-    told = "\n  ".join(run.problems)
-    raise PromiseBroken(f"{where}, seed {seed}:\n  {told}")
+    message = "\n  ".join(run.problems)
+    raise PromiseBroken(f"{where}, seed {seed}:\n  {message}")

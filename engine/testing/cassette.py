@@ -93,10 +93,10 @@ def read(path: Path) -> Exchange:
 
 def read_all(folder: Path, name: str) -> tuple[Exchange, ...]:
     """Return the exchanges of the cassette *name*, in their order. Raises `ConfigError` if there are none."""
-    found = [read(path) for path in _numbered(folder, name)]
-    if not found:
+    matches = [read(path) for path in _numbered(folder, name)]
+    if not matches:
         raise ConfigError(f"there is no cassette {name!r} in {folder.name}")
-    return tuple(found)
+    return tuple(matches)
 
 
 def write(exchange: Exchange, folder: Path, name: str) -> Path:
@@ -134,8 +134,8 @@ def write_all(exchanges: tuple[Exchange, ...], folder: Path, name: str) -> None:
 def _numbered(folder: Path, name: str) -> list[Path]:
     """Return the request files of the cassette *name*, in the order of their numbers."""
     form = re.compile(re.escape(name) + r"-(\d+)\.request\.json")
-    found = [(match, path) for path in folder.glob("*.request.json") if (match := form.fullmatch(path.name))]
-    return [path for _, path in sorted(found, key=lambda entry: int(entry[0][1]))]
+    matches = [(match, path) for path in folder.glob("*.request.json") if (match := form.fullmatch(path.name))]
+    return [path for _, path in sorted(matches, key=lambda entry: int(entry[0][1]))]
 
 
 def _parsed(sent: bytes) -> object:

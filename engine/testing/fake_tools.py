@@ -19,7 +19,7 @@ from engine.tools.call_values import ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.tool import Tool, tool
 
-Manner = Literal[
+Behaviour = Literal[
     "plain",
     "error",
     "tool_error",
@@ -35,7 +35,7 @@ Manner = Literal[
     "thread",
 ]
 # All but "thread", which takes real time.
-MANNERS: tuple[Manner, ...] = (
+BEHAVIOURS: tuple[Behaviour, ...] = (
     "plain",
     "error",
     "tool_error",

@@ -96,7 +96,7 @@ class ScriptedSnapshots:
 
     seconds: float = 0.0
     fails: bool = False
-    taken: list[str] = attrs.field(factory=list[str], init=False)
+    completed: list[str] = attrs.field(factory=list[str], init=False)
 
     async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> SnapshotResult:
         """Take one, unless it takes longer than *within*. Always a checkpoint."""
@@ -105,8 +105,8 @@ class ScriptedSnapshots:
             await trio.sleep(self.seconds)
             if self.fails:
                 raise SnapshotError("the disk is full")
-            self.taken.append(f"tree{len(self.taken) + 1}")
-            return SnapshotResult(self.taken[-1])
+            self.completed.append(f"tree{len(self.completed) + 1}")
+            return SnapshotResult(self.completed[-1])
         return SnapshotResult(None, ("too slow",))
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
@@ -149,7 +149,7 @@ class ScriptedKeeper:
     forced: list[Shrink] = attrs.field(factory=list[Shrink])
     seconds: float = 0.0
     blocked: bool = False
-    asked: list[str] = attrs.field(factory=list[str], init=False)
+    requests: list[str] = attrs.field(factory=list[str], init=False)
 
     async def prune(self, view: ContextView) -> Sequence[Message] | None:
         """Do the next pruning. Always a checkpoint."""
@@ -178,6 +178,6 @@ class ScriptedKeeper:
         await trio.lowlevel.checkpoint()
         if not script:
             return None
-        self.asked.append(kind)
+        self.requests.append(kind)
         await trio.sleep(self.seconds)
         return script.pop(0)(view)

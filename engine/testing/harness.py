@@ -52,7 +52,7 @@ from engine.tools.call_values import GRACE
 from engine.tools.tool import Tool
 
 EPSILON = 1e-6
-PATIENCE = 100_000.0
+MAX_SECONDS = 100_000.0
 NEXT_PROMPT = "and now?"
 NEXT_ANSWER = "All is well."
 
@@ -116,8 +116,8 @@ class Run:
     result: TurnResult | None = None
     ended_at: float | None = None
     host_cancelled: bool = False
-    left_quietly: bool = False
-    tasks_left: list[str] = attrs.field(factory=list[str])
+    exited_quietly: bool = False
+    leaked_tasks: list[str] = attrs.field(factory=list[str])
     open_streams: int = 0
     problems: list[str] = attrs.field(factory=list[str])
 
@@ -160,7 +160,7 @@ def _endless(script: Sequence[ScriptedAnswer]) -> list[ScriptedAnswer]:
 
 
 async def _play(scenario: Scenario, run: Run) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(MAX_SECONDS):
         async with open_engine(
             model=run.model,
             tools=(*run.tools.tools(), *scenario.tools),
@@ -182,7 +182,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             watcher = session.subscribe()
             before = _tasks()
             await _first_turn(scenario, run, session)
-            run.tasks_left = sorted(_tasks() - before)
+            run.leaked_tasks = sorted(_tasks() - before)
             run.open_streams = run.model.open_streams
             _drain(watcher, run)
             run.problems += check(
@@ -216,7 +216,7 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
                 points.in_body = True
                 with points.leaving:
                     await _watch(scenario, run, turn)
-            run.left_quietly = True
+            run.exited_quietly = True
         finally:
             points.armed = False
         # A host that was cancelled must notice here at the latest.
@@ -235,9 +235,9 @@ async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
             if answer is not None:
                 await _reply(turn, event, answer)
         if isinstance(event, QuestionAsked):
-            said = scenario.say(event)
-            if said is not None:
-                await _say(turn, event, said)
+            labels = scenario.say(event)
+            if labels is not None:
+                await _answer_question(turn, event, labels)
         if isinstance(event, RecoveryAsked):
             await _recover(turn, event, scenario.recover(event), run.model)
         started += isinstance(event, CallStarted)
@@ -260,9 +260,9 @@ async def _reply(turn: Turn, event: PermissionAsked, answer: Answer) -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def _say(turn: Turn, event: QuestionAsked, said: Sequence[str]) -> None:
+async def _answer_question(turn: Turn, event: QuestionAsked, labels: Sequence[str]) -> None:
     try:
-        await turn.answer(event.request_id, *said)
+        await turn.answer(event.request_id, *labels)
     except EngineError:
         # It was withdrawn while this watcher was on its way.
         await trio.lowlevel.checkpoint()
@@ -315,23 +315,23 @@ def _drain(watcher: Cursor, run: Run) -> None:
 
 
 def _tasks() -> set[str]:
-    found: set[str] = set()
+    tasks: set[str] = set()
     root = trio.lowlevel.current_root_task()
     waiting = [] if root is None else [root]
     while waiting:
         task = waiting.pop()
         # What runs while a session is idle is the engine's, and no turn's.
         if not task.name.startswith("idle hooks of "):
-            found.add(f"{task.name} #{id(task)}")
+            tasks.add(f"{task.name} #{id(task)}")
         waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-    return found
+    return tasks
 
 
 def _verify(scenario: Scenario, run: Run) -> list[str]:
     # The next turn's events are there by now as well.
     problems = check_events(run.seen)
-    if run.tasks_left:
-        problems.append(f"tasks are left after the block: {run.tasks_left}")
+    if run.leaked_tasks:
+        problems.append(f"tasks are left after the block: {run.leaked_tasks}")
     if run.open_streams:
         problems.append(f"{run.open_streams} streams are left open after the block")
     for trail in run.tools.trails:
@@ -355,7 +355,7 @@ def _verify_cancel(scenario: Scenario, run: Run) -> list[str]:
     problems: list[str] = []
     if injection.way in {"host", "host_deadline"} and not run.host_cancelled:
         problems.append("the host's cancel did not come out of the block")
-    if injection.way == "host" and points.fired_in_body and run.left_quietly and scenario.breaks_after is None:
+    if injection.way == "host" and points.fired_in_body and run.exited_quietly and scenario.breaks_after is None:
         problems.append("the host's cancel struck inside the block, and the block was left as if nothing was")
     if injection.way in {"user", "user_twice", "leave"} and run.host_cancelled:
         problems.append("a cancel of the turn came out of the block as the host's")

@@ -89,7 +89,7 @@ class _Player:
         self._delay = delay
         self._cut = cut
         self._pending = bytearray()
-        self._has_begun = False
+        self._has_started = False
 
     async def play(self, answer: Answer) -> bool:
         for item in answer:
@@ -108,7 +108,7 @@ class _Player:
                     self._pending += self._writer.write(item)
                     await self._breathe(item)
         await self._flush()
-        await self._connection.send(b"0\r\n\r\n" if self._has_begun else _STREAM_HEAD + b"0\r\n\r\n")
+        await self._connection.send(b"0\r\n\r\n" if self._has_started else _STREAM_HEAD + b"0\r\n\r\n")
         return True
 
     async def _breathe(self, item: ScriptItem) -> None:
@@ -119,14 +119,14 @@ class _Player:
     async def _flush(self) -> None:
         pending = bytes(self._pending)
         self._pending.clear()
-        if pending and not self._has_begun:
-            self._has_begun = True
+        if pending and not self._has_started:
+            self._has_started = True
             await self._connection.send(_STREAM_HEAD)
         for piece in self._cut(pending):
             await self._connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
 
     async def _refuse(self, failure: HttpFailure) -> bool:
-        if self._has_begun or self._pending:
+        if self._has_started or self._pending:
             raise ConfigError(
                 "a script can't send an HttpFailure after the answer has begun: use Fail, or put it first"
             )
@@ -141,7 +141,7 @@ class _Player:
     async def _fail(self, failure: Fail) -> bool:
         """Let the client meet the error in the way in which it would meet it from a real host."""
         error = failure.error
-        has_begun = self._has_begun or bool(self._pending)
+        has_started = self._has_started or bool(self._pending)
         match error:
             case StreamTimeout():
                 await self._flush()
@@ -150,7 +150,7 @@ class _Player:
                 pass
             case ProviderProtocolError():
                 self._pending += b"data: this is no JSON\n\n"
-            case _ if has_begun:
+            case _ if has_started:
                 self._pending += self._writer.write_error(error)
             case _:
                 return await self._refuse(as_http(error))

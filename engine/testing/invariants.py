@@ -201,13 +201,13 @@ def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
                     if seen[-1] == "started":
                         seen.pop()
             case CallJudged() | CallChanged():
-                problems += _check_said(event, moves[event.call_id][-1])
+                problems += _check_verdict(event, moves[event.call_id][-1])
             case _:
                 pass
     return problems + _check_moves(events, moves)
 
 
-def _check_said(event: CallJudged | CallChanged, state: str) -> list[str]:
+def _check_verdict(event: CallJudged | CallChanged, state: str) -> list[str]:
     during = ("queued", "started") if isinstance(event, CallJudged) else ("queued",)
     if isinstance(event, CallChanged) and event.kind == "result":
         during = ("started",)
@@ -231,19 +231,19 @@ def _check_moves(events: Sequence[Durable | Live], moves: Mapping[CallId, Sequen
 
 
 def _check_questions(events: Sequence[Durable | Live]) -> list[str]:
-    asked, answered = list[str](), list[str]()
+    requested, answered = list[str](), list[str]()
     for event in events:
         match event:
             case PermissionAsked() | QuestionAsked():
-                asked.append(event.request_id)
+                requested.append(event.request_id)
             case PermissionAnswered() | QuestionAnswered():
                 answered.append(event.request_id)
             case TurnResumed():
-                asked = [request_id for request_id in asked if request_id in answered]
+                requested = [request_id for request_id in requested if request_id in answered]
             case _:
                 pass
-    if sorted(asked) != sorted(answered):
-        return [f"asked {asked}, answered {answered}"]
+    if sorted(requested) != sorted(answered):
+        return [f"asked {requested}, answered {answered}"]
     return []
 
 
@@ -275,9 +275,9 @@ def check_transcript(transcript: Iterable[Message]) -> list[str]:
                 if not message.parts:
                     problems.append(f"assistant message {message.id} is empty")
             case ResultsMessage():
-                given = tuple(result.call_id for result in message.results)
-                if given != waiting:
-                    problems.append(f"results {given} stand behind calls {waiting}")
+                answered_calls = tuple(result.call_id for result in message.results)
+                if answered_calls != waiting:
+                    problems.append(f"results {answered_calls} stand behind calls {waiting}")
                 waiting = ()
     if waiting:
         problems.append(f"calls {waiting} have no results behind them")
@@ -363,9 +363,10 @@ def _lost_parts(roots: Sequence[Durable | Live]) -> Iterator[str]:
     if not ends or ends[0].stop_reason != "aborted":
         return
     # Thinking alone makes no message, so a failed answer of nothing else may be taken back.
-    finished = {e.part.id for e in roots if isinstance(e, PartEnded) and _has_content(e.part)}
+        shown = {e.part.id for e in roots if isinstance(e, PartEnded) and _has_content(e.part)}
     failed = [e.part_id for e in roots if isinstance(e, PartDiscarded) and e.reason == "failed"]
-    lost = [part_id for part_id in failed if part_id in finished]
+    lost = [part_id for part_id in shown
+        ]
     if lost:
         yield f"an aborted turn threw away parts {lost}"
 

@@ -58,8 +58,8 @@ class ReceivedRequest:
     @property
     def results(self) -> tuple[str, ...]:
         """The texts of the tool results in the last message, in their order."""
-        found = [block for block in self._last_blocks() if block.get("type") == "tool_result"]
-        return tuple("".join(_texts(_blocks(block.get("content")))) for block in found)
+        results = [block for block in self._last_blocks() if block.get("type") == "tool_result"]
+        return tuple("".join(_texts(_blocks(block.get("content")))) for block in results)
 
     def _last_blocks(self) -> list[Mapping[str, object]]:
         messages = _blocks(self.json.get("messages"))

@@ -37,8 +37,8 @@ class Scrubber:
     def of(cls, secrets: Iterable[str], url: str, headers: Iterable[tuple[str, str]]) -> Scrubber:
         """Return a scrubber for *secrets*, and for what looks like one in a request's *url* and *headers*."""
         guesses = [*_values(url), *(word for name, value in headers for word in _words(name, value))]
-        known = {*secrets, *(guess for guess in guesses if len(guess) >= _SHORTEST_GUESS)} - {""}
-        forms = {form for secret in known for form in _forms_of(secret)}
+        secrets_to_hide = {*secrets, *(guess for guess in guesses if len(guess) >= _SHORTEST_GUESS)} - {""}
+        forms = {form for secret in secrets_to_hide for form in _forms_of(secret)}
         # The longest first: one may be a part of another.
         return cls(tuple(sorted(forms, key=len, reverse=True)))
 

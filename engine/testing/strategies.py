@@ -16,7 +16,7 @@ from engine.core.messages import FinishReason, Usage
 from engine.core.settings import Limits, Settings
 from engine.session.answers import Always, Answer, Once, Reject
 from engine.testing.cancel_points import WAYS, Injection
-from engine.testing.fake_tools import MANNERS
+from engine.testing.fake_tools import BEHAVIOURS
 from engine.testing.harness import Scenario
 from engine.testing.script import Break, Fail, Pause, ScriptItem, call, done, reasoning, text
 
@@ -29,7 +29,7 @@ def calls(draw: st.DrawFn, *, keys: itertools.count[int], depth: int = 1) -> tup
     """One call of a fake tool; its key names a side effect that must not happen twice."""
     tools = ["look", "work", "sub"] if depth else ["look", "work"]
     number = next(keys)
-    arguments = {"key": f"key {number}", "seconds": draw(_SECONDS), "manner": draw(st.sampled_from(MANNERS))}
+    arguments = {"key": f"key {number}", "seconds": draw(_SECONDS), "manner": draw(st.sampled_from(BEHAVIOURS))}
     pieces = draw(st.integers(1, 3))
     return call(draw(st.sampled_from(tools)), arguments, id=f"c{number}", pieces=pieces)
 
@@ -163,13 +163,13 @@ def hooks(draw: st.DrawFn) -> Hooks:
 def scenarios(draw: st.DrawFn) -> Scenario:
     """A whole scenario."""
     keys = itertools.count(1)
-    chosen = draw(settings())
+    turn_settings = draw(settings())
     asks = draw(st.booleans())
     # A question that nobody answers and that never expires would wait for ever.
-    reply = draw(replies().filter(lambda answer: answer is not None or chosen.question_timeout is not None))
+    reply = draw(replies().filter(lambda answer: answer is not None or turn_settings.question_timeout is not None))
     return Scenario(
         script=draw(st.lists(answers(keys=keys), min_size=1, max_size=3)),
-        settings=chosen,
+        settings=turn_settings,
         hooks=draw(hooks()),
         asks=asks,
         reply=lambda _: reply,

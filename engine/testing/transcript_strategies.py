@@ -118,12 +118,12 @@ def hosted_work(draw: st.DrawFn, model: str) -> ProviderPart:
         "name": "web_search",
         "input": {"query": item_of(model)},
     }
-    found: dict[str, object] = {
+    result: dict[str, object] = {
         "type": "web_search_tool_result",
         "tool_use_id": key,
         "content": [{"encrypted": item_of(model)}],
     }
-    item = draw(st.sampled_from([use, found]))
+    item = draw(st.sampled_from([use, result]))
     data = draw(st.sampled_from([json.dumps(item)] * 4 + ["{", "[]", "null"]))
     return ProviderPart(id=PartId("h"), kind=str(item["type"]), data=data, model=model)
 
@@ -199,22 +199,24 @@ def transcripts(
     """
     # A wild one that begins and ends badly is refused: most must go further than that.
     begins, ends = (draw(st.sampled_from([True, True, True, False])) if wild else True for _ in range(2))
-    messages: list[Message] = [_said("begin")] if begins else []
+    messages: list[Message] = [_user_message("begin")] if begins else []
     for number in range(draw(st.integers(0, 4))):
         assistant = draw(assistant_messages(models=models, number=number, items=items))
         each = [CallResult(call_id=c.call_id, tool=c.tool, settlement=draw(settlements())) for c in assistant.calls]
         if wild:
-            each = draw(st.permutations([*each, _STRAY]))[draw(st.integers(0, 2)) :]
+            each = draw(st.permutations([*each, _UNKNOWN_RESULT]))[draw(st.integers(0, 2)) :]
         exchange: list[Message] = [assistant]
         if each:
             exchange.append(ResultsMessage(id=MessageId("r"), results=tuple(each)))
         messages += draw(st.permutations(exchange)) if wild else exchange
         messages += draw(st.lists(user_messages(), max_size=2))
-    return (*messages, _said("go on")) if ends else tuple(messages)
+    return (*messages, _user_message("go on")) if ends else tuple(messages)
 
 
-def _said(text: str) -> UserMessage:
+def _user_message(text: str) -> UserMessage:
     return UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("t"), text=text),))
 
 
-_STRAY = CallResult(call_id=CallId("stray"), tool="read", settlement=Settlement(status="completed", text="stray"))
+_UNKNOWN_RESULT = CallResult(
+    call_id=CallId("stray"), tool="read", settlement=Settlement(status="completed", text="stray")
+)

@@ -592,7 +592,7 @@ async def test_what_it_changes_after_its_turn_is_no_turns_and_that_is_told_once(
         assert "in the background" in late.text
         taken = [e.tree for e in seen if isinstance(e, SnapshotTaken)]
         assert seen.index(late) > max(i for i, e in enumerate(seen) if isinstance(e, SnapshotTaken))
-        assert taken == snapshots.taken
+        assert taken == snapshots.completed
         undone = await session.undo(force=True)
         assert (undone.inputs, undone.prompt) == ((), ""), "the report was nothing that the user had said"
         assert (await session.undo(force=True)).prompt == "go"

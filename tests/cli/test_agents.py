@@ -103,7 +103,7 @@ def test_wrong_usage(home: Path, arguments: tuple[str, ...], words: str) -> None
 @pytest.mark.parametrize(
     ("agent_name", "words"),
     [
-        ("explore", "the agent 'explore' is only for sub-agents"),
+        ("explore", "the agent 'explore' can only be used as a sub-agent"),
         ("nosuch", "unknown agent 'nosuch': known: build,"),
     ],
 )

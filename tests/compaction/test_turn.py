@@ -331,7 +331,7 @@ async def test_t11_in_the_middle_of_its_work_the_model_is_told_to_go_on(autojump
         sent = w.requests[-1].transcript
         assert check_transcript(sent) == []
         assert origins(w.requests[-1]) == ["user", "summary", "continue"]
-        assert "no user has said anything new" in said(sent[-1])
+        assert "the user has said nothing new" in said(sent[-1])
         assert said(sent[0]) == "fetch all"
 
 
@@ -921,7 +921,7 @@ async def test_the_configuration_says_who_writes_summaries_and_whether_it_is_don
     [
         ("[compaction]\nreserve = -1", "reserve must be a whole number of tokens"),
         ('[compaction]\nauto = "yes"', "auto"),
-        ('[compaction]\nmodel = "nothing"', "a model's name is written host/model"),
+        ('[compaction]\nmodel = "nothing"', "a model's name must have the form host/model"),
         ("[compaction]\nkeep = 5", "keep"),
         ("compaction = 5", "must be a table"),
     ],

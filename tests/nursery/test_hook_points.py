@@ -421,7 +421,7 @@ async def test_a_hook_may_block_a_compaction(autojump_clock: MockClock) -> None:
     async with world(DONE, hooks=Hooks(before_compaction=(blocks,)), keeper=busy) as w:
         played = await w.play()
         notice = played.one(Notice)
-    assert (busy.asked, played.stop_reason, played.all(HistoryReplaced)) == ([], "completed", [])
+    assert (busy.requests, played.stop_reason, played.all(HistoryReplaced)) == ([], "completed", [])
     assert (notice.code, notice.text) == (
         "compaction_blocked",
         "the hook hook blocked a compaction: in the middle of a proof",

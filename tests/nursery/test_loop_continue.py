@@ -205,7 +205,7 @@ async def test_c6_an_overflow_twice_after_compaction_surfaces_once_and_makes_no_
         played = await w.play()
         assert (played.stop_reason, played.result.detail) == ("prompt_too_long", "prompt is too long")
         assert len(w.requests) == 3
-        assert keeper.asked == ["collapse", "compact"]
+        assert keeper.requests == ["collapse", "compact"]
         assert repr(played.events).count("prompt is too long") == 1
         await w.goes_on()
 
@@ -253,7 +253,7 @@ async def test_t7_without_auto_compact_an_overflow_surfaces_and_the_keeper_is_no
     async with world(TOO_LONG, keeper=keeper, settings=Settings(auto_compact=False)) as w:
         played = await w.play()
         assert (played.stop_reason, played.reasons, len(w.requests)) == ("prompt_too_long", [], 1)
-        assert keeper.asked == []
+        assert keeper.requests == []
 
 
 async def test_t7_the_order_before_a_request_is_prune_collapse_compact_blocking_limit(
@@ -262,7 +262,7 @@ async def test_t7_the_order_before_a_request_is_prune_collapse_compact_blocking_
     keeper = ScriptedKeeper(prunes=[last_only], collapses=[last_only], compacts=[last_only])
     async with world(DONE, DONE, keeper=keeper) as w:
         played = await w.play()
-    assert keeper.asked == ["prune", "collapse", "compact"]
+    assert keeper.requests == ["prune", "collapse", "compact"]
     assert [e.kind for e in played.all(HistoryReplaced)] == ["prune", "collapse", "compact"]
     assert played.reasons == ["compacted"]
     assert len(w.requests) == 1

@@ -38,7 +38,7 @@ async def test_t23_usage_above_the_window_on_a_success_is_an_overflow(autojump_c
         played = await w.play()
         assert (played.stop_reason, played.result.text) == ("completed", "Done.")
         assert played.reasons == ["overflow_prune_retry"]
-        assert keeper.asked == ["collapse"]
+        assert keeper.requests == ["collapse"]
         assert played.result.usage == OVER + Usage(input=300, output=5), "what was billed is counted"
         await w.goes_on()
 
@@ -77,7 +77,7 @@ async def test_t23_what_is_no_overflow(
     keeper = ScriptedKeeper(forced=[last_only])
     async with world(said, info=info, keeper=keeper, settings=settings) as w:
         played = await w.play()
-    assert (played.stop_reason, played.result.text, keeper.asked) == ("completed", "As you said", [])
+    assert (played.stop_reason, played.result.text, keeper.requests) == ("completed", "As you said", [])
 
 
 async def test_t23_calls_of_such_an_answer_are_not_run_twice(autojump_clock: MockClock) -> None:
@@ -86,7 +86,7 @@ async def test_t23_calls_of_such_an_answer_are_not_run_twice(autojump_clock: Moc
     keeper = ScriptedKeeper(forced=[last_only])
     async with world(asks, DONE, info=INFO, tools=bench.tools(), keeper=keeper) as w:
         played = await w.play()
-    assert (played.stop_reason, played.reasons, keeper.asked) == ("completed", ["next_step"], [])
+    assert (played.stop_reason, played.reasons, keeper.requests) == ("completed", ["next_step"], [])
     assert played.statuses == ["completed"]
 
 

@@ -225,8 +225,8 @@ async def test_t10_what_changes_in_a_turn_is_told_and_requests_begin_as_before(p
         w.will_say(DONE)
         later = await w.play()
     first, second = told(played)
-    assert first.startswith("<reminder>\nThe program that runs you says this, not the user.")
-    assert "it takes the place of what was said of it before:" in first
+    assert first.startswith("<reminder>\nThis comes from the program that runs you, not from the user.")
+    assert "replaces the former text:" in first
     assert "Use spaces." in first
     assert "branch topic" in second
     assert "2026-11-19" in second
@@ -456,10 +456,10 @@ async def test_t27_a_source_that_fails_keeps_its_old_value(project: Path) -> Non
     async with world(*script, tools=[worker()], prompt=layers, cwd=str(project)) as w:
         played = await w.play()
     assert [n.text for n in played.all(Notice) if n.code == "instructions_not_whole"] == [
-        "the section server can't be had: ValueError: no server"
+        "the section server can't be read: ValueError: no server"
     ]
     second, third = told(played)
-    assert "before:\ntwo\n" in second
+    assert "former text:\ntwo\n" in second
     assert "The section about server no longer applies." in third
 
 
@@ -625,7 +625,7 @@ async def test_skills_are_looked_for_from_the_working_folder_up_the_nearest_firs
     (listed,) = (s.text for s in played.one(PromptSet).sections if s.name == "skills")
     assert listed.partition("\n")[2].split("\n") == ["- agents: d", "- pkg: d", "- same: of pkg", "- tool: d"]
     (notice,) = (n for n in played.all(Notice) if n.code == "skill_unusable")
-    assert "that name already" in notice.text
+    assert "the same name" in notice.text
 
 
 def write_skill(folder: Path) -> Path:

@@ -52,13 +52,13 @@ def test_one_before_the_first_change_and_one_after_each_step_with_changes() -> N
         [*again, *done("calls")],
     )
     assert told(events) == ["look", 0, "work", 1, "look", "work", 3]
-    assert snapshots.taken == ["tree1", "tree2", "tree3"]
+    assert snapshots.completed == ["tree1", "tree2", "tree3"]
 
 
 def test_none_for_a_turn_that_only_reads() -> None:
     snapshots = ScriptedSnapshots()
     played(snapshots, [*LOOK, *done("calls")])
-    assert snapshots.taken == []
+    assert snapshots.completed == []
 
 
 def test_a_sub_agents_changes_are_the_turns() -> None:
@@ -98,7 +98,7 @@ def test_cancelled_anywhere_a_snapshot_is_in_the_record_only_if_it_was_completed
         _, events = played(snapshots, *answers, injection=Injection(way=way, point=point))
         story = told(events)
         trees = [event.tree for event in events if isinstance(event, SnapshotTaken)]
-        assert trees == snapshots.taken[: len(trees)]
+        assert trees == snapshots.completed[: len(trees)]
         # No change without a snapshot before it, and none after the last one that nobody would know of.
         if "work" in story:
             assert story.index(0) < story.index("work")

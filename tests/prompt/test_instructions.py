@@ -199,7 +199,7 @@ def test_t28_a_file_that_the_user_names_is_no_sign_that_its_folder_is_worked_in(
     write(project / "docs/AGENTS.md", "for who writes docs")
     layers = layers_of(home, files=("docs/a.md",))
     first = read(layers, project)
-    again = read(layers, project, told={s.name: s for s in first.sections}, is_new=False)
+    again = read(layers, project, current={s.name: s for s in first.sections}, is_new=False)
     assert names(first, home) == names(again, home) == ["project/docs/a.md"]
 
 
@@ -368,10 +368,10 @@ def test_t28_what_can_t_be_read_now_keeps_its_old_value(home: Path, project: Pat
     layers = layers_of(home)
     (before,) = instructions(read(layers, project))
     write(path, b"half\xff")
-    reading = read(layers, project, told={before.name: before}, is_new=False)
+    reading = read(layers, project, current={before.name: before}, is_new=False)
     assert instructions(reading) == [before]
     path.unlink()
-    assert instructions(read(layers, project, told={before.name: before}, is_new=False)) == []
+    assert instructions(read(layers, project, current={before.name: before}, is_new=False)) == []
 
 
 # -- how much of them --------------------------------------------------------------------------------
@@ -471,17 +471,17 @@ def test_nobody_is_asked_about_skills_of_their_own(home: Path) -> None:
 
 @pytest.mark.parametrize("pin", ["", "abc", "G" * 64])
 def test_t28_without_a_pin_a_text_on_the_web_is_refused(pin: str) -> None:
-    with pytest.raises(ConfigError, match="has no pin: what is there may be another text tomorrow"):
+    with pytest.raises(ConfigError, match="has no pin, so its text could change"):
         Instructions(urls={"https://example.org/a": pin})
 
 
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"names": ("a/b",)}, "names are those of files"),
-        ({"names": ("..",)}, "names are those of files"),
+        ({"names": ("a/b",)}, "names must be file names"),
+        ({"names": ("..",)}, "names must be file names"),
         ({"files": ("",)}, "one of them is empty"),
-        ({"urls": {"ftp://x": "0" * 64}}, "begin with https"),
+        ({"urls": {"ftp://x": "0" * 64}}, "must begin with https"),
         ({"max_bytes": 0}, "above 0"),
     ],
 )

@@ -31,7 +31,7 @@ from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.rate_limiter import LONG_PREFIX
 from engine.session.answers import Always, Recovery, Reject
-from engine.testing.fake_tools import MANNERS, Work
+from engine.testing.fake_tools import BEHAVIOURS
 from engine.testing.fakes import ScriptedKeeper, ScriptedSnapshots
 from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
@@ -177,7 +177,7 @@ def _siblings(info: ModelInfo, settings: Settings | None = None) -> Scenario:
 
 
 CATALOGUE: dict[str, Callable[[], Scenario]] = {
-    **{f"manner {manner}": partial(_manner, manner) for manner in MANNERS},
+    **{f"manner {manner}": partial(_manner, manner) for manner in BEHAVIOURS},
     "text and thinking": lambda: Scenario(
         script=[[*reasoning("hm", pieces=2, signature="s"), *text("Hello there", pieces=3), *done()]]
     ),

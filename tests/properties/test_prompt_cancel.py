@@ -37,10 +37,10 @@ class Inline(PromptLayers):
 
     folder: str
 
-    async def read(self, wanted: PromptInputs) -> Reading:
+    async def read(self, inputs: PromptInputs) -> Reading:
         """Read between two checkpoints."""
         await trio.lowlevel.checkpoint()
-        reading = self._read(attrs.evolve(wanted, cwd=self.folder), {})
+        reading = self._read(attrs.evolve(inputs, cwd=self.folder), {})
         await trio.lowlevel.checkpoint()
         return reading
 
