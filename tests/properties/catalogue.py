@@ -31,7 +31,7 @@ from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.rate_limiter import LONG_PREFIX
 from engine.session.answers import Always, Recovery, Reject
-from engine.testing.fake_tools import BEHAVIOURS
+from engine.testing.fake_tools import BEHAVIOURS, Work
 from engine.testing.fakes import ScriptedKeeper, ScriptedSnapshots
 from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
