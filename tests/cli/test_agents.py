@@ -131,7 +131,7 @@ def test_agents_in_files_work_as_sub_agents_and_the_projects_only_if_it_is_trust
         assert "bad.md can't be used: it does not begin with a line ---" in command.output
         events = [decode_event(line) for line in command.output.splitlines() if line.startswith("{")]
         ends = [event.result.text for event in events if isinstance(event, TurnEnded) and len(event.path) == 2]
-        is_told = f"{tmp_path}/.claude/agents was not read: the project is not trusted" in command.output
+        is_told = f"{tmp_path}/.claude/agents was ignored: the project is not trusted" in command.output
         assert is_told == (not flags)
         if words is None:
             assert ends == []

@@ -60,7 +60,7 @@ def test_room_is_made_in_the_middle_of_a_task_and_told(engine: Start, config: st
 
 def test_a_summary_that_is_nonsense_is_told(engine: Start, config: str) -> None:
     output = ended(start(engine, config, "long nonsense"))
-    assert "now; the model's summary was unusable (it lacks the headings Objective, Decisions, Done" in output
+    assert "tokens; the model's summary was unusable (it lacks the headings Objective, Decisions, Done" in output
     assert "All done." in output
 
 
