@@ -201,13 +201,13 @@ def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
                     if seen[-1] == "started":
                         seen.pop()
             case CallJudged() | CallChanged():
-                problems += _check_verdict(event, moves[event.call_id][-1])
+                problems += _check_said(event, moves[event.call_id][-1])
             case _:
                 pass
     return problems + _check_moves(events, moves)
 
 
-def _check_verdict(event: CallJudged | CallChanged, state: str) -> list[str]:
+def _check_said(event: CallJudged | CallChanged, state: str) -> list[str]:
     during = ("queued", "started") if isinstance(event, CallJudged) else ("queued",)
     if isinstance(event, CallChanged) and event.kind == "result":
         during = ("started",)
@@ -363,10 +363,9 @@ def _lost_parts(roots: Sequence[Durable | Live]) -> Iterator[str]:
     if not ends or ends[0].stop_reason != "aborted":
         return
     # Thinking alone makes no message, so a failed answer of nothing else may be taken back.
-        shown = {e.part.id for e in roots if isinstance(e, PartEnded) and _has_content(e.part)}
+    finished = {e.part.id for e in roots if isinstance(e, PartEnded) and _has_content(e.part)}
     failed = [e.part_id for e in roots if isinstance(e, PartDiscarded) and e.reason == "failed"]
-    lost = [part_id for part_id in shown
-        ]
+    lost = [part_id for part_id in failed if part_id in finished]
     if lost:
         yield f"an aborted turn threw away parts {lost}"
 

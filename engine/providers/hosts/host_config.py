@@ -51,7 +51,9 @@ def _base(name: str, overrides: HostConfig) -> Host:
     """Return the host that *overrides* apply to."""
     base = BY_NAME.get(overrides.like or name)
     if base is None and overrides.like:
-        raise ConfigError(f"host {name}: `like` names no host {overrides.like!r}: {suggest_names(overrides.like, BY_NAME)}")
+        raise ConfigError(
+            f"host {name}: `like` names no host {overrides.like!r}: {suggest_names(overrides.like, BY_NAME)}"
+        )
     if base is None:
         if not overrides.wire or not overrides.base_url:
             raise ConfigError(f"host {name} needs `base_url` and either `wire` or `like`")
