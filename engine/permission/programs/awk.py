@@ -136,7 +136,7 @@ class _OutputFinder:
     def targets(self) -> Iterator[str]:
         """Yield the files that are written."""
         depth = 0
-        refused = dict.fromkeys(("|", "|&"), "its program may execute commands")
+        refused: dict[str, str] = dict.fromkeys(("|", "|&"), "its program may execute commands")
         if "<" in self.tokens:
             refused["getline"] = "its program reads other files"
         printing: int | None = None
