@@ -22,7 +22,7 @@ from engine.compaction.manager import Keeper
 from engine.compaction.split import split_history, tail_budget
 from engine.compaction.summary_prompt import SECTIONS
 from engine.compaction.token_estimate import message_tokens, text_tokens
-from engine.core.compaction_types import Compaction, CompactionWish, Reply
+from engine.core.compaction_types import Compaction, CompactionRequest, Reply
 from engine.core.events import SharedContext
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.llm_types import ModelInfo
@@ -336,7 +336,7 @@ async def _all_kept(is_scripted: bool) -> dict[int, Kept]:  # noqa: FBT001
 
 
 async def _compact(conversation: Conversation, summariser: Scripted | Refusing) -> Compaction:
-    made = await Keeper().compact(_view(conversation), summariser, CompactionWish(trigger="full"))
+    made = await Keeper().compact(_view(conversation), summariser, CompactionRequest(trigger="full"))
     assert isinstance(made, Compaction), made
     conversation.messages = list(made.messages)
     return made

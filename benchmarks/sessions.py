@@ -27,6 +27,7 @@ from benchmarks.bare import BareStep, bare_turn
 from benchmarks.importing import ROOT
 from benchmarks.kit import Number, echo, goodbye, one_call, scripted
 from benchmarks.report import Figure, Row, kilobytes, median, rate, seconds
+from engine.session.session import live_session
 from engine.testing.script import Answer, done, text
 
 COUNTS = (250, 500, 1_000)
@@ -190,7 +191,8 @@ def resting_bytes(turns: int) -> float:
             before = tracemalloc.get_traced_memory()[0]
             kept += [await converse() for _ in range(RESTING)]
             # The store is to have written all.
-            await kept[-1].journal.store.flushed(kept[-1].id, kept[-1].journal.seq)
+            journal = live_session(kept[-1]).journal
+            await journal.store.flushed(kept[-1].id, journal.seq)
             gc.collect()
             return (tracemalloc.get_traced_memory()[0] - before) / RESTING
 

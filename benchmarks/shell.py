@@ -68,10 +68,10 @@ class Host:
     def context_report(self) -> ContextReport:
         raise NotImplementedError
 
-    async def run_agent(self, errand: AgentRequest) -> AgentResult:
+    async def run_agent(self, request: AgentRequest) -> AgentResult:
         raise NotImplementedError
 
-    async def start_agent(self, errand: AgentRequest) -> AgentJob:
+    async def start_agent(self, request: AgentRequest) -> AgentJob:
         raise NotImplementedError
 
     def permits(self, need: Need, answered: str) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.core.hooks import Notified as Notified
     from engine.core.hooks import PermissionDecision as PermissionDecision
     from engine.core.hooks import PermissionHook as PermissionHook
-    from engine.core.hooks import PermissionWanted as PermissionWanted
+    from engine.core.hooks import PermissionRequested as PermissionRequested
     from engine.core.hooks import PromptDecision as PromptDecision
     from engine.core.hooks import Prompted as Prompted
     from engine.core.hooks import PromptHook as PromptHook
@@ -44,7 +44,7 @@ else:
             "engine.core.hooks": (
                 "Compacted CompactedHook Compacting CompactingHook CompactionDecision Context Hooks "
                 "IdleHook Idling NotificationHook Notified PermissionDecision PermissionHook "
-                "PermissionWanted PromptDecision PromptHook Prompted Remark RequestDecision RequestHook "
+                "PermissionRequested PromptDecision PromptHook Prompted Remark RequestDecision RequestHook "
                 "Requesting SessionEndHook SessionEnding SessionStartHook SessionStarting StopDecision "
                 "StopHook Stopping Subject ToolDecision ToolHook ToolUse"
             ),

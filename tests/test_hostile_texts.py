@@ -27,7 +27,7 @@ from engine.files.escaping import inert
 from engine.files.front_matter import FrontMatterError, parse_document
 from engine.prompt.command_text import Command
 from engine.prompt.imports import find_imports
-from engine.session.structured_output import wanted_of
+from engine.session.structured_output import output_spec
 from tests.support.histories import answers, calls, gives, says
 
 LENGTH = 20_000
@@ -76,7 +76,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "command": lambda text: Command(name="c", text=text).render(["a"]),
     "conversation": _conversation,
     "extracted": _extracted,
-    "fitted": wanted_of(_Answer).check,
+    "fitted": output_spec(_Answer).check,
     "front matter": _front_matter,
     "harmless": escape_unsafe_chars,
     "imported": lambda text: find_imports(text, "/a", "/home"),

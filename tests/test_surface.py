@@ -26,6 +26,7 @@ FACADES = (
     "engine.events",
     "engine.export",
     "engine.hooks",
+    "engine.options",
     "engine.permission",
     "engine.prompt",
     "engine.providers",

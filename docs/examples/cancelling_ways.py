@@ -8,6 +8,7 @@ import trio.testing
 
 import engine
 from engine.events import CallSettled, Settlement
+from engine.options import PermissionOptions, Ports
 from engine.permission import AllowAll
 from engine.testing import ScriptedProvider, SlowStore, TrioClock, call, done, text
 
@@ -94,12 +95,16 @@ async def play(way: Way, tool: str) -> None:
     model = ScriptedProvider([[*text("I will."), *call(tool, {}, id="1"), *done("calls")]])
     store = SlowStore()
     async with engine.open_engine(
-        model=model, tools=[slow, stubborn], approver=AllowAll(), store=store, clock=TrioClock()
+        model=model,
+        tools=[slow, stubborn],
+        permissions=PermissionOptions(approver=AllowAll()),
+        store=store,
+        ports=Ports(clock=TrioClock()),
     ) as eng:
         session = await eng.create_session()
         await way(session, store)
         left_at = trio.current_time()
-        for event in session.journal.events():
+        for event in session.events():
             if isinstance(event, CallSettled):
                 print(f"   {event.time:.2f} the call is {describe(event.settlement)}")
             elif isinstance(event, engine.TurnEnded):

@@ -5,6 +5,7 @@ import trio.testing
 
 import engine
 from engine.errors import CursorInUse, InputConflict, RequestNotFound, SessionBusy, TurnNotEnded, TurnOver, UnknownModel
+from engine.options import Ports
 from engine.testing import CountingIds, Pause, ScriptedProvider, done, text
 
 
@@ -16,7 +17,7 @@ async def main() -> None:
         tell(error)
 
     model = ScriptedProvider([[*text("A moment."), Pause(0.1), *done()]], repeat=True)
-    async with engine.open_engine(model=model, ids=CountingIds()) as eng:
+    async with engine.open_engine(model=model, ports=Ports(ids=CountingIds())) as eng:
         session = await eng.create_session()
         async with session.prompt("one") as turn, trio.open_nursery() as nursery:
             nursery.start_soon(iterate, turn)

@@ -8,6 +8,7 @@ import trio
 
 import engine
 from engine.config import Config, FileProgram
+from engine.options import FileOptions, PermissionOptions
 from engine.permission import AllowAll
 from engine.testing import ScriptedProvider, call, done, text
 from engine.tools import builtin_tools
@@ -39,7 +40,11 @@ async def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         async with engine.open_engine(
-            model=script, config=CONFIG, tools=builtin_tools(), approver=AllowAll(), diagnostics=syntax
+            model=script,
+            config=CONFIG,
+            tools=builtin_tools(),
+            permissions=PermissionOptions(approver=AllowAll()),
+            files=FileOptions(diagnostics=syntax),
         ) as eng:
             session = await eng.create_session(cwd=Path(folder))
             async with session.prompt("Begin a.py.") as turn:

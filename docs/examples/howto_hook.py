@@ -5,6 +5,7 @@ import trio
 
 import engine
 from engine.hooks import PromptDecision, Prompted, StopDecision, Stopping, ToolDecision, ToolUse
+from engine.options import PermissionOptions
 from engine.permission import AllowAll
 from engine.testing import Answer, ScriptedProvider, call, done, text
 
@@ -77,7 +78,7 @@ SCRIPT: list[Answer] = [
 
 async def main() -> None:
     async with engine.open_engine(
-        model=ScriptedProvider(SCRIPT), tools=[shell], hooks=HOOKS, approver=AllowAll()
+        model=ScriptedProvider(SCRIPT), tools=[shell], hooks=HOOKS, permissions=PermissionOptions(approver=AllowAll())
     ) as eng:
         session = await eng.create_session()
         async with session.prompt("Make it ready.") as turn:

@@ -10,6 +10,7 @@ import trio
 import engine
 from engine.config import Instructions
 from engine.events import PromptSet, PromptUpdated
+from engine.options import ContextOptions, PermissionOptions
 from engine.prompt import PromptLayers
 from engine.testing import Answer, ScriptedProvider, call, done, text
 from engine.tools import Need, skill_tool
@@ -75,8 +76,8 @@ async def main() -> None:
             model=model,
             tools=[edit, skill_tool(layers.skills_at)],
             settings=engine.Settings(system="You work for the shop."),
-            profile="full",
-            prompt=layers,
+            permissions=PermissionOptions(profile="full"),
+            context=ContextOptions(prompt=layers),
         ) as eng:
             session = await eng.create_session(cwd=project)
             async with session.prompt("Go.") as turn:

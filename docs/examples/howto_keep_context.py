@@ -6,6 +6,7 @@ import trio
 import engine
 from engine.compaction import SECTIONS, Keeper
 from engine.events import CompactionEnded, CompactionStarted, UserMessage
+from engine.options import ContextOptions
 from engine.providers import ModelInfo, ModelRequest
 from engine.testing import Answer, ScriptedProvider, done, text
 
@@ -44,12 +45,12 @@ async def by_hand(model: ScriptedProvider) -> None:
         session = await eng.create_session()
         await session.run("Write a parser.")
         await session.run("And now?")
-        for share in session.context_report().shares:
+        for share in session.context.report().shares:
             print(f"{share.kind}: {share.tokens:,}")
-        result = await session.compact("mind the port")
-        print(f"{result.stop_reason}: about {session.context_report().tokens:,} tokens now")
-        await session.undo_compaction()
-        print(f"taken back: {session.context_report().tokens:,}")
+        result = await session.context.compact("mind the port")
+        print(f"{result.stop_reason}: about {session.context.report().tokens:,} tokens now")
+        await session.context.undo_compaction()
+        print(f"taken back: {session.context.report().tokens:,}")
 
 
 # -- in another way -----------------------------------------------------------------------------------
@@ -77,7 +78,9 @@ async def main() -> None:
     info = ModelInfo(name="scripted/small", context=20_000, output=2_000)
     await by_itself(ScriptedProvider([answer], info=info, repeat=True))
     await by_hand(ScriptedProvider([answer], info=info, repeat=True))
-    async with engine.open_engine(model=ScriptedProvider([answer], repeat=True), keeper=keeper, tools=[oracle]) as eng:
+    async with engine.open_engine(
+        model=ScriptedProvider([answer], repeat=True), context=ContextOptions(keeper=keeper), tools=[oracle]
+    ) as eng:
         print((await (await eng.create_session()).run("Hello")).stop_reason)
 
 

@@ -16,6 +16,7 @@ from engine.export import (
     render_markdown,
     with_fresh_ids,
 )
+from engine.options import Ports
 from engine.store import SessionQuery, SpendingQuery, SqliteStore, open_sqlite_store
 from engine.testing import Answer, CountingIds, ScriptedProvider, done, text
 
@@ -29,7 +30,7 @@ SCRIPT = [answered("The stack was empty."), answered("I'd keep the second."), an
 
 async def talk(place: str) -> None:
     """Say something, and something else in a fork from before."""
-    async with engine.open_engine(model=ScriptedProvider(SCRIPT), store=place, ids=CountingIds()) as eng:
+    async with engine.open_engine(model=ScriptedProvider(SCRIPT), store=place, ports=Ports(ids=CountingIds())) as eng:
         session = await eng.create_session(cwd="/")
         await session.run("Why does the parser fail?")
         await session.run("Which of the two tests shall I keep?")

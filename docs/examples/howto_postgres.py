@@ -9,6 +9,7 @@ import trio
 import engine
 from engine.errors import SessionElsewhere
 from engine.events import TurnEnded
+from engine.options import Ports
 from engine.testing import CountingIds, ScriptedProvider, done, text
 
 SCRIPT = [[*text("It is sound."), *done()], [*text("It is, still."), *done()]]
@@ -17,7 +18,7 @@ SCRIPT = [[*text("It is sound."), *done()], [*text("It is, still."), *done()]]
 async def work(place: str) -> None:
     # Two engines; they could as well be on two machines.
     async with (
-        engine.open_engine(model=ScriptedProvider(SCRIPT), store=place, ids=CountingIds()) as ours,
+        engine.open_engine(model=ScriptedProvider(SCRIPT), store=place, ports=Ports(ids=CountingIds())) as ours,
         engine.open_engine(model=ScriptedProvider(SCRIPT), store=place) as theirs,
     ):
         session = await ours.create_session(cwd="/")

@@ -8,6 +8,7 @@ import trio.testing
 
 import engine
 from engine.events import PermissionAnswered
+from engine.options import PermissionOptions
 from engine.permission import Judgement, PermissionQuery, Policy
 from engine.testing import Answer, ScriptedProvider, call, done, text
 from engine.tools import Need
@@ -83,7 +84,9 @@ SCRIPT: list[Answer] = [
 async def main() -> None:
     model = ScriptedProvider(SCRIPT)
     settings = engine.Settings(question_timeout=300)
-    async with engine.open_engine(model=model, tools=[write], approver=House(), settings=settings) as eng:
+    async with engine.open_engine(
+        model=model, tools=[write], permissions=PermissionOptions(approver=House()), settings=settings
+    ) as eng:
         session = await eng.create_session()
         async with session.prompt("Write.") as turn:
             # Nobody answers for the last one: after five minutes the question expires.

@@ -6,6 +6,7 @@ import trio
 import engine
 from engine.events import UserMessage
 from engine.hooks import load_hooks
+from engine.options import PermissionOptions
 from engine.permission import AllowAll
 from engine.testing import Answer, ScriptedProvider, call, done, text
 
@@ -49,7 +50,9 @@ SCRIPT: list[Answer] = [
 
 async def main() -> None:
     model = ScriptedProvider(SCRIPT)
-    async with engine.open_engine(model=model, tools=[deploy], hooks=load_hooks(SETTINGS), approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=model, tools=[deploy], hooks=load_hooks(SETTINGS), permissions=PermissionOptions(approver=AllowAll())
+    ) as eng:
         session = await eng.create_session()
         async with session.prompt("Deploy.") as turn:
             async for event in turn:

@@ -7,6 +7,7 @@ import engine
 from engine.agents import AgentConfig
 from engine.config import Config
 from engine.events import TextPart, UserMessage
+from engine.options import PermissionOptions
 from engine.permission import AllowAll, parse_rule
 from engine.providers import ModelRequest
 from engine.testing import Answer, Pause, ScriptedProvider, call, done, text
@@ -75,7 +76,9 @@ def model(request: ModelRequest) -> Answer:
 async def main() -> None:
     tools = (*task_tools(Agents.of_config(CONFIG.all_agents)), ask)
     script = ScriptedProvider([model], repeat=True)
-    async with engine.open_engine(model=script, config=CONFIG, tools=tools, approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=script, config=CONFIG, tools=tools, permissions=PermissionOptions(approver=AllowAll())
+    ) as eng:
         session = await eng.create_session()
         async with session.prompt("Ask where it is.") as turn:
             async for event in turn:
@@ -84,7 +87,7 @@ async def main() -> None:
 
         result = await session.run("Start the search, and go on.")
         print(result.text)
-        for job in session.agents.running:
+        for job in session.background.agents.running:
             print(job.agent, "is at work")
         async for event in session.subscribe():
             if isinstance(event, engine.TurnEnded) and event.path == (session.id,):

@@ -8,6 +8,7 @@ import attrs
 import trio
 
 import engine
+from engine.options import PermissionOptions
 from engine.permission import AllowAll
 from engine.testing import (
     PromiseBroken,
@@ -65,7 +66,7 @@ def test_it_may_be_cancelled_at_any_instant() -> None:
 
 async def cancelled_after(seconds: float, tool: Tool) -> str:
     model = ScriptedProvider([[*call("build", {"target": "wheel"}, id="1"), *done("calls")]])
-    async with engine.open_engine(model=model, tools=[tool], approver=AllowAll()) as eng:
+    async with engine.open_engine(model=model, tools=[tool], permissions=PermissionOptions(approver=AllowAll())) as eng:
         session = await eng.create_session()
         with trio.move_on_after(seconds):
             await session.run("Build it.")

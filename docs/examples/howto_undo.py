@@ -7,6 +7,7 @@ import trio
 
 import engine
 from engine.errors import UndoConflict
+from engine.options import FileOptions, PermissionOptions
 from engine.permission import AllowAll
 from engine.snapshots import ProjectSnapshots
 from engine.testing import ScriptedProvider, call, done, text
@@ -30,28 +31,30 @@ async def main() -> None:
         async with engine.open_engine(
             model=ScriptedProvider(SCRIPT),
             tools=[BASH],
-            approver=AllowAll(),
-            snapshots=ProjectSnapshots(folder=Path(folder, "snapshots")),  # without a folder: the user's own
+            permissions=PermissionOptions(approver=AllowAll()),
+            files=FileOptions(
+                snapshots=ProjectSnapshots(folder=Path(folder, "snapshots"))
+            ),  # without a folder: the user's own
         ) as eng:
             session = await eng.create_session(cwd=project)
             await session.run("Make it simpler.")
-            for diff in await session.diff():
+            for diff in await session.files.diff():
                 print(diff.text, end="")
 
-            undone = await session.undo()
+            undone = await session.files.undo()
             print("undone:", undone.prompt, undone.files, len(session.state.transcript))
 
-            redone = await session.redo()
+            redone = await session.files.redo()
             print("redone:", redone.files, len(session.state.transcript))
 
             # Somebody goes on working.
             (project / "area.py").write_text("import math\n")
             try:
-                await session.undo()
+                await session.files.undo()
             except UndoConflict as error:
                 print("not undone:", error.paths)
 
-            print("restored:", await session.restore(["notes.txt"]))
+            print("restored:", await session.files.restore(["notes.txt"]))
 
 
 if __name__ == "__main__":

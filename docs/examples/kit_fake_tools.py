@@ -5,6 +5,7 @@ import trio.testing
 
 import engine
 from engine.events import ResultsMessage
+from engine.options import PermissionOptions
 from engine.permission import AllowAll
 from engine.testing import FakeTools, ScriptedProvider, call, done
 
@@ -18,7 +19,9 @@ FIRST = [
 
 async def main() -> None:
     tools = FakeTools()
-    async with engine.open_engine(model=ScriptedProvider([FIRST]), tools=tools.tools(), approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=ScriptedProvider([FIRST]), tools=tools.tools(), permissions=PermissionOptions(approver=AllowAll())
+    ) as eng:
         session = await eng.create_session()
         with trio.move_on_after(0.5):
             await session.run("go")

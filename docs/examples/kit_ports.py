@@ -3,6 +3,7 @@
 import trio
 
 import engine
+from engine.options import Ports
 from engine.testing import CountingIds, FakeTools, ScriptedProvider, SlowStore, TrioClock, call, done, text
 
 
@@ -10,7 +11,7 @@ async def main() -> None:
     store = SlowStore(fails=True)
     model = ScriptedProvider([[*call("look", {}, id="1"), *done("calls")], [*text("Done."), *done()]])
     async with engine.open_engine(
-        model=model, tools=FakeTools().tools(), store=store, ids=CountingIds(), clock=TrioClock()
+        model=model, tools=FakeTools().tools(), store=store, ports=Ports(ids=CountingIds(), clock=TrioClock())
     ) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:

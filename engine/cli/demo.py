@@ -35,6 +35,7 @@ from engine.permission.allow_all import AllowAll
 from engine.process.orphans import find_marked
 from engine.providers.registry import resolve
 from engine.session.engine import open_engine
+from engine.session.engine_options import PermissionOptions
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.testing.http_server import ScriptedServer
@@ -198,7 +199,12 @@ class _Demo:
         settings = Settings(retry=RetryPolicy(attempts=0))
         async with (
             aclosing(model),
-            open_engine(model=model, tools=builtin_tools(), settings=settings, approver=AllowAll()) as eng,
+            open_engine(
+                model=model,
+                tools=builtin_tools(),
+                settings=settings,
+                permissions=PermissionOptions(approver=AllowAll()),
+            ) as eng,
         ):
             session = await eng.create_session(cwd=self._folder)
             await self._play(session, "A bug to fix", PROMPTS[0])

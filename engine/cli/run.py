@@ -53,6 +53,7 @@ from engine.process.orphans import find_marked
 from engine.prompt.layers import PromptLayers
 from engine.session.attachments import attach
 from engine.session.engine import Engine, open_engine
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.settings_file.config_file import load_config
@@ -234,10 +235,12 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     config=options.model.config,
                     tools=tools,
                     settings=_settings(options, is_watched=keyboard is not None),
-                    approver=options.permissions.policy(options.model.config),
+                    permissions=PermissionOptions(approver=options.permissions.policy(options.model.config)),
                     store=store,
-                    prompt=options.layers,
-                    snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None,
+                    context=ContextOptions(prompt=options.layers),
+                    files=FileOptions(
+                        snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
+                    ),
                 ) as eng:
                     session = await _session(eng, options, row, models)
                     async with trio.open_nursery() as nursery:
@@ -247,7 +250,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                             watch.attach(turn)
                             nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
                             await watch.follow(turn)
-                        await session.jobs.aclose()
+                        await session.background.jobs.aclose()
                         code = await watch.finish(turn.result)
                         nursery.cancel_scope.cancel(reason="the command is over")
         return code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from engine.core.errors import SessionNotFound
 from engine.core.ids import SessionId
-from engine.session.open_store import opened
+from engine.session.open_store import open_store_at
 from engine.session.validation import store_of
 from engine.store.protocols import FullStore, SessionQuery, SessionRow
 from engine.store.sqlite.location import default_path
@@ -45,7 +45,7 @@ def resolve_store(args: argparse.Namespace) -> str:
 @asynccontextmanager
 async def open_store(place: str) -> AsyncGenerator[FullStore]:
     """Open the store at *place*; close it at the end of the block. A checkpoint. Raises `StoreError`."""
-    store = cast("FullStore", await opened(place))
+    store = cast("FullStore", await open_store_at(place))
     try:
         yield store
     finally:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from engine.compaction.manager import NoKeeper as NoKeeper
     from engine.compaction.summary_prompt import SECTIONS as SECTIONS
     from engine.core.compaction_types import Compaction as Compaction
-    from engine.core.compaction_types import CompactionWish as CompactionWish
+    from engine.core.compaction_types import CompactionRequest as CompactionRequest
     from engine.core.compaction_types import NotCompacted as NotCompacted
     from engine.core.compaction_types import Reply as Reply
     from engine.core.compaction_types import Summariser as Summariser
@@ -22,7 +22,7 @@ else:
         {
             "engine.compaction.manager": "Keeper NoKeeper",
             "engine.compaction.summary_prompt": "SECTIONS",
-            "engine.core.compaction_types": "Compaction CompactionWish NotCompacted Reply Summariser",
+            "engine.core.compaction_types": "Compaction CompactionRequest NotCompacted Reply Summariser",
             "engine.core.context_report": "ContextReport Share",
             "engine.core.protocols": "ContextKeeper ContextView",
         },

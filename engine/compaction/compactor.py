@@ -27,7 +27,7 @@ from engine.compaction.summary_prompt import (
     summary_request,
 )
 from engine.compaction.token_estimate import Window, message_tokens, text_tokens
-from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted, Reply, Summariser
+from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Reply, Summariser
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import ContextView
@@ -77,7 +77,7 @@ class Compactor:
     """
 
     view: ContextView
-    request: CompactionWish
+    request: CompactionRequest
     summariser: Summariser
     window: Window
     tokens: int

@@ -15,7 +15,7 @@ import trio
 
 from engine.compaction.token_counter import TokenCounter
 from engine.compaction.token_estimate import Window
-from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted, Summariser
+from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Summariser
 from engine.core.errors import ConfigError
 from engine.core.messages import Message
 from engine.core.protocols import ContextView
@@ -54,7 +54,7 @@ class NoKeeper:
         return False
 
     async def compact(
-        self, view: ContextView, summariser: Summariser, wish: CompactionWish
+        self, view: ContextView, summariser: Summariser, wish: CompactionRequest
     ) -> Compaction | NotCompacted | None:
         """Return None. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
@@ -118,7 +118,7 @@ class Keeper:
         return self.auto and (view.failure != "none" or self._is_full(view))
 
     async def compact(
-        self, view: ContextView, summariser: Summariser, wish: CompactionWish
+        self, view: ContextView, summariser: Summariser, wish: CompactionRequest
     ) -> Compaction | NotCompacted | None:
         """Return the history with a summary in place of old messages. A checkpoint if a model is asked."""
         if not self.auto and wish.trigger != "manual":

@@ -79,9 +79,9 @@ def structure(cls: type[A], value: dict[str, object]) -> A:
 def _invalid(error: Exception) -> InvalidArguments:
     """Return what says all that is wrong, caused by the first exception that is the class's own."""
     issues = list(_issues(error, ""))
-    told = [f"{issue.text}{issue.hint()}"[:MAX_ISSUE_CHARS] for issue in issues[:MAX_ISSUES]]
+    lines = [f"{issue.text}{issue.hint()}"[:MAX_ISSUE_CHARS] for issue in issues[:MAX_ISSUES]]
     more = f"\n(and {len(issues) - MAX_ISSUES} more)" if len(issues) > MAX_ISSUES else ""
-    invalid = InvalidArguments("\n".join(told) + more)
+    invalid = InvalidArguments("\n".join(lines) + more)
     invalid.__cause__ = next((issue.cause for issue in issues if issue.cause is not None), None)
     return invalid
 
@@ -124,9 +124,9 @@ class _Mismatch(Exception):  # it never leaves this module
 class _Several(Exception):  # the same
     """Items of an array or an object are wrong, each with its place."""
 
-    def __init__(self, found: list[tuple[str, Exception]]) -> None:
-        super().__init__(found)
-        self.found = found
+    def __init__(self, errors: list[tuple[str, Exception]]) -> None:
+        super().__init__(errors)
+        self.found = errors
 
 
 def _issues(error: BaseException, path: str) -> Iterator[_Issue]:
@@ -149,7 +149,7 @@ def _issues(error: BaseException, path: str) -> Iterator[_Issue]:
         case KeyError() if _field_of(error) is not None:
             yield _Issue(f"{path}: is required")
         case _:
-            yield _Issue(f"{path}: {_said(error)}" if path else _said(error), error)
+            yield _Issue(f"{path}: {_describe_value(error)}" if path else _describe_value(error), error)
 
 
 def _field_of(error: BaseException) -> str | None:
@@ -170,7 +170,7 @@ def _hint(name: str, fields: Sequence[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(fields) or 'none'}"
 
 
-def _said(error: BaseException) -> str:
+def _describe_value(error: BaseException) -> str:
     """Return what a validator said; attrs' own carry the field and the value besides."""
     if error.args and isinstance(error.args[0], str):
         return error.args[0]
@@ -186,7 +186,7 @@ def _make_converter() -> Converter:
         made.register_structure_hook(kind, _for(kind, hook))
     made.register_structure_hook_func(lambda hint: hint in {None, types.NoneType}, _exactly(types.NoneType))
     # Later ones are asked first.
-    for is_meant, make in (
+    for applies_to, make in (
         (attrs.has, _object_hook),
         (_of({dict, Mapping}), _mapping_hook),
         (_of({list, Sequence, tuple}), _array_hook),
@@ -195,7 +195,7 @@ def _make_converter() -> Converter:
         (_of({Union, types.UnionType}), _union_hook),
         (_of({Annotated}), _annotated_hook),
     ):
-        made.register_structure_hook_factory(is_meant, make)
+        made.register_structure_hook_factory(applies_to, make)
     return made
 
 
@@ -222,7 +222,7 @@ def _is_enum(hint: object) -> bool:
 
 def _exactly(kind: type) -> Hook:
     def hook(value: object, _: object) -> object:
-        return value if type(value) is kind else _mismatch(_wanted(kind), value)
+        return value if type(value) is kind else _mismatch(_type_name(kind), value)
 
     return hook
 
@@ -266,8 +266,8 @@ def _array_hook(hint: object) -> Hook:
         if not isinstance(value, list):
             _mismatch("array", value)
         items = enumerate(typing.cast("list[object]", value))
-        found = _read_all(((f"[{number}]", item) for number, item in items), read, inner)
-        return found if is_list else tuple(found)
+        items_read = _read_all(((f"[{number}]", item) for number, item in items), read, inner)
+        return items_read if is_list else tuple(items_read)
 
     return hook
 
@@ -279,27 +279,27 @@ def _mapping_hook(hint: object) -> Hook:
     def hook(value: object, _: object) -> object:
         if not isinstance(value, dict):
             _mismatch("object", value)
-        given = typing.cast("dict[str, object]", value)
-        items = _read_all(((f".{name}", item) for name, item in given.items()), read, inner)
-        return dict(zip(given, items, strict=True))
+        mapping = typing.cast("dict[str, object]", value)
+        items = _read_all(((f".{name}", item) for name, item in mapping.items()), read, inner)
+        return dict(zip(mapping, items, strict=True))
 
     return hook
 
 
 def _read_all(items: Iterable[tuple[str, object]], hook: Hook, hint: object) -> list[object]:
     """Read items with their places; raise what is wrong with any of them."""
-    found: list[object] = []
+    values: list[object] = []
     wrong: list[tuple[str, Exception]] = []
     for place, item in items:
         try:
-            found.append(hook(item, hint))
+            values.append(hook(item, hint))
         except Exception as error:  # noqa: BLE001  # validators are the tool author's; each is told with its place
             wrong.append((place, error))
             if len(wrong) == _MOST_WRONG:
                 break
     if wrong:
         raise _Several(wrong)
-    return found
+    return values
 
 
 def _enum_hook(hint: object) -> Hook:
@@ -315,9 +315,9 @@ def _choice_hook(choices: Mapping[object, object]) -> Hook:
     shown = " or ".join(json.dumps(choice) for choice in choices)
 
     def hook(value: object, _: object) -> object:
-        for choice, meant in choices.items():
+        for choice, member in choices.items():
             if type(choice) is type(value) and choice == value:
-                return meant
+                return member
         return _mismatch(shown, value, got=json.dumps(value))
 
     return hook
@@ -325,7 +325,7 @@ def _choice_hook(choices: Mapping[object, object]) -> Hook:
 
 def _union_hook(hint: object) -> Hook:
     members = [(member, _hook_of(member)) for member in typing.get_args(hint)]
-    wanted = " or ".join(dict.fromkeys(_wanted(member) for member, _ in members))
+    expected = " or ".join(dict.fromkeys(_type_name(member) for member, _ in members))
 
     def hook(value: object, _: object) -> object:
         nearest: Exception | None = None
@@ -333,17 +333,17 @@ def _union_hook(hint: object) -> Hook:
             try:
                 return read(value, member)
             except Exception as error:  # noqa: BLE001  # another member may fit
-                if nearest is None and _wanted(member) == _name_of(value):
+                if nearest is None and _type_name(member) == _name_of(value):
                     nearest = error  # the right kind of value: say what is wrong inside it
         if nearest is None:
-            return _mismatch(wanted, value)
+            return _mismatch(expected, value)
         raise nearest
 
     return hook
 
 
-def _mismatch(wanted: str, value: object, *, got: str | None = None) -> NoReturn:
-    raise _Mismatch(f"expected {wanted}, got {got or _name_of(value)}")
+def _mismatch(expected: str, value: object, *, got: str | None = None) -> NoReturn:
+    raise _Mismatch(f"expected {expected}, got {got or _name_of(value)}")
 
 
 # -- the words of a schema -----------------------------------------------------------------
@@ -364,11 +364,11 @@ def _name_of(value: object) -> str:
     return _NAMES.get(type(value), type(value).__name__)
 
 
-def _wanted(hint: object) -> str:
+def _type_name(hint: object) -> str:
     """Return the kind of JSON value that *hint* asks for, in a word."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        return _wanted(args[0])
+        return _type_name(args[0])
     if hint in _NAMES:
         return _NAMES[hint]
     if origin is Literal:

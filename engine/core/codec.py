@@ -277,12 +277,12 @@ def _decode(text: str | bytes, kinds: Mapping[str, type], schema: Schema) -> obj
 
 def _document(text: str | bytes) -> Json:
     try:
-        found: object = json.loads(text, parse_constant=_no_constant)
+        parsed: object = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise JournalCorrupt(f"this is not JSON ({error}): {_shown(text)}") from error
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise JournalCorrupt(f"this is no JSON object: {_shown(text)}")
-    document = typing.cast("Json", found)
+    document = typing.cast("Json", parsed)
     tag, version = document.get("type"), document.get("v")
     if type(tag) is not str or type(version) is not int or version < 1:
         raise JournalCorrupt(f"this has no type and version: {_shown(text)}")

@@ -64,23 +64,23 @@ def _value(hint: object, value: object, path: str, notes: list[str]) -> object:
 def _primitive(hint: object, value: object, path: str, notes: list[str]) -> object:
     if hint is str or not isinstance(value, str):
         return value
-    meant: object = None
+    coerced: object = None
     if hint is int and _WHOLE.fullmatch(value.strip()):
-        meant = int(value)
+        coerced = int(value)
     elif hint is float:
-        meant = _number(value)
+        coerced = _number(value)
     elif hint is bool:
-        meant = _BOOLS.get(value.strip().lower())
-    if meant is None:
+        coerced = _BOOLS.get(value.strip().lower())
+    if coerced is None:
         return value
-    notes.append(f"{path}: the text {json.dumps(value)} was taken for {json.dumps(meant)}")
-    return meant
+    notes.append(f"{path}: the text {json.dumps(value)} was taken for {json.dumps(coerced)}")
+    return coerced
 
 
 def _array(item: object, value: object, path: str, notes: list[str]) -> object:
-    if isinstance(value, str) and isinstance(found := _decoded(value), list):
+    if isinstance(value, str) and isinstance(decoded := _decoded(value), list):
         notes.append(f"{path}: JSON text was taken for the list in it")
-        value = cast("object", found)
+        value = cast("object", decoded)
     if value is None:
         return value
     if not isinstance(value, list):
@@ -91,16 +91,16 @@ def _array(item: object, value: object, path: str, notes: list[str]) -> object:
 
 
 def _nested(hint: object, value: object, path: str, notes: list[str]) -> object:
-    if isinstance(value, str) and isinstance(found := _decoded(value), dict):
+    if isinstance(value, str) and isinstance(decoded := _decoded(value), dict):
         notes.append(f"{path}: JSON text was taken for the object in it")
-        value = cast("object", found)
+        value = cast("object", decoded)
     if not isinstance(value, dict):
         return value
-    given = cast("dict[str, object]", value)
+    fields = cast("dict[str, object]", value)
     if isinstance(hint, type) and attrs.has(hint):
-        return _object(hint, given, path, notes)
+        return _object(hint, fields, path, notes)
     inner = typing.get_args(hint)[1]
-    return {name: _value(inner, one, f"{path}.{name}", notes) for name, one in given.items()}
+    return {name: _value(inner, one, f"{path}.{name}", notes) for name, one in fields.items()}
 
 
 def _union(members: Sequence[object], value: object, path: str, notes: list[str]) -> object:
@@ -108,10 +108,10 @@ def _union(members: Sequence[object], value: object, path: str, notes: list[str]
     if any(_takes(member, value) for member in members):
         return value
     for member in members:
-        found: list[str] = []
-        mended = _value(member, value, path, found)
-        if found and _takes(member, mended):
-            notes += found
+        own_notes: list[str] = []
+        mended = _value(member, value, path, own_notes)
+        if own_notes and _takes(member, mended):
+            notes += own_notes
             return mended
     return value
 

@@ -12,7 +12,7 @@ from engine.core.messages import FinishReason, Message
 
 
 @attrs.frozen(kw_only=True)
-class CompactionWish:
+class CompactionRequest:
     """How the history is to be summarised.
 
     Attributes:

@@ -88,9 +88,9 @@ def public(error: BaseException) -> BaseException:
     if not is_group(error):
         return error
     for kind in (KeyboardInterrupt, SystemExit):
-        found = first_of(error, kind)
-        if found is not None:
-            return found
+        interrupt = first_of(error, kind)
+        if interrupt is not None:
+            return interrupt
     _, ordinary = split(error)
     if ordinary is None:
         return first_of(error, trio.Cancelled) or error
@@ -120,7 +120,7 @@ def first_of(error: BaseException, kind: type[BaseException]) -> BaseException |
     if isinstance(error, kind):
         return error
     if is_group(error):
-        return next((found for e in error.exceptions if (found := first_of(e, kind)) is not None), None)
+        return next((first for e in error.exceptions if (first := first_of(e, kind)) is not None), None)
     return None
 
 

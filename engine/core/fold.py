@@ -185,7 +185,7 @@ def _apply_to_session(
         case InputPromoted():
             return _promoted(state, event)
         case PromptBlocked():
-            return _taken_back(state, event)
+            return _without_turns(state, event)
         case NudgeAdded():
             return attrs.evolve(state, transcript=state.transcript.append(event.message))
         case HistoryReplaced():
@@ -233,17 +233,17 @@ def _held(prompt: PromptState | None, transcript: Transcript) -> PromptState | N
 
 
 def _promoted(state: SessionState, event: InputPromoted) -> SessionState:
-    found = next((item for item in state.inbox if item.input_id == event.input_id), None)
-    if found is None:
+    pending = next((item for item in state.inbox if item.input_id == event.input_id), None)
+    if pending is None:
         raise JournalCorrupt(f"input {event.input_id} was promoted but is not in the inbox")
     return attrs.evolve(
         state,
-        inbox=tuple(item for item in state.inbox if item is not found),
-        transcript=state.transcript.append(found.message),
+        inbox=tuple(item for item in state.inbox if item is not pending),
+        transcript=state.transcript.append(pending.message),
     )
 
 
-def _taken_back(state: SessionState, event: PromptBlocked) -> SessionState:
+def _without_turns(state: SessionState, event: PromptBlocked) -> SessionState:
     index = next((n for n, message in enumerate(state.transcript) if message.id == event.message_id), None)
     if index is None or not isinstance(state.transcript[index], UserMessage):
         raise JournalCorrupt(f"prompt {event.message_id} was taken back but is not in the transcript")
@@ -261,7 +261,7 @@ def _apply_to_heading(
 ) -> SessionState:
     match event:
         case BackgroundStarted() | BackgroundEnded():
-            return attrs.evolve(state, background=_beside(state, event))
+            return attrs.evolve(state, background=_note_background(state, event))
         case SessionTitled():
             return _titled(state, event)
         case ModelSwitched():
@@ -285,7 +285,7 @@ def _summarised(state: SessionState, event: CompactionStarted | CompactionEnded)
     return attrs.evolve(state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost)
 
 
-def _beside(state: SessionState, event: BackgroundStarted | BackgroundEnded) -> tuple[BackgroundWork, ...]:
+def _note_background(state: SessionState, event: BackgroundStarted | BackgroundEnded) -> tuple[BackgroundWork, ...]:
     others = tuple(work for work in state.background if work.work_id != event.work_id)
     is_there = len(others) < len(state.background)
     if isinstance(event, BackgroundEnded):
@@ -548,10 +548,10 @@ def _open_message(
 
 
 def _open_part(step: OpenStep, part_id: PartId, event: Durable | Live) -> OpenPart:
-    found = next((part for part in step.parts if part.part_id == part_id), None)
-    if found is None or found.part is not None:
+    part = next((part for part in step.parts if part.part_id == part_id), None)
+    if part is None or part.part is not None:
         raise JournalCorrupt(f"{type(event).__name__} of part {part_id} came while that part was not open")
-    return found
+    return part
 
 
 def _with_step(state: SessionState, step: OpenStep) -> SessionState:
@@ -560,7 +560,7 @@ def _with_step(state: SessionState, step: OpenStep) -> SessionState:
 
 
 def _with_part(step: OpenStep, part: OpenPart) -> OpenStep:
-    parts = tuple(part if known.part_id == part.part_id else known for known in step.parts)
+    parts = tuple(part if old.part_id == part.part_id else old for old in step.parts)
     return attrs.evolve(step, parts=parts)
 
 

@@ -49,7 +49,7 @@ class ToolUse(Subject):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class PermissionWanted(Subject):
+class PermissionRequested(Subject):
     """What a permission hook looks at: somebody is about to be asked.
 
     Attributes:
@@ -280,7 +280,7 @@ class CompactionDecision(Remark):
 
 
 ToolHook = Callable[[ToolUse], Awaitable[ToolDecision | None]]
-PermissionHook = Callable[[PermissionWanted], Awaitable[PermissionDecision | None]]
+PermissionHook = Callable[[PermissionRequested], Awaitable[PermissionDecision | None]]
 PromptHook = Callable[[Prompted], Awaitable[PromptDecision | None]]
 RequestHook = Callable[[Requesting], Awaitable[RequestDecision | None]]
 StopHook = Callable[[Stopping], Awaitable[StopDecision | None]]

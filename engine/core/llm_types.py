@@ -51,8 +51,8 @@ class ModelOptions(Value):
 
     def over(self, base: ModelOptions) -> ModelOptions:
         """Return these options, and those of *base* where these say nothing."""
-        chosen = {f.name: getattr(self, f.name) for f in attrs.fields(ModelOptions)}
-        return attrs.evolve(base, **{name: value for name, value in chosen.items() if value is not None})
+        merged = {f.name: getattr(self, f.name) for f in attrs.fields(ModelOptions)}
+        return attrs.evolve(base, **{name: value for name, value in merged.items() if value is not None})
 
 
 def _is_number(value: object, least: float, most: float = float("inf")) -> bool:

@@ -17,7 +17,7 @@ from engine.core.llm_types import ModelInfo, ModelRequest, StreamEvent, ToolSche
 from engine.core.messages import Message, Transcript, Usage
 
 if TYPE_CHECKING:
-    from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted, Summariser
+    from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Summariser
     from engine.core.named_locks import Locks
     from engine.core.permission_types import Approver, Opinion
     from engine.core.snapshot_types import Change, Put, SnapshotResult, TreeEntry
@@ -161,7 +161,7 @@ class ContextKeeper(Protocol):
         ...
 
     async def compact(
-        self, view: ContextView, summariser: Summariser, wish: CompactionWish
+        self, view: ContextView, summariser: Summariser, wish: CompactionRequest
     ) -> Compaction | NotCompacted | None:
         """Summarise what is old, also if the window seems large enough. A checkpoint."""
         ...

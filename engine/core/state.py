@@ -185,14 +185,14 @@ class PromptState(Value):
         return "\n\n".join(section.text for section in self.sections)
 
     @property
-    def told(self) -> dict[str, PromptSection]:
+    def section_texts(self) -> dict[str, PromptSection]:
         """All sections as the model knows them, by name."""
-        known = {section.name: section for section in self.sections}
+        by_name = {section.name: section for section in self.sections}
         for update in self.updates:
             if update.is_held:
-                known = {name: section for name, section in known.items() if name not in update.removed}
-                known |= {section.name: section for section in update.sections}
-        return known
+                by_name = {name: section for name, section in by_name.items() if name not in update.removed}
+                by_name |= {section.name: section for section in update.sections}
+        return by_name
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -38,12 +38,12 @@ _FIELDS: dict[type[Value], tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
 def _fields(kind: type[Value]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the fields that are compared, and of those that are shown."""
-    found = _FIELDS.get(kind)
-    if found is None:
+    names = _FIELDS.get(kind)
+    if names is None:
         fields = attrs.fields(cast("type[attrs.AttrsInstance]", kind))
-        found = tuple(field.name for field in fields if field.eq), tuple(field.name for field in fields if field.repr)
-        _FIELDS[kind] = found
-    return found
+        names = tuple(field.name for field in fields if field.eq), tuple(field.name for field in fields if field.repr)
+        _FIELDS[kind] = names
+    return names
 
 
 def _compared(value: Value) -> tuple[object, ...]:

@@ -51,11 +51,11 @@ _OPTIONAL_TEXTS: dict[type, tuple[str, ...]] = {
 }
 
 
-def vet(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolError | None]:
+def check_batch(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolError | None]:
     """Return the events of *batch* up to the first that is wrong, and what is wrong with it."""
     if not isinstance(batch, Sequence) or isinstance(batch, (str, bytes)):
-        told = f"`receive` must return a sequence of stream events, not {type(batch).__name__}"
-        return (), ProviderProtocolError(f"the provider broke its protocol: {told}")
+        problem = f"`receive` must return a sequence of stream events, not {type(batch).__name__}"
+        return (), ProviderProtocolError(f"the provider broke its protocol: {problem}")
     events = cast("Sequence[StreamEvent]", batch)
     for index, event in enumerate(events):
         # The hot path: deltas are nearly all there is.
@@ -68,7 +68,7 @@ def vet(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolError | N
 
 
 def _wrong(event: object) -> str | None:
-    kind = next((known for known in STREAM_EVENT_TYPES if isinstance(event, known)), None)
+    kind = next((event_type for event_type in STREAM_EVENT_TYPES if isinstance(event, event_type)), None)
     if kind is None:
         return f"a stream holds events of `engine.core.llm_types`, not {type(event).__name__}"
     for name in _TEXTS.get(kind, ()):

@@ -41,7 +41,7 @@ KEPT_OUTPUT = 30_000
 
 
 @attrs.define(eq=False)
-class Entry:
+class CallEntry:
     """One call.
 
     Attributes:
@@ -62,7 +62,7 @@ class Entry:
     state: EntryState = "receiving"
     prepared: Prepared | Settlement | None = None
     safe: bool | None = False
-    outcome: Deferred[Settlement] = attrs.field(factory=Deferred[Settlement])
+    settlement: Deferred[Settlement] = attrs.field(factory=Deferred[Settlement])
     shared: SharedContext = SharedContext(cwd="")
     modify: Modifier | None = None
     modified: bool = False
@@ -71,7 +71,7 @@ class Entry:
     started_at: float | None = None
     timeout_at: float = float("inf")
     last_progress: str = ""
-    reached: Outcome | None = None
+    provisional: Outcome | None = None
     output: list[str] = attrs.field(factory=list[str])
     output_chars: int = 0
     seen: Seen | None = None
@@ -79,7 +79,7 @@ class Entry:
     @property
     def is_settled(self) -> bool:
         """Whether it has reached its terminal state."""
-        return self.outcome.is_settled
+        return self.settlement.is_settled
 
     @property
     def is_delivered(self) -> bool:
@@ -125,10 +125,10 @@ class Ledger:
     chain: bool
     trace: Trace
     context: SharedContext
-    on_modifier_error: Callable[[Entry, BaseException], None]
-    entries: list[Entry] = attrs.field(factory=list[Entry], init=False)
+    on_modifier_error: Callable[[CallEntry, BaseException], None]
+    entries: list[CallEntry] = attrs.field(factory=list[CallEntry], init=False)
     late: int = attrs.field(default=0, init=False)
-    _by_id: dict[CallId, Entry] = attrs.field(factory=dict[CallId, Entry], init=False)
+    _by_id: dict[CallId, CallEntry] = attrs.field(factory=dict[CallId, CallEntry], init=False)
     _broken_by: str = attrs.field(default="", init=False)
     _over: int = attrs.field(default=0, init=False)
     _closed: bool = attrs.field(default=False, init=False)
@@ -136,13 +136,13 @@ class Ledger:
     @enable_ki_protection
     def announce(self, call_id: CallId, part_id: PartId, tool: str) -> None:
         """A call is being received. Not a checkpoint."""
-        entry = Entry(call_id=call_id, part_id=part_id, tool_name=tool)
+        entry = CallEntry(call_id=call_id, part_id=part_id, tool_name=tool)
         self.entries.append(entry)
         self._by_id[call_id] = entry
         self.journal.append(CallAnnounced(call_id=call_id, message_id=self.message_id, part_id=part_id, tool=tool))
 
     @enable_ki_protection
-    def queue(self, call_id: CallId, tool: str, arguments: str, prepared: Prepared | Settlement) -> Entry:
+    def queue(self, call_id: CallId, tool: str, arguments: str, prepared: Prepared | Settlement) -> CallEntry:
         """Its arguments are whole. Not a checkpoint."""
         entry = self._by_id[call_id]
         if entry.is_settled:
@@ -163,22 +163,22 @@ class Ledger:
     @enable_ki_protection
     def restore(self, call: OpenCall, prepared: Prepared | Settlement) -> None:
         """Take in a call as the record has it: it is settled, or waits to be run. No event. Not a checkpoint."""
-        entry = Entry(call_id=call.call_id, part_id=call.part_id, tool_name=call.tool, arguments=call.arguments)
+        entry = CallEntry(call_id=call.call_id, part_id=call.part_id, tool_name=call.tool, arguments=call.arguments)
         self.entries.append(entry)
         self._by_id[call.call_id] = entry
         if call.settlement is None:
             entry.prepared, entry.state = prepared, "queued"
             entry.safe = isinstance(prepared, Prepared) and prepared.safe
         else:
-            entry.outcome.settle(call.settlement)
+            entry.settlement.settle(call.settlement)
             entry.state = "delivered" if call.state == "delivered" else "settled"
 
     @enable_ki_protection
-    def admit(self) -> list[Entry]:
+    def admit(self) -> list[CallEntry]:
         """Return the calls that may start now, each admitted and given its context. Not a checkpoint."""
         if self._closed:
             return []
-        admitted: list[Entry] = []
+        admitted: list[CallEntry] = []
         for index in admissible((Slot(_slot(e), safe=e.safe is True) for e in self.entries), self.parallel):
             entry = self.entries[index]
             if not entry.safe:
@@ -194,17 +194,17 @@ class Ledger:
         return admitted
 
     @enable_ki_protection
-    def start(self, entry: Entry) -> None:
+    def start(self, entry: CallEntry) -> None:
         """Its body will be entered now. Not a checkpoint."""
         entry.state = "running"
         entry.started_at = trio.current_time()
         self.journal.append(CallStarted(call_id=entry.call_id))
 
     @enable_ki_protection
-    def settle(self, entry: Entry, settlement: Settlement, modify: Modifier | None = None) -> bool:
+    def settle(self, entry: CallEntry, settlement: Settlement, modify: Modifier | None = None) -> bool:
         """Give *entry* its terminal state; return whether it was the first to come. Not a checkpoint."""
         self.trace.point("ledger.settle")
-        if self._closed or not entry.outcome.settle(settlement):
+        if self._closed or not entry.settlement.settle(settlement):
             self.late += 1
             return False
         entry.state = "settled"
@@ -215,21 +215,21 @@ class Ledger:
         self.trace.point("ledger.settled")
         return True
 
-    def _break_chain(self, failed: Entry) -> None:
+    def _break_chain(self, failed: CallEntry) -> None:
         self._broken_by = failed.tool_name
         for entry in self.entries[self.entries.index(failed) + 1 :]:
             if entry.state == "queued" and entry.chained:
                 self.settle(entry, _chain_broken(failed.tool_name))
 
     @enable_ki_protection
-    def deliver(self, entry: Entry) -> None:
+    def deliver(self, entry: CallEntry) -> None:
         """Its result takes its place; called in call order. Not a checkpoint."""
         if entry.state == "settled":
             entry.state = "delivered"
             self.journal.append(CallDelivered(call_id=entry.call_id))
 
     @enable_ki_protection
-    def apply_modifiers(self, entries: Sequence[Entry] | None = None) -> None:
+    def apply_modifiers(self, entries: Sequence[CallEntry] | None = None) -> None:
         """Apply the modifiers of settled calls that are still to be applied, in call order. Not a checkpoint."""
         for entry in self.entries if entries is None else entries:
             if entry.modify is None or entry.modified:
@@ -269,21 +269,21 @@ class Ledger:
         return True
 
     @property
-    def unsettled(self) -> list[Entry]:
+    def unsettled(self) -> list[CallEntry]:
         """The calls that have no terminal state yet."""
         return [entry for entry in self.entries if not entry.is_settled]
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether any call was let go, or answered on its own account: then the request is not sent again."""
         return any(
             entry.state in {"admitted", "running"}
-            or (entry.is_settled and entry.outcome.value.reason != "not_executed")
+            or (entry.is_settled and entry.settlement.value.reason != "not_executed")
             for entry in self.entries
         )
 
 
-def _slot(entry: Entry) -> SlotState:
+def _slot(entry: CallEntry) -> SlotState:
     match entry.state:
         case "receiving":
             return "receiving"

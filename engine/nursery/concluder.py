@@ -31,7 +31,7 @@ from engine.journal.closing_events import closing_events
 from engine.tools.call_values import GRACE
 
 if TYPE_CHECKING:
-    from engine.nursery.call_ledger import Entry
+    from engine.nursery.call_ledger import CallEntry
     from engine.nursery.running_turn import TurnRun
     from engine.nursery.step import Step
 
@@ -44,14 +44,14 @@ async def conclude(run: TurnRun) -> None:
 
     Whatever is wrong, the turn's record is closed when this returns; that of a parked turn stays as it is.
     """
-    if run.is_parked:
+    if run.ending.is_parked:
         await _leave_open(run)
         return
     try:
         await _settle_all(run)
         _save_step(run)
-        if run.snapshots is not None and not run.is_child:
-            run.snapshots.conclude()
+        if run.inputs.services.snapshots is not None and not run.inputs.is_child:
+            run.inputs.services.snapshots.conclude()
     except Exception as error:  # noqa: BLE001  # a bug of ours must not leave a turn without its end
         run.notice("warning", "internal_error", f"while the turn was ending: {describe(error)}")
         _close_by_force(run)
@@ -60,22 +60,22 @@ async def conclude(run: TurnRun) -> None:
     result = attrs.evolve(ended.result, durable=durable)
     run.result = result
     run.journal.log.release(None if durable else attrs.evolve(ended, result=result))
-    run.over.set()
-    if run.on_ended is not None:
-        run.on_ended(result)
+    run.ending.over.set()
+    if run.inputs.on_ended is not None:
+        run.inputs.on_ended(run, result)
 
 
 async def _leave_open(run: TurnRun) -> None:
     """Let go of a parked turn: its tasks end, and what the record has is made durable."""
     graces = [] if run.step is None else [entry.grace for entry in run.step.ledger.unsettled]
     longest = max(graces, default=GRACE)
-    if not run.loop_gone.is_set():
+    if not run.ending.loop_gone.is_set():
         with trio.CancelScope(shield=True, deadline=_deadline(run, longest)):
-            await run.loop_gone.wait()
+            await run.ending.loop_gone.wait()
     await _make_durable(run)
-    run.over.set()
-    if run.on_parked is not None:
-        run.on_parked()
+    run.ending.over.set()
+    if run.inputs.on_parked is not None:
+        run.inputs.on_parked(run)
 
 
 async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], bool]) -> None:
@@ -105,7 +105,7 @@ async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], b
 
 async def _settle_all(run: TurnRun) -> None:
     step = run.step
-    graced: list[Entry] = []
+    graced: list[CallEntry] = []
     if step is not None:
         step.ledger.refuse_waiting("the turn ended before it could start")
         graced = sorted(step.ledger.unsettled, key=lambda entry: entry.grace)
@@ -113,26 +113,26 @@ async def _settle_all(run: TurnRun) -> None:
         # One after the other is all at once: the deadlines are absolute.
         if not entry.is_settled:
             with trio.CancelScope(shield=True, deadline=_deadline(run, entry.grace)):
-                await entry.outcome.wait()
+                await entry.settlement.wait()
         if not entry.is_settled and step is not None:
             _settle_without(run, step, entry)
     longest = max((entry.grace for entry in graced), default=GRACE)
-    if not run.loop_gone.is_set():
+    if not run.ending.loop_gone.is_set():
         with trio.CancelScope(shield=True, deadline=_deadline(run, longest)):
-            await run.loop_gone.wait()
-    if not run.loop_gone.is_set() and not any(_overstays(entry) for entry in graced):
+            await run.ending.loop_gone.wait()
+    if not run.ending.loop_gone.is_set() and not any(_overstays(entry) for entry in graced):
         run.notice("warning", "overstaying", "a task of the turn would not stop and is still running")
 
 
 def _deadline(run: TurnRun, grace: float) -> float:
     """Return when a call that may clean up for *grace* is settled without it."""
-    limit = float("inf") if run.grace_limit is None else FLUSH_SHARE * run.grace_limit
-    return run.ended_at + min(grace, limit)
+    limit = float("inf") if run.inputs.grace_limit is None else FLUSH_SHARE * run.inputs.grace_limit
+    return run.ending.at + min(grace, limit)
 
 
-def _settle_without(run: TurnRun, step: Step, entry: Entry) -> None:
-    if entry.reached is not None:
-        step.ledger.settle(entry, entry.reached.settlement, entry.reached.modify)
+def _settle_without(run: TurnRun, step: Step, entry: CallEntry) -> None:
+    if entry.provisional is not None:
+        step.ledger.settle(entry, entry.provisional.settlement, entry.provisional.modify)
         return
     if not entry.entered:
         text, unknown = "Not executed: the turn ended before it could start.", False
@@ -140,7 +140,7 @@ def _settle_without(run: TurnRun, step: Step, entry: Entry) -> None:
         shown = f" Its output so far:\n{entry.output_text}" if entry.output else ""
         text, unknown = f"It would not stop when the turn ended; what it did is not known.{shown}", True
         run.notice("warning", "overstaying", f"{entry.tool_name} would not stop and is still running")
-        run.changes.note(None, may_have=entry.may_change)
+        run.state.changes.note(None, may_have=entry.may_change)
     step.ledger.settle(
         entry,
         Settlement(
@@ -152,8 +152,8 @@ def _settle_without(run: TurnRun, step: Step, entry: Entry) -> None:
     )
 
 
-def _overstays(entry: Entry) -> bool:
-    return entry.is_settled and entry.outcome.value.outcome_unknown
+def _overstays(entry: CallEntry) -> bool:
+    return entry.is_settled and entry.settlement.value.outcome_unknown
 
 
 @enable_ki_protection
@@ -164,9 +164,9 @@ def _save_step(run: TurnRun) -> None:
     step.stop_receiving()
     for entry in step.ledger.unsettled:
         _settle_without(run, step, entry)
-    run.questions.withdraw(run.journal)
+    run.inputs.services.questions.withdraw(run.journal)
     step.charge()
-    run.keep_answer(step.text)
+    run.state.keep_answer(step.text)
     step.close(keep=True)
 
 
@@ -183,15 +183,15 @@ def _close_by_force(run: TurnRun) -> None:
 
 
 def _result(run: TurnRun) -> TurnResult:
-    cause = run.cause
+    cause = run.ending.cause
     assert cause is not None
     return TurnResult(
         stop_reason=cause.reason,
         detail=cause.detail,
-        during=run.during if cause.reason == "aborted" else None,
+        during=run.ending.during if cause.reason == "aborted" else None,
         reset_at=cause.reset_at,
-        text=run.answer,
-        output=run.output if cause.reason == "completed" else None,
+        text=run.state.answer,
+        output=run.state.output if cause.reason == "completed" else None,
         usage=run.budget.usage,
         cost=run.budget.cost,
         steps=run.budget.steps,
@@ -200,10 +200,14 @@ def _result(run: TurnRun) -> TurnResult:
 
 async def _make_durable(run: TurnRun) -> bool:
     """Flush everything up to the held `TurnEnded`, for so long as the settings say."""
-    deadline = trio.current_time() + run.settings.durable_within
-    if run.grace_limit is not None and run.cause is not None and run.cause.kind in {"host", "limit", "left", "user"}:
-        deadline = min(deadline, max(run.ended_at + run.grace_limit, trio.current_time()))
-    with trio.CancelScope(shield=True, deadline=deadline) as run.flushing:
+    deadline = trio.current_time() + run.inputs.settings.durable_within
+    if (
+        run.inputs.grace_limit is not None
+        and run.ending.cause is not None
+        and run.ending.cause.kind in {"host", "limit", "left", "user"}
+    ):
+        deadline = min(deadline, max(run.ending.at + run.inputs.grace_limit, trio.current_time()))
+    with trio.CancelScope(shield=True, deadline=deadline) as run.flush_scope:
         return await run.flush()
     return False
 
@@ -212,9 +216,9 @@ async def all_over(runs: Iterable[TurnRun]) -> None:
     """Wait until ending turns are recorded, whoever's nursery they are in. A checkpoint; shielded, with deadlines."""
     for run in runs:
         graces = [GRACE] if run.step is None else [GRACE, *(entry.grace for entry in run.step.ledger.entries)]
-        deadline = run.ended_at + max(graces) + run.settings.durable_within
+        deadline = run.ending.at + max(graces) + run.inputs.settings.durable_within
         with trio.CancelScope(shield=True, deadline=deadline):
-            await run.over.wait()
+            await run.ending.over.wait()
 
 
 async def close_bounded(aclose: Callable[[], Awaitable[None]], seconds: float) -> bool:

@@ -14,15 +14,16 @@ import attrs
 from trio.lowlevel import enable_ki_protection
 
 from engine.compaction.roles import is_mid_turn
-from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted
+from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript, Usage, UserMessage
 from engine.core.protocols import ContextView, Model
 from engine.core.state import SessionState
-from engine.nursery.hook_points import ask_about_compaction, tell_of_compaction
+from engine.nursery.hook_points import ask_about_compaction, run_compaction_hooks
 from engine.nursery.inbox import steers
+from engine.nursery.request_prefix import system_text
 from engine.nursery.retry import Failure
 from engine.nursery.transition import LoopState, Move, Stop, after_compaction
 from engine.tools.registry import Registry
@@ -49,28 +50,28 @@ async def make_room(run: TurnRun, state: LoopState) -> Move | None:
     keeper = run.deps.keeper
     _replace(run, "prune", await keeper.prune(view_of(run, state)))
     _replace(run, "collapse", await keeper.collapse(view_of(run, state), forced=False))
-    if run.failed_compactions < FAILURES and keeper.wants_compaction(view_of(run, state)):
+    if run.state.failed_compactions < FAILURES and keeper.wants_compaction(view_of(run, state)):
         move = await _compact_before(run, state)
         if move is not None:
             return move
     view = view_of(run, state)
     if keeper.is_blocked(view):
         return Stop(
-            reason="blocking_limit", detail=f"the next request can't fit into the model's window: {_told(view)}"
+            reason="blocking_limit", detail=f"the next request can't fit into the model's window: {_report(view)}"
         )
     return None
 
 
 async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
     was_at_work = _is_at_work(run)
-    may_go_on = state.continued < run.settings.auto_continue
-    wish = await ask_about_compaction(run, CompactionWish(trigger="full", continues=may_go_on))
-    if wish is None:
+    may_go_on = state.continued < run.inputs.settings.auto_continue
+    request = await ask_about_compaction(run, CompactionRequest(trigger="full", continues=may_go_on))
+    if request is None:
         return None
-    made = await _compact(run, state, wish)
+    made = await _compact(run, state, request)
     match made:
         case Compaction():
-            if was_at_work and may_go_on and not wish.continues:
+            if was_at_work and may_go_on and not request.continues:
                 return Stop(reason="hook_stopped", detail="a hook ends the turn after the history was summarised")
             # Where the user has said something meanwhile, that is what is gone on with.
             is_over = was_at_work and not may_go_on and not steers(run)
@@ -87,7 +88,7 @@ def _without(run: TurnRun, made: NotCompacted) -> Stop | None:
     """Say how to go on without a compaction. Not a checkpoint."""
     if made.reason == "ineffective":
         return Stop(reason="compaction_ineffective", detail=made.detail)
-    run.failed_compactions += 1
+    run.state.failed_compactions += 1
     run.notice("warning", "compaction_failed", f"the history could not be summarised and is as it was: {made.detail}")
     return None
 
@@ -97,7 +98,7 @@ async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> R
 
     It is asked before the move: if it can do nothing, the same request is not sent again to fail again.
     """
-    if not run.settings.auto_compact:
+    if not run.inputs.settings.auto_compact:
         return "none"
     # The step stays open meanwhile: if a cancel strikes, what was received of it is kept.
     kind: Literal["overflow", "media"] = "media" if failure.kind == "media" else "overflow"
@@ -108,25 +109,25 @@ async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> R
         and _replace(run, "collapse", await keeper.collapse(view, forced=True))
     ):
         return "collapsed"
-    may_go_on = not _is_at_work(run) or state.continued < run.settings.auto_continue or bool(steers(run))
+    may_go_on = not _is_at_work(run) or state.continued < run.inputs.settings.auto_continue or bool(steers(run))
     if state.reactive_compacted or not may_go_on:
         return "none"
     if not keeper.wants_compaction(attrs.evolve(view_of(run, state), failure=kind)):
         return "none"
-    wish = await ask_about_compaction(run, CompactionWish(trigger="overflow"))
-    if wish is None:
+    request = await ask_about_compaction(run, CompactionRequest(trigger="overflow"))
+    if request is None:
         return "none"
-    made = await _compact(run, state, wish, kind)
+    made = await _compact(run, state, request, kind)
     if isinstance(made, NotCompacted):
         run.notice("warning", "compaction_failed", f"no room could be made: {made.detail}")
     return "compacted" if isinstance(made, Compaction) else "none"
 
 
-async def compact_only(run: TurnRun, wish: CompactionWish) -> Stop:
+async def compact_only(run: TurnRun, request: CompactionRequest) -> Stop:
     """Summarise the history because somebody asks for it, and do nothing else. A checkpoint."""
-    state = LoopState(settings=run.settings, model_count=len(run.deps.models))
-    asked = await ask_about_compaction(run, wish)
-    made = None if asked is None else await _compact(run, state, asked)
+    state = LoopState(settings=run.inputs.settings, model_count=len(run.deps.models))
+    approved = await ask_about_compaction(run, request)
+    made = None if approved is None else await _compact(run, state, approved)
     match made:
         case Compaction():
             return Stop(reason="completed", detail=made.remark)
@@ -140,7 +141,7 @@ async def compact_only(run: TurnRun, wish: CompactionWish) -> Stop:
 
 
 async def _compact(
-    run: TurnRun, state: LoopState, wish: CompactionWish, failure: Literal["none", "overflow", "media"] = "none"
+    run: TurnRun, state: LoopState, request: CompactionRequest, failure: Literal["none", "overflow", "media"] = "none"
 ) -> Compaction | NotCompacted | None:
     """Let the keeper summarise. A checkpoint; if cancelled, the history is as it was."""
     # Imported here: in most turns nothing is summarised.
@@ -150,16 +151,16 @@ async def _compact(
     if run.deps.summariser is not None and run.deps.summariser is not models[0]:
         models = (run.deps.summariser, *models)
     asker = Asker(run=run, models=models)
-    run.journal.append(CompactionStarted(trigger=wish.trigger, messages=len(run.journal.log.state.transcript)))
+    run.journal.append(CompactionStarted(trigger=request.trigger, messages=len(run.journal.log.state.transcript)))
     ended = CompactionEnded(outcome="cancelled")
     try:
         view = attrs.evolve(view_of(run, state), failure=failure)
-        made = await run.deps.keeper.compact(view, asker, wish)
+        made = await run.deps.keeper.compact(view, asker, request)
         ended = _put_in_place(run, made)
     finally:
         run.journal.append(attrs.evolve(ended, model=asker.asked, usage=asker.usage, cost=asker.cost))
     if isinstance(made, Compaction):
-        await tell_of_compaction(run, wish.trigger)
+        await run_compaction_hooks(run, request.trigger)
     return made
 
 
@@ -191,8 +192,8 @@ def view_of(run: TurnRun, state: LoopState) -> ContextView:
         run.registry,
         loop=state,
         hidden=run.hidden,
-        system=run.system,
-        counted=run.counted,
+        system=system_text(run),
+        counted=run.state.counted,
     )
 
 
@@ -224,10 +225,10 @@ def view_from(
 
 
 def _counted_in(session: SessionState) -> Counted | None:
-    found = session.counted
-    if found is None:
+    counted = session.counted
+    if counted is None:
         return None
-    return Counted(usage=found.usage, transcript=session.transcript.first(found.messages))
+    return Counted(usage=counted.usage, transcript=session.transcript.first(counted.messages))
 
 
 def _is_at_work(run: TurnRun) -> bool:
@@ -235,7 +236,7 @@ def _is_at_work(run: TurnRun) -> bool:
     return is_mid_turn(run.journal.log.state.transcript[:])
 
 
-def _told(view: ContextView) -> str:
+def _report(view: ContextView) -> str:
     """Return what fills the window, for a person."""
     # Imported here: hardly any turn ends so.
     from engine.compaction.report import build_report

@@ -358,7 +358,7 @@ class CloseBlockFields:
     redacted: str | None = None
 
 
-def _joined(found: re.Match[str]) -> str:
+def _joined(match: re.Match[str]) -> str:
     """Return the character whose halves were found; of a first half alone, the sign that something is missing."""
-    halves = found[0]
+    halves = match[0]
     return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le") if len(halves) == 2 else "\ufffd"

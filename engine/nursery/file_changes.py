@@ -17,16 +17,16 @@ class Changes:
     """
 
     files: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
-    are_known: bool = attrs.field(default=True, init=False)
+    are_complete: bool = attrs.field(default=True, init=False)
 
     def note(self, changed: Iterable[str] | None, *, may_have: bool) -> None:
         """A call is over: it tells what it has *changed*, or not (None) though it *may have*. Not a checkpoint."""
         if changed is None:
-            self.are_known = self.are_known and not may_have
+            self.are_complete = self.are_complete and not may_have
         else:
             self.files.update(dict.fromkeys(changed))
 
     def add(self, other: Changes) -> None:
         """A sub-agent is done: what it has changed was changed here. Not a checkpoint."""
         self.files.update(other.files)
-        self.are_known = self.are_known and other.are_known
+        self.are_complete = self.are_complete and other.are_complete

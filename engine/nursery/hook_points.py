@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import attrs
 import trio
 
-from engine.core.compaction_types import CompactionWish
+from engine.core.compaction_types import CompactionRequest
 from engine.core.events import CompactionTrigger, NudgeAdded, PromptBlocked, TurnResult
 from engine.core.exception_groups import public
 from engine.core.hooks import (
@@ -53,11 +53,11 @@ async def ask_about_prompts(run: TurnRun) -> str | None:
 
     A checkpoint if a hook is one. If cancelled, the words stay as they are.
     """
-    said, run.unseen = run.unseen, []
-    if run.is_child or not run.hooks.user_prompt:
+    messages, run.state.unseen = run.state.unseen, []
+    if run.inputs.is_child or not run.inputs.hooks.user_prompt:
         # What a sub-agent is told is the model's word.
         return None
-    for message in said:
+    for message in messages:
         blocked = await _ask_about_prompt(run, message)
         if blocked is not None:
             return blocked
@@ -67,15 +67,15 @@ async def ask_about_prompts(run: TurnRun) -> str | None:
 async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
     subject = Prompted(session_id=run.session_id, cwd=run.cwd, text=message.text, message=message)
     contexts: list[str] = []
-    for hook in run.hooks.user_prompt:
-        decision = await run.desk.run(hook, subject, PromptDecision())
+    for hook in run.inputs.hooks.user_prompt:
+        decision = await run.hook_runner.run(hook, subject, PromptDecision())
         if decision is None:
             continue
         if decision.verdict == "block":
             source = f"the hook {name_of(hook)}"
             run.journal.append(PromptBlocked(message_id=message.id, source=source, reason=decision.reason))
             return decision.reason or f"{source} blocked the prompt"
-        contexts += _told(name_of(hook), decision)
+        contexts += _contexts(name_of(hook), decision)
     if contexts:
         nudge(run, *contexts)
     return None
@@ -88,13 +88,13 @@ async def ask_about_request(run: TurnRun, request: ModelRequest, step: int, atte
     """
     subject = Requesting(session_id=run.session_id, cwd=run.cwd, request=request, step=step, attempt=attempt)
     contexts: list[str] = []
-    for hook in run.hooks.request:
-        decision = await run.desk.run(hook, subject, RequestDecision())
+    for hook in run.inputs.hooks.request:
+        decision = await run.hook_runner.run(hook, subject, RequestDecision())
         if decision is None:
             continue
         if decision.stop:
             return decision.reason or f"the hook {name_of(hook)} stopped the turn"
-        contexts += _told(name_of(hook), decision)
+        contexts += _contexts(name_of(hook), decision)
     if contexts:
         nudge(run, *contexts)
     return None
@@ -112,50 +112,50 @@ async def ask_to_stop(
         agent=run.journal.log.state.agent,
     )
     for hook in hooks:
-        decision = await run.desk.run(hook, subject, StopDecision())
+        decision = await run.hook_runner.run(hook, subject, StopDecision())
         if decision is None or decision.verdict == "pass":
             continue
         return ("blocked" if decision.verdict == "block" else "prevented"), decision.reason or "a hook said so"
     return "passed", ""
 
 
-async def ask_about_compaction(run: TurnRun, wish: CompactionWish) -> CompactionWish | None:
+async def ask_about_compaction(run: TurnRun, request: CompactionRequest) -> CompactionRequest | None:
     """Ask the hooks whether, and how, the history may be summarised now; None: not. A checkpoint if a hook is one."""
     transcript = run.journal.log.state.transcript
     subject = Compacting(
         session_id=run.session_id,
         cwd=run.cwd,
-        trigger=wish.trigger,
+        trigger=request.trigger,
         messages=len(transcript),
-        instructions=wish.instructions,
+        instructions=request.instructions,
         transcript=transcript,
     )
-    for hook in run.hooks.before_compaction:
-        decision = await run.desk.run(hook, subject, CompactionDecision())
+    for hook in run.inputs.hooks.before_compaction:
+        decision = await run.hook_runner.run(hook, subject, CompactionDecision())
         if decision is None:
             continue
         if decision.verdict == "block":
             why = f": {decision.reason}" if decision.reason else ""
             run.notice("info", "compaction_blocked", f"the hook {name_of(hook)} blocked a compaction{why}")
             return None
-        wish = attrs.evolve(
-            wish,
-            instructions="\n".join(text for text in (wish.instructions, decision.instructions) if text),
-            prompt=wish.prompt or decision.prompt,
-            summary=wish.summary or decision.summary,
-            continues=wish.continues and decision.continues,
+        request = attrs.evolve(
+            request,
+            instructions="\n".join(text for text in (request.instructions, decision.instructions) if text),
+            prompt=request.prompt or decision.prompt,
+            summary=request.summary or decision.summary,
+            continues=request.continues and decision.continues,
         )
-    return wish
+    return request
 
 
-async def tell_of_compaction(run: TurnRun, trigger: CompactionTrigger) -> None:
+async def run_compaction_hooks(run: TurnRun, trigger: CompactionTrigger) -> None:
     """Show the new history to the hooks; what they add for the model is put behind it. A checkpoint if a hook is one."""
-    if not run.hooks.after_compaction:
+    if not run.inputs.hooks.after_compaction:
         return
     messages = run.journal.log.state.transcript[:]
     subject = Compacted(session_id=run.session_id, cwd=run.cwd, trigger=trigger, messages=messages)
-    said = await run.desk.run_each(run.hooks.after_compaction, subject, Context())
-    contexts = [text for name, context in said for text in _told(name, context)]
+    answers = await run.hook_runner.run_each(run.inputs.hooks.after_compaction, subject, Context())
+    contexts = [text for name, context in answers for text in _contexts(name, context)]
     if contexts:
         nudge(run, *contexts)
 
@@ -171,7 +171,7 @@ async def while_notifying(
 
     Always a checkpoint; if cancelled, the question is what *ask* makes of it.
     """
-    if not run.hooks.notification:
+    if not run.inputs.hooks.notification:
         return await ask()
     subject = Notified(session_id=run.session_id, cwd=run.cwd, kind=kind, text=text, request_id=request_id)
     answers: list[T] = []
@@ -189,34 +189,34 @@ async def while_notifying(
 
 
 async def _notify(run: TurnRun, subject: Notified) -> None:
-    await run.desk.run_each(run.hooks.notification, subject, Remark())
+    await run.hook_runner.run_each(run.inputs.hooks.notification, subject, Remark())
 
 
-async def greet(
-    hooks: Hooks, desk: HookRunner, journal: Journal, ids: IdSource, *, source: Literal["new", "resumed"], model: str
+async def run_session_start_hooks(
+    hooks: Hooks, runner: HookRunner, journal: Journal, ids: IdSource, *, source: Literal["new", "resumed"], model: str
 ) -> None:
     """Tell the hooks that a session starts; what they add for the model stands before the next prompt.
 
     A checkpoint if a hook is one. If cancelled, the session stands without it.
     """
     subject = SessionStarting(session_id=journal.session_id, cwd=journal.state.context.cwd, source=source, model=model)
-    said = await desk.run_each(hooks.session_start, subject, Context())
-    contexts = [text for name, context in said for text in _told(name, context)]
+    answers = await runner.run_each(hooks.session_start, subject, Context())
+    contexts = [text for name, context in answers for text in _contexts(name, context)]
     if contexts:
         journal.append(NudgeAdded(message=engine_message(ids, *contexts)))
 
 
-async def tell_idle(hooks: Hooks, desk: HookRunner, journal: Journal, result: TurnResult) -> None:
+async def run_idle_hooks(hooks: Hooks, runner: HookRunner, journal: Journal, result: TurnResult) -> None:
     """Tell the hooks that a session is idle. A checkpoint if a hook is one."""
     subject = Idling(session_id=journal.session_id, cwd=journal.state.context.cwd, result=result)
-    await desk.run_each(hooks.idle, subject, Remark())
+    await runner.run_each(hooks.idle, subject, Remark())
 
 
-async def tell_end(hooks: Hooks, desk: HookRunner, journal: Journal) -> None:
+async def run_session_end_hooks(hooks: Hooks, runner: HookRunner, journal: Journal) -> None:
     """Tell the hooks that a session ends. A checkpoint if a hook is one."""
     subject = SessionEnding(session_id=journal.session_id, cwd=journal.state.context.cwd)
-    await desk.run_each(hooks.session_end, subject, Remark())
+    await runner.run_each(hooks.session_end, subject, Remark())
 
 
-def _told(name: str, context: Context) -> list[str]:
+def _contexts(name: str, context: Context) -> list[str]:
     return [f"[the hook {name}] {context.context}"] if context.context else []

@@ -45,12 +45,12 @@ def admit(
     Raises `InputConflict` for an id that was used with another text.
     """
     if input_id is not None:
-        known = journal.input_text(input_id)
-        if known is not None:
-            if known != text:
+        earlier = journal.input_text(input_id)
+        if earlier is not None:
+            if earlier != text:
                 raise InputConflict(f"input {input_id!r} was sent before with another text")
             return input_id
-    chosen = InputId(ids.new("input")) if input_id is None else input_id
+    new_id = InputId(ids.new("input")) if input_id is None else input_id
     wire = STEER.format(text=text) if mode == "steer" else text
     part = TextPart(id=PartId(ids.new("part")), text=wire)
     message = UserMessage(
@@ -60,8 +60,8 @@ def admit(
         origin=_ORIGINS[mode],
         display=text if wire != text else None,
     )
-    journal.append(InputAdmitted(input_id=chosen, mode=mode, message=message), turn_id=turn_id)
-    return chosen
+    journal.append(InputAdmitted(input_id=new_id, mode=mode, message=message), turn_id=turn_id)
+    return new_id
 
 
 @enable_ki_protection
@@ -91,8 +91,8 @@ def promote(run: TurnRun, queued: PendingInput | None = None) -> None:
     for item in [*waiting, *([] if queued is None or queued in waiting else [queued])]:
         run.journal.append(InputPromoted(input_id=item.input_id))
         if item.message.origin != "engine":
-            run.unseen.append(item.message)
-        run.doom.reset()
+            run.state.unseen.append(item.message)
+        run.state.repetition.reset()
 
 
 @enable_ki_protection

@@ -23,7 +23,7 @@ from engine.nursery.hook_points import (
     while_notifying,
 )
 from engine.nursery.inbox import nudge, promote, steers
-from engine.nursery.request_prefix import prepare_prompt
+from engine.nursery.request_prefix import prepare_prompt, system_text
 from engine.nursery.step import begin_step, resume_step, run_step
 from engine.nursery.transition import (
     Continue,
@@ -48,22 +48,22 @@ WRAP_UP = "This is the last step that the limit allows. Answer now in text, with
 async def run_loop(run: TurnRun) -> Stop:
     """Run the turn to a stop. Always a checkpoint; if cancelled, the concluder saves what is open."""
     await trio.lowlevel.checkpoint_if_cancelled()
-    if run.wish is not None:
-        return await compact_only(run, run.wish)
+    if run.inputs.compaction is not None:
+        return await compact_only(run, run.inputs.compaction)
     state = _first_state(run)
     number, attempt = 0, 0
     parked = run.step  # another engine has begun it
     while True:
-        run.host_deadline = trio.current_effective_deadline()
+        run.state.host_deadline = trio.current_effective_deadline()
         move = None if parked is not None else await _begin_round(run, state)
         if parked is not None:
             number, attempt = parked.number, parked.attempt
             move, parked = await _finish_step(run, state, parked), None
         elif move is None:
-            number, attempt = (number, attempt + 1) if run.repeats_step else (number + 1, 1)
+            number, attempt = (number, attempt + 1) if run.state.repeats_step else (number + 1, 1)
             move = await _take_step(run, state, number, attempt)
-        if isinstance(move, Stop) and move.is_exhausted and run.settings.on_exhausted == "ask":
-            move = await _ask_how_to_go_on(run, state, move)
+        if isinstance(move, Stop) and move.is_exhausted and run.inputs.settings.on_exhausted == "ask":
+            move = await _ask_for_recovery(run, state, move)
         if isinstance(move, Stop):
             _close(run, move)
             return move
@@ -80,22 +80,22 @@ async def _begin_round(run: TurnRun, state: LoopState) -> Move | None:
     if blocked is not None:
         return Stop(reason="hook_stopped", detail=blocked)
     await prepare_prompt(run)
-    return await make_room(run, state) if run.settings.auto_compact else None
+    return await make_room(run, state) if run.inputs.settings.auto_compact else None
 
 
 # -- the step -----------------------------------------------------------------------------------
 
 
 async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) -> Move:
-    wrapped_up = _is_last(run) if attempt == 1 else run.wrapping_up
+    wrapped_up = _is_last(run) if attempt == 1 else run.state.wrapping_up
     if attempt == 1:
         exhausted = run.budget.take_step()
         if exhausted is not None:
             return Stop(reason=exhausted.reason, detail=exhausted.detail)
         if wrapped_up:
             nudge(run, WRAP_UP)
-    run.wrapping_up = wrapped_up
-    if run.hooks.request:
+    run.state.wrapping_up = wrapped_up
+    if run.inputs.hooks.request:
         refused = await ask_about_request(run, _request(run, state), number, attempt)
         if refused is not None:
             return Stop(reason="hook_stopped", detail=refused)
@@ -105,28 +105,33 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     return await _finish_step(run, state, step)
 
 
-def take_up(run: TurnRun, open_step: OpenStep, received: Received) -> None:
+def take_up_step(run: TurnRun, open_step: OpenStep, received: Received) -> None:
     """Take up the step that another engine has left: the loop will go on with it. Not a checkpoint."""
     state = _first_state(run)
     resume_step(run, run.deps.models[state.model_index], _request(run, state), open_step, received)
 
 
 def _first_state(run: TurnRun) -> LoopState:
-    return LoopState(settings=run.settings, model_count=len(run.deps.models))
+    return LoopState(settings=run.inputs.settings, model_count=len(run.deps.models))
 
 
 async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
     """Run a step to its end, and say what comes next. A checkpoint."""
     outcome = await run_step(step)
     if step.demux.usage.prompt:
-        run.counted = Counted(usage=step.demux.usage, transcript=step.request.transcript)
+        run.state.counted = Counted(usage=step.demux.usage, transcript=step.request.transcript)
     if outcome.failure is None:
         outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
         outcome = attrs.evolve(outcome, room=await make_room_after(run, state, outcome.failure))
     move = transition(state, outcome)
-    if run.hooks.task_completed and isinstance(move, Stop) and move.reason == "completed" and not run.is_child:
-        verdict, reason = await ask_to_stop(run, run.hooks.task_completed, step.text, state.stop_blocks)
+    if (
+        run.inputs.hooks.task_completed
+        and isinstance(move, Stop)
+        and move.reason == "completed"
+        and not run.inputs.is_child
+    ):
+        verdict, reason = await ask_to_stop(run, run.inputs.hooks.task_completed, step.text, state.stop_blocks)
         outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason, steered=bool(steers(run)))
         move = transition(state, outcome)
     return move
@@ -135,33 +140,35 @@ async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
 def _request(run: TurnRun, state: LoopState) -> ModelRequest:
     """Return the next request as it would be now. Not a checkpoint."""
     model = run.deps.models[state.model_index]
-    options = run.settings.options.over(model.info.options)
+    options = run.inputs.settings.options.over(model.info.options)
     return ModelRequest(
         model=model.info.name,
-        system=run.system,
+        system=system_text(run),
         transcript=run.journal.log.state.transcript,
         # The same tools to the end: without them a request would not begin with the bytes of the one before.
         tools=run.registry.schemas_for(model.info.name, run.hidden),
-        tool_choice="none" if run.wrapping_up else "auto",
+        tool_choice="none" if run.state.wrapping_up else "auto",
         options=options,
         max_output=min(state.output_cap(options), model.info.output),
-        output_schema=run.output_schema,
+        output_schema=run.inputs.output_schema,
         reasoning_from=run.journal.log.state.reasoning_from,
         session_id=run.journal.log.session_id,
     )
 
 
-async def _ask_how_to_go_on(run: TurnRun, state: LoopState, stop: Stop) -> Move:
+async def _ask_for_recovery(run: TurnRun, state: LoopState, stop: Stop) -> Move:
     """Ask whoever watches: wait, switch the model, or stop. A checkpoint; if cancelled, the question is withdrawn."""
     # The step stays open meanwhile: if a cancel strikes, what was received of it is kept.
-    asked = RecoveryAsked(
+    question = RecoveryAsked(
         request_id=RequestId(run.deps.ids.new("req")),
         model=run.deps.models[state.model_index].info.name,
         message=stop.detail,
         reset_at=stop.reset_at,
     )
-    ask = partial(run.questions.ask_recovery, asked, run.journal, timeout=run.settings.question_timeout)
-    way, model = await while_notifying(run, "recovery", asked.message, asked.request_id, ask)
+    ask = partial(
+        run.inputs.services.questions.ask_recovery, question, run.journal, timeout=run.inputs.settings.question_timeout
+    )
+    way, model = await while_notifying(run, "recovery", question.message, question.request_id, ask)
     if way == "wait":
         return wait_again(state, stop, run.deps.clock.now())
     if model is None:
@@ -171,7 +178,7 @@ async def _ask_how_to_go_on(run: TurnRun, state: LoopState, stop: Stop) -> Move:
 
 
 def _is_last(run: TurnRun) -> bool:
-    return run.settings.wrap_up and run.budget.steps_left == 1 and bool(run.registry.names)
+    return run.inputs.settings.wrap_up and run.budget.steps_left == 1 and bool(run.registry.names)
 
 
 async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, step: Step) -> StepOutcome:
@@ -180,14 +187,14 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, st
     if outcome.calls == 0:
         outcome = _look_for_monologue(run, outcome, text)
     if wants_stop_hooks(outcome) and not steers(run):
-        hooks = run.hooks.sub_agent_stop if run.is_child else run.hooks.stop
+        hooks = run.inputs.hooks.sub_agent_stop if run.inputs.is_child else run.inputs.hooks.stop
         verdict, reason = await ask_to_stop(run, hooks, text, state.stop_blocks)
         outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason)
-    if run.check_output is not None and outcome.calls == 0:
-        run.output, problem = run.check_output(run.answer_prefix + text)
+    if run.inputs.check_output is not None and outcome.calls == 0:
+        run.state.output, problem = run.inputs.check_output(run.state.answer_prefix + text)
         if problem is not None and step.last_text not in {"", text}:
             # Many a model says a few words first; the answer then is a block of its own.
-            run.output, problem = run.check_output(step.last_text)
+            run.state.output, problem = run.inputs.check_output(step.last_text)
         outcome = attrs.evolve(outcome, invalid_output=problem)
     # Looked at last: there is no checkpoint between this and the move.
     return attrs.evolve(outcome, steered=bool(steers(run)))
@@ -195,13 +202,13 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, st
 
 def _look_for_monologue(run: TurnRun, outcome: StepOutcome, text: str) -> StepOutcome:
     """Add to an outcome that the model says the same again: it is told so once, then it is stopped. Not a checkpoint."""
-    finding = run.doom.check_text(text)
+    finding = run.state.repetition.check_text(text)
     if finding is None:
         return outcome
     run.journal.append(DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail))
     if finding.action == "nudge":
         return attrs.evolve(outcome, monologue=finding.detail)
-    return attrs.evolve(outcome, doom=finding.detail)
+    return attrs.evolve(outcome, repetition=finding.detail)
 
 
 # -- the move -------------------------------------------------------------------------------------
@@ -213,7 +220,7 @@ def _close(run: TurnRun, move: Move) -> None:
     if step is None:
         return
     if move.keep:
-        run.keep_answer(step.text)
+        run.state.keep_answer(step.text)
     step.close(keep=move.keep, discard_reason=move.reason if isinstance(move, Continue) else "failed")
 
 
@@ -221,14 +228,14 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
     """Go on as the move says; return the state to go on with. A checkpoint if there is something to wait for."""
     step = run.step
     if step is not None:
-        run.repeats_step = not move.keep
+        run.state.repeats_step = not move.keep
     _close(run, move)
     run.journal.append(LoopContinued(reason=move.reason, step=number))
     if step is not None and move.reason in _JOINED:
-        # Not `run.answer`: of a step that said nothing, that is the text of an older one.
-        run.answer_prefix += step.text
+        # Not `run.state.answer`: of a step that said nothing, that is the text of an older one.
+        run.state.answer_prefix += step.text
     elif step is not None and move.keep:
-        run.answer_prefix = ""
+        run.state.answer_prefix = ""
     if move.nudge is not None:
         nudge(run, move.nudge)
     if move.delay is not None:
@@ -242,7 +249,7 @@ _JOINED = frozenset({"output_recover", "provider_pause"})
 async def _wait(run: TurnRun, move: Continue) -> None:
     assert move.delay is not None
     # A new one: a skip that came when there was nothing to skip is not for this wait.
-    run.skip_wait = trio.Event()
+    run.state.skip_wait = trio.Event()
     run.journal.append(
         RetryScheduled(
             attempt=move.state.retry.attempts_made,
@@ -251,4 +258,4 @@ async def _wait(run: TurnRun, move: Continue) -> None:
         )
     )
     with trio.move_on_after(move.delay):
-        await run.skip_wait.wait()
+        await run.state.skip_wait.wait()

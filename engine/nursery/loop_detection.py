@@ -65,7 +65,7 @@ def digest(text: str) -> str:
 
 
 @attrs.define(eq=False)
-class DoomWindow:
+class RepetitionDetector:
     """What happened since the last user input. `reset` on new input."""
 
     _calls: list[Seen] = attrs.field(factory=list[Seen], init=False)

@@ -13,9 +13,9 @@ from engine.core.events import TurnResumed
 from engine.core.ids import CallId, MessageId
 from engine.journal.closing_events import closing_events
 from engine.nursery.concluder import until_parked
-from engine.nursery.loop import take_up
+from engine.nursery.loop import take_up_step
 from engine.nursery.parkable import only_waits, spent, waiting_calls
-from engine.nursery.running_turn import Cause
+from engine.nursery.running_turn import TurnCause
 from engine.nursery.step import ROUND
 from engine.nursery.turn_task import run_turn
 from engine.tools.call_values import ToolOutput
@@ -43,7 +43,7 @@ def park(run: TurnRun) -> bool:
     withdrawn, the turn has no end. What the record has so far is flushed.
     """
     step = run.step
-    if run.cause is not None or not run.parks or step is None or step.failure is not None:
+    if run.ending.cause is not None or not run.state.may_park or step is None or step.failure is not None:
         return False
     if not only_waits(run.journal.log.state, partial(may_enter_again, run.registry)):
         return False
@@ -52,12 +52,12 @@ def park(run: TurnRun) -> bool:
         return False
     step.ledger.close()
     run.journal.stop()
-    return run.end(Cause(kind="parked", reason="aborted", detail="the engine ended while the turn waited"))
+    return run.end(TurnCause(kind="parked", reason="aborted", detail="the engine ended while the turn waited"))
 
 
 async def run_own_turn(run: TurnRun) -> None:
     """Run a turn in the engine's own nursery. Always a checkpoint; a cancel of the engine parks it, if it may be parked."""
-    if run.parks:
+    if run.state.may_park:
         await until_parked(partial(run_turn, run), partial(park, run))
     else:
         await run_turn(run)
@@ -74,13 +74,13 @@ def begin_again(run: TurnRun) -> None:
     assert turn is not None
     usage, cost = spent(journal.newest_first(), turn.turn_id)
     run.budget.steps, run.budget.usage, run.budget.cost = turn.steps, usage, cost
-    run.output_tokens = usage.output
+    run.state.output_tokens = usage.output
     run.journal.append(TurnResumed())
     step = None if journal.state.turn is None else journal.state.turn.step
     assert step is not None
     assert step.received is not None
     # Before any task of it: whoever cancels the turn must find what is open.
-    take_up(run, step, step.received)
+    take_up_step(run, step, step.received)
 
 
 @enable_ki_protection
@@ -106,36 +106,36 @@ async def settle(
     run: TurnRun | None, state: SessionState, call_id: object, text: object, *, failed: object, metadata: object
 ) -> None:
     """See `Session.settle`."""
-    if not all(isinstance(given, str) for given in (call_id, text, metadata)) or not isinstance(failed, bool):
+    if not all(isinstance(value, str) for value in (call_id, text, metadata)) or not isinstance(failed, bool):
         raise ConfigError(
             "session.settle takes the id of a call and a text, both str; metadata is a str, failed a bool"
         )
     if run is None and any(call.call_id == call_id for call in waiting_calls(state)):
         check_not_parked(state)
-    found = None if run is None else _outside(run, cast("CallId", call_id))
+    waiting = None if run is None else _outside(run, cast("CallId", call_id))
     result = ToolOutput(text=cast("str", text), failed=failed, metadata=cast("str", metadata))
-    if found is None and run is not None and run.is_parked:
+    if waiting is None and run is not None and run.ending.is_parked:
         # The engine is just being closed: its tasks have let go of the call, and the next one asks for it anew.
         check_not_parked(state)
-    if found is None or not found[1].settle(result):
+    if waiting is None or not waiting[1].settle(result):
         raise CallNotFound(f"no call {call_id!r} waits for a result: it has one, was cancelled, or was never asked for")
     # What hooks after it say is a part of the result, so this may take as long as they do.
-    run = found[0]
+    run = waiting[0]
     step = run.step
     entry = None if step is None else next((e for e in step.ledger.entries if e.call_id == call_id), None)
     while entry is not None and not entry.is_settled:
         # A turn that is parked meanwhile settles nothing any more.
-        if run.over.is_set():
+        if run.ending.over.is_set():
             check_not_parked(run.journal.log.state)
             break
         with trio.move_on_after(ROUND):
-            await entry.outcome.wait()
+            await entry.settlement.wait()
     await run.flush()
     await trio.lowlevel.checkpoint()
 
 
 def _outside(run: TurnRun, call_id: CallId) -> tuple[TurnRun, Deferred[ToolOutput]] | None:
     """Return the place of a result, in the turn or in those of its sub-agents."""
-    if call_id in run.outside:
-        return run, run.outside[call_id]
-    return next((found for child in run.children if (found := _outside(child, call_id)) is not None), None)
+    if call_id in run.state.outside:
+        return run, run.state.outside[call_id]
+    return next((waiting for child in run.children if (waiting := _outside(child, call_id)) is not None), None)

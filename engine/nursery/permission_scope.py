@@ -28,7 +28,7 @@ def active_scopes(chain: tuple[PermissionScope, ...], shared: SharedContext) -> 
 
 
 @enable_ki_protection
-def bind_anew(journal: Journal) -> None:
+def renew_bounds(journal: Journal) -> None:
     """Forget that a plan was approved: somebody has chosen the agent anew, and its bounds hold. Not a checkpoint."""
     shared = journal.state.context
     if shared.get(_APPROVED[0]):

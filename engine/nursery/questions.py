@@ -36,7 +36,7 @@ from engine.tools.context import UserAnswers
 
 
 @attrs.frozen(kw_only=True)
-class Given:
+class PermissionAnswer:
     """How a permission was answered.
 
     Attributes:
@@ -58,29 +58,29 @@ class Given:
 
 # With "switch", the model to go on with.
 Way = tuple[RecoveryKind, Model | None]
-Asked = PermissionAsked | QuestionAsked | RecoveryAsked
+OpenQuestion = PermissionAsked | QuestionAsked | RecoveryAsked
 Unanswered = Literal["withdrawn", "expired"]
 
 
 @attrs.frozen(kw_only=True)
 class _Permission:
-    asked: PermissionAsked
+    event: PermissionAsked
     query: PermissionQuery
     journal: TurnJournal
     by_rule: bool
-    answer: Deferred[Given] = attrs.field(factory=Deferred[Given])
+    answer: Deferred[PermissionAnswer] = attrs.field(factory=Deferred[PermissionAnswer])
 
 
 @attrs.frozen(kw_only=True)
 class _Words:
-    asked: QuestionAsked
+    event: QuestionAsked
     journal: TurnJournal
     answer: Deferred[UserAnswers] = attrs.field(factory=Deferred[UserAnswers])
 
 
 @attrs.frozen(kw_only=True)
 class _Recovery:
-    asked: RecoveryAsked
+    event: RecoveryAsked
     journal: TurnJournal
     answer: Deferred[Way] = attrs.field(factory=Deferred[Way])
 
@@ -97,10 +97,10 @@ class Questions:
     _open: dict[RequestId, _Permission | _Words | _Recovery] = attrs.field(
         factory=dict[RequestId, _Permission | _Words | _Recovery], init=False
     )
-    _shown: dict[RequestId, Asked] = attrs.field(factory=dict[RequestId, Asked], init=False)
+    _shown: dict[RequestId, OpenQuestion] = attrs.field(factory=dict[RequestId, OpenQuestion], init=False)
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def events(self) -> tuple[OpenQuestion, ...]:
         """The open questions, as their events were seen, the oldest first."""
         return tuple(self._shown[request_id] for request_id in self._open if request_id in self._shown)
 
@@ -109,41 +109,41 @@ class Questions:
 
     async def ask(
         self,
-        asked: PermissionAsked,
+        event: PermissionAsked,
         query: PermissionQuery,
         journal: TurnJournal,
         *,
         timeout: float | None,
         by_rule: bool,
         on_cancel: Callable[[], None] = lambda: None,
-    ) -> Given:
+    ) -> PermissionAnswer:
         """Ask for a permission, and return the answer. Always a checkpoint.
 
         If only a rule asks (*by_rule*), the question is answered as well as soon as the rules allow it.
 
         If cancelled, *on_cancel* is called, then the question is withdrawn, with an event.
         """
-        question = _Permission(asked=asked, query=query, journal=journal, by_rule=by_rule)
+        question = _Permission(event=event, query=query, journal=journal, by_rule=by_rule)
         if not await self._wait(question, timeout, on_cancel):
-            return Given(kind="withdrawn")
+            return PermissionAnswer(kind="withdrawn")
         return question.answer.value
 
-    async def ask_words(self, asked: QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> UserAnswers:
+    async def ask_words(self, event: QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> UserAnswers:
         """Ask the user, and return what was said. Always a checkpoint; if cancelled, the question is withdrawn."""
-        question = _Words(asked=asked, journal=journal)
+        question = _Words(event=event, journal=journal)
         if not await self._wait(question, timeout, lambda: None):
             return "withdrawn", ()
         return question.answer.value
 
-    async def ask_recovery(self, asked: RecoveryAsked, journal: TurnJournal, *, timeout: float | None) -> Way:
+    async def ask_recovery(self, event: RecoveryAsked, journal: TurnJournal, *, timeout: float | None) -> Way:
         """Ask how to go on, and return the answer. Always a checkpoint; if cancelled, the question is withdrawn."""
-        question = _Recovery(asked=asked, journal=journal)
+        question = _Recovery(event=event, journal=journal)
         if not await self._wait(question, timeout, lambda: None):
             return "withdrawn", None
         return question.answer.value
 
     @enable_ki_protection
-    def reply(self, request_id: RequestId, given: Given) -> None:
+    def reply(self, request_id: RequestId, answer: PermissionAnswer) -> None:
         """Answer a permission. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint.
 
         "Always" also releases the other open questions that the new grant covers, in all sessions of the engine;
@@ -153,16 +153,16 @@ class Questions:
         question = self._open.get(request_id)
         if not isinstance(question, _Permission):
             raise RequestNotFound(f"no open permission has the id {request_id!r}")
-        match given.kind:
+        match answer.kind:
             case "always":
-                self._allow(question, given)
+                self._allow(question, answer)
             case "reject":
-                self._answer(question, given)
+                self._answer(question, answer)
                 for other in self._permissions():
                     if other.journal is question.journal:
-                        self._answer(other, attrs.evolve(given, feedback=given.feedback and _along(given.feedback)))
+                        self._answer(other, attrs.evolve(answer, feedback=answer.feedback and _along(answer.feedback)))
             case _:
-                self._answer(question, given)
+                self._answer(question, answer)
 
     @enable_ki_protection
     def note_grant(self) -> None:
@@ -172,16 +172,16 @@ class Questions:
             if other.by_rule:
                 judgement = self.approver.judge(other.query)
                 if judgement.verdict == "allow":
-                    self._answer(other, Given(kind="once", source=judgement.source))
+                    self._answer(other, PermissionAnswer(kind="once", source=judgement.source))
 
-    def _allow(self, question: _Permission, given: Given) -> None:
-        offers = question.asked.offers
-        if given.offer >= len(offers):
+    def _allow(self, question: _Permission, answer: PermissionAnswer) -> None:
+        offers = question.event.offers
+        if answer.offer >= len(offers):
             many = f"it has {len(offers)} of them" if offers else "it can be allowed only once"
-            raise ConfigError(f"the question has no offer number {given.offer}: {many}")
-        allowed = Allowance(rights=offers[given.offer].rights, scope=given.scope, seconds=given.seconds)
+            raise ConfigError(f"the question has no offer number {answer.offer}: {many}")
+        allowed = Allowance(rights=offers[answer.offer].rights, scope=answer.scope, seconds=answer.seconds)
         self.approver.grant(question.query, allowed)
-        self._answer(question, given, allowed.rights)
+        self._answer(question, answer, allowed.rights)
         for questions in (self, *self.others()):
             questions.note_grant()
 
@@ -219,9 +219,9 @@ class Questions:
             # A tool that outlives its turn: nobody would see the question, and it would stay open for ever.
             await trio.lowlevel.checkpoint()
             return False
-        request_id = question.asked.request_id
+        request_id = question.event.request_id
         self._open[request_id] = question
-        shown = question.journal.append(question.asked)
+        shown = question.journal.append(question.event)
         if shown is not None:
             self._shown[request_id] = shown
         expired = False
@@ -242,40 +242,40 @@ class Questions:
         """Close a question that nobody answered; one that was answered is closed already."""
         match question:
             case _Permission():
-                self._answer(question, Given(kind=how))
+                self._answer(question, PermissionAnswer(kind=how))
             case _Words():
                 self._tell(question, (how, ()))
             case _Recovery():
                 self._choose(question, (how, None))
 
     @enable_ki_protection
-    def _answer(self, question: _Permission, given: Given, allowed: tuple[Right, ...] = ()) -> None:
-        self._open.pop(question.asked.request_id, None)
-        if question.answer.settle(given):
+    def _answer(self, question: _Permission, answer: PermissionAnswer, allowed: tuple[Right, ...] = ()) -> None:
+        self._open.pop(question.event.request_id, None)
+        if question.answer.settle(answer):
             answered = PermissionAnswered(
-                request_id=question.asked.request_id,
-                answer=given.kind,
-                feedback=given.feedback,
+                request_id=question.event.request_id,
+                answer=answer.kind,
+                feedback=answer.feedback,
                 allowed=allowed,
-                scope=given.scope if allowed else None,
+                scope=answer.scope if allowed else None,
             )
             question.journal.append(answered)
 
     @enable_ki_protection
     def _tell(self, question: _Words, words: UserAnswers) -> None:
-        self._open.pop(question.asked.request_id, None)
+        self._open.pop(question.event.request_id, None)
         if question.answer.settle(words):
             outcome, answers = words
             question.journal.append(
-                QuestionAnswered(request_id=question.asked.request_id, outcome=outcome, answers=answers)
+                QuestionAnswered(request_id=question.event.request_id, outcome=outcome, answers=answers)
             )
 
     @enable_ki_protection
     def _choose(self, question: _Recovery, way: Way) -> None:
-        self._open.pop(question.asked.request_id, None)
+        self._open.pop(question.event.request_id, None)
         if question.answer.settle(way):
             model = "" if way[1] is None else way[1].info.name
-            question.journal.append(RecoveryAnswered(request_id=question.asked.request_id, answer=way[0], model=model))
+            question.journal.append(RecoveryAnswered(request_id=question.event.request_id, answer=way[0], model=model))
 
 
 def _along(feedback: str) -> str:

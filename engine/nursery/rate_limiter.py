@@ -105,7 +105,7 @@ class Passage:
         """Make room for others. Not a checkpoint."""
         self._leave()
 
-    def begun(self) -> None:
+    def note_start(self) -> None:
         """The answer has begun: its prompt is in the host's cache. Not a checkpoint."""
         if self._prefix is not None:
             self._prefix.warm_until = trio.current_time() + WARM
@@ -113,10 +113,10 @@ class Passage:
 
     async def _wait_for_leader(self, prefix: _Prefix) -> None:
         until = trio.current_time() + STAGGER
-        is_told = False
+        is_reported = False
         while prefix.leader is not None and prefix.warm_until < trio.current_time() < until:
-            if not is_told:
-                is_told = True
+            if not is_reported:
+                is_reported = True
                 self._notify("waiting_for_cache", "another request writes the cache that this one will read")
             with trio.move_on_at(until):
                 await prefix.changed.wait()

@@ -38,13 +38,19 @@ _YES: Final = frozenset({TRUST.label.casefold(), ONCE.label.casefold(), "yes", "
 _TOUCHED_MOST: Final = 200
 
 
+def system_text(run: TurnRun) -> str:
+    """Return what the next request begins with. Not a checkpoint."""
+    prompt = run.journal.log.state.prompt
+    return run.inputs.settings.system if run.inputs.services.prompt is None or prompt is None else prompt.text
+
+
 async def prepare_prompt(run: TurnRun) -> None:
     """Make sure that the next request begins as it must, and that the model knows what has changed.
 
     A checkpoint if the engine has prompt layers. If cancelled, nothing is appended but the question whether a project's
     files may be read, which is withdrawn.
     """
-    layers = run.prompt
+    layers = run.inputs.services.prompt
     if layers is None:
         return
     reason = _renewal(run)
@@ -61,14 +67,14 @@ def _renewal(run: TurnRun) -> Reason | None:
         return "start"
     if prompt.is_outdated:
         return "compacted"
-    if run.is_prompted:  # within a turn requests begin alike, whatever is done in it
+    if run.state.is_prompted:  # within a turn requests begin alike, whatever is done in it
         return None
     if prompt.cwd != run.cwd:
         return "moved"
     base = prompt.sections[0] if prompt.sections else None
     has_host_s = base is not None and base.stability == "static" and base.source == _HOST
     before = base.text if base is not None and has_host_s else ""
-    return "system" if before != run.settings.system else None
+    return "system" if before != run.inputs.settings.system else None
 
 
 _HOST: Final = "the settings"
@@ -82,32 +88,34 @@ async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Re
     # The session's own: one that stands in for it for a turn is not worth a message.
     info = run.deps.models[0].info
     files = layers.instructions
-    wanted = PromptInputs(
+    request = PromptInputs(
         cwd=run.cwd,
-        system=run.settings.system,
+        system=run.inputs.settings.system,
         family=info.family,
         model=info.name,
         now=run.deps.clock.now(),
         project="" if state.prompt is None else state.prompt.project,
-        current={} if state.prompt is None else state.prompt.told,
+        current={} if state.prompt is None else state.prompt.section_texts,
         touched=_touched(run, reason)[:_TOUCHED_MOST],
-        with_instructions=not run.is_child or (files is not None and files.sub_agents),
+        with_instructions=not run.inputs.is_child or (files is not None and files.sub_agents),
         is_new=reason is not None,
         has_moved=reason == "moved",
     )
-    return await layers.read(wanted)
+    return await layers.read(request)
 
 
 def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
     """Return what was worked on. Not a checkpoint."""
     if reason != "compacted":
-        return tuple(run.touched)
+        return tuple(run.inputs.services.touched)
     # Imported here: hardly any round follows a summary.
     from engine.compaction.preserved import collect_pins
 
     # What was told of their folders went with the history, and has to be known before they are worked on again.
     files = collect_pins(run.journal.log.state.transcript[:]).files
-    return tuple(dict.fromkeys([*run.touched, *(str(PurePath(run.cwd) / file.path) for file in reversed(files))]))
+    return tuple(
+        dict.fromkeys([*run.inputs.services.touched, *(str(PurePath(run.cwd) / file.path) for file in reversed(files))])
+    )
 
 
 # -- what a project brings along ------------------------------------------------------------------
@@ -116,9 +124,9 @@ def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
 async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> bool:
     """Ask whether a project's own files may be read, once; tell of it where nobody can be asked. A checkpoint if asked."""
     project = reading.project
-    if run.is_child or not layers.needs_question(project):
+    if run.inputs.is_child or not layers.needs_question(project):
         return False
-    if run.settings.headless != "wait":
+    if run.inputs.settings.headless != "wait":
         text = f"{project} is not trusted, so this was not read: {reading.withheld_text}. `engine permissions trust` says that it may be"
         if _is_news(run, text):
             run.notice("warning", "project_not_trusted", text)
@@ -128,17 +136,19 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
         "speak to the model in your name. May they be read?"
     )
     choices = (TRUST, ONCE, NO) if layers.trust is not None else (ONCE, NO)
-    asked = QuestionAsked(
+    event = QuestionAsked(
         request_id=RequestId(run.deps.ids.new("ask")), call_id=CallId(""), question=question, choices=choices
     )
-    ask = partial(run.questions.ask_words, asked, run.journal, timeout=run.settings.question_timeout)
-    outcome, answers = await while_notifying(run, "question", question, asked.request_id, ask)
+    ask = partial(
+        run.inputs.services.questions.ask_words, event, run.journal, timeout=run.inputs.settings.question_timeout
+    )
+    outcome, answers = await while_notifying(run, "question", question, event.request_id, ask)
     layers.mark_answered(project)
-    said = answers[0].strip().casefold() if len(answers) == 1 else ""
-    if outcome != "answered" or said not in _YES:
+    answer = answers[0].strip().casefold() if len(answers) == 1 else ""
+    if outcome != "answered" or answer not in _YES:
         return False
     layers.allow_reading(project)
-    if said == TRUST.label.casefold():
+    if answer == TRUST.label.casefold():
         problem = await layers.remember(project)
         if problem:
             run.notice("warning", "trust_not_saved", f"{project} is trusted only as long as this runs: {problem}")
@@ -156,10 +166,10 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
 
     sections = _sections(run, reading)
     _tell_of_problems(run, reading)
-    run.is_prompted = True
+    run.state.is_prompted = True
     if not reading.is_old:
-        for path in list(run.touched)[:_TOUCHED_MOST]:
-            del run.touched[path]
+        for path in list(run.inputs.services.touched)[:_TOUCHED_MOST]:
+            del run.inputs.services.touched[path]
     if reason is not None:
         project = reading.project if reading.is_own else ""
         run.journal.append(PromptSet(sections=tuple(sections), cwd=run.cwd, project=project, reason=reason))
@@ -167,9 +177,9 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
     if not isinstance(prompt, PromptState):  # the record is closed: the turn has ended meanwhile
         return
     # The first section is the way of working: a model that takes over in the middle goes on with that of the first one.
-    changed = diff_sections(prompt.told, sections, frozen=[section.name for section in prompt.sections[:1]])
+    changed = diff_sections(prompt.section_texts, sections, frozen=[section.name for section in prompt.sections[:1]])
     if changed:
-        message = engine_message(run.deps.ids, reminder_text(changed, prompt.told))
+        message = engine_message(run.deps.ids, reminder_text(changed, prompt.section_texts))
         run.journal.append(PromptUpdated(message=message, sections=changed.sections, removed=changed.removed))
 
 
@@ -180,7 +190,7 @@ def _sections(run: TurnRun, reading: Reading) -> Sequence[PromptSection]:
     from engine.prompt.skills import TOOL, skill_section
 
     state = run.journal.log.state
-    chain = active_scopes(run.chain, state.context)
+    chain = active_scopes(run.inputs.chain, state.context)
     is_bound = any(link.is_bound and link.session_id == run.session_id for link in chain)
     is_offered = run.registry.get(TOOL) is not None and TOOL not in run.hidden
     skills = (
@@ -219,8 +229,8 @@ def _tell_of_problems(run: TurnRun, reading: Reading) -> None:
 
 def _is_news(run: TurnRun, text: str) -> bool:
     """Tell whether the session was not told that yet, by this engine. Not a checkpoint."""
-    assert run.prompt is not None
-    return run.prompt.is_first_report(run.journal.log.path[0], text)
+    assert run.inputs.services.prompt is not None
+    return run.inputs.services.prompt.is_first_report(run.journal.log.path[0], text)
 
 
 # -- what tools touch ------------------------------------------------------------------------------
@@ -228,5 +238,5 @@ def _is_news(run: TurnRun, text: str) -> bool:
 
 def touch(run: TurnRun, paths: Sequence[str]) -> None:
     """Note the files and folders that a call works on: instructions may lie beside them. Not a checkpoint."""
-    if run.prompt is not None:
-        run.touched.update(dict.fromkeys(paths))
+    if run.inputs.services.prompt is not None:
+        run.inputs.services.touched.update(dict.fromkeys(paths))

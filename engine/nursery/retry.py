@@ -89,8 +89,8 @@ def silent_overflow(info: ModelInfo, usage: Usage, finish: FinishReason | None, 
     prompt = usage.input + usage.cache_read + usage.cache_write
     if prompt <= info.context or not info.is_known:  # a window that was only assumed proves nothing
         return None
-    told = f"the request had {prompt} tokens, and the window of {info.name} has {info.context}"
-    return Failure(kind="overflow", message=f"{told}: its host took it all the same")
+    message = f"the request had {prompt} tokens, and the window of {info.name} has {info.context}"
+    return Failure(kind="overflow", message=f"{message}: its host took it all the same")
 
 
 def _kind(error: ProviderError) -> FailureKind:
@@ -122,14 +122,14 @@ def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fract
         return None
     if budget.attempts_made >= policy.attempts:
         return None
-    delay = _asked(failure, policy)
+    delay = _requested_wait(failure, policy)
     if delay is None:
         most = min(policy.longest, policy.base * 2.0 ** min(budget.attempts_made, DOUBLINGS))
         delay = max(min(SHORTEST, most), most * fraction)
     return None if delay > policy.longest or budget.waited + delay > policy.total else delay
 
 
-def _asked(failure: Failure, policy: RetryPolicy) -> float | None:
+def _requested_wait(failure: Failure, policy: RetryPolicy) -> float | None:
     """Return the wait that the host asked for; None if it asked for none, or for one that is past."""
     if failure.wait is None or math.isnan(failure.wait) or failure.wait <= 0:
         return None

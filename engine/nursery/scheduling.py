@@ -26,7 +26,7 @@ class Slot:
 
 def admissible(slots: Iterable[Slot], parallel: int) -> list[int]:
     """Return the indexes of the calls that may start now, in call order."""
-    chosen: list[int] = []
+    admitted: list[int] = []
     running = 0
     exclusive = False
     for index, slot in enumerate(slots):
@@ -40,7 +40,7 @@ def admissible(slots: Iterable[Slot], parallel: int) -> list[int]:
             break
         if not (running == 0 or (slot.safe and running < parallel)):
             break
-        chosen.append(index)
+        admitted.append(index)
         running += 1
         exclusive = not slot.safe
-    return chosen
+    return admitted

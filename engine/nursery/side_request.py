@@ -136,11 +136,11 @@ class Asker:
             listener = await self._ask_once(system, text, max_output)
             delay = None
             if listener.failure is not None:
-                delay = next_delay(listener.failure, budget, run.settings.retry, run.jitter())
+                delay = next_delay(listener.failure, budget, run.inputs.settings.retry, run.inputs.services.jitter())
             if listener.failure is None or delay is None:
                 return listener
             budget = RetryBudget(budget.attempts_made + 1, budget.waited + delay)
-            run.skip_wait = trio.Event()
+            run.state.skip_wait = trio.Event()
             run.journal.append(
                 RetryScheduled(
                     attempt=budget.attempts_made,
@@ -149,7 +149,7 @@ class Asker:
                 )
             )
             with trio.move_on_after(delay):
-                await run.skip_wait.wait()
+                await run.state.skip_wait.wait()
 
     async def _ask_once(self, system: str, text: str, max_output: int) -> Listener:
         model = self.models[0]
@@ -185,5 +185,5 @@ class Asker:
 
 def _effort(run: TurnRun) -> Effort | None:
     """Return how much thought a summary is worth: little, where the turn says anything about it."""
-    said = run.settings.options.effort
-    return said if said in {None, "none", "minimal"} else "low"
+    effort = run.inputs.settings.options.effort
+    return effort if effort in {None, "none", "minimal"} else "low"

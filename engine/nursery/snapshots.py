@@ -41,7 +41,7 @@ class TurnSnapshots:
     trace: Trace
     _state: Literal["untouched", "noted", "given up"] = attrs.field(default="untouched", init=False)
     _is_dirty: bool = attrs.field(default=False, init=False)
-    _is_late_told: bool = attrs.field(default=False, init=False)
+    _is_delay_reported: bool = attrs.field(default=False, init=False)
     _last: str = attrs.field(default="", init=False)
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -55,8 +55,8 @@ class TurnSnapshots:
             # Others may start at the same time, and sub-agents' calls, too: they wait for the one snapshot.
             async with self._lock:
                 if self._state == "untouched":
-                    taken = await self._take(0, FIRST_SECONDS)
-                    self._state = "noted" if taken else "given up"
+                    snapshot = await self._take(0, FIRST_SECONDS)
+                    self._state = "noted" if snapshot else "given up"
         self._is_dirty = True
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
@@ -89,8 +89,8 @@ class TurnSnapshots:
     @enable_ki_protection
     def _tell_of_late_changes(self) -> None:
         journal = self.journal.log
-        if not self._is_late_told and not journal.is_closed:
-            self._is_late_told = True
+        if not self._is_delay_reported and not journal.is_closed:
+            self._is_delay_reported = True
             text = "a sub-agent in the background goes on to change files: to undo the turn that started it does not put these back"
             journal.append(Notice(level="info", code="snapshot_missed", text=text))
 
@@ -99,7 +99,7 @@ class TurnSnapshots:
         journal = self.journal.log
         self.trace.point("snapshot")
         try:
-            taken = await self.snapshots.take(self.cwd(), owner=journal.session_id, within=seconds)
+            snapshot = await self.snapshots.take(self.cwd(), owner=journal.session_id, within=seconds)
         except SnapshotError as error:
             self._notice("warning", "snapshot_failed", f"what this turn changes can't all be put back: {error}")
             return False
@@ -109,18 +109,18 @@ class TurnSnapshots:
             )
             return False
         # From here on there is no checkpoint: it is complete, so it is in the record.
-        for remark in taken.remarks:
-            if taken.tree is None:
+        for remark in snapshot.remarks:
+            if snapshot.tree is None:
                 self._notice("warning", "snapshot_limited", remark)
             else:
                 self._notice("info", "snapshot_limited", remark)
-        if taken.tree is None and not taken.remarks:
+        if snapshot.tree is None and not snapshot.remarks:
             # It was told why, once; the record says of which turns it holds.
             self._notice("info", "snapshot_missed", "what this turn changes is not noted, so undo leaves it as it is")
-        if taken.tree is not None and taken.tree != self._last:
-            self._last = taken.tree
-            self.journal.append(SnapshotTaken(step=step, tree=taken.tree))
-        return taken.tree is not None
+        if snapshot.tree is not None and snapshot.tree != self._last:
+            self._last = snapshot.tree
+            self.journal.append(SnapshotTaken(step=step, tree=snapshot.tree))
+        return snapshot.tree is not None
 
     def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         self.journal.append(Notice(level=level, code=code, text=text))

@@ -34,13 +34,12 @@ from engine.core.llm_types import ModelRequest, StreamEvent
 from engine.core.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.core.protocols import Model
 from engine.core.state import OpenStep, Received
-from engine.nursery.call_ledger import Entry, Ledger
+from engine.nursery.call_ledger import CallEntry, Ledger
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
-from engine.nursery.draft_writer import keep_drafts
 from engine.nursery.inbox import nudge
 from engine.nursery.retry import Failure, silent_overflow
 from engine.nursery.running_turn import TurnRun
-from engine.nursery.stream_reader import read_stream
+from engine.nursery.stream_reader import keep_drafts, read_stream
 from engine.nursery.tool_task import work
 from engine.nursery.transition import StepOutcome
 from engine.tools.registry import Prepared, Registry
@@ -100,7 +99,7 @@ class Step:
             return
         if not self.run.journal.is_closed:
             self._carry_out(self.demux.end())
-            if self.failure is not None and not self.ledger.has_begun:
+            if self.failure is not None and not self.ledger.has_started:
                 self.ledger.refuse_waiting("the connection to the model broke before it could start")
             # A call that was cut off held back the ones behind it.
             self.start_admitted()
@@ -193,7 +192,7 @@ class Step:
 
     def _cut_off(self, tool: str, arguments: str) -> Settlement:
         """Say why a call whose arguments did not arrive whole was not run (C7)."""
-        if self.run.cause is not None or self.failure is not None:
+        if self.run.ending.cause is not None or self.failure is not None:
             why = "the answer was interrupted before its arguments were complete"
             return Settlement(status="aborted", reason="not_executed", text=f"Not executed: {why}.")
         return Settlement(
@@ -209,30 +208,30 @@ class Step:
 
     def _note_slips(self) -> None:
         if self.demux.slips:
-            told = ", ".join(f"{kind} ×{count}" for kind, count in sorted(self.demux.slips.items()))
-            self.run.notice("info", "protocol_slips", f"the provider slipped against its own protocol: {told}")
+            counts = ", ".join(f"{kind} ×{count}" for kind, count in sorted(self.demux.slips.items()))
+            self.run.notice("info", "protocol_slips", f"the provider slipped against its own protocol: {counts}")
         if self.demux.unread:
-            told = ", ".join(f"{kind} ×{count}" for kind, count in sorted(self.demux.unread.items()))
-            self.run.notice("info", "unread_events", f"the provider sent what this engine does not know: {told}")
+            counts = ", ".join(f"{kind} ×{count}" for kind, count in sorted(self.demux.unread.items()))
+            self.run.notice("info", "unread_events", f"the provider sent what this engine does not know: {counts}")
 
     # -- the calls ------------------------------------------------------------------------
 
     @enable_ki_protection
     def start_admitted(self) -> None:
         """Start what admission lets start now, each in a task of its own. Not a checkpoint."""
-        if self.run.cause is not None or self.nursery is None:
+        if self.run.ending.cause is not None or self.nursery is None:
             return
         for entry in self.ledger.admit():
             self.nursery.start_soon(partial(work, self, entry), name=f"call {entry.tool_name} {entry.call_id}")
 
     @enable_ki_protection
-    def start_assessment(self, entry: Entry) -> None:
+    def start_assessment(self, entry: CallEntry) -> None:
         """Have it found out whether a call is safe, where that takes long: the reader can't wait. Not a checkpoint."""
-        if entry.safe is None and not entry.is_settled and self.run.cause is None and self.nursery is not None:
+        if entry.safe is None and not entry.is_settled and self.run.ending.cause is None and self.nursery is not None:
             self.nursery.start_soon(self._assess, entry, name=f"safety of {entry.tool_name} {entry.call_id}")
 
     @enable_ki_protection
-    async def _assess(self, entry: Entry) -> None:
+    async def _assess(self, entry: CallEntry) -> None:
         """Find out whether a call is safe, then start what admission lets start. Always a checkpoint.
 
         If cancelled, the call has not started, and the concluder settles it.
@@ -250,9 +249,9 @@ class Step:
             while not entry.is_settled:
                 until = trio.current_time() + ROUND
                 with trio.move_on_at(until):
-                    await entry.outcome.wait()
+                    await entry.settlement.wait()
                 self._note_block(trio.current_time() - until)
-                self.run.host_deadline = trio.current_effective_deadline()
+                self.run.state.host_deadline = trio.current_effective_deadline()
                 if not entry.is_settled:
                     self._end_round()
             self.ledger.deliver(entry)
@@ -277,7 +276,7 @@ class Step:
             if entry.state in {"admitted", "running"}:
                 self._heartbeat(entry)
 
-    def _heartbeat(self, entry: Entry) -> None:
+    def _heartbeat(self, entry: CallEntry) -> None:
         now = trio.current_time()
         if now >= entry.timeout_at + entry.grace:
             self._give_up(entry)
@@ -292,7 +291,7 @@ class Step:
             )
         )
 
-    def _give_up(self, entry: Entry) -> None:
+    def _give_up(self, entry: CallEntry) -> None:
         """It ran over its timeout and over its grace: the record goes on without it."""
         self.ledger.settle(
             entry,
@@ -313,7 +312,7 @@ class Step:
         """
         self._is_asking = True
         is_whole = self.stream_over.is_set() and self.failure is None and bool(self.ledger.unsettled)
-        if self._has_noted or not is_whole or self.run.is_child or self.run.cause is not None:
+        if self._has_noted or not is_whole or self.run.inputs.is_child or self.run.ending.cause is not None:
             return
         self._has_noted = True
         self.run.journal.append(
@@ -344,7 +343,7 @@ class Step:
         self._has_noted = True
         self.stream_over.set()
 
-    def remark(self, entry: Entry, text: str) -> None:
+    def remark(self, entry: CallEntry, text: str) -> None:
         """Keep what a hook says to the model about a call until its result has its place. Not a checkpoint."""
         self._remarks.append((self.ledger.entries.index(entry), text))
 
@@ -364,7 +363,7 @@ class Step:
         """Count what the request used, once. Not a checkpoint."""
         if not self._charged:
             self._charged = True
-            self.run.output_tokens += self.demux.usage.output
+            self.run.state.output_tokens += self.demux.usage.output
             self.run.budget.charge(self.demux.usage, self.cost)
 
     @property
@@ -379,14 +378,14 @@ class Step:
             finish_detail=self.demux.finish_detail,
             failure=self.failure or self._overflow(),
             calls=len(self.ledger.entries),
-            started=self.ledger.has_begun,
+            started=self.ledger.has_started,
             has_content=self.has_content,
             wrapped_up=self.wrapped_up,
-            prevented=self.run.prevented,
-            turn_output_tokens=self.run.output_tokens,
+            prevented=self.run.state.prevented,
+            turn_output_tokens=self.run.state.output_tokens,
             can_raise_cap=self.request.options.output_cap is None
-            and min(self.run.settings.output_cap_raised, self.model.info.output) > self.request.max_output,
-            jitter=self.run.jitter(),
+            and min(self.run.inputs.settings.output_cap_raised, self.model.info.output) > self.request.max_output,
+            jitter=self.run.inputs.services.jitter(),
         )
 
     def _overflow(self) -> Failure | None:
@@ -471,14 +470,14 @@ def _step(
 ) -> Step:
     step: Step
 
-    def modifier_failed(entry: Entry, error: BaseException) -> None:
+    def modifier_failed(entry: CallEntry, error: BaseException) -> None:
         run.notice("warning", "modifier_failed", f"{entry.tool_name}'s change of the context failed: {describe(error)}")
 
     ledger = Ledger(
         journal=run.journal,
         message_id=message_id,
-        parallel=run.settings.parallel,
-        chain=run.settings.chain,
+        parallel=run.inputs.settings.parallel,
+        chain=run.inputs.settings.chain,
         trace=run.deps.trace,
         context=run.journal.log.state.context,
         on_modifier_error=modifier_failed,
@@ -518,7 +517,7 @@ async def run_step(step: Step) -> StepOutcome:
         await step.stream_over.wait()
         await step.collect()
     step.charge()
-    if step.run.snapshots is not None and not step.run.is_child:
-        await step.run.snapshots.after_step(step.number)
+    if step.run.inputs.services.snapshots is not None and not step.run.inputs.is_child:
+        await step.run.inputs.services.snapshots.after_step(step.number)
     await step.run.flush()
     return step.outcome()

@@ -15,7 +15,8 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, ProviderError, ProviderProtocolError, StreamTimeout
 from engine.core.exception_groups import ErrorBoundary, describe, is_group
-from engine.nursery.batch_check import vet
+from engine.journal.partial_output import SAVE_INTERVAL
+from engine.nursery.batch_check import check_batch
 from engine.nursery.retry import Failure, failure_of, timed
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from engine.core.protocols import Model, ModelStream
     from engine.nursery.rate_limiter import Passage
     from engine.nursery.running_turn import TurnRun
+    from engine.nursery.step import Step
 
 CLOSE_WITHIN = 1.0
 
@@ -65,7 +67,7 @@ async def read_stream(step: Receiver) -> None:
             step.failure = _foreign(error)
 
     try:
-        with ErrorBoundary(on_error=fail, on_propagate=lambda _: step.run.catch()):
+        with ErrorBoundary(on_error=fail, on_propagate=lambda _: step.run.ending.catch()):
             await trio.lowlevel.checkpoint_if_cancelled()
             await _receive_all(step)
     finally:
@@ -73,32 +75,34 @@ async def read_stream(step: Receiver) -> None:
 
 
 def _foreign(error: BaseException) -> Failure:
-    found = error
-    if is_group(found):
-        found = next((e for e in found.exceptions if isinstance(e, ProviderError)), found)
-    if isinstance(found, ProviderError):
-        return failure_of(found)
+    provider_error = error
+    if is_group(provider_error):
+        provider_error = next((e for e in provider_error.exceptions if isinstance(e, ProviderError)), provider_error)
+    if isinstance(provider_error, ProviderError):
+        return failure_of(provider_error)
     # Our own words need no name of a class before them.
-    reason = str(found) if isinstance(found, EngineError) else describe(error)
+    reason = str(provider_error) if isinstance(provider_error, EngineError) else describe(error)
     return Failure(kind="fatal", message=f"the provider failed: {reason}")
 
 
 async def _receive_all(step: Receiver) -> None:
     info = step.model.info
     # Waiting for others is not the host's silence: its time begins when the request may go.
-    async with step.run.traffic.passage(info, step.request, partial(step.run.notice, "info")) as passage:
+    async with step.run.inputs.services.traffic.passage(
+        info, step.request, partial(step.run.notice, "info")
+    ) as passage:
         await _receive(step, passage)
 
 
 async def _receive(step: Receiver, passage: Passage) -> None:
-    timeouts = step.run.settings.timeouts
+    timeouts = step.run.inputs.settings.timeouts
     total_at = trio.current_time() + timeouts.total
     stream = await _open(step, min(timeouts.headers, timeouts.total))
     try:
         while True:
-            batch, error = vet(await _next(stream, timeouts.idle, timeouts.total, total_at))
+            batch, error = check_batch(await _next(stream, timeouts.idle, timeouts.total, total_at))
             if batch:
-                passage.begun()
+                passage.note_start()
                 # The port promises that `receive` is a checkpoint, so this loop lets
                 # other tasks run once per network chunk, not once per delta.
                 step.feed(batch)
@@ -138,3 +142,18 @@ async def _close(step: Receiver, stream: ModelStream) -> None:
     # By trio's convention `aclose` closes forcefully if it is cancelled.
     with ErrorBoundary(on_error=report), trio.move_on_after(CLOSE_WITHIN):
         await stream.aclose()
+
+
+async def keep_drafts(step: Step) -> None:
+    """Save what has come, every so often, until the stream is over. Always a checkpoint.
+
+    By the clock and not by what comes: a host that falls silent has sent something before. If
+    cancelled, the concluder closes the parts, and what they hold is saved with them.
+    """
+    journal = step.run.journal.log
+    if journal.drafts is None:
+        return
+    while not step.stream_over.is_set():
+        with trio.move_on_after(SAVE_INTERVAL):
+            await step.stream_over.wait()
+        journal.drafts.save(journal)

@@ -6,69 +6,40 @@ value; only cancellation, KeyboardInterrupt and SystemExit pass on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.deferred import Deferred
-from engine.core.errors import ConfigError
-from engine.core.events import (
-    AnswerKind,
-    CallChanged,
-    CallJudged,
-    CallProgress,
-    Choice,
-    DoomDetected,
-    PermissionAsked,
-    QuestionAsked,
-    Right,
-    Verdict,
-)
+from engine.core.events import CallChanged, DoomDetected
 from engine.core.exception_groups import ErrorBoundary, describe, first_of, split
 from engine.core.hooks import Hooks, ToolUse
-from engine.core.ids import RequestId, SessionId
 from engine.core.messages import Settlement
-from engine.core.named_locks import Locks
-from engine.core.permission_types import Judgement, Opinion, PermissionQuery
+from engine.core.permission_types import Judgement
 from engine.core.settings import Settings
-from engine.nursery.hook_points import while_notifying
+from engine.nursery.call_permission import CallPermission
 from engine.nursery.loop_detection import Finding, digest, signature_of
-from engine.nursery.permission_scope import active_scopes
-from engine.nursery.questions import Given
 from engine.nursery.request_prefix import touch
-from engine.nursery.running_turn import Cause
-from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import AgentRequest, ToolContext, UserAnswers
+from engine.nursery.running_turn import TurnCause, TurnRun
+from engine.nursery.tool_host import ToolHost
+from engine.tools.call_values import Need
+from engine.tools.context import ToolContext
 from engine.tools.hook_runner import HookRunner
-from engine.tools.output.spill import READER, Spills
-from engine.tools.pipeline import Outcome, check_need, run_call
+from engine.tools.output.spill import Spills
+from engine.tools.pipeline import Outcome, run_call
 from engine.tools.registry import Prepared
 
 if TYPE_CHECKING:
-    from engine.agents.background import AgentJob, AgentJobs
-    from engine.core.agent_result import AgentResult
-    from engine.core.context_report import ContextReport
-    from engine.nursery.call_ledger import Entry
+    from engine.nursery.call_ledger import CallEntry
     from engine.nursery.step import Step
-    from engine.tools.background_jobs import Jobs
-    from engine.tools.context import EditReviewer
 
 DOOM_QUESTION = "doom_loop"
 _INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
-_SOURCES: dict[AnswerKind, str] = {
-    "once": "the user, once",
-    "always": "the user, for always",
-    "reject": "the user",
-    "expired": "nobody answered in time",
-}
 
 
 @enable_ki_protection
-async def work(step: Step, entry: Entry) -> None:
+async def work(step: Step, entry: CallEntry) -> None:
     """Run one call to its settlement. Always a checkpoint.
 
     If cancelled, the call is settled as aborted, synchronously, as soon as the
@@ -77,8 +48,8 @@ async def work(step: Step, entry: Entry) -> None:
     call = _Call(step, entry)
 
     def settle_aborted(_: BaseException) -> None:
-        step.run.catch()
-        call.settle(entry.reached or Outcome(settlement=_aborted(entry)))
+        step.run.ending.catch()
+        call.settle(entry.provisional or Outcome(settlement=_aborted(entry)))
 
     outcome: Outcome | None = None
     with ErrorBoundary(on_propagate=settle_aborted) as boundary, _StrayCancelIsAnError():
@@ -87,32 +58,61 @@ async def work(step: Step, entry: Entry) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         outcome = await _guarded(call)
     if outcome is None:
-        outcome = entry.reached or Outcome(settlement=_broken(boundary.error))
+        outcome = entry.provisional or Outcome(settlement=_broken(boundary.error))
     call.settle(outcome)
     step.start_admitted()
 
 
 async def _guarded(call: _Call) -> Outcome:
-    """Run the call unless it is one more round of a circle (T6)."""
-    finding = call.look_for_circles()
-    if finding is not None and finding.action != "nudge" and not await call.may_go_round(finding):
+    """Run the call unless it repeats earlier ones without end (T6)."""
+    finding = _find_repetition(call)
+    if finding is not None and finding.action != "nudge" and not await _may_repeat(call, finding):
         refused = Settlement(
             status="aborted", reason="not_executed", text=f"Not executed: going in circles ({finding.detail})."
         )
         call.settle(Outcome(settlement=refused))
-        call.step.run.end(Cause(kind="doom", reason="doom_loop", detail=finding.detail))
+        call.run.end(TurnCause(kind="doom", reason="doom_loop", detail=finding.detail))
         # The scope is cancelled now; this raises.
         await trio.lowlevel.checkpoint_if_cancelled()
     outcome = await run_call(call)
     if finding is None or finding.action != "nudge":
         return outcome
     # Before the nudge is added: a text of ours would make the same result look like another one.
-    call.note_result(outcome.settlement)
+    note_result(call.entry, outcome.settlement)
     text = (
         f"{outcome.settlement.text}\n\n[You are going in circles: {finding.detail}. Do something else, or say what "
         "keeps you from it.]"
     )
     return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text))
+
+
+def _find_repetition(call: _Call) -> Finding | None:
+    signature = signature_of(call.entry.tool_name, call.entry.arguments)
+    call.entry.seen, finding = call.run.state.repetition.check(signature)
+    if finding is not None:
+        call.run.journal.append(DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail))
+    return finding
+
+
+async def _may_repeat(call: _Call, finding: Finding) -> bool:
+    """Ask the user whether the call may be repeated. A checkpoint if somebody can answer."""
+    if finding.action == "stop" or call.settings.headless != "wait":
+        return False
+    need = Need(permission=DOOM_QUESTION, detail=finding.detail, offers=(call.entry.tool_name,))
+    judgement = Judgement(verdict="ask", source="the same call again and again")
+    query = call.permission.query(need, read_only=False)
+    answer = (await call.permission.ask(query, judgement, call.run.ending.catch, by_rule=False)).kind
+    if answer == "always" and call.entry.seen is not None:
+        call.run.state.repetition.allow(call.entry.seen.signature)
+    return answer in {"once", "always"}
+
+
+def note_result(entry: CallEntry, settlement: Settlement) -> None:
+    """Note what a call came to, so that the same call with the same result is found. Not a checkpoint."""
+    seen = entry.seen
+    if seen is not None and seen.result is None:
+        seen.result = digest(f"{settlement.status}:{settlement.text}")
+        seen.is_error = settlement.status == "error"
 
 
 class _StrayCancelIsAnError:
@@ -133,7 +133,7 @@ class _StrayCancelIsAnError:
         raise RuntimeError("trio.Cancelled was raised though nothing was cancelled") from error
 
 
-def _aborted(entry: Entry) -> Settlement:
+def _aborted(entry: CallEntry) -> Settlement:
     if not entry.entered:
         return Settlement(
             status="aborted",
@@ -145,40 +145,44 @@ def _aborted(entry: Entry) -> Settlement:
 
 
 def _broken(error: BaseException | None) -> Settlement:
-    told = "" if error is None else describe(error)
-    return Settlement(status="error", text=f"The engine failed to run this call: {told}")
+    reason = "" if error is None else describe(error)
+    return Settlement(status="error", text=f"The engine failed to run this call: {reason}")
 
 
 @attrs.define(eq=False)
 class _Call:
-    """A call as the pipeline, the tool and the questions see it."""
+    """A call, as its pipeline sees it."""
 
-    step: Step
-    entry: Entry
-    arguments: str = attrs.field(init=False)
-    # The grants that the latest judgement took into account.
-    _judged_revision: int = attrs.field(default=0, init=False)
+    _step: Step
+    entry: CallEntry
+    permission: CallPermission = attrs.field(init=False)
+    _host: ToolHost = attrs.field(init=False)
+    _arguments: str = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         prepared = self.entry.prepared
         # As they will run: what guards a call must not look at something else.
-        self.arguments = prepared.text if isinstance(prepared, Prepared) else self.entry.arguments
+        self._arguments = prepared.text if isinstance(prepared, Prepared) else self.entry.arguments
+        self.permission = CallPermission(
+            self._step, self.entry, lambda refused: self.settle(Outcome(settlement=refused))
+        )
+        self._host = ToolHost(self._step, self.entry, self.permission)
 
     @property
-    def session_id(self) -> SessionId:
-        return self.step.run.journal.log.session_id
+    def run(self) -> TurnRun:
+        return self._step.run
 
     @property
     def settings(self) -> Settings:
-        return self.step.run.settings
+        return self.run.inputs.settings
 
     @property
     def hooks(self) -> Hooks:
-        return self.step.run.hooks
+        return self.run.inputs.hooks
 
     @property
     def hook_runner(self) -> HookRunner:
-        return self.step.run.desk
+        return self.run.hook_runner
 
     @property
     def prepared(self) -> Prepared | Settlement:
@@ -188,79 +192,37 @@ class _Call:
     @property
     def use(self) -> ToolUse:
         return ToolUse(
-            session_id=self.session_id,
+            session_id=self.run.session_id,
             cwd=self.entry.shared.cwd,
             call_id=self.entry.call_id,
             tool=self.entry.tool_name,
-            arguments=self.arguments,
+            arguments=self._arguments,
         )
-
-    @property
-    def spills(self) -> Spills | None:
-        run = self.step.run
-        return run.spills if run.registry.get(READER) is not None and READER not in run.hidden else None
-
-    @property
-    def jobs(self) -> Jobs:
-        return self.step.run.agents.jobs
-
-    @property
-    def agents(self) -> AgentJobs:
-        return self.step.run.agents.agents
-
-    @property
-    def edit_reviewer(self) -> EditReviewer | None:
-        return self.step.run.around
 
     @property
     def context(self) -> ToolContext:
         return ToolContext(
-            session_id=self.session_id,
-            turn_id=self.step.run.journal.turn_id,
+            session_id=self.run.session_id,
+            turn_id=self.run.journal.turn_id,
             call_id=self.entry.call_id,
             shared=self.entry.shared,
-            host=self,
+            host=self._host,
         )
 
-    # -- for the worker -------------------------------------------------------------------
+    @property
+    def spills(self) -> Spills | None:
+        return self._host.spills
 
     @enable_ki_protection
     def settle(self, outcome: Outcome) -> None:
-        settlement = outcome.settlement
-        self.note_result(settlement)
-        self.step.run.changes.note(outcome.changed, may_have=self.entry.may_change)
-        self.step.ledger.settle(self.entry, settlement, outcome.modify)
+        note_result(self.entry, outcome.settlement)
+        self.run.state.changes.note(outcome.changed, may_have=self.entry.may_change)
+        self._step.ledger.settle(self.entry, outcome.settlement, outcome.modify)
         if outcome.stop is not None:
             self.demand_stop(outcome.stop)
 
-    def note_result(self, settlement: Settlement) -> None:
-        seen = self.entry.seen
-        if seen is not None and seen.result is None:
-            seen.result = digest(f"{settlement.status}:{settlement.text}")
-            seen.is_error = settlement.status == "error"
-
-    def look_for_circles(self) -> Finding | None:
-        signature = signature_of(self.entry.tool_name, self.entry.arguments)
-        self.entry.seen, finding = self.step.run.doom.check(signature)
-        if finding is not None:
-            self.step.run.journal.append(DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail))
-        return finding
-
-    async def may_go_round(self, finding: Finding) -> bool:
-        if finding.action == "stop" or self.settings.headless != "wait":
-            return False
-        need = Need(permission=DOOM_QUESTION, detail=finding.detail, offers=(self.entry.tool_name,))
-        asks = Judgement(verdict="ask", source="the same call again and again")
-        query = self.query(need, read_only=False)
-        answer = (await self._ask(query, asks, self.step.run.catch, by_rule=False)).kind
-        if answer == "always" and self.entry.seen is not None:
-            self.step.run.doom.allow(self.entry.seen.signature)
-        return answer in {"once", "always"}
-
-    # -- for the pipeline -----------------------------------------------------------------
-
     def stale(self, prepared: Prepared) -> Settlement | None:
-        now = self.step.run.registry.get(prepared.tool.name)
+        now = self.run.registry.get(prepared.tool.name)
         if now is prepared.tool:
             return None
         name = prepared.tool.name
@@ -269,68 +231,19 @@ class _Call:
 
     def change(self, arguments: str, source: str) -> Prepared | Settlement:
         self._record(CallChanged(call_id=self.entry.call_id, kind="arguments", text=arguments, source=source))
-        prepared = self.step.registry.prepare(self.entry.tool_name, arguments)
-        self.arguments = prepared.text if isinstance(prepared, Prepared) else arguments
+        prepared = self._step.registry.prepare(self.entry.tool_name, arguments)
+        self._arguments = prepared.text if isinstance(prepared, Prepared) else arguments
         return prepared
 
-    def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
-        self.entry.only_reads = not need.opaque and all(needed.reads_only for needed in need.needed)
-        return PermissionQuery(
-            chain=active_scopes(self.step.run.chain, self.entry.shared),
-            call_id=self.entry.call_id,
-            cwd=self.entry.shared.cwd,
-            tool=self.entry.tool_name,
-            read_only=read_only,
-            permission=need.permission,
-            rights=need.needed,
-            offers=need.offered,
-            opaque=need.opaque,
-            sandboxed=need.sandboxed,
-            detail=need.detail,
-            metadata=need.metadata,
-        )
-
-    def judge(self, query: PermissionQuery) -> Judgement:
-        self._judged_revision = self.step.run.questions.revision
-        return self.step.run.deps.approver.judge(query)
-
-    @property
-    def opinion(self) -> Opinion | None:
-        return self.step.run.deps.opinion
-
-    def record_verdict(self, verdict: Verdict, source: str) -> None:
-        self._record(CallJudged(call_id=self.entry.call_id, verdict=verdict, source=source))
-
-    async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
-        # Hooks and a second opinion take their time: another question's "always" may have allowed it since.
-        if by_rule and self._judged_revision != self.step.run.questions.revision:
-            now = self.judge(query)
-            if now.verdict == "allow":
-                await trio.lowlevel.checkpoint()
-                self.record_verdict("allow", now.source)
-                return "once", ""
-        given = await self._ask(query, judgement, self.step.run.catch, by_rule=by_rule)
-        if given.kind != "withdrawn":
-            self.record_verdict(
-                "allow" if given.kind in {"once", "always"} else "deny", given.source or _SOURCES[given.kind]
-            )
-        if given.kind == "reject" and not given.feedback:
-            refused = Settlement(status="denied", text="Rejected by the user.")
-            self.settle(Outcome(settlement=refused))
-            self.step.run.end(
-                Cause(kind="rejected", reason="permission_rejected", detail=f"{self.entry.tool_name} was rejected")
-            )
-        return given.kind, given.feedback
-
     async def start(self, prepared: Prepared) -> Settlement | None:
-        if self.step.run.snapshots is not None and not prepared.tool.read_only:
-            await self.step.run.snapshots.before_change()
+        if self.run.inputs.services.snapshots is not None and not prepared.tool.read_only:
+            await self.run.inputs.services.snapshots.before_change()
         # A task that was woken just before the cancel would go on to its next
         # checkpoint, and that one may be inside the tool.
         await trio.lowlevel.checkpoint_if_cancelled()
-        self.step.ledger.start(self.entry)
+        self._step.ledger.start(self.entry)
         # What changes the world must be known to have begun before it begins.
-        if not prepared.tool.read_only and not await self.step.run.flush():
+        if not prepared.tool.read_only and not await self.run.flush():
             return Settlement(
                 status="error", text="Not executed: the store could not record it, so running it would not be safe."
             )
@@ -341,10 +254,10 @@ class _Call:
         return None
 
     def touched(self, need: Need) -> None:
-        touch(self.step.run, need.touched(self.entry.shared.cwd))
+        touch(self.run, need.touched(self.entry.shared.cwd))
 
     def reached(self, outcome: Outcome) -> None:
-        self.entry.reached = outcome
+        self.entry.provisional = outcome
 
     def partial_output(self) -> str:
         return self.entry.output_text
@@ -353,122 +266,13 @@ class _Call:
         self._record(CallChanged(call_id=self.entry.call_id, kind="result", text=text, source=source))
 
     def tell_model(self, text: str, source: str) -> None:
-        self.step.remark(self.entry, f"[{source}, about {self.entry.tool_name}] {text}")
+        self._step.remark(self.entry, f"[{source}, about {self.entry.tool_name}] {text}")
 
     def demand_stop(self, reason: str) -> None:
-        if self.step.run.prevented is None:
-            self.step.run.prevented = reason
+        if self.run.state.prevented is None:
+            self.run.state.prevented = reason
 
-    def _record(self, event: CallJudged | CallChanged) -> None:
-        """Put it into the record, unless the call is settled: a hook that shields itself may outlive its call."""
+    def _record(self, event: CallChanged) -> None:
+        """Record it, unless the call is settled: a hook that shields itself may outlive its call."""
         if not self.entry.is_settled:
-            self.step.run.journal.append(event)
-
-    # -- for the tool ---------------------------------------------------------------------
-
-    @property
-    def locks(self) -> Locks:
-        return self.step.run.deps.locks
-
-    async def about_to_change(self, paths: Sequence[str]) -> None:
-        if self.step.run.snapshots is not None:
-            await self.step.run.snapshots.about_to_change(paths)
-
-    def progress(self, message: str, output: str) -> None:
-        if not isinstance(cast("object", message), str) or not isinstance(cast("object", output), str):
-            raise ConfigError("ctx.progress takes a message and an output, both str")
-        if self.entry.is_settled:
-            return
-        self.entry.last_progress = message or self.entry.last_progress
-        if output:
-            self.entry.keep_output(output)
-        self.step.run.journal.append_live(CallProgress(call_id=self.entry.call_id, message=message, output=output))
-
-    async def ask(self, need: Need) -> tuple[AnswerKind, str]:
-        query = self.query(check_need(need), read_only=False)
-        if self.entry.is_settled:  # a tool that outlives its call
-            await trio.lowlevel.checkpoint()
-            return "withdrawn", ""
-        judgement = self.judge(query)
-        self.record_verdict(judgement.verdict, judgement.source)
-        if judgement.verdict == "deny":
-            await trio.lowlevel.checkpoint()
-            return "reject", f"denied by {judgement.source}"
-        if judgement.verdict == "allow" and not (judgement.is_default and self.settings.headless == "rules"):
-            await trio.lowlevel.checkpoint()
-            return "once", ""
-        if self.settings.headless != "wait":
-            await trio.lowlevel.checkpoint()
-            return "reject", "nobody is there to answer"
-        # A tool may stop waiting by itself; its turn is not cancelled by that.
-        given = await self._ask(query, judgement, lambda: None, by_rule=True)
-        return given.kind, given.feedback
-
-    def permits(self, need: Need, answered: str) -> bool:
-        judgement = self.judge(self.query(check_need(need), read_only=False))
-        return judgement.verdict == "allow" or (
-            judgement.verdict == "ask" and bool(answered) and judgement.source == answered
-        )
-
-    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
-        run = self.step.run
-        if self.settings.headless != "wait":
-            return "declined", ()
-        asked = QuestionAsked(
-            request_id=RequestId(run.deps.ids.new("ask")),
-            call_id=self.entry.call_id,
-            question=question,
-            choices=choices,
-            several=several,
-        )
-        self.step.note_wait()
-        ask = partial(run.questions.ask_words, asked, run.journal, timeout=self.settings.question_timeout)
-        return await while_notifying(run, "question", question, asked.request_id, ask)
-
-    async def result_from_outside(self) -> ToolOutput:
-        run, call_id = self.step.run, self.entry.call_id
-        self.step.note_wait()
-        waiting = run.outside[call_id] = Deferred[ToolOutput]()
-        try:
-            await waiting.wait()
-        finally:
-            del run.outside[call_id]
-        return waiting.value
-
-    def context_report(self) -> ContextReport:
-        return self.step.run.agents.context_report()
-
-    async def run_agent(self, errand: AgentRequest) -> AgentResult:
-        return await self.step.run.agents.run_agent(self.step.run, self.entry, errand)
-
-    async def start_agent(self, errand: AgentRequest) -> AgentJob:
-        return await self.step.run.agents.start_agent(self.step.run, self.entry, errand)
-
-    # -- both -----------------------------------------------------------------------------
-
-    async def _ask(
-        self, query: PermissionQuery, judgement: Judgement, on_cancel: Callable[[], None], *, by_rule: bool
-    ) -> Given:
-        run = self.step.run
-        timeout = run.settings.question_timeout
-        asked = PermissionAsked(
-            request_id=RequestId(run.deps.ids.new("ask")),
-            call_id=query.call_id,
-            tool=query.tool,
-            permission=query.permission,
-            patterns=query.patterns,
-            rights=judgement.missing_rights
-            or tuple(Right(permission=w.permission, pattern=w.pattern) for w in query.rights),
-            offers=query.offers if judgement.offers is None else judgement.offers,
-            detail=query.detail,
-            metadata=query.metadata,
-            opaque=query.opaque,
-            rule=judgement.source,
-            until=None if timeout is None else run.deps.clock.now() + timeout,
-        )
-        self.step.note_wait()
-        ask = partial(
-            run.questions.ask, asked, query, run.journal, timeout=timeout, by_rule=by_rule, on_cancel=on_cancel
-        )
-        text = f"{asked.tool} needs the permission {asked.permission!r}: {asked.detail or ', '.join(asked.patterns)}"
-        return await while_notifying(run, "permission", text, asked.request_id, ask)
+            self.run.journal.append(event)

@@ -100,7 +100,7 @@ class StepOutcome:
     steered: bool = False
     wrapped_up: bool = False
     prevented: str | None = None
-    doom: str | None = None
+    repetition: str | None = None
     monologue: str | None = None
     turn_output_tokens: int = 0
     can_raise_cap: bool = False
@@ -154,7 +154,7 @@ def wants_stop_hooks(outcome: StepOutcome) -> bool:
         outcome.failure is None
         and outcome.finish in {"stop", "unknown", "calls"}
         and outcome.calls == 0
-        and not (outcome.steered or outcome.wrapped_up or outcome.prevented or outcome.doom)
+        and not (outcome.steered or outcome.wrapped_up or outcome.prevented or outcome.repetition)
     )
 
 
@@ -163,13 +163,13 @@ def transition(state: LoopState, outcome: StepOutcome) -> Move:
     move = _decide(state, outcome)
     if outcome.monologue is None or isinstance(move, Stop) or not move.keep:
         return move
-    told = f"You are going in circles: {outcome.monologue}. Do something else, or say what keeps you from it."
-    return attrs.evolve(move, nudge=told if move.nudge is None else f"{told}\n\n{move.nudge}")
+    nudge = f"You are going in circles: {outcome.monologue}. Do something else, or say what keeps you from it."
+    return attrs.evolve(move, nudge=nudge if move.nudge is None else f"{nudge}\n\n{move.nudge}")
 
 
 def _decide(state: LoopState, outcome: StepOutcome) -> Move:
-    if outcome.doom is not None:
-        return Stop(reason="doom_loop", detail=outcome.doom)
+    if outcome.repetition is not None:
+        return Stop(reason="doom_loop", detail=outcome.repetition)
     if outcome.prevented is not None:
         return Stop(reason="hook_stopped", detail=outcome.prevented)
     if outcome.failure is not None:
@@ -425,7 +425,7 @@ def after_compaction(state: LoopState, *, is_continued: bool = False, is_over: b
     if state.compactions >= COMPACTIONS_IN_A_ROW:
         return Stop(reason="compaction_ineffective", detail="the window is as full after compacting as before")
     if is_over:
-        told = "the history was summarised, and the turn may not go on by itself any more: prompt again"
-        return Stop(reason="blocking_limit", detail=told)
+        message = "the history was summarised, and the turn may not go on by itself any more: prompt again"
+        return Stop(reason="blocking_limit", detail=message)
     done = attrs.evolve(state, compactions=state.compactions + 1, continued=state.continued + is_continued)
     return Continue(reason="compacted", state=done)

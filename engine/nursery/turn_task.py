@@ -10,7 +10,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.exception_groups import ErrorBoundary, first_of
 from engine.nursery.concluder import conclude
 from engine.nursery.loop import run_loop
-from engine.nursery.running_turn import Cause
+from engine.nursery.running_turn import TurnCause
 
 if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
@@ -29,12 +29,12 @@ async def run_turn(run: TurnRun) -> None:
             # Only the host's scopes can interrupt this wait; the turn's own end sets
             # the event. So it ends at once even if the loop is stuck behind a tool.
             with trio.move_on_at(run.budget.deadline):
-                await run.ended.wait()
-            if run.cause is None:
-                run.end(run.deadline_cause())
+                await run.ending.requested.wait()
+            if run.ending.cause is None:
+                run.end(run.ending.deadline_cause())
         finally:
-            if run.cause is None:
-                run.end(run.first_catch())
+            if run.ending.cause is None:
+                run.end(run.ending.first_catch())
             await conclude(run)  # noqa: ASYNC102  # bounded: see cleanup.py
 
 
@@ -43,11 +43,11 @@ async def _loop_task(run: TurnRun) -> None:
     def note_interrupt(error: BaseException) -> None:
         if first_of(error, KeyboardInterrupt) or first_of(error, SystemExit):
             # Of two causes the first wins: a crash in the same group was noted before.
-            run.end(Cause(kind="host", reason="aborted", detail="interrupted"))
+            run.end(TurnCause(kind="host", reason="aborted", detail="interrupted"))
 
     try:
-        with ErrorBoundary(on_error=run.crash, on_propagate=note_interrupt), run.scope:
+        with ErrorBoundary(on_error=run.crash, on_propagate=note_interrupt), run.ending.scope:
             stop = await run_loop(run)
-            run.end(Cause(kind="finished", reason=stop.reason, detail=stop.detail, reset_at=stop.reset_at))
+            run.end(TurnCause(kind="finished", reason=stop.reason, detail=stop.detail, reset_at=stop.reset_at))
     finally:
-        run.loop_gone.set()
+        run.ending.loop_gone.set()

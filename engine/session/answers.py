@@ -8,7 +8,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.events import GrantScope
-from engine.nursery.questions import Given
+from engine.nursery.questions import PermissionAnswer
 
 
 @attrs.frozen
@@ -42,7 +42,7 @@ Answer = Once | Always | Reject
 Recovery = Literal["wait", "switch", "stop"]
 
 
-def worded(value: object, what: str) -> str:
+def require_text(value: object, what: str) -> str:
     """Return *value* if it is a text that says something. Raises `ConfigError` that names *what* it is."""
     if not isinstance(value, str):
         raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
@@ -51,15 +51,15 @@ def worded(value: object, what: str) -> str:
     return value
 
 
-def given(answer: object) -> Given:
+def permission_answer(answer: object) -> PermissionAnswer:
     """Return what *answer* says, for the questions. Raises `ConfigError` for what is none."""
     match answer:
         case Once():
-            return Given(kind="once")
+            return PermissionAnswer(kind="once")
         case Always():
-            return Given(kind="always", offer=_which(answer), scope=_scope(answer), seconds=_seconds(answer))
+            return PermissionAnswer(kind="always", offer=_which(answer), scope=_scope(answer), seconds=_seconds(answer))
         case Reject() if isinstance(cast("object", answer.feedback), str):
-            return Given(kind="reject", feedback=answer.feedback)
+            return PermissionAnswer(kind="reject", feedback=answer.feedback)
         case _:
             raise ConfigError(
                 f"answer with engine.Once(), engine.Always() or engine.Reject(feedback=a str), not {answer!r}"

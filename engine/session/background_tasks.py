@@ -9,7 +9,7 @@ import trio
 
 
 @attrs.define(eq=False)
-class Beside:
+class BackgroundTasks:
     """The tasks beside the turns."""
 
     _nursery: trio.Nursery

@@ -12,7 +12,7 @@ from engine.nursery.inbox import report
 
 
 @enable_ki_protection
-def tell_of_lost(journal: Journal, ids: IdSource) -> None:
+def report_lost_work(journal: Journal, ids: IdSource) -> None:
     """Take in, for the model at the next request, what is gone. Not a checkpoint."""
     for work in journal.state.background:
         text, display = render_lost(work)

@@ -25,22 +25,22 @@ def forked(events: Iterable[Durable], at: str | None = None) -> tuple[Message, .
     pass; `JournalCorrupt` for an event that can't follow.
     """
     state = SessionState()
-    found: tuple[Message, ...] | None = None
+    messages: tuple[Message, ...] | None = None
     for event in events:
         before = state.transcript
         state = apply(state, event)
         if at is None or state.transcript is before:
             continue
-        if found is None:
-            found = _up_to(state.transcript, _first_new(before, state.transcript), MessageId(at))
+        if messages is None:
+            messages = _up_to(state.transcript, _first_new(before, state.transcript), MessageId(at))
         elif isinstance(event, PromptBlocked) and event.message_id == at:
             # A hook has taken these words back. That must not be undone by a fork.
-            found = None
+            messages = None
     if at is None:
         return state.transcript[:]
-    if found is None:
+    if messages is None:
         raise MessageNotFound(f"session {state.session_id} never had a message {at!r}")
-    return found
+    return messages
 
 
 def _first_new(before: Transcript, now: Transcript) -> int:

@@ -12,10 +12,10 @@ import trio
 from engine.config.config import Config
 from engine.core.exception_groups import public
 from engine.core.protocols import Closeable, Learning, Model, Served
-from engine.session.validation import ModelChoice, chosen
+from engine.session.validation import ModelChoice, select_models
 
 if TYPE_CHECKING:
-    from engine.session.background_tasks import Beside
+    from engine.session.background_tasks import BackgroundTasks
 
 
 @attrs.define(eq=False)
@@ -25,17 +25,17 @@ class ResolvedModels:
     _config: Config
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
     _mentioned: set[str] = attrs.field(factory=set[str], init=False)
-    _beside: Beside | None = attrs.field(default=None, init=False)
+    _tasks: BackgroundTasks | None = attrs.field(default=None, init=False)
 
-    def serve_with(self, beside: Beside) -> None:
+    def serve_with(self, tasks: BackgroundTasks) -> None:
         """From now on, run what a model needs beside its requests. Not a checkpoint."""
-        self._beside = beside
+        self._tasks = tasks
         for model in self._models.values():
             self._serve(model)
 
     def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
         """Return what was given as a chain of models. Raises `ConfigError`. Not a checkpoint."""
-        return chosen(model, self._config)
+        return select_models(model, self._config)
 
     def models_of(self, choices: Iterable[ModelChoice]) -> tuple[Model, ...]:
         """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
@@ -84,5 +84,5 @@ class ResolvedModels:
         return self._models[choice]
 
     def _serve(self, model: Model) -> None:
-        if self._beside is not None and isinstance(model, Served):
-            self._beside.start(model.serve, name=f"model {model.info.name}")
+        if self._tasks is not None and isinstance(model, Served):
+            self._tasks.start(model.serve, name=f"model {model.info.name}")

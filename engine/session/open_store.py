@@ -9,7 +9,7 @@ from engine.core.protocols import Store
 DATABASES: Final = ("postgresql://", "postgres://")
 
 
-async def opened(place: str) -> Store:
+async def open_store_at(place: str) -> Store:
     """Open what is at *place*: the path of a file, `:memory:`, or the URL of a PostgreSQL database. A checkpoint.
 
     If cancelled, it is closed again. Raises `StoreError`, `StoreMismatch`, `StoreCorrupt`; `ConfigError` where

@@ -1,4 +1,4 @@
-"""How a session is to work: what the engine says, what its agent says, and what was asked for, in one value."""
+"""`SessionConfig`: how a session works, from the engine's defaults, its agent, and what its host asked for."""
 
 from __future__ import annotations
 
@@ -9,22 +9,41 @@ import attrs
 from engine.config.config import Config
 from engine.core.permission_types import Rule
 from engine.core.settings import Settings
-from engine.session.validation import ModelChoice, checked, registry_of, rules_given, several
+from engine.session.validation import ModelChoice, as_model_chain, parse_rules, registry_of, require_type
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
 
 
 @attrs.frozen(kw_only=True)
-class Way:
+class SessionOptions:
+    """What a host asks for when it creates, opens or forks a session; None: the engine's default.
+
+    Attributes:
+        settings: of its turns.
+        tools: what the model may call.
+        model: a name, a `Model`, or a chain of them.
+        agent: the name of a configured agent.
+        rules: permission rules of this session alone.
+    """
+
+    settings: Settings | None = None
+    tools: Iterable[Tool] | None = None
+    model: ModelChoice | Sequence[ModelChoice] | None = None
+    agent: str | None = None
+    rules: Iterable[str] = ()
+
+
+@attrs.frozen(kw_only=True)
+class SessionConfig:
     """How a session works.
 
     Attributes:
         settings: of its turns.
         registry: its tools.
-        choices: its models.
-        rules: of its own, after all others.
-        bounds: further ones, which lift nothing: it may do only what these allow as well.
-        agent: the name of the way of working that was chosen; empty: the usual one.
+        choices: its models, as they were named.
+        rules: its own permission rules, after all others.
+        bounds: further rules, which never allow more: a call must be allowed by these as well.
+        agent: the name of its agent; empty: the default.
     """
 
     settings: Settings
@@ -34,44 +53,34 @@ class Way:
     bounds: tuple[Rule, ...] = ()
     agent: str = ""
 
-    def with_(
-        self,
-        config: Config,
-        *,
-        settings: Settings | None,
-        tools: Iterable[Tool] | None,
-        model: ModelChoice | Sequence[ModelChoice] | None,
-        agent: str | None,
-        rules: Iterable[str],
-    ) -> Way:
-        """Return the way of a session for which something else was asked. Raises `ConfigError`.
+    def with_options(self, config: Config, options: SessionOptions) -> SessionConfig:
+        """Return the configuration of a session with *options*. Raises `ConfigError`.
 
-        Where nothing else is given, what the agent says stands.
+        The order of precedence: the options, the agent, the engine's defaults.
         """
-        work = config.agent(agent)
-        chosen = self.settings if settings is None else checked(settings, Settings)
-        system = chosen.system if work.system is None else work.system
+        agent = config.agent(options.agent)
+        settings = self.settings if options.settings is None else require_type(options.settings, Settings)
+        system = settings.system if agent.system is None else agent.system
         limits = attrs.evolve(
-            chosen.limits,
-            steps=work.steps if chosen.limits.steps is None else chosen.limits.steps,
-            seconds=work.seconds if chosen.limits.seconds is None else chosen.limits.seconds,
-            cost=work.cost if chosen.limits.cost is None else chosen.limits.cost,
+            settings.limits,
+            steps=agent.steps if settings.limits.steps is None else settings.limits.steps,
+            seconds=agent.seconds if settings.limits.seconds is None else settings.limits.seconds,
+            cost=agent.cost if settings.limits.cost is None else settings.limits.cost,
         )
-        registry = self.registry if tools is None else registry_of(tools)
-        return Way(
-            settings=attrs.evolve(chosen, system=system, options=chosen.options.over(work.options), limits=limits),
-            registry=registry.of_agent(work),
-            choices=self._choices(config, model, agent),
-            rules=(*work.rules, *rules_given(rules)),
-            bounds=work.bounds,
-            agent=agent or config.defaults.agent or "",
+        registry = self.registry if options.tools is None else registry_of(options.tools)
+        return SessionConfig(
+            settings=attrs.evolve(settings, system=system, options=settings.options.over(agent.options), limits=limits),
+            registry=registry.of_agent(agent),
+            choices=self._choices(config, options),
+            rules=(*agent.rules, *parse_rules(options.rules)),
+            bounds=agent.bounds,
+            agent=options.agent or config.defaults.agent or "",
         )
 
-    def _choices(
-        self, config: Config, model: ModelChoice | Sequence[ModelChoice] | None, agent: str | None
-    ) -> tuple[ModelChoice, ...]:
-        if model is None and agent is None:
+    def _choices(self, config: Config, options: SessionOptions) -> tuple[ModelChoice, ...]:
+        model = options.model
+        if model is None and options.agent is None:
             return self.choices
         if model is None:
-            model = config.agent(agent).model or self.choices[0]
-        return config.chain(model, agent) if isinstance(model, str) else several(model)
+            model = config.agent(options.agent).model or self.choices[0]
+        return config.chain(model, options.agent) if isinstance(model, str) else as_model_chain(model)

@@ -26,7 +26,7 @@ class StructuredResult(TurnResult, Generic[T]):
 
 
 @attrs.frozen
-class Wanted:
+class OutputSpec:
     """The class that an answer shall fit.
 
     Attributes:
@@ -38,12 +38,12 @@ class Wanted:
     check: Callable[[str], tuple[str | None, str | None]]
 
 
-def wanted_of(output: type[attrs.AttrsInstance]) -> Wanted:
+def output_spec(output: type[attrs.AttrsInstance]) -> OutputSpec:
     """Return what a turn has to know of the class."""
     # Imported here, as below: most turns answer in words.
     from engine.core.schema import schema_of
 
-    return Wanted(schema_of(output), partial(_fitted, output))
+    return OutputSpec(schema_of(output), partial(_fitted, output))
 
 
 def check_class(value: object) -> None:
@@ -64,8 +64,8 @@ def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, s
     """Return the JSON of an answer that fits its class, or what is wrong with it."""
     from engine.core.arguments import parse
 
-    found = _FENCE.match(text)
-    bare = found.group(1) if found else text
+    match = _FENCE.match(text)
+    bare = match.group(1) if match else text
     try:
         parse(output, bare)
     except InvalidArguments as error:

@@ -15,7 +15,7 @@ import trio
 
 
 @attrs.define(eq=False)
-class Gate:
+class SubAgentLimiter:
     """The places of one tree of sessions."""
 
     _levels: dict[tuple[int, bool], trio.CapacityLimiter] = attrs.field(

@@ -19,32 +19,33 @@ from engine.agents.background import MAX_RUNNING, AgentJob, AgentJobs
 from engine.agents.reports import render_cancelled, render_report, render_result, result_facts
 from engine.core.agent_result import AgentResult
 from engine.core.errors import SessionElsewhere, SessionNotFound, SubAgentRefused, TurnOver
-from engine.core.events import CallProgress
+from engine.core.events import CallProgress, SharedContext
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.messages import AssistantMessage, Settlement
 from engine.core.settings import Limits, Settings
 from engine.nursery.permission_scope import active_scopes
-from engine.nursery.running_turn import Cause, TurnRun
+from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_task import run_turn
-from engine.session.answers import worded
-from engine.session.session_config import Way
-from engine.session.sub_agent_limiter import Gate
+from engine.session.answers import require_text
+from engine.session.session_config import SessionConfig
+from engine.session.sub_agent_limiter import SubAgentLimiter
+from engine.session.turn_start import begin_turn
 
 if TYPE_CHECKING:
     from engine.core.events import TurnResult
     from engine.core.permission_types import PermissionScope
-    from engine.nursery.call_ledger import Entry
-    from engine.session.engine import Engine
-    from engine.session.session import Session
+    from engine.nursery.call_ledger import CallEntry
+    from engine.session.engine_runtime import EngineRuntime
+    from engine.session.live_session import LiveSession
     from engine.tools.context import AgentRequest
 
 CHILD_SHARE: Final = 0.8
 _WAITING: Final = "waits: as many sub-agents as may be are at work"
-_STOPPED: Final = Cause(kind="user", reason="aborted", detail="it was stopped")
+_STOPPED: Final = TurnCause(kind="user", reason="aborted", detail="it was stopped")
 
 
 @attrs.frozen(kw_only=True)
-class Above:
+class ParentTurn:
     """What a sub-agent's turn hangs on.
 
     Attributes:
@@ -55,21 +56,21 @@ class Above:
     """
 
     run: TurnRun
-    entry: Entry
+    entry: CallEntry
     agent: str = ""
     in_background: bool = False
 
     @property
     def chain(self) -> tuple[PermissionScope, ...]:
         """The rights that bound it."""
-        return active_scopes(self.run.chain, self.entry.shared)
+        return active_scopes(self.run.inputs.chain, self.entry.shared)
 
     @property
     def grace(self) -> float | None:
         """How long its calls may clean up at most; None: as long as they declare."""
         if self.in_background:
             return None
-        limit = self.run.grace_limit
+        limit = self.run.inputs.grace_limit
         return CHILD_SHARE * (self.entry.grace if limit is None else min(self.entry.grace, limit))
 
     def settle(self, child: TurnRun, result: TurnResult) -> None:
@@ -77,23 +78,23 @@ class Above:
         if self.in_background:
             return
         # The parent may end before this child's block is left.
-        self.run.changes.add(child.changes)
-        if self.run.cause is None or self.run.step is None:
+        self.run.state.changes.add(child.state.changes)
+        if self.run.ending.cause is None or self.run.step is None:
             return
-        told = _result(child, result)
+        child_result = _result(child, result)
         self.run.step.ledger.settle(
             self.entry,
             Settlement(
                 status="aborted",
                 reason="cancelled",
-                text=render_cancelled(self.agent, told),
-                metadata=result_facts(self.agent, told) if self.agent else "",
+                text=render_cancelled(self.agent, child_result),
+                metadata=result_facts(self.agent, child_result) if self.agent else "",
             ),
         )
 
 
 @attrs.define(eq=False)
-class Children:
+class SubAgents:
     """The sub-agents of one session.
 
     Attributes:
@@ -101,54 +102,57 @@ class Children:
         jobs: those in the background.
     """
 
-    _session: Session
-    _engine: Engine
-    gate: Gate = attrs.field(factory=Gate)
+    _session: LiveSession
+    _engine: EngineRuntime
+    gate: SubAgentLimiter = attrs.field(factory=SubAgentLimiter)
     jobs: AgentJobs = attrs.field(factory=AgentJobs, init=False)
     _at_work: set[str] = attrs.field(factory=set[str], init=False)
 
-    async def run(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> AgentResult:
+    async def run(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentResult:
         """Run a sub-agent's turn inside the calling task. Always a checkpoint; if cancelled, it is settled and saved first."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        text = self._checked(run, errand)
+        text = self._checked(run, request)
         waits = CallProgress(call_id=entry.call_id, message=_WAITING)
         leave = await self.gate.enter(
-            self._level, limit=run.settings.agents_at_once, on_wait=partial(run.journal.append_live, waits)
+            self._level, limit=run.inputs.settings.agents_at_once, on_wait=partial(run.journal.append_live, waits)
         )
         try:
-            self._checked(run, errand)
-            child = await self._opened(run, entry, errand)
+            self._checked(run, request)
+            child = await self._opened(run, entry, request)
             try:
-                child_run = child.begin_child(
-                    text, _settings(run, errand), Above(run=run, entry=entry, agent=errand.name)
+                child_run = begin_turn(
+                    child,
+                    text,
+                    settings=_settings(run, request),
+                    parent=ParentTurn(run=run, entry=entry, agent=request.name),
                 )
                 run.children.append(child_run)
                 try:
                     await run_turn(child_run)
                 finally:
                     run.children.remove(child_run)
-                    run.changes.add(child_run.changes)
+                    run.state.changes.add(child_run.state.changes)
             finally:
                 self.closed(child)
         finally:
             leave()
-        if run.cause is not None:
+        if run.ending.cause is not None:
             # The call was settled with the child's end: what the tool would still make of the result counts no more.
             await trio.lowlevel.checkpoint_if_cancelled()
         assert child_run.result is not None
         return _result(child_run, child_run.result)
 
-    async def start(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> AgentJob:
+    async def start(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentJob:
         """Start a sub-agent in the background, and return it. Always a checkpoint; if cancelled, there is none."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        self._checked(run, errand)
+        self._checked(run, request)
         if self._level > 1:
             raise SubAgentRefused("a sub-agent starts none in the background: wait for it")
         if self.jobs.is_closed:
             raise SubAgentRefused("the session is being closed: it starts no sub-agent any more")
         if len(self.jobs.running) >= MAX_RUNNING:
             raise SubAgentRefused(f"{MAX_RUNNING} sub-agents work in the background, which is the limit: wait for one")
-        work = _Background(self, run, entry, errand)
+        work = _Background(self, run, entry, request)
         await self._engine.start_task(work.run, name=f"sub-agent for {entry.call_id}")
         if work.refused is not None:
             raise work.refused
@@ -168,48 +172,53 @@ class Children:
         """How far below the first session its sub-agents are."""
         return len(self._session.journal.path)
 
-    def _checked(self, run: TurnRun, errand: AgentRequest) -> str:
+    def _checked(self, run: TurnRun, request: AgentRequest) -> str:
         """Return what the sub-agent is told. Raises `SubAgentRefused`, `TurnOver`, `ConfigError`."""
-        if run.cause is not None:
+        if run.ending.cause is not None:
             # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
             raise TurnOver("the turn is ending: it starts no sub-agent any more")
-        depth = run.settings.agent_depth
+        depth = run.inputs.settings.agent_depth
         if self._level > depth:
             levels = f"{depth} {'level' if depth == 1 else 'levels'}"
             raise SubAgentRefused(
                 f"sub-agents may be {levels} deep here, and this is level {self._level - 1}: do it yourself"
             )
-        return worded(errand.prompt, "a sub-agent's prompt")
+        return require_text(request.prompt, "a sub-agent's prompt")
 
-    async def _opened(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> Session:
+    async def _opened(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> LiveSession:
         """Return the session that it works in: a new one, or one of before. A checkpoint in the second case."""
-        resumed = await self.resumed(run, errand)
-        return self.made(run, entry, errand) if resumed is None else resumed
+        resumed = await self.reopen(run, request)
+        return self.create(run, entry, request) if resumed is None else resumed
 
-    def made(self, run: TurnRun, entry: Entry, errand: AgentRequest) -> Session:
+    def create(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> LiveSession:
         """Return a new session that it works in. Not a checkpoint."""
-        child = self._engine.create_child(self._session, entry.call_id, self._way(run, errand))
+        child = self._engine.create(
+            context=SharedContext(cwd=self._session.journal.state.context.cwd),
+            config=self._config(run, request),
+            parent=self._session,
+            call_id=entry.call_id,
+        )
         self._at_work.add(child.id)
-        child.share_places(self.gate)
+        child.background.share_limit(self.gate)
         return child
 
-    async def resumed(self, run: TurnRun, errand: AgentRequest) -> Session | None:
+    async def reopen(self, run: TurnRun, request: AgentRequest) -> LiveSession | None:
         """Return the session of before that it works in; None: it wants a new one. A checkpoint in the first case."""
-        way = self._way(run, errand)
-        if errand.resume is None:
+        config = self._config(run, request)
+        if request.resume is None:
             return None
-        child = await self._reopened(worded(errand.resume, "a sub-agent's session id"), way)
-        child.share_places(self.gate)
+        child = await self._reopened(require_text(request.resume, "a sub-agent's session id"), config)
+        child.background.share_limit(self.gate)
         return child
 
-    async def _reopened(self, session_id: str, way: Way) -> Session:
+    async def _reopened(self, session_id: str, config: SessionConfig) -> LiveSession:
         if session_id == self._session.id:
             raise SubAgentRefused(f"{session_id} is this very session: it can't wait for itself")
         if session_id in self._at_work:
             raise SubAgentRefused(f"{session_id} is at work: wait until it has ended")
         self._at_work.add(session_id)
         try:
-            return await self._engine.open_child(self._session, session_id, way)
+            return await self._engine.open_child(self._session, session_id, config)
         except SessionNotFound as error:
             self._at_work.discard(session_id)
             raise SubAgentRefused(
@@ -222,29 +231,29 @@ class Children:
             self._at_work.discard(session_id)
             raise
 
-    def closed(self, child: Session) -> None:
+    def closed(self, child: LiveSession) -> None:
         """A sub-agent is done. Not a checkpoint."""
         self._at_work.discard(child.id)
         self._engine.forget(child)
 
-    def _way(self, run: TurnRun, errand: AgentRequest) -> Way:
+    def _config(self, run: TurnRun, request: AgentRequest) -> SessionConfig:
         """Return how it works: as its agent says now, whatever was so when it was begun."""
-        agent = errand.agent
-        choices = self._session.choices if agent.model is None else self._engine.models.choices_of(agent.model)
+        agent = request.agent
+        choices = self._session.config.choices if agent.model is None else self._engine.models.choices_of(agent.model)
         if agent.fallback is not None:
             choices = (choices[0], *agent.fallback)
-        return Way(
-            settings=run.settings,
-            registry=self._session.registry.of_agent(agent),
+        return SessionConfig(
+            settings=run.inputs.settings,
+            registry=self._session.config.registry.of_agent(agent),
             choices=choices,
             rules=agent.rules,
             bounds=agent.bounds,
-            agent=errand.name,
+            agent=request.name,
         )
 
-    def note_begun(self, child: Session, name: str) -> None:
+    def note_started(self, child: LiveSession, name: str) -> None:
         """One begins in the background. Not a checkpoint."""
-        self._session.note_begun(child.id, "agent", name)
+        self._session.background.note_started(child.id, "agent", name)
 
     def tell(self, job: AgentJob, *, may_wake: bool) -> None:
         """One in the background has ended: the session hears of it. Not a checkpoint."""
@@ -257,15 +266,15 @@ class Children:
             may_wake=may_wake,
         )
         # After its report: cut off between the two, it is told twice rather than never.
-        self._session.note_ended(job.session_id)
+        self._session.background.note_ended(job.session_id)
 
 
-def _settings(run: TurnRun, errand: AgentRequest) -> Settings:
-    agent = errand.agent
+def _settings(run: TurnRun, request: AgentRequest) -> Settings:
+    agent = request.agent
     return attrs.evolve(
-        run.settings,
-        system=run.settings.system if agent.system is None else agent.system,
-        options=agent.options.over(run.settings.options),
+        run.inputs.settings,
+        system=run.inputs.settings.system if agent.system is None else agent.system,
+        options=agent.options.over(run.inputs.settings.options),
         limits=Limits(steps=agent.steps, seconds=agent.seconds, cost=agent.cost),
         token_target=None,
     )
@@ -274,8 +283,8 @@ def _settings(run: TurnRun, errand: AgentRequest) -> Settings:
 def _result(run: TurnRun, result: TurnResult) -> AgentResult:
     return AgentResult(
         session_id=run.session_id,
-        changed=tuple(run.changes.files),
-        changes_known=run.changes.are_known,
+        changed=tuple(run.state.changes.files),
+        changes_known=run.state.changes.are_complete,
         **attrs.asdict(result, recurse=False),
     )
 
@@ -289,10 +298,10 @@ class _Background:
         refused: why there is none.
     """
 
-    _children: Children
+    _children: SubAgents
     _run: TurnRun
-    _entry: Entry
-    _errand: AgentRequest
+    _entry: CallEntry
+    _request: AgentRequest
     job: AgentJob | None = attrs.field(default=None, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
     _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -302,13 +311,13 @@ class _Background:
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Run it to its end. Always a checkpoint; if cancelled, its turn is settled and saved first."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        child = await self._children.resumed(self._run, self._errand)
+        child = await self._children.reopen(self._run, self._request)
         try:
             task_status.started()
             # If the call was cancelled, this task is still its own, and ends here: nothing was made, and nobody is told.
             await trio.lowlevel.checkpoint_if_cancelled()
             # From here to the turn's first event there is no checkpoint but at the gate.
-            child = self._begun(child)
+            child = self._begin(child)
         except Exception as error:  # noqa: BLE001  # the call raises it: here it would end all turns of the engine
             self.refused = error
         except BaseException:  # a cancel goes on: what was gone on with is let go of
@@ -318,20 +327,20 @@ class _Background:
         if child is not None and self.job is not None:
             await self._run_to_its_end(child, self.job)
 
-    def _begun(self, resumed: Session | None) -> Session:
+    def _begin(self, resumed: LiveSession | None) -> LiveSession:
         """Return the session that it works in: from now on it is the session's, which hears of its end. Not a checkpoint."""
-        child = self._children.made(self._run, self._entry, self._errand) if resumed is None else resumed
+        child = self._children.create(self._run, self._entry, self._request) if resumed is None else resumed
         try:
-            name = self._errand.name or "the sub-agent"
-            self._children.note_begun(child, name)
+            name = self._request.name or "the sub-agent"
+            self._children.note_started(child, name)
         except BaseException:  # whatever it is goes on: nobody would close it, since no job holds it yet
             self._children.closed(child)
             raise
-        job = self.job = AgentJob(session_id=child.id, agent=name, stop=self._stop, peek=partial(_said, child))
+        job = self.job = AgentJob(session_id=child.id, agent=name, stop=self._stop, peek=partial(_last_text, child))
         self._children.jobs.add(job)
         return child
 
-    async def _run_to_its_end(self, child: Session, job: AgentJob) -> None:
+    async def _run_to_its_end(self, child: LiveSession, job: AgentJob) -> None:
         came_to_its_end = False
         boundary = ErrorBoundary()
         try:
@@ -347,8 +356,8 @@ class _Background:
             job.mark_finished()
             self._children.tell(job, may_wake=came_to_its_end)
 
-    async def _work(self, child: Session, job: AgentJob) -> None:
-        run, limit = self._run, self._run.settings.agents_at_once
+    async def _work(self, child: LiveSession, job: AgentJob) -> None:
+        run, limit = self._run, self._run.inputs.settings.agents_at_once
         leave = None
         with self._waiting:
             leave = await self._children.gate.enter(1, limit=limit, in_background=True)
@@ -357,8 +366,10 @@ class _Background:
         try:
             if job.is_stopped:
                 return
-            above = Above(run=run, entry=self._entry, in_background=True)
-            turn = self._turn = child.begin_child(self._errand.prompt, _settings(run, self._errand), above)
+            above = ParentTurn(run=run, entry=self._entry, in_background=True)
+            turn = self._turn = begin_turn(
+                child, self._request.prompt, settings=_settings(run, self._request), parent=above
+            )
             try:
                 await run_turn(turn)
             finally:
@@ -373,9 +384,9 @@ class _Background:
             self._turn.end(_STOPPED)
 
 
-def _said(child: Session) -> str:
+def _last_text(child: LiveSession) -> str:
     """Return the last text of a sub-agent that is at work."""
-    state = child.state
+    state = child.journal.snapshot()
     step = None if state.turn is None else state.turn.step
     texts = [] if step is None else [part.text for part in step.parts if part.kind == "text" and part.text]
     return (

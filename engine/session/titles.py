@@ -22,7 +22,7 @@ from engine.core.protocols import IdSource, Model
 from engine.journal.log import Journal
 
 MAX_CHARS: Final = 80
-PATIENCE: Final = 30.0
+TIMEOUT: Final = 30.0
 
 _SHOWN_CHARS: Final = 4_000
 _MAX_OUTPUT: Final = 500  # a model that thinks needs some before its first word
@@ -35,70 +35,70 @@ _AROUND: Final = "\"'`*_#“”«»„ \t"
 _LABEL: Final = re.compile(r"\A\W*title\s*:\s*", re.IGNORECASE)
 
 
-async def entitle(journal: Journal, model: Model, ids: IdSource, asked: str) -> None:
+async def ask_for_title(journal: Journal, model: Model, ids: IdSource, prompt: str) -> None:
     """Give the session a title once its first step is over. A checkpoint; if cancelled, it has none."""
     async for event in journal.follow():
         if isinstance(event, (StepEnded, TurnEnded)) and event.session_id == journal.session_id:
             break
     if journal.is_closed or journal.state.titled_by:
         return
-    heard = _Heard()
+    answer = _Answer()
     is_over = False
     try:
-        problem = await _tried(model, _request(model, ids, asked), heard)
+        problem = await _try_to_ask(model, _request(model, ids, prompt), answer)
         is_over = True
     finally:
         if not is_over:
-            _count(journal, model, heard)
-    _record(journal, model, heard, problem)
+            _count(journal, model, answer)
+    _record(journal, model, answer, problem)
 
 
-async def _tried(model: Model, request: ModelRequest, heard: _Heard) -> str:
+async def _try_to_ask(model: Model, request: ModelRequest, answer: _Answer) -> str:
     """Ask, and return why there is no answer; empty if there is one. A checkpoint.
 
     Raises nothing ordinary, not even beside a cancellation: in the engine's nursery it would end all turns.
     """
-    with ErrorBoundary() as boundary, trio.move_on_after(PATIENCE):
-        await _ask(model, request, heard)
+    with ErrorBoundary() as boundary, trio.move_on_after(TIMEOUT):
+        await _ask(model, request, answer)
         return ""
     if boundary.error is not None:
         # A provider is somebody else's code, and a title is an ornament.
         return str(boundary.error) if isinstance(boundary.error, EngineError) else describe(boundary.error)
-    return f"no answer within {PATIENCE:.0f} s"
+    return f"no answer within {TIMEOUT:.0f} s"
 
 
-def cleaned(said: str) -> str:
+def clean_title(text: str) -> str:
     """Return the title in what a model said; empty if there is none."""
-    lines = (_LABEL.sub("", line).strip(_AROUND).rstrip(".") for line in said.splitlines())
+    lines = (_LABEL.sub("", line).strip(_AROUND).rstrip(".") for line in text.splitlines())
     title = " ".join(next((line for line in lines if line), "").split())
     return title if len(title) <= MAX_CHARS else f"{title[: MAX_CHARS - 1].rstrip()}…"
 
 
-def _record(journal: Journal, model: Model, heard: _Heard, problem: str) -> None:
+def _record(journal: Journal, model: Model, answer: _Answer, problem: str) -> None:
     if journal.is_closed:
         return
-    title = "" if problem else cleaned(heard.text)
+    title = "" if problem else clean_title(answer.text)
     if title:  # the user's own stays what it is, if there is one by now; what this has cost is counted all the same
-        journal.append(_titled(model, heard, title))
+        journal.append(_titled(model, answer, title))
     else:
-        _count(journal, model, heard)
+        _count(journal, model, answer)
         text = f"{model.info.name} gave the session no title: {problem or 'it said nothing'}"
         journal.append(Notice(level="info", code="no_title", text=text))
 
 
-def _count(journal: Journal, model: Model, heard: _Heard) -> None:
+def _count(journal: Journal, model: Model, answer: _Answer) -> None:
     """Count what a request has taken that came to nothing."""
-    if heard.usage.total and not journal.is_closed:
-        journal.append(_titled(model, heard, ""))
+    if answer.usage.total and not journal.is_closed:
+        journal.append(_titled(model, answer, ""))
 
 
-def _titled(model: Model, heard: _Heard, title: str) -> SessionTitled:
-    cost = model.info.cost(heard.usage)
-    return SessionTitled(title=title, by="model", model=model.info.name, usage=heard.usage, cost=cost)
+def _titled(model: Model, answer: _Answer, title: str) -> SessionTitled:
+    cost = model.info.cost(answer.usage)
+    return SessionTitled(title=title, by="model", model=model.info.name, usage=answer.usage, cost=cost)
 
 
 @attrs.define(eq=False)
-class _Heard:
+class _Answer:
     usage: Usage = attrs.field(factory=Usage)
     texts: dict[str, str] = attrs.field(factory=dict[str, str])
 
@@ -107,28 +107,28 @@ class _Heard:
         return "\n".join(self.texts.values())
 
 
-async def _ask(model: Model, request: ModelRequest, heard: _Heard) -> None:
+async def _ask(model: Model, request: ModelRequest, answer: _Answer) -> None:
     stream = await model.open(request)
     try:
         while batch := await stream.receive():
             for event in batch:
                 match event:
                     case TextStarted():
-                        heard.texts.setdefault(event.id, "")
+                        answer.texts.setdefault(event.id, "")
                     case TextChunk():
-                        heard.texts[event.id] = heard.texts.get(event.id, "") + event.text
+                        answer.texts[event.id] = answer.texts.get(event.id, "") + event.text
                     case TextDone() if event.text is not None:
-                        heard.texts[event.id] = event.text
+                        answer.texts[event.id] = event.text
                     case UsageReported():
-                        heard.usage = event.usage
+                        answer.usage = event.usage
                     case _:
                         pass
     finally:
         await stream.aclose()  # noqa: ASYNC102  # as its port has it: if cancelled, it is closed forcefully
 
 
-def _request(model: Model, ids: IdSource, asked: str) -> ModelRequest:
-    part = TextPart(id=PartId(ids.new("part")), text=f"<asked>\n{asked[:_SHOWN_CHARS]}\n</asked>\n\nThe title:")
+def _request(model: Model, ids: IdSource, prompt: str) -> ModelRequest:
+    part = TextPart(id=PartId(ids.new("part")), text=f"<asked>\n{prompt[:_SHOWN_CHARS]}\n</asked>\n\nThe title:")
     message = UserMessage(id=MessageId(ids.new("msg")), parts=(part,), origin="engine")
     return ModelRequest(
         model=model.info.name,

@@ -12,7 +12,6 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, final
 
-import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
@@ -23,36 +22,41 @@ from engine.core.ids import InputId, TurnId
 from engine.core.protocols import Model
 from engine.core.state import Resync
 from engine.journal.log import Cursor
-from engine.nursery.running_turn import Cause, TurnRun
+from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_task import run_turn
-from engine.session.answers import Answer, Recovery, worded
+from engine.session.answers import Answer, Recovery, require_text
+from engine.session.replies import answer, recover, reply
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.live_session import LiveSession
 
 
 @final
-@attrs.define(eq=False)
 class Turn:
     """A turn: `async with session.prompt("…") as turn: async for event in turn: …`.
 
     Leaving the block, in whatever way, ends the turn: it is settled and saved before
-    the block is left, and nothing of it is left afterwards.
+    the block is left, and nothing of it is left afterwards. Made by `Session.prompt`,
+    and not by its constructor.
     """
 
-    _session: Session
+    _session: LiveSession
     _begin: Callable[[], TurnRun]
-    _run: TurnRun | None = attrs.field(default=None, init=False)
-    _nursery: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
-    _cursor: Cursor | None = attrs.field(default=None, init=False)
-    _in_use: bool = attrs.field(default=False, init=False)
-    _seen_end: bool = attrs.field(default=False, init=False)
-    _cancelled_early: bool = attrs.field(default=False, init=False)
+    _run: TurnRun | None = None
+    _nursery: AbstractAsyncContextManager[trio.Nursery] | None = None
+    _cursor: Cursor | None = None
+    _in_use: bool = False
+    _seen_end: bool = False
+    _cancelled_early: bool = False
+
+    def __init__(self) -> None:
+        """Raise TypeError."""
+        raise TypeError("turns are made by a session: session.prompt(…)")
 
     @enable_ki_protection
     async def __aenter__(self) -> Self:
         """Start the turn. Not a checkpoint. Raises `SessionBusy`, `EngineClosed`."""
-        run = self.start()
+        run = self._start()
         self._nursery = trio.open_nursery()
         nursery = await self._nursery.__aenter__()
         nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
@@ -69,9 +73,9 @@ class Turn:
         """
         assert self._nursery is not None
         assert self._run is not None
-        if self._run.cause is None:
+        if self._run.ending.cause is None:
             # A Cancelled that gets here is the host's, or it came with the turn's own deadline.
-            self._run.end(self._run.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
+            self._run.end(self._run.ending.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
         await leave(self._nursery, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         # The body's own exception goes on as it is.
         return False
@@ -120,7 +124,7 @@ class Turn:
 
         Raises `TurnParked` if the engine was closed while the turn waited for an answer.
         """
-        await self._started()[0].over.wait()
+        await self._started()[0].ending.over.wait()
         return self.result
 
     @enable_ki_protection
@@ -141,42 +145,38 @@ class Turn:
         Raises `TurnOver` if the turn is ending. The same id with the same text is taken once.
         """
         run = self._started()[0]
-        if run.cause is not None:
+        if run.ending.cause is not None:
             raise TurnOver("the turn has ended or is ending; use session.prompt() or session.queue()")
-        return self._session.admit(worded(text, "a steer"), "steer", input_id, run.journal.turn_id)
+        return self._session.admit(require_text(text, "a steer"), "steer", input_id, run.journal.turn_id)
 
     def skip_wait(self) -> None:
         """Send a failed request again now instead of after its delay. Not a checkpoint."""
-        self._started()[0].skip_wait.set()
+        self._started()[0].state.skip_wait.set()
 
     async def reply(self, request_id: str, answer: Answer) -> None:
         """Answer an open question of this turn or of its sub-agents; see `Session.reply`."""
-        await self._session.reply(request_id, answer)
+        await reply(self._session, request_id, answer)
 
     async def answer(self, request_id: str, *answers: str) -> None:
         """Answer a question of a tool of this turn or of its sub-agents; see `Session.answer`."""
-        await self._session.answer(request_id, *answers)
+        await answer(self._session, request_id, answers)
 
     async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
         """Say how to go on after a failed request of this turn or of its sub-agents; see `Session.recover`."""
-        await self._session.recover(request_id, how, model=model)
+        await recover(self._session, request_id, how, model=model)
 
-    # -- for the engine -------------------------------------------------------------------
-
-    @enable_ki_protection
-    def start(self) -> TurnRun:
-        """Begin the turn; whoever calls this runs its frame. For the engine. Not a checkpoint."""
+    def _start(self) -> TurnRun:
         if self._run is not None:
             raise SessionError("a turn can be started only once; call session.prompt() again")
-        before = self._session.state.seq
+        before = self._session.journal.snapshot().seq
         self._run = self._begin()
-        self._cursor = self._session.subscribe(after=before)
+        self._cursor = self._session.journal.follow(before)
         if self._cancelled_early:
             self._run.end(_CANCELLED)
         return self._run
 
     def _check_parked(self) -> None:
-        if self._run is not None and self._run.is_parked:
+        if self._run is not None and self._run.ending.is_parked:
             raise TurnParked(
                 f"turn {self._run.journal.turn_id} waits for an answer, and its engine was closed: go on with it in "
                 "another, with session.resume()"
@@ -188,5 +188,19 @@ class Turn:
         return self._run, self._cursor
 
 
-_CANCELLED = Cause(kind="user", reason="aborted", detail="cancelled by the user")
-_LEFT = Cause(kind="left", reason="aborted", detail="the block was left before the turn's end")
+def new_turn(session: LiveSession, begin: Callable[[], TurnRun]) -> Turn:
+    """Return a turn that is started by *begin*."""
+    turn = object.__new__(Turn)
+    turn._session = session  # pyright: ignore[reportPrivateUsage]  # its factory
+    turn._begin = begin  # pyright: ignore[reportPrivateUsage]  # its factory
+    return turn
+
+
+@enable_ki_protection
+def start_turn(turn: Turn) -> TurnRun:
+    """Begin a turn; whoever calls this runs its frame. Not a checkpoint."""
+    return turn._start()  # pyright: ignore[reportPrivateUsage]  # hosts enter it
+
+
+_CANCELLED = TurnCause(kind="user", reason="aborted", detail="cancelled by the user")
+_LEFT = TurnCause(kind="left", reason="aborted", detail="the block was left before the turn's end")

@@ -185,13 +185,13 @@ class History:
         changed = await self._changed(snapshots, turn)
         remarks: list[str] = []
         now = await self._now(snapshots, changed, remarks)
-        plan, wanted = await self._plan_undo(snapshots, turn, changed, now, force=force)
+        plan, targets = await self._plan_undo(snapshots, turn, changed, now, force=force)
         self._raise_conflicts(plan)
         if plan.older:
             remarks.append(_OLDER.format(self._some(plan.older)))
         # What an attempt that was cut off has put back already is a part of this undo.
         earlier = await self._differing(snapshots, turn.trees[0], seen.saved)
-        restored = [path for path in plan.settled if path in wanted and path in earlier]
+        restored = [path for path in plan.settled if path in targets and path in earlier]
         files = self._shown(sorted([*restored, *(put.path for put in plan.puts)]))
         async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
             if plan.puts:
@@ -272,9 +272,9 @@ class History:
         turn = self._turn(seen, turn_id, with_files=True)
         snapshots = self._snapshots()
         # A folder on the way may be a link by now: what was there then can be meant, or what is there.
-        chosen = [whole for path in paths for whole in (self._named(path), self._real(path))]
-        now = await self._now(snapshots, chosen)
-        changes = [c for c in await self._diff(snapshots, turn.trees[0], now) if _is_among(c.path, chosen)]
+        names = [whole for path in paths for whole in (self._named(path), self._real(path))]
+        now = await self._now(snapshots, names)
+        changes = [c for c in await self._diff(snapshots, turn.trees[0], now) if _is_among(c.path, names)]
         # What nobody but the session has changed is as it was noted last, or as an undo has left it.
         foreign = {change.path for change in await self._diff(snapshots, seen.last_tree, now)}
         if seen.undone and seen.undone[-1].turn.trees:
@@ -294,7 +294,7 @@ class History:
             async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
                 await self._save(now)
                 await snapshots.put(now, plan.puts, cwd=self._cwd)
-                self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, chosen)))
+                self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, names)))
                 text = f"put back as before turn {turn.turn_id}: {', '.join(files)}; before that they were {now}"
                 self._notice("info", "files_restored", text)
             await self._flush()
@@ -329,41 +329,45 @@ class History:
     ) -> tuple[_Plan, dict[str, Change]]:
         last = turn.tree_redone if turn.redone is not None else turn.trees[-1]
         since = {change.path: change for change in await self._diff(snapshots, last, now)}
-        wanted = dict(changed)
+        targets = dict(changed)
         unsure: Mapping[str, Change] = {}
         if turn.is_last_change_missed and turn.redone is None:
             tail = await self._tail(snapshots, turn, changed, now)
-            wanted |= {**tail.own, **tail.unsure}
+            targets |= {**tail.own, **tail.unsure}
             unsure = tail.unsure
-        older = set[str]() if turn.redone is not None else await to_thread(_older, wanted.values(), turn.began)
+        older = set[str]() if turn.redone is not None else await to_thread(_older, targets.values(), turn.began)
         plan = _Plan()
-        for path, change in sorted(wanted.items()):
+        for path, change in sorted(targets.items()):
             if path in older:
                 plan.older.append(path)
                 continue
             is_now = since[path].after if path in since else change.after
             usual = change.before if path in unsure else change.after
             plan.add(path, now=is_now, usual=usual, want=change.before, force=force)
-        return plan, wanted
+        return plan, targets
 
     async def _diff(self, snapshots: Snapshots, old: str, new: str) -> Sequence[Change]:
         return await snapshots.diff(old, new, owner=self._journal.session_id)
 
     async def _differing(self, snapshots: Snapshots, first: str, saved: Iterable[str]) -> dict[str, Change]:
         """Return what differed from the snapshot before a turn, as it was in the latest attempt in which it did."""
-        found: dict[str, Change] = {}
+        changes: dict[str, Change] = {}
         for tree in saved:
-            found |= {change.path: change for change in await self._diff(snapshots, first, tree)}
-        return found
+            changes |= {change.path: change for change in await self._diff(snapshots, first, tree)}
+        return changes
 
     async def _now(self, snapshots: Snapshots, paths: Iterable[str], remarks: list[str] | None = None) -> str:
         """Note the files as they are; put what is said of that into *remarks*."""
-        taken = await snapshots.take(self._cwd, owner=self._journal.session_id, paths=frozenset(paths), within=_SECONDS)
-        if taken.tree is None:
-            raise SnapshotError(f"the files can't be noted as they are now: {'; '.join(taken.remarks) or 'too slow'}")
+        snapshot = await snapshots.take(
+            self._cwd, owner=self._journal.session_id, paths=frozenset(paths), within=_SECONDS
+        )
+        if snapshot.tree is None:
+            raise SnapshotError(
+                f"the files can't be noted as they are now: {'; '.join(snapshot.remarks) or 'too slow'}"
+            )
         if remarks is not None:
-            remarks.extend(taken.remarks)
-        return taken.tree
+            remarks.extend(snapshot.remarks)
+        return snapshot.tree
 
     def _diffs(self, changed: Mapping[str, Change], contents: Mapping[str, bytes]) -> tuple[FileDiff, ...]:
         # Imported here: it is needed by who compares, and by no turn.
@@ -426,15 +430,15 @@ class History:
     def _turn(self, seen: TurnHistory, turn_id: str | None, *, with_files: bool = False) -> PastTurn:
         if turn_id is None:
             # One of which nothing is known may have changed files: it is not passed over in silence.
-            found = next((t for t in reversed(seen.done) if t.trees or (t.has_no_snapshot and not with_files)), None)
-            if found is None and seen.done and not with_files:
-                found = seen.done[-1]
+            turn = next((t for t in reversed(seen.done) if t.trees or (t.has_no_snapshot and not with_files)), None)
+            if turn is None and seen.done and not with_files:
+                turn = seen.done[-1]
         else:
-            found = next((turn for turn in seen.turns if turn.turn_id == turn_id), None)
-        if found is None or (with_files and not found.trees):
+            turn = next((turn for turn in seen.turns if turn.turn_id == turn_id), None)
+        if turn is None or (with_files and not turn.trees):
             named = "no turn" if turn_id is None else f"no turn {turn_id!r}"
             raise NothingToUndo(f"there is {named} {'that has changed files' if with_files else 'that is over'}")
-        return found
+        return turn
 
     def _raise_conflicts(self, plan: _Plan) -> None:
         if plan.conflicts:
@@ -466,18 +470,18 @@ class History:
 def _inputs(events: Sequence[Durable], turn_id: TurnId) -> tuple[UserMessage, ...]:
     """Return what was given to a turn, in the order in which it was taken up."""
     admitted: dict[InputId, UserMessage] = {}
-    found: list[UserMessage] = []
+    inputs: list[UserMessage] = []
     for event in events:
         if isinstance(event, InputAdmitted):
             admitted[event.input_id] = event.message
         elif isinstance(event, InputPromoted) and event.turn_id == turn_id:
-            found.append(admitted[event.input_id])
+            inputs.append(admitted[event.input_id])
     # A report of the engine's is nothing that the user had said.
-    return tuple(message for message in found if message.origin != "engine")
+    return tuple(message for message in inputs if message.origin != "engine")
 
 
-def _is_among(path: str, chosen: Iterable[str]) -> bool:
-    return any(path == one or path.startswith(f"{one}/") for one in chosen)
+def _is_among(path: str, names: Iterable[str]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in names)
 
 
 def _older(changes: Collection[Change], began: float) -> set[str]:

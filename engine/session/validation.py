@@ -29,46 +29,46 @@ if TYPE_CHECKING:
 
 ModelChoice = str | Model
 P = TypeVar("P")
-V = TypeVar("V", Settings, Hooks, Config)
+V = TypeVar("V")
 
 
-def port(name: str, given: P | None, default: Callable[[], P], *members: str) -> P:
+def require_port(name: str, value: P | None, default: Callable[[], P], *members: str) -> P:
     """Return what was given for a port, or its default. Raises `ConfigError` if it lacks a member."""
-    if given is None:
+    if value is None:
         return default()
-    missing = [member for member in members if not hasattr(given, member)]
-    if missing or isinstance(given, type):
-        raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {given!r}")
-    return given
+    missing = [member for member in members if not hasattr(value, member)]
+    if missing or isinstance(value, type):
+        raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {value!r}")
+    return value
 
 
-def snapshots_of(given: Snapshots | None, store: Store | str) -> Snapshots | None:
+def snapshots_of(snapshots: Snapshots | None, store: Store | str) -> Snapshots | None:
     """Return who notes files, and not the file of the *store*; None: nobody does. Raises `ConfigError`."""
-    if given is None:
+    if snapshots is None:
         return None
-    if isinstance(store, str) and isinstance(given, LeavingOut):
-        given.leave_out(store)
-    return port("snapshots", given, lambda: given, "take", "about_to_change", "diff", "read", "put")
+    if isinstance(store, str) and isinstance(snapshots, LeavingOut):
+        snapshots.leave_out(store)
+    return require_port("snapshots", snapshots, lambda: snapshots, "take", "about_to_change", "diff", "read", "put")
 
 
-def paths_given(paths: object) -> tuple[str, ...]:
+def require_paths(paths: object) -> tuple[str, ...]:
     """Return what was given as paths. Raises `ConfigError` unless there is one, and all are."""
-    given = tuple(cast("Iterable[object]", paths)) if isinstance(paths, Iterable) and not isinstance(paths, str) else ()
-    named = tuple(os.fsdecode(cast("os.PathLike[str]", path)) for path in given if isinstance(path, (str, os.PathLike)))
-    if not given or len(named) < len(given) or not all(named):
+    items = tuple(cast("Iterable[object]", paths)) if isinstance(paths, Iterable) and not isinstance(paths, str) else ()
+    named = tuple(os.fsdecode(cast("os.PathLike[str]", path)) for path in items if isinstance(path, (str, os.PathLike)))
+    if not items or len(named) < len(items) or not all(named):
         raise ConfigError(f"paths must be a list of one or more, not {paths!r}")
     return named
 
 
-def media_given(value: object) -> tuple[MediaPart, ...]:
+def require_media(value: object) -> tuple[MediaPart, ...]:
     """Return what was given as attachments."""
-    given = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else None
-    if given is None or not all(isinstance(part, (ImagePart, FilePart)) for part in given):
+    parts = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else None
+    if parts is None or not all(isinstance(part, (ImagePart, FilePart)) for part in parts):
         raise ConfigError(f"attachments are what `await engine.attach(...)` returns, in a list, not {value!r}")
-    return cast("tuple[MediaPart, ...]", given)
+    return cast("tuple[MediaPart, ...]", parts)
 
 
-def settings_given(value: object, default: Settings) -> Settings:
+def require_settings(value: object, default: Settings) -> Settings:
     """Return a prompt's own settings, or the *default* where it brings none."""
     if value is None:
         return default
@@ -80,19 +80,19 @@ def settings_given(value: object, default: Settings) -> Settings:
 def registry_of(tools: Iterable[Tool]) -> Registry:
     """Return a session's tools."""
     try:
-        given = tuple(tools)
+        items = tuple(tools)
     except TypeError as error:
         raise ConfigError(f"tools must be a sequence of tools, not {tools!r}") from error
-    return Registry.of(given)
+    return Registry.of(items)
 
 
-def checked(value: V | None, kind: type[V]) -> V:
+def require_type(value: V | None, kind: type[V]) -> V:
     """Return *value*, which must be of that kind; None: one that says nothing."""
     if value is None:
         return kind()
-    given = cast("object", value)
-    if not isinstance(given, kind):
-        raise ConfigError(f"expected {kind.__name__}, got {given!r}")
+    instance = cast("object", value)
+    if not isinstance(instance, kind):
+        raise ConfigError(f"expected {kind.__name__}, got {instance!r}")
     return value
 
 
@@ -111,7 +111,7 @@ def store_of(store: Store | str | os.PathLike[str] | None) -> Store | str:
         if not isinstance(cast("object", place), str) or not place.strip():
             raise ConfigError(f"store must be a path, the URL of a database or a store, not {store!r}")
         return place if place == MEMORY or place.startswith(DATABASES) else absolute(place, "store")
-    return port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose")
+    return require_port("store", store, MemoryStore, "epoch", "put", "flushed", "load", "aclose")
 
 
 def hooks_of(config: Config) -> Hooks:
@@ -138,16 +138,16 @@ def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None
     )
 
 
-def chosen(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
+def select_models(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
     """Return the chain of models: what was given, or else what the configuration says."""
     if model is None:
         model = config.model_for()
     if model is None:
         raise ConfigError("no model was given, and the configuration names none: model='anthropic/claude-sonnet-4-5'")
-    return config.chain(model) if isinstance(model, str) else several(model)
+    return config.chain(model) if isinstance(model, str) else as_model_chain(model)
 
 
-def several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
+def as_model_chain(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
     """Return a chain of models, one at least."""
     choices = tuple(model) if isinstance(model, (list, tuple)) else (model,)
     if not choices:
@@ -160,24 +160,24 @@ def several(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ..
 
 def titles_of(model: ModelChoice | None, config: Config) -> ModelChoice | None:
     """Return the model that gives sessions their titles; None: nobody does."""
-    wanted = config.defaults.titles if model is None else model
-    return None if wanted is None else several(wanted)[0]
+    choice = config.defaults.titles if model is None else model
+    return None if choice is None else as_model_chain(choice)[0]
 
 
-def rules_given(rules: Iterable[str]) -> tuple[Rule, ...]:
+def parse_rules(rules: Iterable[str]) -> tuple[Rule, ...]:
     """Return rules that a host has written."""
     several = cast("object", rules)
-    given = (
+    texts = (
         tuple(cast("Iterable[object]", several))
         if isinstance(several, Iterable) and not isinstance(several, (str, bytes))
         else (None,)
     )
-    if not all(isinstance(rule, str) for rule in given):
+    if not all(isinstance(rule, str) for rule in texts):
         raise ConfigError(f"rules are a sequence of texts such as 'deny bash git push *', not {rules!r}")
-    return tuple(map(_rule_given, cast("tuple[str, ...]", given)))
+    return tuple(map(_parse_rule, cast("tuple[str, ...]", texts)))
 
 
-def _rule_given(text: str) -> Rule:
+def _parse_rule(text: str) -> Rule:
     # Imported here: most hosts write none, and reading them brings TOML.
     from engine.permission.rules.rule_file import parse_rule
 
@@ -189,10 +189,10 @@ def _rule_given(text: str) -> Rule:
 
 def approver_of(approver: Approver | None, config: Config, profile: str | None, rules: Iterable[str]) -> Approver:
     """Return who judges: a host's own, or the rules of a configuration and of a host."""
-    own = rules_given(rules)
+    own = parse_rules(rules)
     if approver is not None and (profile is not None or own):
         raise ConfigError("an approver judges instead of a profile and rules: give it, or them")
-    return port("approver", approver, lambda: _policy_of(config, profile, own), "judge", "grant")
+    return require_port("approver", approver, lambda: _policy_of(config, profile, own), "judge", "grant")
 
 
 def _policy_of(config: Config, profile: str | None, rules: tuple[Rule, ...]) -> Policy:
@@ -214,9 +214,9 @@ def keeper_of(keeper: ContextKeeper | None, config: Config) -> ContextKeeper:
     # Imported here: a host may bring its own.
     from engine.compaction.manager import Keeper
 
-    said = config.compaction
-    usual = partial(Keeper, auto=said.auto, clears=said.clear, reserve=said.reserve, tail=said.tail)
-    return port("keeper", keeper, usual, "prune", "collapse", "wants_compaction", "compact", "is_blocked")
+    options = config.compaction
+    usual = partial(Keeper, auto=options.auto, clears=options.clear, reserve=options.reserve, tail=options.tail)
+    return require_port("keeper", keeper, usual, "prune", "collapse", "wants_compaction", "compact", "is_blocked")
 
 
 def opinion_of(opinion: Opinion | None) -> Opinion | None:

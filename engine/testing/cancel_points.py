@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from engine.core.errors import EngineError
+from engine.session.session import live_session
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -88,7 +89,7 @@ class Points(trio.abc.Instrument):
         if first:
             self.fired_at = trio.current_time()
             self.fired_in_body = self.in_body and not self._is_over()
-            self.fired_seq = 0 if self.session is None else self.session.journal.seq
+            self.fired_seq = 0 if self.session is None else live_session(self.session).journal.seq
         way = self.injection.way
         if way in {"user", "user_twice", "user_then_host" if first else "host_then_user"}:
             self.turn.cancel()

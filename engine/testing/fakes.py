@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 import attrs
 import trio
 
-from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted, Summariser
+from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Summariser
 from engine.core.errors import SnapshotError, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
@@ -164,7 +164,7 @@ class ScriptedKeeper:
         return bool(self.compacts if view.failure == "none" else self.forced)
 
     async def compact(
-        self, view: ContextView, summariser: Summariser, wish: CompactionWish
+        self, view: ContextView, summariser: Summariser, wish: CompactionRequest
     ) -> Compaction | NotCompacted | None:
         """Do the next compaction. Always a checkpoint."""
         made = await self._do("compact", self.compacts if wish.trigger == "full" else self.forced, view)

@@ -39,6 +39,7 @@ from engine.permission.policy import Policy
 from engine.prompt.layers import PromptLayers
 from engine.session.answers import Answer, Once, Recovery
 from engine.session.engine import open_engine
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.testing.cancel_points import Injection, Points
@@ -166,16 +167,13 @@ async def _play(scenario: Scenario, run: Run) -> None:
             tools=(*run.tools.tools(), *scenario.tools),
             settings=scenario.settings,
             hooks=scenario.hooks,
-            approver=_approver(scenario),
+            permissions=PermissionOptions(approver=_approver(scenario)),
             store=run.store,
-            spill=os.devnull,  # a run leaves nothing behind, and has no threads
-            keeper=scenario.keeper(),
-            snapshots=None if scenario.snapshots is None else scenario.snapshots(),
-            clock=TrioClock(),
-            ids=CountingIds(),
-            trace=run.points,
-            jitter=lambda: 0.5,
-            prompt=scenario.prompt(),
+            files=FileOptions(
+                spill=os.devnull, snapshots=None if scenario.snapshots is None else scenario.snapshots()
+            ),  # a run leaves nothing behind, and has no threads
+            context=ContextOptions(keeper=scenario.keeper(), prompt=scenario.prompt()),
+            ports=Ports(clock=TrioClock(), ids=CountingIds(), trace=run.points, jitter=lambda: 0.5),
         ) as engine:
             session = await engine.create_session(cwd="/nowhere")
             run.points.session = session
@@ -304,7 +302,7 @@ async def _next_turn(scenario: Scenario, run: Run, session: Session) -> None:
 async def _check_store(run: Run, session: Session) -> None:
     run.problems += check_fold(await run.store.load(session.id), session.state)
     # What idle hooks have to say comes behind the end.
-    ends = [event.seq or 0 for event in session.journal.events() if isinstance(event, TurnEnded)]
+    ends = [event.seq or 0 for event in session.events() if isinstance(event, TurnEnded)]
     if run.store.durable.get(session.id, 0) < max(ends, default=0):
         run.problems.append("the turn's end was announced before all of it was durable")
 

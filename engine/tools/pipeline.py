@@ -20,7 +20,7 @@ from trio.lowlevel import disable_ki_protection
 from engine.core.errors import ConfigError, ToolError
 from engine.core.events import AnswerKind, Offer, SharedContext, Verdict
 from engine.core.exception_groups import ErrorBoundary, describe
-from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolHook, ToolUse
+from engine.core.hooks import Hooks, PermissionDecision, PermissionRequested, ToolDecision, ToolHook, ToolUse
 from engine.core.messages import FilePart, ImagePart, Settlement
 from engine.core.permission_types import Judgement, Opinion, PermissionQuery, RequiredRight
 from engine.core.settings import Settings
@@ -50,6 +50,34 @@ class Outcome:
     stop: str | None = None
     is_cut: bool = False
     changed: tuple[str, ...] | None = None
+
+
+class PermissionCheck(Protocol):
+    """What the rules and the user say of one call."""
+
+    def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
+        """Return what *need* asks of the rules."""
+        ...
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        """Return what the rules say."""
+        ...
+
+    @property
+    def opinion(self) -> Opinion | None:
+        """Who may answer in the user's place."""
+        ...
+
+    def record(self, verdict: Verdict, source: str) -> None:
+        """Record a verdict and where it came from."""
+        ...
+
+    async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
+        """Ask the user for what *judgement* leaves open. A rejection without a word ends the turn.
+
+        What only rules ask about (*by_rule*) is answered as soon as they allow it.
+        """
+        ...
 
 
 class CallSite(Protocol):
@@ -98,28 +126,9 @@ class CallSite(Protocol):
         """Validate, and record, the arguments that the hook *source* put in place of others."""
         ...
 
-    def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
-        """Return what *need* asks of the rules."""
-        ...
-
-    def judge(self, query: PermissionQuery) -> Judgement:
-        """Return what the rules say."""
-        ...
-
     @property
-    def opinion(self) -> Opinion | None:
-        """Who may answer in the user's place."""
-        ...
-
-    def record_verdict(self, verdict: Verdict, source: str) -> None:
-        """Record who had which say."""
-        ...
-
-    async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
-        """Ask the user for what *judgement* leaves open. A rejection without a word ends the turn.
-
-        What only rules ask about (*by_rule*) is answered as soon as they allow it.
-        """
+    def permission(self) -> PermissionCheck:
+        """What the rules and the user say of the call."""
         ...
 
     async def start(self, prepared: Prepared) -> Settlement | None:
@@ -222,7 +231,7 @@ async def _ask_hooks_before(site: CallSite) -> _HookVerdict:
             # It failed, so nobody has said that the call is harmless.
             source, decision = f"{source}, which failed", _FAILED
         if decision.verdict != "none":
-            site.record_verdict(decision.verdict, source)
+            site.permission.record(decision.verdict, source)
         verdict = verdict.and_then(decision, source)
         _pass_on(site, decision, source)
         if verdict.verdict == "deny":
@@ -291,11 +300,11 @@ async def _permit(site: CallSite, prepared: Prepared, hooks: _HookVerdict) -> _J
 def _refuse_unasked(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) -> Settlement | None:
     """Return why a call about which nobody need be asked is refused all the same; None if it may run."""
     if call.judgement.verdict == "ask":
-        site.record_verdict(
+        site.permission.record(
             "allow", hooks.source if hooks.verdict == "allow" else "what it touches is the session's own"
         )
     elif call.judgement.is_default and site.settings.headless == "rules" and hooks.verdict != "allow":
-        site.record_verdict("deny", "no rule allows it, and nobody is there to ask")
+        site.permission.record("deny", "no rule allows it, and nobody is there to ask")
         return _denied(f"Denied: no rule allows {call.need.permission!r} here, and nobody is there to ask.")
     return None
 
@@ -306,11 +315,11 @@ async def _judge(site: CallSite, prepared: Prepared) -> _JudgedCall | Settlement
         need = prepared.tool.need(prepared.arguments, site.context)
         need = check_need(await need if isinstance(need, Awaitable) else need)
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
-        site.record_verdict("deny", "the tool, which can't tell what it needs")
+        site.permission.record("deny", "the tool, which can't tell what it needs")
         return _denied(f"Denied: its permissions can't be told ({describe(error)})")
-    query = site.query(need, read_only=prepared.tool.read_only)
-    judgement = site.judge(query)
-    site.record_verdict(judgement.verdict, judgement.source)
+    query = site.permission.query(need, read_only=prepared.tool.read_only)
+    judgement = site.permission.judge(query)
+    site.permission.record(judgement.verdict, judgement.source)
     if judgement.verdict == "deny":
         return _denied(f"Denied by {judgement.source}. Don't try to get around it.")
     return _JudgedCall(prepared=prepared, need=need, query=query, judgement=judgement)
@@ -319,7 +328,7 @@ async def _judge(site: CallSite, prepared: Prepared) -> _JudgedCall | Settlement
 async def _ask_hooks_on_permission(site: CallSite, call: _JudgedCall, verdict: _HookVerdict) -> _HookVerdict:
     """Return *verdict* with what the hooks on permissions add. A checkpoint if there are any."""
     use = site.use
-    request = PermissionWanted(
+    request = PermissionRequested(
         session_id=use.session_id,
         cwd=use.cwd,
         call_id=use.call_id,
@@ -337,7 +346,7 @@ async def _ask_hooks_on_permission(site: CallSite, call: _JudgedCall, verdict: _
         if decision is None:
             source, decision = f"{source}, which failed", _FAILED_ON_PERMISSION
         if decision.verdict != "none":
-            site.record_verdict(decision.verdict, source)
+            site.permission.record(decision.verdict, source)
         verdict = verdict.and_then(decision, source)
         request = attrs.evolve(request, arguments=decision.arguments or request.arguments)
         _stop_if_demanded(site, decision)
@@ -352,7 +361,7 @@ _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that g
 async def _ask_somebody(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) -> Settlement | None:
     """Ask the second opinion, then the user; return None if the call may run. A checkpoint if somebody is asked."""
     if call.judgement.verdict == "allow":
-        site.record_verdict("ask", hooks.source)
+        site.permission.record("ask", hooks.source)
     if hooks.verdict == "ask" and hooks.reason:
         site.hook_runner.notice("info", "hook_message", f"{hooks.source} wants it asked: {hooks.reason}")
     if call.need.futile:
@@ -362,17 +371,17 @@ async def _ask_somebody(site: CallSite, call: _JudgedCall, hooks: _HookVerdict) 
     if hooks.verdict == "ask":
         # A hook wants a person: neither a second opinion nor a rule answers for one.
         judgement = attrs.evolve(judgement, verdict="ask", source=hooks.source)
-    elif site.opinion is not None:
-        opinion = _AskOpinion(site.opinion, judgement)
+    elif site.permission.opinion is not None:
+        opinion = _AskOpinion(site.permission.opinion, judgement)
         verdict = await _ask_opinion(site, opinion, call.query)
         if verdict == "allow":
             return None
         if verdict == "deny":
             return _denied(f"Denied by {opinion.name}. Don't try to get around it.")
     if site.settings.headless != "wait":
-        site.record_verdict("deny", "nobody is there to ask")
+        site.permission.record("deny", "nobody is there to ask")
         return _denied(f"Denied: it needs the permission {call.need.permission!r}, and nobody is there to give it.")
-    answer, feedback = await site.question(call.query, judgement, by_rule=hooks.verdict != "ask")
+    answer, feedback = await site.permission.question(call.query, judgement, by_rule=hooks.verdict != "ask")
     return _refusal(answer, feedback)
 
 
@@ -380,7 +389,7 @@ async def _ask_opinion(site: CallSite, opinion: _AskOpinion, query: PermissionQu
     """Return the second opinion, and record it; one that failed, or has none, leaves it to the user. A checkpoint."""
     decision = await site.hook_runner.run(opinion, query, PermissionDecision())
     verdict = "ask" if decision is None or decision.verdict == "none" else decision.verdict
-    site.record_verdict(verdict, opinion.name)
+    site.permission.record(verdict, opinion.name)
     return verdict
 
 

@@ -38,7 +38,9 @@ from engine.core.state import BackgroundWork, Idle
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
-from engine.session.session import Session
+from engine.session.engine import engine_runtime
+from engine.session.engine_options import FileOptions, PermissionOptions, Ports
+from engine.session.session import Session, live_session
 from engine.session.turn import Turn
 from engine.store.memory import MemoryStore
 from engine.testing.fakes import ScriptedSnapshots, SlowStore, TrioClock
@@ -111,7 +113,7 @@ async def test_it_outlives_its_turn_and_its_report_begins_another(autojump_clock
         child = child_of(w, played.events)
         assert (played.stop_reason, trio.current_time()) == ("completed", about(0))
         assert f"its task_id is {child}" in played.settlements[0].text
-        assert [job.session_id for job in w.session.agents.running] == [child]
+        assert [job.session_id for job in w.session.background.agents.running] == [child]
         seen = await until_idle(w.session, 2)
         assert trio.current_time() == about(5)
         await w.check(w.session, seen)
@@ -127,8 +129,8 @@ async def test_it_outlives_its_turn_and_its_report_begins_another(autojump_clock
     assert ends == [(1, "Done."), (2, "It is blue."), (1, "Heard.")]
     (begun,) = [e for e in seen if isinstance(e, TurnStarted) and e.session_id == child]
     assert begun.call_id == played.one(CallStarted).call_id
-    assert child not in w.engine._sessions
-    assert w.session.journal._children == [], "nothing of its session is held"
+    assert child not in engine_runtime(w.engine).sessions
+    assert live_session(w.session).journal._children == [], "nothing of its session is held"
 
 
 async def test_while_a_turn_runs_the_report_goes_into_it(autojump_clock: MockClock) -> None:
@@ -213,7 +215,7 @@ async def test_cancelling_the_turn_does_not_end_it(autojump_clock: MockClock, wa
                 await trio.sleep(1)
                 turn.cancel() if way == "user" else host.cancel(reason="the test")
                 await turn.wait()
-        assert [job.is_running for job in w.session.agents.all()] == [True]
+        assert [job.is_running for job in w.session.background.agents.all()] == [True]
         seen = await until_idle(w.session, 2)
         await w.check(w.session, seen)
         assert trio.current_time() == about(5)
@@ -271,7 +273,7 @@ async def test_it_is_looked_at_and_stopped_by_its_name(autojump_clock: MockClock
             stopped.settlements[0].text
         )
         assert trio.current_time() == about(1)
-        assert not w.session.agents.running
+        assert not w.session.background.agents.running
         script["again"] = [[*call("task_stop", {"task_id": "nobody"}, id="1"), *done("calls")]]
         script["There is no sub-agent"] = [DONE]
         again = await play(w, "again")
@@ -287,7 +289,7 @@ async def test_one_that_waits_for_its_place_is_stopped_before_it_begins(autojump
     }
     async with world(by_newest(script), repeat=True, tools=TOOLS, settings=Settings(agents_at_once=1)) as w:
         await play(w)
-        first, second = w.session.agents.all()
+        first, second = w.session.background.agents.all()
         await trio.sleep(1)
         second.stop()
         await second.finished.wait()
@@ -306,11 +308,15 @@ async def test_closing_the_engine_ends_it_and_the_next_prompt_hears_of_it(tmp_pa
         "and now": [DONE],
     }
     model = ScriptedProvider([by_newest(script)], repeat=True)
-    async with engine.open_engine(model=model, tools=TOOLS, profile="full", store=place) as eng:
+    async with engine.open_engine(
+        model=model, tools=TOOLS, permissions=PermissionOptions(profile="full"), store=place
+    ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         await session.run("go")
-        (child,) = (job.session_id for job in session.agents.running)
-    async with engine.open_engine(model=model, tools=TOOLS, profile="full", store=place) as eng:
+        (child,) = (job.session_id for job in session.background.agents.running)
+    async with engine.open_engine(
+        model=model, tools=TOOLS, permissions=PermissionOptions(profile="full"), store=place
+    ) as eng:
         session = await eng.open_session(session.id)
         assert [item.mode for item in session.state.inbox] == ["steer"]
         await session.run("and now")
@@ -380,7 +386,7 @@ async def test_so_many_at_once_and_no_more_than_may_be_started(autojump_clock: M
         assert refused == [
             "The sub-agent any could not be started: 16 sub-agents work in the background, which is the limit: wait for one."
         ]
-        for job in w.session.agents.all():
+        for job in w.session.background.agents.all():
             await job.finished.wait()
         assert trio.current_time() == about(4)
 
@@ -390,7 +396,7 @@ async def test_so_many_at_once_and_no_more_than_may_be_started(autojump_clock: M
 
 async def _nothing_is_left(session: Session) -> list[str]:
     problems: list[str] = []
-    for job in session.agents.all():
+    for job in session.background.agents.all():
         with trio.move_on_after(100):
             await job.finished.wait()
         if job.is_running:
@@ -419,18 +425,20 @@ async def test_a_cancel_at_every_moment_of_its_start_and_of_its_end(autojump_clo
                     await turn.wait()
             assert await _nothing_is_left(w.session) == []
             await trio.sleep(1)
-            created = [e for e in w.session.journal._log if isinstance(e, SessionCreated) and e.path != (w.session.id,)]
-            began = [e for e in w.session.journal._log if isinstance(e, TurnStarted) and len(e.path) == 2]
-            told = [
-                e for e in w.session.journal.events() if isinstance(e, InputAdmitted) and e.message.origin == "engine"
+            created = [
+                e
+                for e in live_session(w.session).journal._log
+                if isinstance(e, SessionCreated) and e.path != (w.session.id,)
             ]
+            began = [e for e in live_session(w.session).journal._log if isinstance(e, TurnStarted) and len(e.path) == 2]
+            told = [e for e in w.session.events() if isinstance(e, InputAdmitted) and e.message.origin == "engine"]
             assert len(told) == len(began) == len(created) <= 1, "no session is left that nobody ever used"
-            settled = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+            settled = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
             if not began:
                 assert [s.status for s in settled] in ([], ["aborted"])
             outcomes.add((len(began), len(settled)))
             await w.check(w.session, drained(w.session.subscribe(after=0)))
-            assert set(w.engine._sessions) == {w.session.id}
+            assert set(engine_runtime(w.engine).sessions) == {w.session.id}
     assert {(0, 0), (0, 1), (1, 1)} >= outcomes > {(1, 1)}
 
 
@@ -461,7 +469,11 @@ async def test_a_cancel_inside_of_every_append(autojump_clock: MockClock) -> Non
         trace = CancelsAt(number)
         model = ScriptedProvider([by_newest(script)], repeat=True)
         async with engine.open_engine(
-            model=model, tools=TOOLS, approver=AllowAll(), trace=trace, spill=os.devnull, clock=TrioClock()
+            model=model,
+            tools=TOOLS,
+            permissions=PermissionOptions(approver=AllowAll()),
+            ports=Ports(trace=trace, clock=TrioClock()),
+            files=FileOptions(spill=os.devnull),
         ) as eng:
             session = await eng.create_session(cwd="/nowhere")
             trace.turn = session.prompt("go")
@@ -469,15 +481,15 @@ async def test_a_cancel_inside_of_every_append(autojump_clock: MockClock) -> Non
                 await turn.wait()
             assert await _nothing_is_left(session) == []
             await trio.sleep(1)
-            began = [e for e in session.journal._log if isinstance(e, TurnStarted) and len(e.path) == 2]
-            events = session.journal.events()
+            began = [e for e in live_session(session).journal._log if isinstance(e, TurnStarted) and len(e.path) == 2]
+            events = session.events()
             told = [e for e in events if isinstance(e, InputAdmitted) and e.message.origin == "engine"]
-            made = [e for e in session.journal._log if isinstance(e, SessionCreated) and len(e.path) == 2]
+            made = [e for e in live_session(session).journal._log if isinstance(e, SessionCreated) and len(e.path) == 2]
             assert len(told) == len(began) == len(made)
             assert session.state.background == ()
             outcomes.add((len(began), len([e for e in events if isinstance(e, CallSettled)])))
             assert check_events(drained(session.subscribe(after=0))) == []
-            assert set(eng._sessions) == {session.id}
+            assert set(engine_runtime(eng).sessions) == {session.id}
     assert outcomes == {(0, 0), (0, 1), (1, 1)}
 
 
@@ -521,15 +533,17 @@ async def test_what_a_crash_has_ended_is_told_at_the_next_prompt(autojump_clock:
     async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
         played = await play(w)
         child = child_of(w, played.events)
-        (begun,) = [e for e in w.session.journal.events() if isinstance(e, BackgroundStarted)]
+        (begun,) = [e for e in w.session.events() if isinstance(e, BackgroundStarted)]
         assert (begun.work_id, begun.kind, begun.name) == (child, "agent", "any")
-        left = [*cut_behind(w.session.journal.events(), TurnEnded)]
-        below = list(await w.engine._shelf.store.load(child))
+        left = [*cut_behind(w.session.events(), TurnEnded)]
+        below = list(await engine_runtime(w.engine).store.store.load(child))
     model = ScriptedProvider([by_newest(script)], repeat=True)
     store = MemoryStore()
     for event in (*left, *below):
         store.put(event)
-    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), store=store) as eng:
+    async with engine.open_engine(
+        model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll()), store=store
+    ) as eng:
         session = await eng.open_session(w.session.id)
         assert session.state.background == ()
         (item,) = session.state.inbox
@@ -545,7 +559,9 @@ async def test_what_a_crash_has_ended_is_told_at_the_next_prompt(autojump_clock:
         await session.run("again")
         assert "Found." in said(session.state.transcript[-2])
     # Opened once more, it is not told again.
-    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), store=store) as eng:
+    async with engine.open_engine(
+        model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll()), store=store
+    ) as eng:
         session = await eng.open_session(w.session.id)
         assert session.state.inbox == ()
 
@@ -581,7 +597,11 @@ async def test_what_it_changes_after_its_turn_is_no_turns_and_that_is_told_once(
     snapshots = ScriptedSnapshots()
     model = ScriptedProvider([by_newest(script)], repeat=True)
     async with engine.open_engine(
-        model=model, tools=[*TOOLS, *bench.tools()], approver=AllowAll(), snapshots=snapshots, clock=TrioClock()
+        model=model,
+        tools=[*TOOLS, *bench.tools()],
+        permissions=PermissionOptions(approver=AllowAll()),
+        files=FileOptions(snapshots=snapshots),
+        ports=Ports(clock=TrioClock()),
     ) as eng:
         session = await eng.create_session(cwd="/nowhere")
         await session.run("go")
@@ -593,9 +613,9 @@ async def test_what_it_changes_after_its_turn_is_no_turns_and_that_is_told_once(
         taken = [e.tree for e in seen if isinstance(e, SnapshotTaken)]
         assert seen.index(late) > max(i for i, e in enumerate(seen) if isinstance(e, SnapshotTaken))
         assert taken == snapshots.completed
-        undone = await session.undo(force=True)
+        undone = await session.files.undo(force=True)
         assert (undone.inputs, undone.prompt) == ((), ""), "the report was nothing that the user had said"
-        assert (await session.undo(force=True)).prompt == "go"
+        assert (await session.files.undo(force=True)).prompt == "go"
 
 
 # -- in a host's hands ----------------------------------------------------------------------------------------
@@ -619,7 +639,7 @@ async def test_a_host_that_still_holds_one_that_is_done_has_to_open_it_anew(auto
             partial(held.run, "hello"),
             partial(held.rename, "x"),
             partial(held.switch_model, w.model),
-            partial(held.undo, force=True),
+            partial(held.files.undo, force=True),
         ):
             with pytest.raises(SessionError, match="open it anew"):
                 await attempt()
@@ -669,7 +689,7 @@ async def test_of_a_host_and_a_call_that_open_one_at_the_same_time_one_has_it(
         events = list(await w.store.load(child))
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         (theirs,) = opened
-        assert theirs.journal.is_closed == (status == "completed"), "it was the call's own, which is over"
+        assert live_session(theirs).journal.is_closed == (status == "completed"), "it was the call's own, which is over"
         assert theirs.state.seq == len(events)
 
 

@@ -35,6 +35,9 @@ from engine.core.messages import Usage
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
+from engine.session.engine import engine_runtime
+from engine.session.engine_options import PermissionOptions
+from engine.session.session import live_session
 from engine.session.turn import Turn
 from engine.testing.cancel import cancel_everywhere
 from engine.testing.harness import Scenario, seed_scheduler
@@ -101,10 +104,12 @@ async def test_t19_a_deny_of_the_configuration_holds_in_the_child(tmp_path: Path
     }
     tools = [task_tool([Agent.of("any", config.agents["any"])]), READ]
     model = ScriptedProvider([by_prompt(script)], repeat=True)
-    async with engine.open_engine(model=model, config=config, tools=tools, profile="full") as eng:
+    async with engine.open_engine(
+        model=model, config=config, tools=tools, permissions=PermissionOptions(profile="full")
+    ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         await session.run("go")
-        children = [e for e in session.journal._log if isinstance(e, CallSettled) and len(e.path) == 2]
+        children = [e for e in live_session(session).journal._log if isinstance(e, CallSettled) and len(e.path) == 2]
     (settled,) = [e.settlement for e in children]
     assert (settled.status, "KEY=1" in settled.text) == ("denied", False)
 
@@ -360,17 +365,25 @@ async def test_t19_after_a_restart_too_and_with_the_rights_of_now(tmp_path: Path
     }
     model = ScriptedProvider([by_last(script)], repeat=True)
     tools = [ANY, *bench.tools()]
-    async with engine.open_engine(model=model, tools=tools, profile="full", store=place) as eng:
+    async with engine.open_engine(
+        model=model, tools=tools, permissions=PermissionOptions(profile="full"), store=place
+    ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         await session.run("go")
-        (child,) = {e.session_id for e in session.journal._log if len(e.path) == 2}
+        (child,) = {e.session_id for e in live_session(session).journal._log if len(e.path) == 2}
     other = ScriptedProvider([by_last(script)], repeat=True, info=ModelInfo(name="scripted/other"))
-    async with engine.open_engine(model=other, tools=tools, profile="full", rules=["deny write *"], store=place) as eng:
+    async with engine.open_engine(
+        model=other, tools=tools, permissions=PermissionOptions(profile="full", rules=["deny write *"]), store=place
+    ) as eng:
         session = await eng.open_session(session.id)
         script["again"] = [[*send("more", task_id=child), *done("calls")], DONE]
         result = await session.run("again")
-        (settled,) = [e.settlement for e in session.journal.events() if isinstance(e, CallSettled)][1:]
-        switched = [e.model for e in session.journal._log if isinstance(e, ModelSwitched) and e.session_id == child]
+        (settled,) = [e.settlement for e in session.events() if isinstance(e, CallSettled)][1:]
+        switched = [
+            e.model
+            for e in live_session(session).journal._log
+            if isinstance(e, ModelSwitched) and e.session_id == child
+        ]
     assert (result.stop_reason, settled.text.split("\n")[0], bench.log) == ("completed", "Denied.", [])
     # That was before it was shown here.
     assert switched == []
@@ -399,14 +412,14 @@ async def test_t19_foreign_own_unknown_and_working_ones_are_refused(autojump_clo
             assert again.statuses == ["error"]
             assert words in again.settlements[0].text
             assert again.stop_reason == "completed"
-        w.engine.forget(other)
+        engine_runtime(w.engine).forget(live_session(other))
         again = await going_on(w, script, other.id, "and now")
         assert f"'{other.id}' is no sub-agent of this session" in again.settlements[0].text
         # A child of a child, and a child that a host has opened for itself.
         opened = await w.engine.open_session(child)
         again = await going_on(w, script, child, "and then")
         assert "is open by itself in this engine" in again.settlements[0].text
-        w.engine.forget(opened)
+        engine_runtime(w.engine).forget(live_session(opened))
         script["more"] = [[Pause(5), *DONE]]
         script["both"] = [
             [*send("more", task_id=child, id="1"), *send("more", task_id=child, id="2"), *done("calls")],
@@ -487,11 +500,14 @@ async def test_what_a_child_has_changed_is_told_by_its_tools(tmp_path: Path) -> 
     tools = [ANY, READ, edit_tool(), write_tool()]
     model = ScriptedProvider([by_prompt(script)], repeat=True)
     async with engine.open_engine(
-        model=model, tools=tools, profile="full", rules=["deny edit c.py"], settings=Settings(agent_depth=2)
+        model=model,
+        tools=tools,
+        permissions=PermissionOptions(profile="full", rules=["deny edit c.py"]),
+        settings=Settings(agent_depth=2),
     ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         await session.run("go")
-        (settled,) = [e.settlement for e in session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in session.events() if isinstance(e, CallSettled)]
     told = json.loads(settled.metadata)
     assert (told["changed"], told["changes_known"]) == ([str(tmp_path / "a.py"), str(tmp_path / "b.py")], True)
     assert settled.text.endswith(f"It changed {tmp_path / 'a.py'}, {tmp_path / 'b.py'}.]")
@@ -589,8 +605,8 @@ async def test_of_a_cancelled_child_it_is_told_what_it_did_and_by_its_name_it_is
                 turn.cancel()
             await turn.wait()
             assert trio.current_time() <= 1.25 + 1e-6
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
-        (child,) = {e.session_id for e in w.session.journal._log if len(e.path) == 2}
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
+        (child,) = {e.session_id for e in live_session(w.session).journal._log if len(e.path) == 2}
         assert (settled.status, settled.reason, settled.outcome_unknown) == ("aborted", "cancelled", False)
         assert settled.text.split("\n\n")[0] == (f"{CUT} Its last message:\nI found it." if said_first else CUT)
         status = "timeout" if way == "deadline" else "aborted"
@@ -618,7 +634,7 @@ async def test_a_report_that_a_cancel_came_upon_is_not_lost(autojump_clock: Mock
             await trio.sleep(1)
             turn.cancel()
             await turn.wait()
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert (settled.status, settled.reason) == ("aborted", "cancelled")
         assert settled.text.startswith(
             "Cancelled just as it had finished. Its message:\nIt is blue.\n\n[any, task_id ses"
@@ -638,14 +654,16 @@ async def test_the_agent_plan_changes_nothing_until_its_plan_is_approved(tmp_pat
         DONE,
     ]
     tools = [PLAN_EXIT, write_tool(), READ]
-    async with engine.open_engine(model=ScriptedProvider(script), tools=tools, profile="full") as eng:
+    async with engine.open_engine(
+        model=ScriptedProvider(script), tools=tools, permissions=PermissionOptions(profile="full")
+    ) as eng:
         session = await eng.create_session(cwd=tmp_path, agent="plan")
         async with session.prompt("go") as turn:
             async for event in turn:
                 if isinstance(event, QuestionAsked):
                     assert not (tmp_path / "a.py").exists()
                     await turn.answer(event.request_id, "Approve")
-        statuses = [e.settlement.status for e in session.journal.events() if isinstance(e, CallSettled)]
+        statuses = [e.settlement.status for e in session.events() if isinstance(e, CallSettled)]
         assert session.state.agent == "plan"
     assert statuses == ["denied", "completed", "completed"]
     assert (tmp_path / "a.py").read_text() == "new\n"
@@ -661,7 +679,7 @@ async def test_an_approval_lasts_until_somebody_chooses_to_plan_again(tmp_path: 
     opening = {
         "model": ScriptedProvider(script),
         "tools": [PLAN_EXIT, write_tool()],
-        "profile": "full",
+        "permissions": PermissionOptions(profile="full"),
         "store": tmp_path / "sessions.db",
     }
     async with engine.open_engine(**opening) as eng:  # type: ignore[arg-type]
@@ -674,7 +692,7 @@ async def test_an_approval_lasts_until_somebody_chooses_to_plan_again(tmp_path: 
         begin = eng.fork_session if "fork" in how else eng.open_session
         later = await begin(session.id, agent="plan" if "as plan" in how else None)
         await later.run("and now")
-        statuses = [e.settlement.status for e in later.journal.events() if isinstance(e, CallSettled)]
+        statuses = [e.settlement.status for e in later.events() if isinstance(e, CallSettled)]
     assert statuses[-1] == again
     assert (tmp_path / "a.py").exists() == (again == "completed")
 
@@ -687,14 +705,16 @@ async def test_what_is_approved_of_a_plan_gives_no_right_that_others_deny(tmp_pa
     ]
     tools = [PLAN_EXIT, write_tool()]
     async with engine.open_engine(
-        model=ScriptedProvider(script), tools=tools, profile="full", rules=["deny edit *"]
+        model=ScriptedProvider(script),
+        tools=tools,
+        permissions=PermissionOptions(profile="full", rules=["deny edit *"]),
     ) as eng:
         session = await eng.create_session(cwd=tmp_path, agent="plan")
         async with session.prompt("go") as turn:
             async for event in turn:
                 if isinstance(event, QuestionAsked):
                     await turn.answer(event.request_id, "Approve")
-        statuses = [e.settlement.status for e in session.journal.events() if isinstance(e, CallSettled)]
+        statuses = [e.settlement.status for e in session.events() if isinstance(e, CallSettled)]
     assert statuses == ["completed", "denied"]
 
 
@@ -704,10 +724,12 @@ async def test_a_sub_agent_of_a_plan_is_bound_as_it_is(tmp_path: Path) -> None:
         "change": [[*call("write", {"path": "a.py", "content": "new\n"}, id="1"), *done("calls")], DONE],
     }
     model = ScriptedProvider([by_prompt(script)], repeat=True)
-    async with engine.open_engine(model=model, tools=[ANY, write_tool()], profile="full") as eng:
+    async with engine.open_engine(
+        model=model, tools=[ANY, write_tool()], permissions=PermissionOptions(profile="full")
+    ) as eng:
         session = await eng.create_session(cwd=tmp_path, agent="plan")
         await session.run("go")
-        statuses = [e.settlement.status for e in session.journal._log if isinstance(e, CallSettled)]
+        statuses = [e.settlement.status for e in live_session(session).journal._log if isinstance(e, CallSettled)]
     assert statuses == ["denied", "completed"]
     assert not (tmp_path / "a.py").exists()
 

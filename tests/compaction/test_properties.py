@@ -14,7 +14,7 @@ import engine
 from engine.compaction.manager import Keeper
 from engine.compaction.token_estimate import message_tokens
 from engine.config.host_values import WireName
-from engine.core.compaction_types import Compaction, CompactionWish, NotCompacted
+from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted
 from engine.core.errors import ContextOverflow
 from engine.core.events import CompactionEnded, CompactionStarted
 from engine.core.fold import fold
@@ -22,6 +22,8 @@ from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import Message, Transcript, UserMessage
 from engine.permission.allow_all import AllowAll
 from engine.providers.models.quirks_lookup import quirks_of
+from engine.session.engine_options import PermissionOptions
+from engine.session.session import live_session
 from engine.testing.invariants import check_events, check_transcript
 from engine.testing.script import Answer, Fail, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
@@ -92,7 +94,9 @@ async def _play(prompts: Sequence[int], steps: Sequence[Said], written: Sequence
         return answer(steps[asked % len(steps)], asked)
 
     model = ScriptedProvider([reply], info=SMALL, repeat=True)
-    async with engine.open_engine(model=model, tools=[fetch], approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=model, tools=[fetch], permissions=PermissionOptions(approver=AllowAll())
+    ) as eng:
         session = await eng.create_session(cwd="/nowhere")
         for number, size in enumerate(prompts):
             told = words(size, f"prompt {number}") or "go"
@@ -100,10 +104,10 @@ async def _play(prompts: Sequence[int], steps: Sequence[Said], written: Sequence
                 seen = [event async for event in turn]
             assert check_events(seen) == []
             assert check_transcript(session.state.transcript) == []
-            assert fold(session.journal.events()) == session.journal.state
+            assert fold(session.events()) == live_session(session).journal.state
             started = sum(isinstance(event, CompactionStarted) for event in seen)
             assert started == sum(isinstance(event, CompactionEnded) for event in seen)
-        assert session.context_report().tokens > 0
+        assert session.context.report().tokens > 0
 
 
 @settings(max_examples=40)
@@ -120,7 +124,7 @@ def test_whatever_is_said_requests_stay_valid_and_every_turn_ends(
 
 def compacted(messages: Sequence[Message], written: str, context: int) -> Compaction | NotCompacted | None:
     shown = view(messages, info=ModelInfo(name="scripted/model", context=context, output=context // 10))
-    return trio.run(Keeper().compact, shown, Written(written), CompactionWish(trigger="full"))
+    return trio.run(Keeper().compact, shown, Written(written), CompactionRequest(trigger="full"))
 
 
 @given(

@@ -23,7 +23,7 @@ async def left(store: Path) -> tuple[str, ContextReport, Transcript]:
     async with engine.open_engine(model=model, store=store) as eng:
         session = await eng.create_session(cwd="/nowhere")
         await session.run(words(4_000))
-        return session.id, session.context_report(), session.state.transcript
+        return session.id, session.context.report(), session.state.transcript
 
 
 async def test_t7_what_a_host_has_counted_is_known_to_the_next_engine(tmp_path: Path) -> None:
@@ -33,10 +33,10 @@ async def test_t7_what_a_host_has_counted_is_known_to_the_next_engine(tmp_path: 
     async with engine.open_engine(model=model, store=tmp_path / "s.db") as eng:
         session = await eng.open_session(session_id)
         assert session.state.transcript == transcript
-        assert session.context_report() == before
+        assert session.context.report() == before
         # As the host counts, it is the window's end; as anybody would estimate it, there is room for twice as much.
         await session.run(words(2_000))
-        seen = [type(e) for e in session.journal.events() if isinstance(e, (CompactionStarted, CompactionEnded))]
+        seen = [type(e) for e in session.events() if isinstance(e, (CompactionStarted, CompactionEnded))]
         assert seen == [CompactionStarted, CompactionEnded]
 
 
@@ -47,11 +47,11 @@ async def test_t7_another_history_was_counted_by_nobody(tmp_path: Path) -> None:
     async with engine.open_engine(model=model, store=tmp_path / "s.db") as eng:
         session = await eng.open_session(session_id)
         await session.run(words(9_000))
-        assert session.context_report().is_counted
-        assert (await session.compact()).stop_reason == "completed"
-        assert session.context_report().is_counted is False
-        await session.undo_compaction()
-        assert session.context_report().is_counted is False
+        assert session.context.report().is_counted
+        assert (await session.context.compact()).stop_reason == "completed"
+        assert session.context.report().is_counted is False
+        await session.context.undo_compaction()
+        assert session.context.report().is_counted is False
 
 
 def test_the_beginning_of_a_transcript_is_of_its_lineage() -> None:

@@ -14,7 +14,7 @@ import engine
 from engine.compaction.manager import Keeper, NoKeeper
 from engine.compaction.summary_prompt import add_rules, parse_sections
 from engine.config.config import CompactionConfig
-from engine.core.compaction_types import Compaction, CompactionWish
+from engine.core.compaction_types import Compaction, CompactionRequest
 from engine.core.errors import (
     AuthFailed,
     ConfigError,
@@ -30,6 +30,7 @@ from engine.core.hooks import Compacted, Compacting, CompactionDecision, Hooks
 from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextDone, TextStarted
 from engine.core.messages import FilePart, Message, TextPart, Usage, UserMessage
 from engine.core.settings import Limits, Settings
+from engine.session.session import live_session
 from engine.session.turn import Turn
 from engine.settings_file.config_file import read_config
 from engine.testing.invariants import check_transcript
@@ -178,16 +179,18 @@ async def test_t12_the_summariser_may_be_a_model_of_its_own_or_the_turns_where_t
 ) -> None:
     own = ScriptedProvider([saying(summary()), [Fail(AuthFailed("no key"))]], info=ModelInfo(name="own/small"))
     async with world(*TALK, DONE, saying(LONG), saying(summary()), DONE, info=INFO) as w:
-        w.session._deps = attrs.evolve(w.session._deps, summariser=own)  # as the configuration has it
+        live_session(w.session).deps = attrs.evolve(
+            live_session(w.session).deps, summariser=own
+        )  # as the configuration has it
         await filled(w)
         played = await w.play("third")
         assert played.one(CompactionEnded).model == "own/small"
         assert [asked_for_a_summary(r) for r in own.requests] == [True]
         await w.play("fourth")
         w.will_say(saying(summary()), DONE)
-        await w.session.compact()
+        await w.session.context.compact()
         assert len(own.requests) == 2
-        ended = [e for e in w.session.journal.events() if isinstance(e, CompactionEnded)][-1]
+        ended = [e for e in w.session.events() if isinstance(e, CompactionEnded)][-1]
         assert (ended.outcome, ended.model) == ("compacted", "scripted/model")
 
 
@@ -295,7 +298,7 @@ async def test_t8_a_history_of_three_windows_is_summarised_in_pieces(autojump_cl
             return saying(summary(done=f"- piece {len(model.requests) - 16}"))
 
         model.script = [*[saying("")] * 16, *[summarise] * 20]
-        result = await session.compact()
+        result = await session.context.compact()
         assert (result.stop_reason, result.detail) == ("completed", "")
         asked = model.requests[16:]
         assert len(asked) > 2
@@ -454,7 +457,7 @@ async def test_t11_a_window_far_smaller_than_said_is_kept_to_from_then_on(
         for _ in range(2):
             assert (await w.play("again", settings=Settings(auto_continue=20))).stop_reason == "completed"
         assert refused == 1, "each later overflow was foreseen"
-        assert w.session.context_report().context < 10_000
+        assert w.session.context.report().context < 10_000
         # What can't be made small enough for a window that is a guess is sent all the same.
         steps = 19
         other = await w.engine.create_session(cwd="/nowhere")
@@ -493,7 +496,7 @@ async def test_t11_media_that_are_too_large_leave_a_word_and_nobody_is_asked_for
 async def test_t11_a_compaction_by_hand_makes_no_further_request(autojump_clock: MockClock) -> None:
     async with world(saying("One."), saying("Two."), saying(summary(done="- both")), info=INFO) as w:
         await filled(w)
-        result = await w.session.compact("keep the names")
+        result = await w.session.context.compact("keep the names")
         assert (result.stop_reason, result.text, len(w.requests)) == ("completed", "", 3)
         assert said(w.requests[2].transcript[0]).endswith("Heed this besides:\nkeep the names")
         assert w.session.state.status.__class__.__name__ == "Idle"
@@ -507,41 +510,41 @@ async def test_t11_a_compaction_by_hand_makes_no_further_request(autojump_clock:
 
 async def test_a_compaction_by_hand_says_why_there_is_none(autojump_clock: MockClock) -> None:
     async with world(saying("One."), [Fail(AuthFailed("no key"))], info=INFO) as w:
-        empty = await w.session.compact()
+        empty = await w.session.context.compact()
         assert (empty.stop_reason, w.requests) == ("compaction_ineffective", [])
         await w.play("first")
         await w.play("second", settings=Settings())
-        failed = await w.session.compact()
+        failed = await w.session.context.compact()
         assert (failed.stop_reason, failed.detail) == (
             "provider_error",
             "scripted/model: the script has 2 answers; this is request 3",
         )
         async with w.session.prompt("busy"):
             with pytest.raises(SessionBusy):
-                await w.session.compact()
+                await w.session.context.compact()
             with pytest.raises(SessionBusy):
-                await w.session.undo_compaction()
+                await w.session.context.undo_compaction()
 
 
 async def test_without_a_keeper_there_is_nothing_to_do_by_hand(autojump_clock: MockClock) -> None:
     async with world(saying("One."), keeper=NoKeeper()) as w:
         await w.play("first")
-        assert (await w.session.compact()).stop_reason == "hook_stopped"
-        assert w.session.context_report().tokens > 0
+        assert (await w.session.context.compact()).stop_reason == "hook_stopped"
+        assert w.session.context.report().tokens > 0
 
 
 async def test_t8_a_compaction_can_be_taken_back_with_what_came_since(autojump_clock: MockClock) -> None:
     async with world(saying("One."), saying("Two."), saying(summary()), saying("Three."), info=INFO) as w:
         with pytest.raises(SessionError, match="there is no compaction"):
-            await w.session.undo_compaction()
+            await w.session.context.undo_compaction()
         await filled(w)
         before = w.session.state.transcript[:]
-        await w.session.compact()
+        await w.session.context.compact()
         await w.play("third")
-        await w.session.undo_compaction()
+        await w.session.context.undo_compaction()
         assert [said(m) for m in w.session.state.transcript] == [*(said(m) for m in before), "third", "Three."]
         with pytest.raises(SessionError, match="there is no compaction"):
-            await w.session.undo_compaction()
+            await w.session.context.undo_compaction()
         await w.check(w.session, [])
         await w.goes_on()
 
@@ -553,12 +556,12 @@ async def test_t8_a_compaction_that_went_with_its_turn_is_no_longer_there_to_be_
         await filled(w)
         before = w.session.state.transcript[:]
         await w.play("third")
-        await w.session.undo(force=True)
+        await w.session.files.undo(force=True)
         assert w.session.state.transcript[:] == before
         with pytest.raises(SessionError, match="there is no compaction"):
-            await w.session.undo_compaction()
-        await w.session.redo(force=True)
-        await w.session.undo_compaction()
+            await w.session.context.undo_compaction()
+        await w.session.files.redo(force=True)
+        await w.session.context.undo_compaction()
         assert [said(m) for m in w.session.state.transcript][-2:] == ["third", "Done."]
         assert w.session.state.transcript[: len(before)] == before
 
@@ -569,14 +572,14 @@ async def test_t8_a_compaction_in_a_turn_that_was_undone_for_good_hides_no_older
     async with world(*TALK, saying(summary()), *[saying(LONG)] * 2, saying(summary()), DONE, info=INFO) as w:
         await filled(w)
         before = w.session.state.transcript[:]
-        assert (await w.session.compact()).stop_reason == "completed"
+        assert (await w.session.context.compact()).stop_reason == "completed"
         await w.play("third")
         assert (await w.play("fourth")).all(CompactionEnded) == []
         assert len((await w.play("fifth")).all(CompactionEnded)) == 1
-        await w.session.undo(force=True)
+        await w.session.files.undo(force=True)
         w.will_say(DONE)
         await w.play("sixth", settings=Settings(auto_compact=False))
-        await w.session.undo_compaction()
+        await w.session.context.undo_compaction()
         assert w.session.state.transcript[: len(before)] == before
         assert [said(m) for m in w.session.state.transcript][-2:] == ["sixth", "Done."]
 
@@ -587,12 +590,12 @@ async def test_t8_compactions_are_taken_back_one_by_one(autojump_clock: MockCloc
     ) as w:
         await filled(w)
         before = [said(m) for m in w.session.state.transcript]
-        await w.session.compact()
+        await w.session.context.compact()
         await w.play("third")
-        await w.session.compact()
-        await w.session.undo_compaction()
+        await w.session.context.compact()
+        await w.session.context.undo_compaction()
         assert [said(m) for m in w.session.state.transcript][-2:] == ["third", "Three."]
-        await w.session.undo_compaction()
+        await w.session.context.undo_compaction()
         assert [said(m) for m in w.session.state.transcript] == [*before, "third", "Three."]
 
 
@@ -614,19 +617,19 @@ async def test_hooks_may_add_to_the_question_replace_it_or_write_the_summary(aut
     hooks = Hooks(before_compaction=(before,), after_compaction=(told,))
     async with world(saying("One."), saying("Two."), saying(summary()), saying("a poem"), info=INFO, hooks=hooks) as w:
         await filled(w)
-        await w.session.compact("and the names")
+        await w.session.context.compact("and the names")
         assert said(w.requests[-1].transcript[0]).endswith("and the names\nmind the ports")
         assert [said(m) for m in seen[0].transcript] == ["first: always use tabs", "One.", "second", "Two."]
         assert (seen[0].trigger, seen[0].instructions, after[0].trigger) == ("manual", "and the names", "manual")
-        await w.session.undo_compaction()
+        await w.session.context.undo_compaction()
         decision = CompactionDecision(prompt="Make a poem of it.")
-        await w.session.compact()
+        await w.session.context.compact()
         assert said(w.requests[-1].transcript[0]).startswith("Make a poem of it.\n\n<conversation>\n[user]\nfirst")
         assert "a poem" in said(w.session.state.transcript[1])
-        await w.session.undo_compaction()
+        await w.session.context.undo_compaction()
         decision = CompactionDecision(summary="It was written by hand.")
         asked = len(w.requests)
-        await w.session.compact()
+        await w.session.context.compact()
         assert len(w.requests) == asked
         assert "It was written by hand." in said(w.session.state.transcript[1])
 
@@ -643,9 +646,9 @@ async def test_t12_a_host_may_write_summaries_itself(autojump_clock: MockClock) 
         saying("One."), saying("Two."), saying("Three."), info=INFO, keeper=Keeper(summarise=summarise)
     ) as w:
         await filled(w)
-        assert (await w.session.compact()).stop_reason == "completed"
+        assert (await w.session.context.compact()).stop_reason == "completed"
         await w.play("third")
-        assert (await w.session.compact()).stop_reason == "completed"
+        assert (await w.session.context.compact()).stop_reason == "completed"
         assert told == ["", "3 messages"]
         assert len(w.requests) == 3
 
@@ -663,7 +666,7 @@ async def test_t12_a_hosts_summariser_that_fails_leaves_the_history(
     async with world(saying("One."), saying("Two."), info=INFO, keeper=Keeper(summarise=summarise)) as w:
         await filled(w)
         before = w.session.state.transcript[:]
-        result = await w.session.compact()
+        result = await w.session.context.compact()
         assert result.stop_reason == "provider_error"
         assert result.detail.startswith("the host's summariser")
         assert w.session.state.transcript[:] == before
@@ -681,7 +684,7 @@ async def test_a_compaction_that_is_cancelled_leaves_the_history_and_counts_what
             turn.cancel()
         assert (turn.result.stop_reason, turn.result.during) == ("aborted", "waiting")
         assert w.session.state.transcript[: len(before)] == before
-        ended = [e for e in w.session.journal.events() if isinstance(e, CompactionEnded)]
+        ended = [e for e in w.session.events() if isinstance(e, CompactionEnded)]
         assert [(e.outcome, e.usage) for e in ended] == [("cancelled", Usage(input=70))]
         w.will_say(saying(summary()), DONE)
         assert (await w.play("and now?")).stop_reason == "completed"
@@ -694,7 +697,7 @@ async def test_the_context_report_says_what_fills_the_window(autojump_clock: Moc
     settings = Settings(system=words(500))
     async with world(fetching(3_000, "a"), DONE, info=INFO, tools=[fetch], settings=settings) as w:
         await w.play("fetch")
-        report = w.session.context_report()
+        report = w.session.context.report()
         shares = {share.kind: share.tokens for share in report.shares}
         assert next(iter(shares)) == "results of fetch"
         assert set(shares) == {
@@ -749,7 +752,7 @@ async def test_t8_a_summariser_whose_window_is_smaller_than_said_gets_smaller_pi
     async with world(answer, repeat=True, info=INFO) as w:
         for _ in range(5):
             await w.play()
-        result = await w.session.compact()
+        result = await w.session.context.compact()
         assert (result.stop_reason, result.detail) == ("completed", "")
         assert (asked[0] > 20_000, all(size <= 20_000 for size in asked[-2:])) == (True, True)
 
@@ -771,8 +774,10 @@ async def test_t8_the_turns_own_model_gets_pieces_of_its_own_size_where_the_larg
         for _ in range(25):
             await w.play()
         w.model.info = INFO
-        w.session._deps = attrs.evolve(w.session._deps, summariser=own)  # as the configuration has it
-        result = await w.session.compact()
+        live_session(w.session).deps = attrs.evolve(
+            live_session(w.session).deps, summariser=own
+        )  # as the configuration has it
+        result = await w.session.context.compact()
         assert (result.stop_reason, result.detail) == ("completed", "")
         assert asked[0] > 50_000
         assert all(size <= 50_000 for size in asked[1:]), "no further try is wasted on the other's window"
@@ -783,7 +788,7 @@ async def test_t8_what_there_was_no_room_for_is_told() -> None:
     talk = [answers(words(2_000), id=f"t{n}") for n in range(200)]
     written = [m for n in range(60) for m in exchange(n, "write", "ok", path=f"{n}/{'x' * 400}")]
     shown = view([says(rules), *talk, *written], info=ModelInfo(name="scripted/model", context=32_000, output=3_000))
-    made = await Keeper().compact(shown, Written(summary()), CompactionWish(trigger="manual"))
+    made = await Keeper().compact(shown, Written(summary()), CompactionRequest(trigger="manual"))
     assert isinstance(made, Compaction)
     assert [re.sub(r"[\d,]*\d", "N", told) for told in made.remark.split("; ")] == [
         "the history is too long for the number of requests: N of N parts, in its middle, were not summarised",
@@ -807,7 +812,7 @@ async def test_t8_a_rule_there_is_no_room_for_any_more_is_shown_to_the_summarise
         rule = f"You must keep function {n} as it is, {words(150, f'rule{n}')}"
         messages += [says(rule, id=f"u{n + 1}"), answers(words(5_000), id=f"a{n + 1}"), says("and", id=f"v{n}")]
         made = await Keeper(summarise=summarise).compact(
-            view(messages, info=info), Written(""), CompactionWish(trigger="full")
+            view(messages, info=info), Written(""), CompactionRequest(trigger="full")
         )
         assert isinstance(made, Compaction)
         messages = list(made.messages)
@@ -837,7 +842,7 @@ async def test_t12_a_host_that_filters_the_question_is_as_one_that_refuses(autoj
 async def test_t8_a_summariser_with_no_window_worth_the_name_is_a_failure(autojump_clock: MockClock) -> None:
     async with world(*TALK, *[TOO_LONG] * 3, DONE, info=INFO) as w:
         await filled(w)
-        result = await w.session.compact()
+        result = await w.session.context.compact()
         assert result.stop_reason == "provider_error"
         assert "even a small part of the history is too large" in result.detail
 
@@ -859,7 +864,7 @@ async def test_an_answer_that_is_corrected_at_its_end_is_read_as_it_ends(autojum
     corrected: Answer = [TextStarted("1"), TextChunk("1", "nonsense"), TextDone("1", summary(done="- right")), *done()]
     async with world(*TALK, [*reasoning("hm"), *corrected], info=INFO) as w:
         await filled(w)
-        await w.session.compact()
+        await w.session.context.compact()
         assert "- right" in said(w.session.state.transcript[1])
 
 
@@ -874,7 +879,7 @@ async def test_t12_a_hosts_summariser_is_cancelled_with_the_turn(autojump_clock:
         await filled(w)
         before = w.session.state.transcript[:]
         with trio.move_on_after(5) as scope:
-            await w.session.compact()
+            await w.session.context.compact()
         assert scope.cancelled_caught
         assert w.session.state.transcript[:] == before
         assert w.session.state.turn is None
@@ -883,20 +888,20 @@ async def test_t12_a_hosts_summariser_is_cancelled_with_the_turn(autojump_clock:
 async def test_where_room_is_to_be_made_by_hand_alone_it_still_is(autojump_clock: MockClock) -> None:
     async with world(*TALK, saying(summary()), info=INFO, keeper=Keeper(auto=False)) as w:
         await filled(w)
-        assert (await w.session.compact()).stop_reason == "completed"
+        assert (await w.session.context.compact()).stop_reason == "completed"
 
 
 async def test_after_another_change_of_the_history_a_compaction_is_not_taken_back(autojump_clock: MockClock) -> None:
     async with world(saying("One."), saying("Two."), saying(summary()), info=INFO) as w:
         await filled(w)
-        await w.session.compact()
+        await w.session.context.compact()
         messages = w.session.state.transcript[1:]
-        w.session.journal.append(HistoryReplaced(kind="prune", messages=messages))
+        live_session(w.session).journal.append(HistoryReplaced(kind="prune", messages=messages))
         with pytest.raises(SessionError, match="changed in other ways"):
-            await w.session.undo_compaction()
-        w.session.journal.append(HistoryReplaced(kind="import", messages=messages))
+            await w.session.context.undo_compaction()
+        live_session(w.session).journal.append(HistoryReplaced(kind="import", messages=messages))
         with pytest.raises(SessionError, match="there is no compaction"):
-            await w.session.undo_compaction()
+            await w.session.context.undo_compaction()
 
 
 async def test_the_configuration_says_who_writes_summaries_and_whether_it_is_done_by_itself(
@@ -912,8 +917,9 @@ async def test_the_configuration_says_who_writes_summaries_and_whether_it_is_don
         for _ in range(3):
             assert (await session.run("go")).stop_reason == "completed"
         assert (await session.run("go")).stop_reason == "prompt_too_long"
-        assert session._deps.summariser is not None  # as nothing else shows it
-        assert session._deps.summariser.info.name == "ollama/small"
+        summariser = live_session(session).deps.summariser  # as nothing else shows it
+        assert summariser is not None
+        assert summariser.info.name == "ollama/small"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from engine.core.hooks import Hooks, ToolUse
 from engine.core.llm_types import ModelOptions
 from engine.core.permission_types import Rule
 from engine.providers.registry import resolve
+from engine.session.session import live_session
 from engine.settings_file.config_file import load_config, read_config
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash_permissions import need_of, only_reads
@@ -428,7 +429,7 @@ async def test_hooks_of_the_configuration_come_before_those_of_the_host() -> Non
     config = read_config(HOOKS.encode(), "config.toml")
     async with engine.open_engine(model=ScriptedProvider([]), config=config, hooks=Hooks(before_tool=(mine,))) as eng:
         session = await eng.create_session()
-        first, second = session._hooks.before_tool
+        first, second = live_session(session).hooks.before_tool
     assert (name_of(first), second) == ("PreToolUse (check)", mine)
     with pytest.raises(ConfigError, match="there is no event"):
         engine.open_engine(model=ScriptedProvider([]), config=Config(hooks={"Xyzzy": []}))

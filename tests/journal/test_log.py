@@ -323,7 +323,7 @@ TestJournal.settings = settings(stateful_step_count=30, phases=set(Phase) - {Pha
 
 
 @attrs.define(eq=False)
-class Desk:
+class HookRunner:
     """A journal with a turn under way, a step in it and an open part of text."""
 
     wall: Wall = attrs.field(factory=Wall)
@@ -368,7 +368,7 @@ def kinds(entries: Sequence[Entry]) -> list[str]:
 
 
 def test_deltas_of_a_slow_reader_come_as_one() -> None:
-    desk = Desk()
+    desk = HookRunner()
     slow, quick = desk.journal.follow(0), desk.journal.follow(0)
     assert len(take_all(quick)) == 4
     for _ in range(1_000):
@@ -383,7 +383,7 @@ def test_deltas_of_a_slow_reader_come_as_one() -> None:
 
 
 def test_a_part_that_ended_meanwhile_is_told_before_its_end() -> None:
-    desk = Desk()
+    desk = HookRunner()
     slow = desk.journal.follow(0)
     desk.grow("ab", 10)
     desk.end_step()
@@ -391,7 +391,7 @@ def test_a_part_that_ended_meanwhile_is_told_before_its_end() -> None:
 
 
 def test_what_was_taken_back_meanwhile_is_not_told() -> None:
-    desk = Desk()
+    desk = HookRunner()
     slow = desk.journal.follow(0)
     desk.grow("wrong")
     desk.turn.append(PartReplaced(message_id=MESSAGE, part_id=desk.part_id))
@@ -403,7 +403,7 @@ def test_what_was_taken_back_meanwhile_is_not_told() -> None:
 
 def test_a_clock_set_back_changes_no_order() -> None:
     """A reader that fell behind sorted by the wall clock as soon as there was a child."""
-    desk = Desk()
+    desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
     slow = desk.journal.follow(0)
     for number in range(10):
@@ -418,7 +418,7 @@ def test_a_clock_set_back_changes_no_order() -> None:
 
 def test_a_missed_delta_is_told_under_its_own_turn() -> None:
     """Queued input belongs to no turn; a delta that was told behind it had no turn either."""
-    desk = Desk()
+    desk = HookRunner()
     slow = desk.journal.follow(0)
     desk.grow("ab", 10)
     said = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("u1"), text="later"),), origin="queue")
@@ -430,7 +430,7 @@ def test_a_missed_delta_is_told_under_its_own_turn() -> None:
 
 def test_nothing_of_a_held_event_is_seen() -> None:
     """Not in events, nor in a snapshot, nor in a resync; what comes after it waits behind it."""
-    desk = Desk()
+    desk = HookRunner()
     desk.grow("ab")
     quick = desk.journal.follow(0)
     desk.end_step()
@@ -454,7 +454,7 @@ def test_nothing_of_a_held_event_is_seen() -> None:
 
 
 def test_a_held_event_may_be_replaced() -> None:
-    desk = Desk()
+    desk = HookRunner()
     desk.end_step()
     cursor = desk.journal.follow()
     ended = desk.turn.close(ENDED)
@@ -471,7 +471,7 @@ def test_a_held_event_may_be_replaced() -> None:
 
 
 def test_release_without_a_hold_does_nothing() -> None:
-    desk = Desk()
+    desk = HookRunner()
     before = desk.journal.state
     desk.journal.release()
     desk.journal.release(desk.journal.events()[-1])
@@ -479,7 +479,7 @@ def test_release_without_a_hold_does_nothing() -> None:
 
 
 def test_a_childs_held_end_reaches_its_parent_when_it_is_released() -> None:
-    desk = Desk()
+    desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
     cursor = desk.journal.follow()
     turn = TurnJournal(child, TurnId("ct"))
@@ -495,7 +495,7 @@ def test_a_childs_held_end_reaches_its_parent_when_it_is_released() -> None:
 
 def test_what_a_childs_held_end_hides_of_a_grandchild_comes_without_a_gap() -> None:
     """A reader that caught up during the hold must not go on from the tail: deltas that it never saw are behind it."""
-    desk = Desk()
+    desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
     grandchild = new_journal(session_id="g", parent=child, wall=desk.wall)
     reader = Reader.of(desk.journal, desk.journal.follow(0), SessionState())
@@ -521,7 +521,7 @@ def test_what_a_childs_held_end_hides_of_a_grandchild_comes_without_a_gap() -> N
 
 def test_a_position_names_what_was_handed_over_and_no_more() -> None:
     """It ran ahead: to the end of what a reader that had fallen behind was about to be told."""
-    desk = Desk()
+    desk = HookRunner()
     desk.grow("ab", 10)
     first = desk.journal.follow(0)
     told = [first.try_next() for _ in range(2)]
@@ -537,7 +537,7 @@ def test_a_position_names_what_was_handed_over_and_no_more() -> None:
 
 
 def test_a_position_tells_parents_and_childrens_events_apart() -> None:
-    desk = Desk()
+    desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
     cursor = desk.journal.follow()
     for number in range(6):
@@ -554,7 +554,7 @@ def test_a_position_tells_parents_and_childrens_events_apart() -> None:
 
 @pytest.mark.parametrize("after", [-1, 5, Position(epoch="x", seq=2), Position(epoch="e", seq=5)])
 def test_a_cursor_from_nowhere_begins_with_one_resync(after: int | Position) -> None:
-    desk = Desk()
+    desk = HookRunner()
     desk.grow("ab")
     cursor = desk.journal.follow(after)
     assert take_all(cursor) == [
@@ -569,7 +569,7 @@ def test_a_cursor_from_nowhere_begins_with_one_resync(after: int | Position) -> 
 
 
 def test_a_journal_goes_on_from_what_the_store_has() -> None:
-    desk = Desk()
+    desk = HookRunner()
     desk.end_step()
     desk.turn.append(ENDED)
     again = new_journal()
@@ -593,13 +593,13 @@ def test_a_journal_knows_the_inputs_that_the_store_has() -> None:
 
 
 def test_events_with_a_gap_are_refused() -> None:
-    events = Desk().journal.events()
+    events = HookRunner().journal.events()
     with pytest.raises(JournalCorrupt, match="event 3 of session s follows 1: a gap"):
         new_journal().restore([*events[:1], *events[2:]])
 
 
 def test_an_event_that_cannot_follow_changes_nothing() -> None:
-    desk = Desk()
+    desk = HookRunner()
     cursor = desk.journal.follow()
     before = desk.journal.events(), desk.journal.snapshot()
     for event in (TurnStarted(), ENDED, CallStarted(call_id=CallId("c"))):
@@ -641,7 +641,7 @@ def test_an_event_that_the_store_refuses_is_an_event_all_the_same() -> None:
 
 
 def test_a_closed_turn_drops_what_comes_late_and_counts_it() -> None:
-    desk = Desk()
+    desk = HookRunner()
     desk.end_step()
     desk.turn.close(ENDED)
     desk.journal.release()
@@ -656,7 +656,7 @@ def test_a_closed_turn_drops_what_comes_late_and_counts_it() -> None:
 
 
 def test_live_events_carry_their_session_and_no_number() -> None:
-    desk = Desk()
+    desk = HookRunner()
     cursor = desk.journal.follow()
     desk.turn.append_live(CallProgress(call_id=CallId("c"), message="half"))
     assert take_all(cursor) == [
@@ -672,7 +672,7 @@ def test_live_events_carry_their_session_and_no_number() -> None:
 
 
 def test_the_memory_of_a_journal_that_nobody_reads_is_bounded() -> None:
-    desk = Desk()
+    desk = HookRunner()
     desk.grow("a", 10_000)
     assert len(desk.journal._tail) <= 2 * desk.journal.ring
 
@@ -688,7 +688,7 @@ async def read_until(cursor: Cursor, last: type[Entry], found: list[Entry]) -> N
 
 
 async def test_readers_that_wait_are_woken(autojump_clock: trio.testing.MockClock) -> None:
-    desk = Desk()
+    desk = HookRunner()
     found: list[list[Entry]] = [[] for _ in range(3)]
     async with trio.open_nursery() as nursery:
         for entries in found:
@@ -707,7 +707,7 @@ async def test_readers_that_wait_are_woken(autojump_clock: trio.testing.MockCloc
 
 async def test_a_closed_journal_ends_its_readers(autojump_clock: trio.testing.MockClock) -> None:
     """Who waits is told at once, who is slow when it has seen all there is."""
-    desk = Desk()
+    desk = HookRunner()
     slow = desk.journal.follow(0)
     found: list[list[Entry]] = [[], []]
     async with trio.open_nursery() as nursery:
@@ -720,7 +720,7 @@ async def test_a_closed_journal_ends_its_readers(autojump_clock: trio.testing.Mo
 
 
 async def test_a_reader_of_a_parent_is_woken_by_a_child(autojump_clock: trio.testing.MockClock) -> None:
-    desk = Desk()
+    desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal)
     found: list[Entry] = []
     async with trio.open_nursery() as nursery:
@@ -732,7 +732,7 @@ async def test_a_reader_of_a_parent_is_woken_by_a_child(autojump_clock: trio.tes
 
 async def test_a_cancel_that_comes_with_the_event_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
     """The event is appended while the reader is parked, and its scope is cancelled in the same breath."""
-    desk = Desk()
+    desk = HookRunner()
     for order in ("event first", "cancel first"):
         cursor = desk.journal.follow()
         found: list[Entry] = []
@@ -754,7 +754,7 @@ async def test_a_cancel_that_comes_with_the_event_loses_nothing(autojump_clock: 
 
 
 async def test_a_reader_lets_others_run(autojump_clock: trio.testing.MockClock) -> None:
-    desk = Desk()
+    desk = HookRunner()
     desk.notices(3 * REFILL)
     turns = 0
 
@@ -778,7 +778,7 @@ async def test_a_reader_lets_others_run(autojump_clock: trio.testing.MockClock) 
 def test_a_reader_that_is_cancelled_again_and_again_loses_nothing(seed: int) -> None:
     """Cancelled at any scheduler step: while it parks, at a refill, or with an event there for it."""
     draw = random.Random(seed)
-    desk = Desk()
+    desk = HookRunner()
     found: list[Entry] = []
     total = 2_000
 
@@ -811,7 +811,7 @@ def test_a_reader_that_is_cancelled_again_and_again_loses_nothing(seed: int) -> 
 
 
 async def test_a_cancelled_reader_is_told_so_even_if_there_is_something(autojump_clock: trio.testing.MockClock) -> None:
-    desk = Desk()
+    desk = HookRunner()
     cursor = desk.journal.follow(0)
     with trio.CancelScope() as scope:
         scope.cancel()

@@ -51,6 +51,8 @@ from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
+from engine.session.engine_options import PermissionOptions, Ports
+from engine.session.session import live_session
 from engine.session.turn import Turn
 from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.script import Answer, Fail, Pause, call, done, text
@@ -124,7 +126,7 @@ async def test_a_hook_that_fails_is_told_of_and_lets_it_be(autojump_clock: MockC
         await w.goes_on()
         await trio.sleep(100)
         session = w.session
-    told = [e for e in session.journal.events() if isinstance(e, Notice)]
+    told = [e for e in session.events() if isinstance(e, Notice)]
     codes = {e.code for e in told}
     if point == "sub_agent_stop":
         assert codes == set()  # the child's own log has it
@@ -294,7 +296,7 @@ async def test_tools_that_change_while_a_request_hook_runs_are_in_the_request(au
         async def loads(requesting: Requesting) -> None:
             w.session.use_tools(bench.tools())
 
-        w.session._hooks = Hooks(request=(loads,))
+        live_session(w.session).hooks = Hooks(request=(loads,))
         await w.play()
         assert [tool.name for tool in w.requests[0].tools] == ["read", "write"]
 
@@ -525,13 +527,17 @@ async def test_a_session_that_starts_or_comes_back_is_told_of_once(autojump_cloc
     hooks = Hooks(session_start=(note(log, Context(context="the branch is main")),))
     store = SlowStore()
     async with world(DONE, hooks=hooks, store=store) as w:
-        assert [type(e) for e in w.session.journal.events()] == [SessionCreated, NudgeAdded]
+        assert [type(e) for e in w.session.events()] == [SessionCreated, NudgeAdded]
         await w.play("do it")
         assert [said(m) for m in w.requests[0].transcript] == ["[the hook hook] the branch is main", "do it"]
         assert await w.engine.open_session(w.session.id) is w.session
     model = ScriptedProvider([DONE])
     async with engine.open_engine(
-        model=model, hooks=hooks, store=store, clock=TrioClock(), ids=CountingIds(), approver=AllowAll()
+        model=model,
+        hooks=hooks,
+        store=store,
+        ports=Ports(clock=TrioClock(), ids=CountingIds()),
+        permissions=PermissionOptions(approver=AllowAll()),
     ) as eng:
         session = await eng.open_session(w.session.id)
         assert await eng.open_session(w.session.id) is session
@@ -575,7 +581,7 @@ async def test_every_session_is_told_to_end_when_the_engine_closes(autojump_cloc
         before = trio.current_time()
     assert trio.current_time() - before == about(1), "all at once"
     assert {(s.session_id, s.cwd) for s in log} == {(w.session.id, "/nowhere"), (other.id, "/elsewhere")}
-    last = w.session.journal.events()[-1]
+    last = w.session.events()[-1]
     assert isinstance(last, Notice)
     assert last.text == "the hook hook says: goodbye"
 
@@ -615,7 +621,7 @@ async def test_an_idle_session_is_told_of_after_each_turn(autojump_clock: MockCl
         w.session.queue("three")
         await trio.sleep(1)
         assert len(log) == 2, "while input waits the session is not idle"
-        notices = [e for e in w.session.journal.events() if isinstance(e, Notice)]
+        notices = [e for e in w.session.events() if isinstance(e, Notice)]
         assert [n.text for n in notices] == ["the hook hook says: bored"] * 2
         assert all(n.turn_id is None for n in notices)
 

@@ -268,7 +268,7 @@ async def test_t5_queued_inputs_run_one_turn_each_in_order(autojump_clock: MockC
             w.session.queue(name)
         await next_end(w.session, 3)
         assert user_texts(w.session.state.transcript) == ["one", "two", "three"]
-        kinds = [type(e) for e in w.session.journal.events() if isinstance(e, TurnStarted | TurnEnded)]
+        kinds = [type(e) for e in w.session.events() if isinstance(e, TurnStarted | TurnEnded)]
         assert kinds == [TurnStarted, TurnEnded] * 3
 
 
@@ -414,5 +414,5 @@ async def test_t5_settled_calls_and_steers_of_a_cancelled_turn_stay_in_the_prefi
             turn.cancel()
         await w.play("again")
     assert is_prefix(w.requests[1].transcript, w.requests[2].transcript)
-    results = [s.settlement.reason for s in w.session.journal.events() if isinstance(s, CallSettled)]
+    results = [s.settlement.reason for s in w.session.events() if isinstance(s, CallSettled)]
     assert results == [None, "cancelled"]

@@ -21,6 +21,7 @@ from engine.core.messages import ImagePart, Settlement
 from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
 from engine.core.settings import Settings
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.store.memory import MemoryStore
 from engine.testing import ScriptedProvider, call, cancel_everywhere, done, text, tool_scenario
 from engine.testing.script import Answer
@@ -114,7 +115,11 @@ async def opened(
 ) -> AsyncGenerator[engine.Engine]:
     model = ScriptedProvider(list(answers))
     async with engine.open_engine(
-        model=model, tools=tools, hooks=hooks, approver=approver or AllowAll(), spill=spill
+        model=model,
+        tools=tools,
+        hooks=hooks,
+        permissions=PermissionOptions(approver=approver or AllowAll()),
+        files=FileOptions(spill=spill),
     ) as eng:
         yield eng
 
@@ -337,11 +342,11 @@ async def test_it_is_there_when_the_session_is_opened_again(spill: Path) -> None
     store = MemoryStore()
     model = ScriptedProvider([TALK, DONE])
     tools = [writer(), READ]
-    async with engine.open_engine(model=model, tools=tools, store=Kept(store), spill=spill) as eng:
+    async with engine.open_engine(model=model, tools=tools, store=Kept(store), files=FileOptions(spill=spill)) as eng:
         session = await eng.create_session(cwd=spill.parent)
         await settled(session)
     model = ScriptedProvider([reads_it(offset=10_000), DONE])
-    async with engine.open_engine(model=model, tools=tools, store=Kept(store), spill=spill) as eng:
+    async with engine.open_engine(model=model, tools=tools, store=Kept(store), files=FileOptions(spill=spill)) as eng:
         (read,) = await settled(await eng.open_session(session.id))
     assert read.text == " 10000\tline 10000 é"
 

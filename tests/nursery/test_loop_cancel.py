@@ -42,13 +42,11 @@ def working(seconds: float = 60.0, tool: str = "read") -> Answer:
 
 
 def settlements(w: World) -> list[str]:
-    return [
-        e.settlement.reason or e.settlement.status for e in w.session.journal.events() if isinstance(e, CallSettled)
-    ]
+    return [e.settlement.reason or e.settlement.status for e in w.session.events() if isinstance(e, CallSettled)]
 
 
 def kinds(w: World, *of: type[EventBase]) -> list[str]:
-    return [type(e).__name__ for e in w.session.journal.events() if isinstance(e, of)]
+    return [type(e).__name__ for e in w.session.events() if isinstance(e, of)]
 
 
 # -- lost cancels ----------------------------------------------------------------------------------
@@ -174,7 +172,7 @@ async def test_cancel_while_waiting_for_a_permission(autojump_clock: MockClock) 
             turn.cancel()
         assert (turn.result.stop_reason, turn.result.during) == ("aborted", "waiting")
         assert (settlements(w), bench.log) == (["not_executed"], [])
-        (answered,) = [e for e in w.session.journal.events() if isinstance(e, PermissionAnswered)]
+        (answered,) = [e for e in w.session.events() if isinstance(e, PermissionAnswered)]
         assert answered.answer == "withdrawn"
         assert trio.current_time() == 0
         await w.goes_on()
@@ -268,7 +266,7 @@ async def test_cancel_in_the_middle_of_an_answer_keeps_what_was_received(autojum
         last = w.session.state.transcript[-1]
         assert isinstance(last, AssistantMessage)
         assert [p.text for p in last.parts if isinstance(p, TextPart)] == ["Half"]
-        assert len([e for e in w.session.journal.events() if isinstance(e, PartEnded)]) == 2
+        assert len([e for e in w.session.events() if isinstance(e, PartEnded)]) == 2
         await w.goes_on()
         assert "Half" in [said(m) for m in w.requests[-1].transcript], "and it is in the next request"
 

@@ -14,7 +14,7 @@ from engine.nursery.loop_detection import (
     NEAR_MAX_CHARS,
     PERIODS,
     REPEATS,
-    DoomWindow,
+    RepetitionDetector,
     Signature,
     digest,
     is_near,
@@ -26,9 +26,9 @@ Call = tuple[str, str | None]
 Said = tuple[DoomKind, DoomAction] | None
 
 
-def play(calls: Iterable[Call], window: DoomWindow | None = None) -> list[Said]:
+def play(calls: Iterable[Call], window: RepetitionDetector | None = None) -> list[Said]:
     """Make calls, each with its result once it has been looked at; return what was found at each."""
-    seen_by = window or DoomWindow()
+    seen_by = window or RepetitionDetector()
     found: list[Said] = []
     for call, result in calls:
         tool, _, arguments = call.partition(" ")
@@ -143,7 +143,7 @@ def test_nearly_equal_calls_are_nudged_about_once_and_no_more() -> None:
     calls: list[Call] = [(f'grep {{"pattern":"the_function_name_{number}"}}', "no match") for number in range(8)]
     found = play(calls)
     assert found == [None, None, ("near_repeat", "nudge"), *[None] * 5]
-    window = DoomWindow()
+    window = RepetitionDetector()
     play(calls, window)
     assert play(same("a", 3), window)[-1] == ("repeat", "nudge"), "a near repeat must not use up an escalation"
 
@@ -170,7 +170,7 @@ def test_what_is_near(one: str, other: str, near: bool) -> None:
 
 
 def test_the_same_words_three_times_are_a_monologue() -> None:
-    window = DoomWindow()
+    window = RepetitionDetector()
     found = [window.check_text(text) for text in ("I am done.", " I am done.\n", "I am done.")]
     assert found[:2] == [None, None]
     assert found[2] is not None
@@ -178,7 +178,7 @@ def test_the_same_words_three_times_are_a_monologue() -> None:
 
 
 def test_other_words_or_none_are_no_monologue() -> None:
-    window = DoomWindow()
+    window = RepetitionDetector()
     assert [window.check_text(text) for text in ("a", "b", "a", "b", "a", "a", "", " ", "\n")] == [None] * 9
     assert window.check_text("a") is not None
 
@@ -191,7 +191,7 @@ def test_it_escalates_from_a_nudge_to_a_question_to_a_stop() -> None:
 
 
 def test_it_escalates_across_kinds() -> None:
-    window = DoomWindow()
+    window = RepetitionDetector()
     assert play(same("a", 3), window)[-1] == ("repeat", "nudge")
     assert play(failing("t", ERROR_STREAK + 1), window)[-1] == ("errors", "ask")
     finding = [window.check_text("so it is") for _ in range(3)][-1]
@@ -200,7 +200,7 @@ def test_it_escalates_across_kinds() -> None:
 
 
 def test_new_input_makes_a_new_beginning() -> None:
-    window = DoomWindow()
+    window = RepetitionDetector()
     play([*same("a", 4), *failing("t", ERROR_STREAK)], window)
     window.check_text("so")
     window.check_text("so")
@@ -212,7 +212,7 @@ def test_new_input_makes_a_new_beginning() -> None:
 
 
 def test_new_input_forgets_what_was_nudged_about_and_what_was_allowed() -> None:
-    window = DoomWindow()
+    window = RepetitionDetector()
     near: list[Call] = [(f'grep {{"pattern":"the_function_{n}"}}', "none") for n in range(3)]
     assert play(near, window)[-1] == ("near_repeat", "nudge")
     window.allow(signature_of("a", '{"of":"a"}'))
@@ -222,7 +222,7 @@ def test_new_input_forgets_what_was_nudged_about_and_what_was_allowed() -> None:
 
 
 def test_what_was_allowed_for_always_is_looked_at_no_more() -> None:
-    window = DoomWindow()
+    window = RepetitionDetector()
     play(same("a", 3), window)
     window.allow(signature_of("a", '{"of":"a"}'))
     assert play(same("a", 20), window) == [None] * 20
@@ -230,7 +230,7 @@ def test_what_was_allowed_for_always_is_looked_at_no_more() -> None:
 
 
 def test_a_finding_says_what_was_found() -> None:
-    window = DoomWindow()
+    window = RepetitionDetector()
     for _ in range(2):
         seen, _ = window.check(signature_of("read", "{}"))
         seen.result = digest("r")

@@ -174,7 +174,7 @@ async def test_c12_each_reason_is_reached_and_told_with_its_detail(
         assert [e.result for e in ended] == [result]
         assert played.events[-1] is ended[0]
         assert w.session.state.last_result == result
-        assert fold(w.session.journal.events()).last_result == result
+        assert fold(w.session.events()).last_result == result
         assert w.session.state.status == Idle()
         assert result.durable
         assert bench.running == 0

@@ -43,6 +43,9 @@ from engine.core.messages import ResultsMessage, Settlement, Usage
 from engine.core.settings import Limits, Settings
 from engine.core.state import Idle, Waiting
 from engine.journal.closing_events import SUPERSEDED
+from engine.session.engine_options import PermissionOptions
+from engine.session.session import live_session
+from engine.session.turn import start_turn
 from engine.testing.invariants import Evidence, Seen, check
 from engine.testing.script import done, text
 from tests.support.parked import FINE, Approve, Home, asks, do, look, office, question, seen
@@ -63,7 +66,7 @@ async def verify(home: Home, session: engine.Session) -> None:
 
 
 def results(session: engine.Session) -> dict[str, Settlement]:
-    calls = {e.call_id: e.arguments for e in session.journal.events() if isinstance(e, CallQueued)}
+    calls = {e.call_id: e.arguments for e in session.events() if isinstance(e, CallQueued)}
     given = [r for m in session.state.transcript if isinstance(m, ResultsMessage) for r in m.results]
     return {calls[result.call_id]: result.settlement for result in given}
 
@@ -81,7 +84,7 @@ async def test_a_turn_that_waits_for_a_permission_goes_on_in_another_engine() ->
         session = await eng.create_session(cwd="/nowhere")
         turn = eng.start_turn(session, "go")
         (*_, asked) = await seen(turn, PermissionAsked)
-        before = session.journal.seq
+        before = live_session(session).journal.seq
     with pytest.raises(TurnParked, match=r"session\.resume"):
         await turn.wait()
     with pytest.raises(TurnNotEnded):
@@ -117,7 +120,7 @@ async def test_a_turn_that_waits_for_a_permission_goes_on_in_another_engine() ->
         assert home.done == ["b", "c"]
         assert session.state.status == Idle()
         assert [s.text for s in results(session).values()] == ["saw a", "did b", "did c"]
-        own = [event for event in session.journal.events() if event.turn_id == turn.id]
+        own = [event for event in session.events() if event.turn_id == turn.id]
         assert kinds(own, TurnStarted, TurnResumed, StepStarted, StepReceived, StepEnded, TurnEnded) == [
             *("TurnStarted", "StepStarted", "StepReceived", "TurnResumed", "StepEnded"),
             *("StepStarted", "StepEnded", "TurnEnded"),
@@ -160,7 +163,7 @@ async def test_a_turn_may_be_parked_again_and_again() -> None:
                     await turn.reply(event.request_id, engine.Once())
         assert turn.result.steps == 3
         assert home.done == ["a", "b"]
-        assert len(kinds(session.journal.events(), TurnResumed)) == 4
+        assert len(kinds(session.events(), TurnResumed)) == 4
         await verify(home, session)
 
 
@@ -219,7 +222,7 @@ async def test_what_calls_have_changed_before_is_kept() -> None:
     async with home.open() as eng:
         session = await eng.open_session(session_id)
         assert session.state.context.get("seen") == '"a"'
-        assert kinds(session.journal.events(), ContextChanged) == ["ContextChanged"]
+        assert kinds(session.events(), ContextChanged) == ["ContextChanged"]
 
 
 # ---- a question, a result from outside -------------------------------------------------------------------------------
@@ -239,7 +242,7 @@ async def test_a_question_is_asked_anew() -> None:
                     await turn.answer(event.request_id, "yes")
         (settled,) = results(session).values()
         assert settled.text.count("Answer: yes") == 2
-        assert kinds(session.journal.events(), CallStarted, TurnResumed) == [
+        assert kinds(session.events(), CallStarted, TurnResumed) == [
             "CallStarted",
             "TurnResumed",
             "CallStarted",
@@ -353,7 +356,7 @@ async def test_a_new_prompt_ends_a_parked_turn() -> None:
     async with home.open() as eng:
         session = await eng.open_session(session_id)
         assert (await session.run("something else")).stop_reason == "completed"
-        ended = [event.result for event in session.journal.events() if isinstance(event, TurnEnded)]
+        ended = [event.result for event in session.events() if isinstance(event, TurnEnded)]
         assert [(r.stop_reason, r.detail, r.during) for r in ended] == [
             ("aborted", SUPERSEDED, "waiting"),
             ("completed", "", None),
@@ -400,7 +403,7 @@ async def test_a_resumed_turn_may_be_cancelled() -> None:
         async with session.resume() as turn:
             await seen(turn, PermissionAsked)
             with pytest.raises(SessionBusy):
-                session.resume().start()
+                start_turn(session.resume())
             turn.cancel()
         assert turn.result.stop_reason == "aborted"
         assert home.done == []
@@ -448,7 +451,9 @@ async def test_without_a_store_that_stays_a_turn_is_ended() -> None:
     from engine.testing.scripted_provider import ScriptedProvider
 
     async with engine.open_engine(
-        model=ScriptedProvider([asks(*do("a"))]), tools=home.tools(), approver=home.approver
+        model=ScriptedProvider([asks(*do("a"))]),
+        tools=home.tools(),
+        permissions=PermissionOptions(approver=home.approver),
     ) as eng:
         session = await eng.create_session(cwd="/nowhere")
         turn = eng.start_turn(session, "go")

@@ -265,7 +265,7 @@ async def test_an_unanswered_question_waits(autojump_clock: MockClock) -> None:
     async with world(step("write", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(3_600)
-            (asked,) = [e for e in w.session.journal.events() if isinstance(e, PermissionAsked)]
+            (asked,) = [e for e in w.session.events() if isinstance(e, PermissionAsked)]
             statuses.append(w.session.state.status)
             await turn.reply(asked.request_id, engine.Once())
             statuses.append(w.session.state.status)
@@ -307,7 +307,7 @@ async def test_a_cancelled_turn_withdraws_its_question_with_an_event(autojump_cl
             result = await turn.wait()
             assert trio.current_time() == about(5)
         assert (result.stop_reason, result.during) == ("aborted", "waiting")
-        events = w.session.journal.events()
+        events = w.session.events()
         (asked,) = [e for e in events if isinstance(e, PermissionAsked)]
         (answered,) = [e for e in events if isinstance(e, PermissionAnswered)]
         assert (answered.request_id, answered.answer) == (asked.request_id, "withdrawn")
@@ -328,7 +328,7 @@ async def test_headless_a_question_is_a_denial_that_the_model_is_told_of(autojum
             result = (await w.play(settings=Settings(headless="deny"))).result
         assert (log, result.stop_reason) == ([], "completed")
         assert "nobody is there to give it" in said(w.requests[1].transcript[-1])
-        assert not [e for e in w.session.journal.events() if isinstance(e, PermissionAsked)]
+        assert not [e for e in w.session.events() if isinstance(e, PermissionAsked)]
 
 
 # -- rules -------------------------------------------------------------------------------------------------
@@ -474,7 +474,7 @@ async def test_a_question_of_a_tool_that_shields_itself_is_withdrawn_before_the_
             result = await turn.wait()
             assert trio.current_time() == about(1.25)
         assert result.stop_reason == "aborted"
-        events = w.session.journal.events()
+        events = w.session.events()
         (asked,) = [e for e in events if isinstance(e, PermissionAsked)]
         (answered,) = [e for e in events if isinstance(e, PermissionAnswered)]
         assert (answered.request_id, answered.answer) == (asked.request_id, "withdrawn")

@@ -34,6 +34,7 @@ from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
 from engine.prompt.family_text import family_text
 from engine.prompt.layers import PromptLayers
+from engine.session.engine_options import ContextOptions, PermissionOptions, Ports
 from engine.session.turn import Turn
 from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore
 from engine.testing.script import Answer, call, done, text
@@ -182,7 +183,10 @@ async def test_t27_a_session_begins_as_it_did_after_a_restart(project: Path) -> 
     write(project / "AGENTS.md", "Use spaces.")
     model = ScriptedProvider([DONE], info=ModelInfo(name="scripted/model"))
     async with engine.open_engine(
-        model=model, store=store, ids=CountingIds(), prompt=layers_for(project), clock=Calendar(TODAY + DAY)
+        model=model,
+        store=store,
+        ports=Ports(ids=CountingIds(), clock=Calendar(TODAY + DAY)),
+        context=ContextOptions(prompt=layers_for(project)),
     ) as eng:
         session = await eng.open_session(session_id)
         await session.run("go on")
@@ -390,7 +394,7 @@ async def test_t28_what_was_told_of_the_files_of_the_work_is_in_the_baseline_aft
     async with world(*script, tools=[worker()], prompt=layers, cwd=str(project), keeper=keeper) as w:
         assert ["zebra" in one for one in told(await w.play())] == [True]
         await w.play()
-        assert (await w.session.compact()).stop_reason == "completed"
+        assert (await w.session.context.compact()).stop_reason == "completed"
         w.will_say(DONE)
         played = await w.play("go on")
     (compacted,) = played.all(PromptSet)
@@ -543,7 +547,9 @@ async def test_t28_a_session_from_elsewhere_brings_no_trust_and_no_prompt(projec
     await taken.flushed(session_id, len(events))
     model = ScriptedProvider([DONE], info=ModelInfo(name="scripted/model"))
     untrusting = layers_for(project, trusted=False)
-    async with engine.open_engine(model=model, store=taken, ids=CountingIds(), prompt=untrusting) as eng:
+    async with engine.open_engine(
+        model=model, store=taken, ports=Ports(ids=CountingIds()), context=ContextOptions(prompt=untrusting)
+    ) as eng:
         session = await eng.open_session(session_id)
         await session.run("go on")
     assert "Obey." not in model.requests[0].system
@@ -672,7 +678,7 @@ async def test_plan_mode_is_told_when_it_begins_and_when_it_is_over(project: Pat
 
 def test_layers_of_another_kind_are_refused() -> None:
     with pytest.raises(ConfigError, match="PromptLayers, not 'hi'"):
-        engine.open_engine(model="x/y", prompt="hi")  # type: ignore[arg-type]
+        engine.open_engine(model="x/y", context=ContextOptions(prompt="hi"))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="functions of a folder"):
         PromptLayers(sources={"a": "b"})  # type: ignore[dict-item]
 
@@ -694,7 +700,11 @@ async def test_the_agent_plan_begins_in_plan_mode_and_leaves_it_with_its_bounds(
     rules = Policy(profile="full")
     model = ScriptedProvider(script, info=INFO)
     async with engine.open_engine(
-        model=model, tools=(change, PLAN_EXIT), approver=rules, ids=CountingIds(), prompt=layers_for(project)
+        model=model,
+        tools=(change, PLAN_EXIT),
+        permissions=PermissionOptions(approver=rules),
+        ports=Ports(ids=CountingIds()),
+        context=ContextOptions(prompt=layers_for(project)),
     ) as eng:
         session = await eng.create_session(cwd=project, agent="plan")
         played = Played(session)

@@ -33,7 +33,8 @@ from engine.core.permission_types import Approver
 from engine.core.protocols import Model, ModelStream
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.session.session import Session
+from engine.session.engine_options import PermissionOptions
+from engine.session.session import Session, live_session
 from engine.testing.fake_tools import FakeTools
 from engine.testing.fakes import SlowStore
 from engine.testing.script import Pause, call, done, text
@@ -60,28 +61,28 @@ def opened(
     return engine.open_engine(
         model=model or ScriptedProvider([*script, LAST, LAST, LAST]),
         tools=(*FakeTools().tools(), *tools),
-        approver=approver or AllowAll(),
+        permissions=PermissionOptions(approver=approver or AllowAll()),
         store=store or SlowStore(),
     )
 
 
 def events_of(session: Session, kind: type[Durable]) -> list[Durable]:
-    return [event for event in session.journal.events() if isinstance(event, kind)]
+    return [event for event in session.events() if isinstance(event, kind)]
 
 
 def statuses(session: Session) -> list[tuple[str, str | None]]:
     return [
         (event.settlement.status, event.settlement.reason)
-        for event in session.journal.events()
+        for event in session.events()
         if isinstance(event, CallSettled)
     ]
 
 
 def check_ended(session: Session) -> None:
     """The last turn has its one end, the session is idle, and what was written folds to the same."""
-    assert isinstance(session.journal.events()[-1], TurnEnded)
+    assert isinstance(session.events()[-1], TurnEnded)
     assert session.state.turn is None
-    assert fold(session.journal.events()) == session.state
+    assert fold(session.events()) == session.state
     assert len(events_of(session, CallSettled)) == len(events_of(session, CallDelivered))
 
 
@@ -153,7 +154,7 @@ async def test_a_flush_that_raised_no_store_error_left_a_turn_without_its_end(
         result = await session.run("go")
         check_ended(session)
     assert (result.stop_reason, result.durable) == ("completed", False)
-    assert [e.code for e in session.journal.events() if isinstance(e, Notice)] == ["not_durable"]
+    assert [e.code for e in session.events() if isinstance(e, Notice)] == ["not_durable"]
 
 
 # -- the end of a turn -----------------------------------------------------------------------------
@@ -204,7 +205,7 @@ async def test_a_question_of_a_tool_that_shields_itself_was_left_open(autojump_c
             await trio.sleep(1)
             turn.cancel()
             await turn.wait()
-            assert len(session.questions) == 0
+            assert len(live_session(session).questions) == 0
         check_ended(session)
     assert answers == ["withdrawn", "withdrawn"]
     assert len(events_of(session, PermissionAsked)) == len(events_of(session, PermissionAnswered)) == 1

@@ -35,6 +35,7 @@ from engine.core.messages import TextPart
 from engine.core.settings import Limits, Settings
 from engine.core.state import Resync
 from engine.journal.log import RING, Position
+from engine.session.engine_options import ContextOptions, PermissionOptions
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.testing.cancel import cancel_everywhere
@@ -68,7 +69,7 @@ def opened(
         model=ScriptedProvider([*script, last, last, last]),
         tools=(*FakeTools().tools(), *tools),
         settings=settings,
-        approver=AllowAll(),
+        permissions=PermissionOptions(approver=AllowAll()),
         store=store or SlowStore(),
     )
 
@@ -76,7 +77,7 @@ def opened(
 def settlements(session: Session) -> list[tuple[str, str | None, bool]]:
     return [
         (e.settlement.status, e.settlement.reason, e.settlement.outcome_unknown)
-        for e in session.journal.events()
+        for e in session.events()
         if isinstance(e, CallSettled)
     ]
 
@@ -128,8 +129,8 @@ async def test_rule_01_a_late_result_changes_nothing(autojump_clock: trio.testin
         async with session.prompt("go") as turn:
             nursery.start_soon(cancel_at, turn, 0.5)
             await turn.wait()
-            at_end = session.journal.events()
-        assert session.journal.events() == at_end
+            at_end = session.events()
+        assert session.events() == at_end
 
 
 async def test_rule_01_an_error_of_ours_ends_one_turn_and_no_other(autojump_clock: trio.testing.MockClock) -> None:
@@ -150,7 +151,7 @@ async def test_rule_01_an_error_of_ours_ends_one_turn_and_no_other(autojump_cloc
             return False
 
     model = ScriptedProvider([[*text("fine"), *done()]], repeat=True)
-    async with engine.open_engine(model=model, keeper=BrokenKeeper()) as eng:
+    async with engine.open_engine(model=model, context=ContextOptions(keeper=BrokenKeeper())) as eng:
         session = await eng.create_session()
         result = await session.run("go")
         assert (result.stop_reason, result.detail) == ("internal_error", "RuntimeError: a bug")
@@ -167,7 +168,7 @@ async def test_rule_02_a_broken_stream_leaves_running_tools_alone(autojump_clock
         result = await session.run("go")
     assert result.stop_reason == "completed"
     assert settlements(session) == [("completed", None, False)]
-    reasons = [e.reason for e in session.journal.events() if isinstance(e, LoopContinued)]
+    reasons = [e.reason for e in session.events() if isinstance(e, LoopContinued)]
     assert reasons == ["resume_after_break"]
 
 
@@ -379,7 +380,7 @@ async def test_rule_05_a_disk_that_hangs_delays_the_end_by_five_seconds_and_no_m
         assert scope.cancelled_caught
         assert trio.current_time() - began == pytest.approx(1 + 5)
         assert not turn.result.durable
-        ended = session.journal.events()[-1]
+        ended = session.events()[-1]
         assert isinstance(ended, TurnEnded)
         assert not ended.result.durable
         store.hangs = False
@@ -403,7 +404,7 @@ async def test_rule_05_a_disk_that_hangs_holds_up_no_turn_that_nobody_cancels(
         # Once for as long as the settings say, a moment at each barrier after that.
         assert trio.current_time() - began == pytest.approx(5.5 + 0.5 * 11)
         assert [status for status, _, _ in settlements(session)] == ["error"] * 5  # not executed
-        (told,) = [event.text for event in session.journal.events() if isinstance(event, Notice)]
+        (told,) = [event.text for event in session.events() if isinstance(event, Notice)]
         assert told == "the store failed: StoreError: it has not answered for 5.5 s"
         store.hangs = False
         began = trio.current_time()
@@ -423,7 +424,7 @@ async def test_rule_06_the_end_is_seen_only_when_it_is_durable_and_later_events_
         watcher = session.subscribe()
 
         async def queue_while_it_is_held() -> None:
-            while not isinstance(session.journal.events()[-1], TurnEnded):
+            while not isinstance(session.events()[-1], TurnEnded):
                 await trio.sleep(0.1)
             session.queue("later")
             seen: list[object] = []
@@ -431,8 +432,8 @@ async def test_rule_06_the_end_is_seen_only_when_it_is_durable_and_later_events_
                 seen.append(event)
             # The end, and the input behind it, are in the journal, and nobody sees them yet.
             assert not any(isinstance(event, TurnEnded) for event in seen)
-            assert [type(e).__name__ for e in session.journal.events()[-2:]] == ["TurnEnded", "InputAdmitted"]
-            assert seen[-1] is session.journal.events()[-3]
+            assert [type(e).__name__ for e in session.events()[-2:]] == ["TurnEnded", "InputAdmitted"]
+            assert seen[-1] is session.events()[-3]
 
         async with session.prompt("go") as turn:
             nursery.start_soon(queue_while_it_is_held)
@@ -458,7 +459,7 @@ async def test_rule_07_deltas_have_no_number_but_a_place(autojump_clock: trio.te
     for delta in deltas:
         assert delta.offset == offset
         offset += len(delta.text)
-    numbers = [event.seq for event in session.journal.events()]
+    numbers = [event.seq for event in session.events()]
     assert numbers == list(range(1, len(numbers) + 1))
     assert {delta.after for delta in deltas} <= set(numbers)
 
@@ -522,7 +523,7 @@ async def test_rule_08_a_cursor_that_fell_behind_gets_merged_deltas_and_every_st
             seen.append(event)
     assert not any(isinstance(event, Resync) for event in seen)
     durable = [event for event in seen if not isinstance(event, Resync) and event.seq is not None]
-    assert durable == list(session.journal.events()[1:])
+    assert durable == list(session.events()[1:])
     texts: dict[str, str] = {}
     for event in seen:
         if isinstance(event, TextDelta):
@@ -542,7 +543,7 @@ async def test_rule_08_a_cancelled_wait_of_a_cursor_loses_nothing(autojump_clock
         while not seen or not isinstance(seen[-1], TurnEnded):
             with trio.move_on_after(0.01):
                 seen.append(await watcher.__anext__())
-    assert [e for e in seen if getattr(e, "seq", None) is not None] == list(session.journal.events()[1:])
+    assert [e for e in seen if getattr(e, "seq", None) is not None] == list(session.events()[1:])
 
 
 # -- 9: injection ---------------------------------------------------------------------------------------------------------
@@ -674,7 +675,7 @@ async def test_rule_12_heartbeats_are_live_only(autojump_clock: trio.testing.Moc
         async with session.prompt("go") as turn:
             beats = [event async for event in turn if isinstance(event, CallHeartbeat)]
     assert [round(beat.elapsed, 2) for beat in beats] == [0.25, 0.5, 0.75]
-    assert not any(isinstance(event, CallHeartbeat) for event in session.journal.events())
+    assert not any(isinstance(event, CallHeartbeat) for event in session.events())
     assert all(beat.seq is None for beat in beats)
 
 
@@ -689,7 +690,7 @@ def test_rule_12_a_tool_that_blocks_the_loop_is_named() -> None:
         async with opened([*call("hog", {}, id="h"), *done("calls")], tools=(hog,)) as eng:
             session = await eng.create_session()
             await session.run("go")
-            return [e.text for e in session.journal.events() if isinstance(e, Notice) and e.code == "loop_blocked"]
+            return [e.text for e in session.events() if isinstance(e, Notice) and e.code == "loop_blocked"]
 
     (notice,) = trio.run(main)
     assert "hog" in notice

@@ -78,7 +78,7 @@ async def test_t14_a_call_to_a_tool_that_changed_since_its_request_is_stale(
             await trio.sleep(1)
             w.session.use_tools(change(log))
             result = await turn.wait()
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert (log, settled.status, result.stop_reason) == ([], "error", "completed")
         assert settled.text == f"Not executed: {told}. Look at the tools again, then go on."
         await w.goes_on()
@@ -163,7 +163,7 @@ async def test_the_name_that_was_called_is_looked_up_among_the_tools_of_the_requ
             await trio.sleep(1)
             w.session.use_tools([new])
             await turn.wait()
-        (queued,) = [e for e in w.session.journal.events() if isinstance(e, CallQueued)]
+        (queued,) = [e for e in w.session.events() if isinstance(e, CallQueued)]
     assert (log, queued.tool) == ([], "work")
 
 

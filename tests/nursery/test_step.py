@@ -170,7 +170,7 @@ async def test_t3_cleanup_longer_than_the_default_grace_is_waited_for_if_declare
             assert trio.current_time() == about(1.4)
             assert cleaned == [about(1.4)]
         assert (result.stop_reason, result.during) == ("aborted", "tools")
-        (settled,) = [e for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e for e in w.session.events() if isinstance(e, CallSettled)]
         assert (settled.settlement.reason, settled.settlement.outcome_unknown) == ("cancelled", False)
         assert settled.time == about(1.4)
         await w.goes_on()
@@ -201,7 +201,7 @@ async def test_t3_a_tool_that_ignores_the_cancel_is_abandoned_at_its_grace(autoj
             await w.goes_on()
             assert gone == []
         assert gone == [about(10)]
-        events = w.session.journal.events()
+        events = w.session.events()
         (settled,) = [e.settlement for e in events if isinstance(e, CallSettled)]
         assert (settled.status, settled.reason, settled.outcome_unknown) == ("aborted", "cancelled", True)
         assert "line 1" in settled.text
@@ -331,7 +331,7 @@ async def test_c1_a_call_queued_after_the_abort_never_executes(autojump_clock: M
             await trio.sleep(1)
             turn.cancel()
             await turn.wait()
-        events = w.session.journal.events()
+        events = w.session.events()
         settled = [e.settlement.reason for e in events if isinstance(e, CallSettled)]
         assert sorted(settled, key=str) == ["cancelled", "not_executed"]
         assert bench.log == ["+one", "-one"]
@@ -349,7 +349,7 @@ async def test_c1_cancel_in_the_middle_of_the_arguments_settles_the_call_as_not_
             turn.cancel()
             result = await turn.wait()
         assert (result.stop_reason, result.during) == ("aborted", "streaming")
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert settled.reason == "not_executed"
         await w.goes_on()
 

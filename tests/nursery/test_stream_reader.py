@@ -40,6 +40,7 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import AssistantMessage, CallPart, ProviderPart, ReasoningPart, ResultsMessage, TextPart
 from engine.core.settings import RetryPolicy, Settings, Timeouts
+from engine.session.engine_options import Ports
 from engine.testing.fakes import TrioClock
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, Break, Fail, Pause, ScriptItem, call, done, reasoning, text
@@ -466,7 +467,7 @@ async def test_a_model_that_does_not_stop_for_a_cancel_delays_no_end_and_what_it
             return Unstoppable()
 
     bench = Bench()
-    async with engine.open_engine(model=Stubborn(), tools=bench.tools(), clock=TrioClock()) as eng:
+    async with engine.open_engine(model=Stubborn(), tools=bench.tools(), ports=Ports(clock=TrioClock())) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
             await trio.sleep(1)
@@ -474,9 +475,9 @@ async def test_a_model_that_does_not_stop_for_a_cancel_delays_no_end_and_what_it
             result = await turn.wait()
             assert trio.current_time() == about(1.25)
             assert (result.stop_reason, result.during, result.text) == ("aborted", "streaming", "Half")
-            before = session.journal.events()
+            before = session.events()
         assert trio.current_time() == about(10)
-        assert session.journal.events() == before
+        assert session.events() == before
         assert bench.log == []
         told = [e.text for e in before if isinstance(e, Notice) and e.code == "overstaying"]
         assert told == ["a task of the turn would not stop and is still running"]

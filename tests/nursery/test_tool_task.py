@@ -155,7 +155,7 @@ async def test_interrupts_pass_to_the_host_after_the_call_is_settled(
     async with world(first, tools=[leave, *bench.tools()]) as w:
         with pytest.raises(kind):
             await w.session.run("go")
-        settled = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        settled = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert [s.status for s in settled] == ["aborted", "aborted"]
         last = w.session.state.last_result
         assert last is not None
@@ -211,7 +211,7 @@ async def test_a_group_with_a_cancel_in_it_passes_the_cancel_on(autojump_clock: 
         with trio.move_on_after(1) as host:
             await w.session.run("go")
         assert host.cancelled_caught, "a host's cancel always comes out"
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert (settled.status, settled.reason) == ("aborted", "cancelled")
         await w.goes_on()
 
@@ -229,7 +229,7 @@ async def test_a_result_reached_within_the_grace_is_kept(autojump_clock: MockClo
             turn.cancel()
             await turn.wait()
             assert trio.current_time() == about(1.1)
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert (settled.status, settled.text) == ("completed", "finished what it had begun")
         await w.goes_on()
 
@@ -331,7 +331,7 @@ async def test_progress_is_shown_live_and_kept_for_an_abort(autojump_clock: Mock
                     if event.message == "line 2":
                         turn.cancel()
         assert shown == ["line 0", "line 1", "line 2"]
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert "output 0\noutput 1\noutput 2\n" in settled.text
 
 
@@ -463,7 +463,7 @@ async def test_a_worker_started_beside_a_cancel_has_no_effect(autojump_clock: Mo
     async with world(first, tools=[looking(log)], settings=Settings()) as w:
         async with w.session.prompt("go") as turn:
             await cancel_when_queued(turn)
-        started = [e for e in w.session.journal.events() if isinstance(e, CallStarted)]
+        started = [e for e in w.session.events() if isinstance(e, CallStarted)]
         assert len(log) == len(started)
 
 

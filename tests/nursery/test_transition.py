@@ -258,7 +258,7 @@ STOPS: list[tuple[LoopState, StepOutcome, Stop]] = [
         failed("transient", started=True, has_content=True),
         Stop(reason="provider_error", detail="it was transient"),
     ),
-    (FRESH, outcome(doom="the same text again"), Stop(reason="doom_loop", detail="the same text again")),
+    (FRESH, outcome(repetition="the same text again"), Stop(reason="doom_loop", detail="the same text again")),
 ]
 
 
@@ -294,7 +294,7 @@ def test_every_reason_has_its_case() -> None:
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
-        (outcome("calls", calls=1, prevented="enough", doom="circles"), "doom_loop"),
+        (outcome("calls", calls=1, prevented="enough", repetition="circles"), "doom_loop"),
         (outcome("calls", calls=1, prevented="enough"), "hook_stopped"),
         (failed("transient", prevented="enough"), "hook_stopped"),
         # Results are never thrown away: what has calls goes on from them, whatever the finish says.
@@ -332,7 +332,7 @@ def test_which_reason_comes_first(what: StepOutcome, reason: str) -> None:
         (outcome(steered=True), False),
         (outcome(wrapped_up=True), False),
         (outcome(prevented="enough"), False),
-        (outcome(doom="circles"), False),
+        (outcome(repetition="circles"), False),
         (failed("transient"), False),
     ],
 )
@@ -544,7 +544,7 @@ OUTCOMES = st.builds(
     has_content=st.booleans(),
     steered=st.booleans(),
     prevented=RARELY.map(lambda yes: "enough" if yes else None),
-    doom=RARELY.map(lambda yes: "circles" if yes else None),
+    repetition=RARELY.map(lambda yes: "circles" if yes else None),
     can_raise_cap=st.booleans(),
     stop_hook=st.sampled_from(["none", "passed", "blocked", "prevented"]),
     invalid_output=st.none() | st.just("it does not fit"),

@@ -8,6 +8,7 @@ import engine
 from engine.core.events import CallProgress
 from engine.core.settings import Settings
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.os.test_sub_agents import TOOLS, busy, script
 from tests.session.test_sub_agents import by_prompt
@@ -16,7 +17,9 @@ from tests.session.test_sub_agents import by_prompt
 async def main(cwd: str, store: str) -> None:
     model = ScriptedProvider([by_prompt(script(2, f"echo ready; {busy()}"))], repeat=True)
     settings = Settings(agent_depth=2)
-    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), settings=settings, store=store) as eng:
+    async with engine.open_engine(
+        model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll()), settings=settings, store=store
+    ) as eng:
         session = await eng.create_session(cwd=cwd)
         async with session.prompt("level 0") as turn:
             async for event in turn:

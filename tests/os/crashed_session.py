@@ -7,6 +7,7 @@ import trio
 import engine
 from engine.core.events import CallProgress
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
 from engine.testing.script import call, done
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
@@ -18,7 +19,10 @@ async def main(cwd: str, job: str, command: str, store: str) -> None:
         [*call("bash", {"command": command}, id="c2"), *done("calls")],
     ]
     async with engine.open_engine(
-        model=ScriptedProvider(answers), tools=builtin_tools(), approver=AllowAll(), store=store
+        model=ScriptedProvider(answers),
+        tools=builtin_tools(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        store=store,
     ) as eng:
         session = await eng.create_session(cwd=cwd)
         print(session.id, flush=True)

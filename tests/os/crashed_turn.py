@@ -7,6 +7,7 @@ import trio
 
 import engine
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.snapshots.project import ProjectSnapshots
 from engine.testing.script import call, done
 from engine.testing.scripted_provider import ScriptedProvider
@@ -19,7 +20,11 @@ async def main(root: Path, store: Path, kept: Path) -> None:
     model = ScriptedProvider([[*call("bash", {"command": command}, id="1"), *done("calls")]])
     snapshots = ProjectSnapshots(folder=kept)
     async with engine.open_engine(
-        model=model, tools=(BASH,), approver=AllowAll(), store=store, snapshots=snapshots
+        model=model,
+        tools=(BASH,),
+        permissions=PermissionOptions(approver=AllowAll()),
+        store=store,
+        files=FileOptions(snapshots=snapshots),
     ) as eng:
         session = await eng.create_session(cwd=root)
         print(session.id, flush=True)

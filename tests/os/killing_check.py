@@ -94,15 +94,15 @@ async def check(place: Place, promised: Promised, then: Then) -> Found | None:
                 assert session.id == promised.session
                 assert only_waits(session.state, WAITING.__contains__), session.state.turn
             _check_journal(session)
-        _check_effects(before, [event for session in opened for event in session.journal.events()])
+        _check_effects(before, [event for session in opened for event in session.events()])
         session = next(session for session in opened if session.id == promised.session)
         # By their times: what closes an open turn would else pass for what was lost.
-        times = {event.seq: event.time for event in session.journal.events()}
+        times = {event.seq: event.time for event in session.events()}
         assert [seq for seq, at in promised.flushed.items() if times.get(seq) != at] == [], "what was flushed is lost"
         if session.state.turn is None:
-            _check_settled(left, session.journal.events())
+            _check_settled(left, session.events())
         phase = phase_of(left)
-        lost = _seconds_lost(session.journal.events(), promised)
+        lost = _seconds_lost(session.events(), promised)
         is_parked = session.state.turn is not None
         if is_parked and then == "leave":
             return Found(lost=lost, parked=True, phase=phase)
@@ -111,7 +111,7 @@ async def check(place: Place, promised: Promised, then: Then) -> Found | None:
         result = await session.run(NEXT)
         assert (result.stop_reason, result.text, result.durable) == ("completed", WELL, True), result
         _check_journal(session)
-        assert list(await store.load(session.id)) == list(session.journal.events())
+        assert list(await store.load(session.id)) == list(session.events())
         await _check_lists(store, session)
     assert place.effects[: len(before)] == before
     assert len(set(place.effects)) == len(place.effects), "something was run again"
@@ -158,7 +158,7 @@ async def _check_nobody_is_left(known: Sequence[SessionId]) -> None:
 
 
 def _check_journal(session: engine.Session) -> None:
-    events = session.journal.events()
+    events = session.events()
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert fold(events) == session.state
     problems = check_events(_replayed(session)) if session.state.turn is None else []
@@ -213,7 +213,7 @@ async def _check_lists(store: SqliteStore, session: engine.Session) -> None:
     rows = {row.id: row for row in await store.list_sessions(SessionQuery(limit=1_000))}
     row, state = rows[session.id], session.state
     found = (row.seq, row.turns, row.status, row.usage.total, row.messages)
-    events = session.journal.events()
+    events = session.events()
     said = sum(isinstance(event, InputPromoted) or (isinstance(event, StepEnded) and event.kept) for event in events)
     assert found == (state.seq, state.turns, "idle", state.usage.total, said)
     assert session.id in {hit.session.id for hit in await store.search(NEXT)}

@@ -29,6 +29,8 @@ from engine.core.ids import SessionId
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.protocols import Model, Store
 from engine.providers.registry import resolve
+from engine.session.engine_options import FileOptions, PermissionOptions
+from engine.session.session import live_session
 from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from engine.testing.invariants import Seen
 from engine.tools.builtin.all import builtin_tools
@@ -78,9 +80,9 @@ class Place:
                 external_tool("office", Effect, read_only=True),
                 task_tool([Agent(name="helper")]),
             ),
-            approver=Careful(),
+            permissions=PermissionOptions(approver=Careful()),
             store=store or self.store,
-            spill=self.folder / "spill",
+            files=FileOptions(spill=self.folder / "spill"),
         )
 
 
@@ -229,9 +231,9 @@ class Told:
     async def go_on(self, session: engine.Session) -> None:
         """Flush, and tell it, again and again."""
         while True:
-            newest = next(session.journal.newest_first())
+            newest = next(live_session(session).journal.newest_first())
             assert newest.seq is not None
-            await session.journal.store.flushed(session.id, newest.seq)
+            await live_session(session).journal.store.flushed(session.id, newest.seq)
             self.tell_durable(newest)
             await trio.sleep(0.003)
 
@@ -306,10 +308,10 @@ async def answer(session: engine.Session, turn: engine.Turn, event: Seen) -> Non
 
 async def look_back(session: engine.Session) -> None:
     """Do what changes the history, and change it back."""
-    await session.undo()
-    await session.redo()
-    if (await session.compact()).stop_reason == "completed":
-        await session.undo_compaction()
+    await session.files.undo()
+    await session.files.redo()
+    if (await session.context.compact()).stop_reason == "completed":
+        await session.context.undo_compaction()
 
 
 async def reopen(place: Place, session_id: str) -> None:

@@ -20,6 +20,7 @@ from engine.core.messages import Settlement
 from engine.core.settings import Settings
 from engine.permission.allow_all import AllowAll
 from engine.process.orphans import find_marked, reap
+from engine.session.engine_options import PermissionOptions
 from engine.session.session import Session
 from engine.store.memory import MemoryStore
 from engine.testing.script import Answer, call, done, text
@@ -71,7 +72,11 @@ async def opened(
 ) -> AsyncGenerator[tuple[engine.Engine, Session]]:
     model = ScriptedProvider(tuple(answers))
     async with engine.open_engine(
-        model=model, tools=(*builtin_tools(), task), approver=AllowAll(), store=store, settings=Settings()
+        model=model,
+        tools=(*builtin_tools(), task),
+        permissions=PermissionOptions(approver=AllowAll()),
+        store=store,
+        settings=Settings(),
     ) as eng:
         yield eng, await eng.create_session(cwd=cwd)
 
@@ -144,7 +149,7 @@ async def test_a_turn_that_is_cancelled_while_it_waits_leaves_the_job_running(tm
                     turn.cancel()
         assert turn.result.stop_reason == "aborted"
         assert len(trees.alive()) == 1
-        assert session.jobs.get("web").is_running
+        assert session.background.jobs.get("web").is_running
 
 
 async def test_a_sub_agent_has_jobs_of_its_own_which_end_with_it(tmp_path: Path) -> None:
@@ -322,12 +327,16 @@ async def test_what_ends_with_the_engine_is_told_by_the_next_one_and_what_ended_
     """After a closed engine as after a killed one: the record says that it began, and not that it ended."""
     place = tmp_path / "sessions.db"
     answers = [job("sleep 1000"), job("sleep 0.6", "short"), BYE, BYE]
-    opening = {"tools": builtin_tools(), "approver": AllowAll(), "store": place}
+    opening = {
+        "tools": builtin_tools(),
+        "permissions": PermissionOptions(approver=AllowAll()),
+        "store": place,
+    }
     async with engine.open_engine(model=ScriptedProvider(answers), **opening) as eng:  # type: ignore[arg-type]
         session = await eng.create_session(cwd=tmp_path)
         await settled(session)
         with trio.fail_after(30):
-            await session.jobs.get("short").over.wait()
+            await session.background.jobs.get("short").over.wait()
         assert [(work.kind, work.name, work.detail) for work in session.state.background] == [
             ("command", "web", "sleep 1000")
         ]

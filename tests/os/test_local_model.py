@@ -20,6 +20,7 @@ from engine.core.messages import Transcript
 from engine.core.settings import RetryPolicy, Settings, Timeouts
 from engine.providers.local.model import LocalModel
 from engine.providers.registry import resolve
+from engine.session.session import live_session
 
 pytestmark = pytest.mark.os
 
@@ -82,7 +83,7 @@ async def test_its_window_is_the_servers_own(gguf: Callable[[str], str]) -> None
     async with engine.open_engine(model="local:" + model._path, settings=FEW) as eng:
         session = await eng.create_session()
         await session.run("go")
-        (served,) = session.models
+        (served,) = live_session(session).deps.models
         assert (served.info.context, served.info.output, served.info.parallel) == (4_096, 4_096, 1)
 
 

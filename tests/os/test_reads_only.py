@@ -11,6 +11,7 @@ import pytest
 import engine
 from engine.core.events import CallStarted
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH
@@ -83,7 +84,7 @@ async def test_what_only_reads_runs_side_by_side(command: str, together: bool, p
     answer = [event for n in "12" for event in call("bash", {"command": f"{command}  # {n}"}, id=n)]
     model = ScriptedProvider([[*answer, *done("calls")], [*text("bye"), *done()]])
     order: list[str] = []
-    async with engine.open_engine(model=model, tools=[BASH], approver=AllowAll()) as eng:
+    async with engine.open_engine(model=model, tools=[BASH], permissions=PermissionOptions(approver=AllowAll())) as eng:
         session = await eng.create_session(cwd=project)
         async with session.prompt("go") as turn:
             async for event in turn:

@@ -22,6 +22,7 @@ from engine.core.errors import ToolError
 from engine.core.events import CallSettled, PermissionAsked
 from engine.process.process import Finished, run_tree
 from engine.sandbox.sandbox import SandboxLauncher
+from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
@@ -518,7 +519,10 @@ INSIDE = ("allow bash *", "allow read /**", "allow edit /**", "allow outside /**
 async def opened(place: Place, answers: Sequence[Answer], *rules: str) -> AsyncGenerator[Session]:
     tools = builtin_tools({}, sandbox=Sandbox())
     async with engine.open_engine(
-        model=ScriptedProvider(tuple(answers)), tools=tools, rules=(*INSIDE, *rules), spill=os.devnull
+        model=ScriptedProvider(tuple(answers)),
+        tools=tools,
+        permissions=PermissionOptions(rules=(*INSIDE, *rules)),
+        files=FileOptions(spill=os.devnull),
     ) as eng:
         yield await eng.create_session(cwd=place.project)
 

@@ -164,7 +164,7 @@ async def test_a_cancel_ends_a_command_and_all_that_comes_of_it(kind: str) -> No
             result = await turn.wait()
         assert result.stop_reason == "aborted"
         assert trio.current_time() - started < 0.25 + SLACK
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert settled.reason == "not_executed"
 
 
@@ -243,7 +243,7 @@ async def test_a_matcher_of_claude_code_finds_our_tools(tmp_path: Path) -> None:
         session = await w.engine.create_session(cwd=tmp_path)
         async with session.prompt("go") as turn:
             await turn.wait()
-        settled = [e.settlement.status for e in session.journal.events() if isinstance(e, CallSettled)]
+        settled = [e.settlement.status for e in session.events() if isinstance(e, CallSettled)]
     assert sorted(settled) == ["completed", "denied"]
 
 
@@ -256,7 +256,7 @@ async def test_a_changed_path_is_translated_back_and_validated(tmp_path: Path) -
         session = await w.engine.create_session(cwd=tmp_path)
         async with session.prompt("go") as turn:
             await turn.wait()
-        (settled,) = [e.settlement for e in session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in session.events() if isinstance(e, CallSettled)]
     assert "this is b.txt" in settled.text
 
 
@@ -266,7 +266,7 @@ async def test_a_changed_path_is_translated_back_and_validated(tmp_path: Path) -
 async def nudges(event: str, command: str, path: str = "a") -> list[str]:
     played, w = await played_with(hooks(event, command), path=path)
     assert played.stop_reason == "completed"
-    return [said(e.message) for e in w.session.journal.events() if isinstance(e, NudgeAdded)]
+    return [said(e.message) for e in w.session.events() if isinstance(e, NudgeAdded)]
 
 
 @pytest.mark.parametrize(

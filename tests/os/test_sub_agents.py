@@ -19,7 +19,8 @@ from engine.core.messages import ResultsMessage
 from engine.core.settings import Settings
 from engine.permission.allow_all import AllowAll
 from engine.process.orphans import find_marked
-from engine.session.session import Session
+from engine.session.engine_options import PermissionOptions
+from engine.session.session import Session, live_session
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH
@@ -57,7 +58,7 @@ async def until_it_runs(session: Session, folder: Path) -> set[str]:
     with trio.fail_after(20):
         while not await trio.Path(folder / "begun").exists():
             await trio.sleep(0.02)
-        calls = {str(e.call_id) for e in session.journal._log if isinstance(e, CallStarted)}
+        calls = {str(e.call_id) for e in live_session(session).journal._log if isinstance(e, CallStarted)}
         while len(running(calls)) < 4:
             await trio.sleep(0.02)
     return calls
@@ -72,7 +73,9 @@ def running(calls: set[str]) -> list[int]:
 async def test_t19_a_cancel_leaves_no_process_three_levels_deep(tmp_path: Path, way: str) -> None:
     model = ScriptedProvider([by_prompt(script())], repeat=True)
     settings = Settings(agent_depth=3)
-    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), settings=settings) as eng:
+    async with engine.open_engine(
+        model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll()), settings=settings
+    ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         calls: set[str] = set()
         with trio.CancelScope() as host:
@@ -80,7 +83,9 @@ async def test_t19_a_cancel_leaves_no_process_three_levels_deep(tmp_path: Path, 
                 calls = await until_it_runs(session, tmp_path)
                 turn.cancel() if way == "user" else host.cancel(reason="the test")
                 await turn.wait()
-        ends = [(len(e.path), e.result.stop_reason) for e in session.journal._log if isinstance(e, TurnEnded)]
+        ends = [
+            (len(e.path), e.result.stop_reason) for e in live_session(session).journal._log if isinstance(e, TurnEnded)
+        ]
         assert ends == [(4, "aborted"), (3, "aborted"), (2, "aborted"), (1, "aborted")]
         assert calls
         assert running(calls) == []
@@ -89,11 +94,11 @@ async def test_t19_a_cancel_leaves_no_process_three_levels_deep(tmp_path: Path, 
 @pytest.mark.parametrize("way", ["stop", "close"])
 async def test_one_in_the_background_leaves_no_process(tmp_path: Path, way: str) -> None:
     model = ScriptedProvider([by_prompt(script())], repeat=True)
-    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll()) as eng:
+    async with engine.open_engine(model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll())) as eng:
         session = await eng.create_session(cwd=tmp_path, settings=Settings(wake_on_report=False))
         await session.run("background")
         calls = await until_it_runs(session, tmp_path)
-        (job,) = session.agents.running
+        (job,) = session.background.agents.running
         if way == "stop":
             job.stop()
             with trio.fail_after(5):
@@ -109,10 +114,10 @@ async def test_of_a_command_that_only_reads_it_is_known_that_nothing_was_changed
 ) -> None:
     run = [*call("bash", {"command": command}, id="2"), *done("calls")]
     model = ScriptedProvider([by_prompt({"go": [send("look"), DONE], "look": [run, DONE]})], repeat=True)
-    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll()) as eng:
+    async with engine.open_engine(model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll())) as eng:
         session = await eng.create_session(cwd=tmp_path)
         await session.run("go")
-        (settled,) = [e.settlement for e in session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in session.events() if isinstance(e, CallSettled)]
     assert json.loads(settled.metadata)["changes_known"] is known
 
 
@@ -132,7 +137,9 @@ async def test_after_a_kill_the_model_is_told_by_which_name_it_goes_on_with_them
     going_on = [*call("task", {"agent": "any", "prompt": "And?", "task_id": child}, id="1"), *done("calls")]
     model = ScriptedProvider([going_on, DONE, DONE])
     settings = Settings(agent_depth=2)
-    async with engine.open_engine(model=model, tools=TOOLS, approver=AllowAll(), settings=settings, store=store) as eng:
+    async with engine.open_engine(
+        model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll()), settings=settings, store=store
+    ) as eng:
         session = await eng.open_session(root)
         result = await session.run("Go on.")
         assert result.text == "Done."

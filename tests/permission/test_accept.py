@@ -36,14 +36,14 @@ from engine.core.events import (
     Right,
     Verdict,
 )
-from engine.core.hooks import Hooks, PermissionDecision, PermissionWanted, ToolDecision, ToolUse
+from engine.core.hooks import Hooks, PermissionDecision, PermissionRequested, ToolDecision, ToolUse
 from engine.core.permission_types import Allowance, Judgement, Opinion, PermissionQuery, Rule
 from engine.core.settings import Headless, Settings
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
 from engine.session.answers import Answer as Reply
-from engine.session.session import Session
+from engine.session.session import Session, live_session
 from engine.session.turn import Turn
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, call, done, text
@@ -288,7 +288,7 @@ async def test_deny_secret_always_on_all_still_denied(tmp_path: Path) -> None:
         async def react(turn: Turn, event: Seen) -> None:
             if isinstance(event, PermissionAsked):
                 query = PermissionQuery(
-                    chain=there.session._active.chain,  # type: ignore[union-attr]
+                    chain=live_session(there.session).active.chain,  # type: ignore[union-attr]
                     call_id=event.call_id,
                     cwd=str(tmp_path),
                     tool="write",
@@ -323,7 +323,7 @@ async def test_always_answers_open_questions_of_other_conversations(
             else:
                 await two.reply(second.request_id, engine.Once())
             assert [(await turn.wait()).stop_reason for turn in (one, two)] == ["completed"] * 2
-        events = other.journal.events()
+        events = other.events()
     sources = [e.source for e in events if isinstance(e, CallJudged)]
     by = "the user, who allowed bash touch x (for this project)" if released else "the user, once"
     assert sources[-1] == by
@@ -333,7 +333,7 @@ async def test_always_answers_open_questions_of_other_conversations(
 async def question(session: Session) -> PermissionAsked:
     with trio.fail_after(20):
         while True:
-            for event in session.journal.events():
+            for event in session.events():
                 if isinstance(event, PermissionAsked):
                     return event
             await trio.sleep(0.01)
@@ -403,11 +403,11 @@ async def _always(file: GrantFile, folder: Path, injector: CancelAt, *, by_host:
                         with suppress(RequestNotFound):
                             await turn.reply(event.request_id, engine.Always(scope="project"))
         injector.cancel = None
-        events = there.session.journal.events()
+        events = there.session.events()
         assert check_transcript(there.session.state.transcript) == []
         open_questions = {e.request_id for e in events if isinstance(e, PermissionAsked)}
         assert open_questions == {e.request_id for e in events if isinstance(e, PermissionAnswered)}
-        assert len(there.session.questions) == 0
+        assert len(live_session(there.session).questions) == 0
         ran = [e for e in events if isinstance(e, CallStarted)]
         allowed = [e for e in events if isinstance(e, PermissionAnswered) and e.answer == "always"]
         assert not ran or allowed, "a command ran that nobody had allowed"
@@ -533,7 +533,7 @@ async def test_second_opinion_only_where_rules_ask(tmp_path: Path) -> None:
 
 
 async def test_a_policy_hook_that_hangs_denies(tmp_path: Path) -> None:
-    async def hangs(request: PermissionWanted) -> PermissionDecision:
+    async def hangs(request: PermissionRequested) -> PermissionDecision:
         await trio.sleep_forever()
         raise AssertionError(request)
 
@@ -562,7 +562,7 @@ async def test_a_hooks_question_needs_its_own_answer(tmp_path: Path) -> None:
             await one.wait()
             await two.reply(second.request_id, NO)
             await two.wait()
-        texts = [e.answer for e in other.journal.events() if isinstance(e, PermissionAnswered)]
+        texts = [e.answer for e in other.events() if isinstance(e, PermissionAnswered)]
     assert texts == ["reject"]
 
 
@@ -678,7 +678,7 @@ async def test_an_allowed_search_outside_shows_its_files(tmp_path: Path, way: st
     tree(tmp_path / "out")
     search = [*call("grep", {"pattern": "KEY", "path": str(tmp_path / "out")}, id="g"), *done("calls")]
 
-    async def allows(request: PermissionWanted) -> PermissionDecision:
+    async def allows(request: PermissionRequested) -> PermissionDecision:
         await trio.lowlevel.checkpoint()
         return PermissionDecision(verdict="allow")
 

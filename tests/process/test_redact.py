@@ -14,6 +14,7 @@ import engine
 from engine.core.codec import encode_event
 from engine.permission.allow_all import AllowAll
 from engine.process.redact import Mask, secrets_in
+from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.testing.script import call, done
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
@@ -134,14 +135,18 @@ async def test_no_key_reaches_the_model_the_record_or_the_spill(
     )
     live: list[object] = []
     async with engine.open_engine(
-        model=model, tools=builtin_tools({}), approver=AllowAll(), spill=tmp_path / "spill", store=tmp_path / "s.db"
+        model=model,
+        tools=builtin_tools({}),
+        permissions=PermissionOptions(approver=AllowAll()),
+        files=FileOptions(spill=tmp_path / "spill"),
+        store=tmp_path / "s.db",
     ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         with trio.move_on_after(5):
             async with session.prompt("go") as turn:
                 async for event in turn:
                     live.append(event)  # noqa: PERF401  # what has come by the time of the cancel counts
-        told = "".join(encode_event(event) for event in session.journal.events())
+        told = "".join(encode_event(event) for event in session.events())
     assert "CANARY_API_KEY" in told
     assert "[the value of CANARY_API_KEY]" in told
     assert KEY not in told

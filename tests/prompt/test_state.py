@@ -31,7 +31,7 @@ GONE = PromptUpdated(message=reminded(2), removed=("skills",))
 
 def told(state: SessionState) -> dict[str, str]:
     assert state.prompt is not None
-    return {name: one.text for name, one in state.prompt.told.items()}
+    return {name: one.text for name, one in state.prompt.section_texts.items()}
 
 
 def test_the_prompt_is_what_it_was_set_to_and_what_is_told_of_it_is_known() -> None:

@@ -13,7 +13,7 @@ from engine.core.hooks import (
     Context,
     Hooks,
     PermissionDecision,
-    PermissionWanted,
+    PermissionRequested,
     PromptDecision,
     Prompted,
     Remark,
@@ -72,7 +72,7 @@ async def _slow_change(use: ToolUse) -> ToolDecision:
     return ToolDecision(verdict="ask", arguments=use.arguments, text="another text", context="said by a hook")
 
 
-async def _slow_permission(wanted: PermissionWanted) -> PermissionDecision:
+async def _slow_permission(wanted: PermissionRequested) -> PermissionDecision:
     await trio.sleep(0.2)
     return PermissionDecision(verdict="allow", arguments=wanted.arguments)
 

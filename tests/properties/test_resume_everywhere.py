@@ -158,7 +158,7 @@ def test_killed_behind_every_event(name: str, count_runs: CountRuns) -> None:
             session = await eng.open_session(session_id)
             if session.state.turn is not None:
                 await _resume(Points(None), session)
-                assert isinstance(session.journal.events()[-1], TurnEnded)
+                assert isinstance(session.events()[-1], TurnEnded)
             assert await _problems(survivor, session) == []
             result = await session.run("and now?")
             assert result.stop_reason == "completed", result

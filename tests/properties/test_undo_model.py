@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import engine
 from engine.core.errors import NothingToUndo, UndoConflict
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.snapshots.project import ProjectSnapshots
 from engine.testing.script import Answer, call, done, text
@@ -128,7 +129,10 @@ async def play(actions: list[Action], root: Path, kept: Path) -> None:
     model = Model()
     provider = ScriptedProvider([])
     async with engine.open_engine(
-        model=provider, tools=(act,), approver=AllowAll(), snapshots=ProjectSnapshots(folder=kept)
+        model=provider,
+        tools=(act,),
+        permissions=PermissionOptions(approver=AllowAll()),
+        files=FileOptions(snapshots=ProjectSnapshots(folder=kept)),
     ) as eng:
         session = await eng.create_session(cwd=root)
         lengths = [0]
@@ -155,7 +159,7 @@ async def _turn(provider: ScriptedProvider, session: Session, edits: Mapping[str
 
 
 async def _go(model: Model, session: Session, way: str) -> None:
-    go = session.undo if way == "undo" else session.redo
+    go = session.files.undo if way == "undo" else session.files.redo
     if not (model.done if way == "undo" else model.undone):
         with pytest.raises(NothingToUndo):
             await go()

@@ -98,7 +98,7 @@ async def test_a_host_that_quotes_what_it_was_sent(echo: Echo, caplog: pytest.Lo
             async with session.prompt("hello") as turn:
                 seen += [event async for event in turn]
             seen += [turn, turn.result, session, session.state, eng, model]
-            journal = "\n".join(encode_event(event) for event in session.journal.events())
+            journal = "\n".join(encode_event(event) for event in session.events())
             stored = await store.load(session.id)
         await model.aclose()
         nursery.cancel_scope.cancel(reason="the test is over")

@@ -20,6 +20,7 @@ from engine.export.json_document import render_json_document
 from engine.export.markdown import render_markdown
 from engine.permission.allow_all import AllowAll
 from engine.providers.registry import resolve
+from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
@@ -81,9 +82,9 @@ async def test_nothing_that_is_written_holds_a_secret(
             model=model,
             store=store,
             settings=SETTINGS,
-            approver=AllowAll(),
+            permissions=PermissionOptions(approver=AllowAll()),
             tools=builtin_tools({}),
-            spill=tmp_path / "spill",
+            files=FileOptions(spill=tmp_path / "spill"),
         ) as eng:
             session = await eng.create_session(cwd=tmp_path)
             for prompt in ("run it", "fail at once"):

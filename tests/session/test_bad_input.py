@@ -55,7 +55,8 @@ from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
 from engine.journal.log import Position
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.session.session import Session
+from engine.session.engine_options import ContextOptions, PermissionOptions, Ports
+from engine.session.session import Session, live_session
 from engine.session.turn import Turn
 from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.invariants import check_transcript
@@ -109,34 +110,36 @@ async def test_open_engine_with_an_unknown_model_says_what_names_there_are(name:
         ({"settings": 5}, "Settings"),
         ({"settings": Limits()}, "Settings"),
         ({"hooks": []}, "Hooks"),
-        ({"approver": 5}, "approver"),
-        ({"approver": Policy}, "approver"),
-        ({"approver": AllowAll(), "rules": ["deny bash *"]}, "give it, or them"),
-        ({"approver": AllowAll(), "profile": "ask"}, "give it, or them"),
-        ({"profile": 5}, "the profile is one of ask, auto-edit, read-only, full, not 5"),
-        ({"profile": ""}, "the profile is one of"),
-        ({"profile": "lax"}, "not 'lax'"),
-        ({"profile": ["ask"]}, "the profile is one of"),
-        ({"rules": 5}, "rules are a sequence of texts"),
-        ({"rules": None}, "rules are a sequence of texts"),
-        ({"rules": "deny bash *"}, "rules are a sequence of texts"),
-        ({"rules": b"deny bash *"}, "rules are a sequence of texts"),
-        ({"rules": [5]}, "rules are a sequence of texts"),
-        ({"rules": [""]}, "the rule ''"),
-        ({"rules": ["deny bash"]}, "the rule 'deny bash'"),
-        ({"rules": ["forbid bash *"]}, "there is no action 'forbid'"),
-        ({"rules": ["deny! bash *"]}, "a deny needs no override"),
-        ({"rules": ["deny bash \0"]}, "matches nothing"),
-        ({"rules": ["deny read a/../b"]}, "the rule 'deny read a/../b'"),
-        ({"opinion": "yes"}, "opinion"),
-        ({"opinion": 5}, "opinion"),
+        ({"permissions": PermissionOptions(approver=5)}, "approver"),  # type: ignore[arg-type]
+        ({"permissions": PermissionOptions(approver=Policy)}, "approver"),  # type: ignore[arg-type]
+        ({"permissions": PermissionOptions(approver=AllowAll(), rules=["deny bash *"])}, "give it, or them"),
+        ({"permissions": PermissionOptions(approver=AllowAll(), profile="ask")}, "give it, or them"),
+        ({"permissions": PermissionOptions(profile=5)}, "the profile is one of ask, auto-edit, read-only, full, not 5"),  # type: ignore[arg-type]
+        ({"permissions": PermissionOptions(profile="")}, "the profile is one of"),
+        ({"permissions": PermissionOptions(profile="lax")}, "not 'lax'"),
+        ({"permissions": PermissionOptions(profile=["ask"])}, "the profile is one of"),  # type: ignore[arg-type]
+        ({"permissions": PermissionOptions(rules=5)}, "rules are a sequence of texts"),  # type: ignore[arg-type]
+        ({"permissions": PermissionOptions(rules=None)}, "rules are a sequence of texts"),  # type: ignore[arg-type]
+        ({"permissions": PermissionOptions(rules="deny bash *")}, "rules are a sequence of texts"),
+        ({"permissions": PermissionOptions(rules=b"deny bash *")}, "rules are a sequence of texts"),  # type: ignore[arg-type]
+        ({"permissions": PermissionOptions(rules=[5])}, "rules are a sequence of texts"),  # type: ignore[list-item]
+        ({"permissions": PermissionOptions(rules=[""])}, "the rule ''"),
+        ({"permissions": PermissionOptions(rules=["deny bash"])}, "the rule 'deny bash'"),
+        ({"permissions": PermissionOptions(rules=["forbid bash *"])}, "there is no action 'forbid'"),
+        ({"permissions": PermissionOptions(rules=["deny! bash *"])}, "a deny needs no override"),
+        ({"permissions": PermissionOptions(rules=["deny bash \0"])}, "matches nothing"),
+        ({"permissions": PermissionOptions(rules=["deny read a/../b"])}, "the rule 'deny read a/../b'"),
+        ({"permissions": PermissionOptions(opinion="yes")}, "opinion"),  # type: ignore[arg-type]
+        ({"permissions": PermissionOptions(opinion=5)}, "opinion"),  # type: ignore[arg-type]
         ({"store": 7}, "store"),
-        ({"keeper": 5}, "keeper"),
-        ({"clock": 5}, "clock"),
-        ({"clock": trio.current_time}, "clock"),
-        ({"ids": iter("abc")}, "ids"),
-        ({"trace": print}, "trace"),
-        ({"jitter": 0.5}, "jitter"),
+        ({"permissions": 5}, "PermissionOptions"),
+        ({"files": "here"}, "FileOptions"),
+        ({"context": ContextOptions(keeper=5)}, "keeper"),  # type: ignore[arg-type]
+        ({"ports": Ports(clock=5)}, "clock"),  # type: ignore[arg-type]
+        ({"ports": Ports(clock=trio.current_time)}, "clock"),  # type: ignore[arg-type]
+        ({"ports": Ports(ids=iter("abc"))}, "ids"),  # type: ignore[arg-type]
+        ({"ports": Ports(trace=print)}, "trace"),  # type: ignore[arg-type]
+        ({"ports": Ports(jitter=0.5)}, "jitter"),  # type: ignore[arg-type]
     ],
     ids=shown,
 )
@@ -791,9 +794,8 @@ async def odd_turn(first: object, *, settings: Settings = NO_RETRY) -> tuple[Odd
     async with engine.open_engine(
         model=model,  # type: ignore[arg-type]  # the point of it
         tools=bench.tools(),
-        approver=AllowAll(),
-        clock=TrioClock(),
-        ids=CountingIds(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        ports=Ports(clock=TrioClock(), ids=CountingIds()),
         settings=settings,
     ) as eng:
         session = await eng.create_session()
@@ -864,12 +866,16 @@ async def test_nonsense_beside_a_running_call_lets_the_call_finish(autojump_cloc
     bench = Bench()
     violation = VIOLATIONS[name]
     model = OddModel(OddStream([list(call("read", {"name": "a", "seconds": 3}, id="1")), violation]))
-    async with engine.open_engine(model=model, tools=bench.tools(), approver=AllowAll()) as eng:  # type: ignore[arg-type]
+    async with engine.open_engine(
+        model=model,  # type: ignore[arg-type]
+        tools=bench.tools(),
+        permissions=PermissionOptions(approver=AllowAll()),
+    ) as eng:
         session = await eng.create_session()
         result = await session.run("go")
         assert (result.stop_reason, result.text) == ("completed", "Fine.")
         assert bench.log == ["+a", "-a"]
-        settled = [e.settlement.status for e in session.journal.events() if isinstance(e, CallSettled)]
+        settled = [e.settlement.status for e in session.events() if isinstance(e, CallSettled)]
         assert [status for status in settled if status != "aborted"] == ["completed"]
 
 
@@ -920,7 +926,7 @@ async def test_a_stream_that_can_not_be_closed_does_not_spoil_the_answer(
 ) -> None:
     _, result, session = await odd_turn(OddStream([list(text("Hello")), list(done())], close=close))
     assert (result.stop_reason, result.text) == ("completed", "Hello")
-    notices = [e.code for e in session.journal.events() if isinstance(e, Notice)]
+    notices = [e.code for e in session.events() if isinstance(e, Notice)]
     assert notices == ([] if close == "hang" else ["close_failed"])
 
 
@@ -998,7 +1004,10 @@ async def test_ids_that_fail_once_end_the_turn_at_worst(autojump_clock: MockCloc
     model = ScriptedProvider([first, *[DONE] * 5])
     ids = FailingIds()
     async with engine.open_engine(
-        model=model, tools=bench.tools(), approver=AllowAll(), ids=ids, clock=TrioClock()
+        model=model,
+        tools=bench.tools(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        ports=Ports(ids=ids, clock=TrioClock()),
     ) as eng:
         session = await eng.create_session()
         ids.failing = Failing(at, forever=False, error=RuntimeError("no ids left"))
@@ -1014,7 +1023,7 @@ async def test_ids_that_fail_once_end_the_turn_at_worst(autojump_clock: MockCloc
             assert ids.failing.fired
             assert (await session.run("and now?")).text == "Done."
         assert session.state.turn is None
-        assert fold(session.journal.events()) == session.journal.state
+        assert fold(session.events()) == live_session(session).journal.state
 
 
 class Broken(AllowAll):
@@ -1094,7 +1103,7 @@ async def test_a_jitter_that_is_nonsense_ends_its_turn_as_an_internal_error(auto
     values: list[float] = ["x", 0.5, 0.5]  # type: ignore[list-item]  # the point of it
     broken: Answer = [*text("x"), *done()]
     model = ScriptedProvider([broken, DONE])
-    async with engine.open_engine(model=model, jitter=jitter) as eng:
+    async with engine.open_engine(model=model, ports=Ports(jitter=jitter)) as eng:
         session = await eng.create_session()
         result = await session.run("go")
         assert result.stop_reason in {"completed", "internal_error"}
@@ -1179,9 +1188,8 @@ async def test_ids_that_fail_for_good_end_the_turn_and_its_record_is_closed(auto
     async with engine.open_engine(
         model=ScriptedProvider([first, *[DONE] * 5]),
         tools=bench.tools(),
-        approver=AllowAll(),
-        ids=ids,
-        clock=TrioClock(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        ports=Ports(ids=ids, clock=TrioClock()),
     ) as eng:
         session = await eng.create_session()
         ids.failing = Failing(at, forever=True, error=RuntimeError("no ids left"))
@@ -1195,7 +1203,7 @@ async def test_ids_that_fail_for_good_end_the_turn_and_its_record_is_closed(auto
                 assert "no ids left" in result.detail
             assert ids.failing.fired
             assert session.state.turn is None
-            assert fold(session.journal.events()) == session.journal.state
+            assert fold(session.events()) == live_session(session).journal.state
             assert check_transcript(session.state.transcript) == []
             ids.failing = None
             assert (await session.run("and now?")).stop_reason == "completed"
@@ -1203,7 +1211,9 @@ async def test_ids_that_fail_for_good_end_the_turn_and_its_record_is_closed(auto
 
 async def test_a_queued_turn_that_can_not_begin_spoils_nothing_of_the_one_before(autojump_clock: MockClock) -> None:
     ids = FailingIds()
-    async with engine.open_engine(model=ScriptedProvider([DONE, DONE, DONE]), ids=ids, clock=TrioClock()) as eng:
+    async with engine.open_engine(
+        model=ScriptedProvider([DONE, DONE, DONE]), ports=Ports(ids=ids, clock=TrioClock())
+    ) as eng:
         session, other = await eng.create_session(), await eng.create_session()
         busy = eng.start_turn(other, "meanwhile")
         async with session.prompt("go") as turn:
@@ -1213,7 +1223,7 @@ async def test_a_queued_turn_that_can_not_begin_spoils_nothing_of_the_one_before
                     ids.failing = Failing(1, forever=False, error=RuntimeError("no ids left"))
             assert turn.result.stop_reason == "completed"
         assert (await busy.wait()).stop_reason == "completed"
-        told = [e.text for e in session.journal.events() if isinstance(e, Notice)]
+        told = [e.text for e in session.events() if isinstance(e, Notice)]
         assert len(told) == 1
         assert "no ids left" in told[0]
         assert [p.message.text for p in session.state.inbox] == ["later"], "it waits for the next word"
@@ -1233,17 +1243,17 @@ async def test_a_store_that_takes_nothing_is_told_and_the_turn_ends_undurably(au
     async with engine.open_engine(
         model=ScriptedProvider([first, DONE, DONE]),
         tools=bench.tools(),
-        approver=AllowAll(),
+        permissions=PermissionOptions(approver=AllowAll()),
         store=Full(),
-        clock=TrioClock(),
+        ports=Ports(clock=TrioClock()),
     ) as eng:
         session = await eng.create_session()
         full = True
         result = await session.run("go")
         assert (result.stop_reason, result.durable) == ("completed", False)
         assert bench.log == ["+b", "-b"], "what changes something is not run if it can't be recorded"
-        told = [e.text for e in session.journal.events() if isinstance(e, Notice)]
+        told = [e.text for e in session.events() if isinstance(e, Notice)]
         assert len(told) == 1
         assert "no space left" in told[0]
-        assert fold(session.journal.events()) == session.journal.state
+        assert fold(session.events()) == live_session(session).journal.state
         assert (await session.run("more")).stop_reason == "completed"

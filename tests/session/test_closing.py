@@ -9,6 +9,7 @@ import engine
 from engine.core.errors import StoreError
 from engine.core.events import CallSettled, TurnEnded
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
 from engine.testing import FakeTools, ScriptedProvider, SlowStore, call, done, text
 
 SUB = [*call("sub", {"key": "do it"}, id="1"), *done("calls")]
@@ -19,7 +20,7 @@ def opened(*script: object, store: SlowStore | None = None) -> engine.Engine:
     return engine.open_engine(
         model=ScriptedProvider([*script, OK, OK]),  # type: ignore[list-item]  # answers
         tools=FakeTools().tools(),
-        approver=AllowAll(),
+        permissions=PermissionOptions(approver=AllowAll()),
         store=store or SlowStore(),
     )
 
@@ -39,7 +40,7 @@ async def test_a_watcher_ends_when_the_engine_closes_and_it_has_seen_everything(
             await trio.testing.wait_all_tasks_blocked()
             await session.run("go")
     assert isinstance(seen[-1], TurnEnded)
-    assert [e for e in seen if getattr(e, "seq", None) is not None] == list(session.journal.events()[1:])
+    assert [e for e in seen if getattr(e, "seq", None) is not None] == list(session.events()[1:])
 
 
 async def test_a_finished_sub_agent_is_found_in_the_store(autojump_clock: trio.testing.MockClock) -> None:
@@ -114,7 +115,7 @@ def test_progress_from_a_thread_says_how_to_do_it() -> None:
         async with engine.open_engine(model=ScriptedProvider([script, OK]), tools=(threaded,)) as eng:
             session = await eng.create_session()
             await session.run("go")
-            return [e.settlement.text for e in session.journal.events() if isinstance(e, CallSettled)]
+            return [e.settlement.text for e in session.events() if isinstance(e, CallSettled)]
 
     (told,) = trio.run(main)
     assert "from_thread.run_sync" in told

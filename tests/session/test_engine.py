@@ -32,7 +32,10 @@ from engine.core.messages import UserMessage
 from engine.core.settings import Settings
 from engine.core.state import Idle
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions, Ports
 from engine.session.session import Session
+from engine.session.turn import start_turn
+from engine.session.turn_start import begin_queued_turn
 from engine.testing.fakes import SlowStore, TrioClock
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, Break, Pause, call, done, reasoning, text
@@ -51,9 +54,9 @@ def reopened(store: SlowStore, *answers: Answer) -> engine.Engine:
     return engine.open_engine(
         model=ScriptedProvider(list(answers)),
         tools=Bench().tools(),
-        approver=AllowAll(),
+        permissions=PermissionOptions(approver=AllowAll()),
         store=store,
-        clock=TrioClock(),
+        ports=Ports(clock=TrioClock()),
     )
 
 
@@ -107,7 +110,7 @@ async def test_a_new_session_is_recorded_with_its_place_and_model(autojump_clock
         state = session.state
         assert state.context.cwd == str(Path.home() / "project")
         assert (state.model, state.parent_id, state.status) == ("scripted/model", None, Idle())
-        (created,) = session.journal.events()
+        (created,) = session.events()
         assert isinstance(created, SessionCreated)
         assert created.path == (session.id,)
         assert session.id != w.session.id
@@ -249,13 +252,13 @@ async def test_t4_killed_after_any_event_a_session_opens_settled_and_the_next_pr
             session = await eng.open_session(whole[0].session_id)
             assert session.state.status == Idle()
             assert check_transcript(session.state.transcript) == []
-            settled = [e.call_id for e in session.journal.events() if isinstance(e, CallSettled)]
+            settled = [e.call_id for e in session.events() if isinstance(e, CallSettled)]
             assert len(settled) == len(set(settled))
             assert (await session.run("and now?")).text == "Back again."
-            kinds = [type(e) for e in session.journal.events() if isinstance(e, TurnStarted | TurnEnded)]
+            kinds = [type(e) for e in session.events() if isinstance(e, TurnStarted | TurnEnded)]
             assert kinds in ([TurnStarted, TurnEnded], [TurnStarted, TurnEnded] * 2)
-            assert [e.seq for e in session.journal.events()] == list(range(1, session.state.seq + 1))
-            assert await killed.load(session.id) == session.journal.events()
+            assert [e.seq for e in session.events()] == list(range(1, session.state.seq + 1))
+            assert await killed.load(session.id) == session.events()
 
 
 async def test_t4_nothing_is_run_again_after_a_crash_and_what_ran_is_of_unknown_outcome(
@@ -272,9 +275,11 @@ async def test_t4_nothing_is_run_again_after_a_crash_and_what_ran_is_of_unknown_
         killed.put(event)
     model = ScriptedProvider([DONE])
     again = Bench()
-    async with engine.open_engine(model=model, tools=again.tools(), store=killed, approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=model, tools=again.tools(), store=killed, permissions=PermissionOptions(approver=AllowAll())
+    ) as eng:
         session = await eng.open_session(whole[0].session_id)
-        (settled,) = [e.settlement for e in session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in session.events() if isinstance(e, CallSettled)]
         assert (settled.reason, settled.outcome_unknown) == ("interrupted_by_crash", True)
         last = session.state.last_result
         assert last is not None
@@ -295,7 +300,7 @@ async def test_t4_queued_input_survives_a_crash_and_waits_for_the_next_word(auto
     for event in whole:
         killed.put(event)
     model = ScriptedProvider([DONE, DONE])
-    async with engine.open_engine(model=model, store=killed, clock=TrioClock()) as eng:
+    async with engine.open_engine(model=model, store=killed, ports=Ports(clock=TrioClock())) as eng:
         session = await eng.open_session(whole[0].session_id)
         assert [p.message.text for p in session.state.inbox] == ["later"]
         await trio.testing.wait_all_tasks_blocked()
@@ -455,7 +460,7 @@ async def test_steps_are_announced_with_their_models(autojump_clock: MockClock) 
 @pytest.mark.parametrize("how", ["start_turn", "queue"])
 def test_a_keyboard_interrupt_leaves_no_turn_that_nobody_runs(how: str) -> None:
     """It strikes behind the beginning of the turn, and before there is a task that runs it."""
-    begins = {"start_turn": Session.start, "queue": Session.start_queued}[how].__code__
+    begins = {"start_turn": start_turn, "queue": begin_queued_turn}[how].__code__
 
     def strike(frame: FrameType, event: str, _: object) -> None:
         if event == "return" and frame.f_code is begins:
@@ -464,7 +469,7 @@ def test_a_keyboard_interrupt_leaves_no_turn_that_nobody_runs(how: str) -> None:
 
     async def main() -> None:
         model = ScriptedProvider([[*text("Done."), *done()]], repeat=True)
-        async with engine.open_engine(model=model, approver=AllowAll()) as eng:
+        async with engine.open_engine(model=model, permissions=PermissionOptions(approver=AllowAll())) as eng:
             session = await eng.create_session()
             with pytest.raises(KeyboardInterrupt):
                 sys.setprofile(strike)

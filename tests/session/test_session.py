@@ -38,6 +38,7 @@ from engine.core.settings import Limits, Settings
 from engine.core.state import Busy, Idle, Resync, SessionState
 from engine.journal.log import Cursor, Position
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions, Ports
 from engine.session.turn import Turn
 from engine.testing.fakes import ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.harness import seed_scheduler
@@ -124,7 +125,7 @@ async def test_two_sessions_of_one_engine_run_at_once_and_know_nothing_of_each_o
         assert bench.most == 20
         for n, session in enumerate(sessions):
             assert [m.text for m in session.state.transcript if isinstance(m, UserMessage)] == [f"job {n}"]
-            assert {e.session_id for e in session.journal.events()} == {session.id}
+            assert {e.session_id for e in session.events()} == {session.id}
 
 
 async def test_two_engines_in_one_process_do_not_know_each_other(autojump_clock: MockClock) -> None:
@@ -201,7 +202,9 @@ async def test_c13_changing_what_was_passed_in_has_no_effect(autojump_clock: Moc
     bench = Bench()
     tools = list(bench.tools())
     async with engine.open_engine(
-        model=(models := [ScriptedProvider([working(), DONE], repeat=True)]), tools=tools, approver=AllowAll()
+        model=(models := [ScriptedProvider([working(), DONE], repeat=True)]),
+        tools=tools,
+        permissions=PermissionOptions(approver=AllowAll()),
     ) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
@@ -365,10 +368,10 @@ async def test_o3_the_sequence_rises_by_one_over_turns_and_reopening(autojump_cl
     async with world(working(), DONE, DONE, tools=bench.tools(), store=store) as w:
         await w.play()
         await w.play()
-        seen = [e.seq for e in w.session.journal.events()]
+        seen = [e.seq for e in w.session.events()]
         session_id = w.session.id
     assert seen == list(range(1, len(seen) + 1))
-    async with engine.open_engine(model=ScriptedProvider([DONE]), store=store, clock=TrioClock()) as eng:
+    async with engine.open_engine(model=ScriptedProvider([DONE]), store=store, ports=Ports(clock=TrioClock())) as eng:
         session = await eng.open_session(session_id)
         watcher = session.subscribe(after=len(seen))
         await session.run("again")
@@ -536,7 +539,7 @@ def rich_events() -> tuple[tuple[Durable | Live, ...], SessionState]:
     async def main() -> None:
         bench = Bench()
         async with world(*RICH, tools=bench.tools()) as w:
-            created = [e for e in w.session.journal.events() if isinstance(e, SessionCreated)]
+            created = [e for e in w.session.events() if isinstance(e, SessionCreated)]
             played = await w.play()
             events = [*created, *[e for e in played.events if not isinstance(e, Resync)]]
             found.append((tuple(events), w.session.state))
@@ -589,7 +592,7 @@ async def test_o5_what_is_live_is_told_again_by_what_is_durable(autojump_clock: 
         played = await w.play()
     live = [e for e in played.events if isinstance(e, EventBase) and e.seq is None]
     assert {type(e) for e in live} <= {TextDelta, ReasoningDelta, ArgumentsDelta, CallHeartbeat, CallProgress}
-    assert fold(w.session.journal.events()) == w.session.state
+    assert fold(w.session.events()) == w.session.state
 
 
 # -- structured answers -------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from engine.core.ids import SessionId
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import Message
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
+from engine.session.session import live_session
 from engine.session.session_watch import Watch
 from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, call, done, text
@@ -44,7 +46,12 @@ class Ask:
 
 def opening(place: object, *answers: Answer, name: str = "scripted/model") -> tuple[ScriptedProvider, engine.Engine]:
     model = ScriptedProvider(list(answers), info=ModelInfo(name=name))
-    eng = engine.open_engine(model=model, tools=Bench().tools(), approver=AllowAll(), store=place)  # type: ignore[arg-type]
+    eng = engine.open_engine(
+        model=model,
+        tools=Bench().tools(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        store=place,  # type: ignore[arg-type]
+    )
     return model, eng
 
 
@@ -105,11 +112,11 @@ async def test_a_session_belongs_to_one_engine_at_a_time_and_others_may_watch_it
         assert "watch it here" in str(raised.value)
         watch = theirs.watch_session(session.id)
         seen = [await watch.__anext__() for _ in range(session.state.seq)]
-        assert seen == list(session.journal.events())
+        assert seen == list(session.events())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(session.run, "two")
             later = await _up_to_end(watch)
-        assert [*seen, *later] == list(session.journal.events())
+        assert [*seen, *later] == list(session.events())
     _, third = opening(place, DONE)
     async with third as eng:
         assert (await (await eng.open_session(session.id)).run("three")).stop_reason == "completed"
@@ -223,7 +230,7 @@ async def test_another_model_is_told_to_the_journal(place: Path) -> None:
     _, second = opening(place, DONE, name="scripted/two")
     async with second as eng:
         again = await eng.open_session(session.id)
-        assert isinstance(again.journal.events()[-1], ModelSwitched)
+        assert isinstance(again.events()[-1], ModelSwitched)
         assert again.state.model == "scripted/two"
 
 
@@ -246,7 +253,7 @@ async def test_a_fork_begins_with_the_history_and_leaves_the_other_alone(place: 
         await session.run("look")
         await session.rename("Looking")
         fork = await eng.fork_session(session.id)
-        kinds = [type(event) for event in fork.journal.events()]
+        kinds = [type(event) for event in fork.events()]
         assert kinds == [SessionCreated, HistoryReplaced, SessionTitled]
         assert fork.state.transcript == session.state.transcript
         assert (fork.state.forked_from, fork.state.parent_id, fork.state.turns) == (session.id, None, 0)
@@ -294,11 +301,16 @@ async def test_a_session_in_the_middle_of_a_turn_can_be_forked(place: Path) -> N
 
     model = ScriptedProvider([[*call("wait", {"prompt": "x"}, id="1"), *done("calls")], DONE])
     _, there = opening(place, DONE)
-    async with engine.open_engine(model=model, tools=[wait], approver=AllowAll(), store=place) as ours, there as theirs:
+    async with (
+        engine.open_engine(
+            model=model, tools=[wait], permissions=PermissionOptions(approver=AllowAll()), store=place
+        ) as ours,
+        there as theirs,
+    ):
         session = await ours.create_session()
         async with session.prompt("one") as turn:
             await began.wait()
-            await session.journal.store.flushed(session.id, session.journal.seq)
+            await live_session(session).journal.store.flushed(session.id, live_session(session).journal.seq)
             forks = [await eng.fork_session(session.id) for eng in (ours, theirs)]
             may_end.set()
             await turn.wait()
@@ -318,7 +330,7 @@ async def test_nobody_talks_to_an_agent_that_is_only_for_sub_agents(place: Path,
         await session.run("look")
     _, eng = opening(place)
     async with eng:
-        with pytest.raises(ConfigError, match="only for sub-agents"):
+        with pytest.raises(ConfigError, match="can only be used as a sub-agent"):
             await getattr(eng, how)(session.id, agent="explore")
         with pytest.raises(ConfigError, match="a session id is a str"):
             await getattr(eng, how)(5)
@@ -330,10 +342,12 @@ async def test_a_sub_agent_that_is_done_is_let_go(place: Path) -> None:
         return (await ctx.run_agent(args.prompt)).text
 
     model = ScriptedProvider([[*call("ask", {"prompt": "sub"}, id="1"), *done("calls")], DONE, DONE])
-    async with engine.open_engine(model=model, tools=[ask], approver=AllowAll(), store=place) as eng:
+    async with engine.open_engine(
+        model=model, tools=[ask], permissions=PermissionOptions(approver=AllowAll()), store=place
+    ) as eng:
         session = await eng.create_session()
         await session.run("go")
-        children = [e.session_id for e in session.journal._log if isinstance(e, TurnStarted)]
+        children = [e.session_id for e in live_session(session).journal._log if isinstance(e, TurnStarted)]
         child = SessionId(next(c for c in children if c != session.id))
         _, other = opening(place, DONE)
         async with other as there:

@@ -284,11 +284,11 @@ async def test_t19_who_comes_late_finds_what_children_ask_though_others_of_them_
                     break
             late = w.session.subscribe(after=w.session.state.seq)
             assert late.try_next() is None
-            (asked,) = w.session.asked
+            (asked,) = w.session.open_questions
             assert isinstance(asked, PermissionAsked)
             assert (asked.permission, len(asked.path), asked in seen) == ("write", 3, True)
             await w.session.reply(asked.request_id, engine.Once())
-            assert w.session.asked == ()
+            assert w.session.open_questions == ()
             await turn.wait()
             assert turn.result.stop_reason == "completed"
     assert bench.log == ["+a", "-a"]
@@ -303,10 +303,10 @@ async def test_a_cancel_leaves_no_question_open(autojump_clock: MockClock) -> No
     async with world(by_prompt(script), repeat=True, tools=[*agent_tools(), *Bench().tools()], approver=approver) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
-            (asked,) = w.session.asked
+            (asked,) = w.session.open_questions
             assert asked.path[-1] != w.session.id
             turn.cancel()
-        assert w.session.asked == ()
+        assert w.session.open_questions == ()
 
 
 async def test_a_childs_question_headless_is_a_denial(autojump_clock: MockClock) -> None:
@@ -437,7 +437,7 @@ async def test_what_a_cancelled_child_had_said_is_in_its_parents_result(autojump
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
             turn.cancel()
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert (settled.status, settled.reason) == ("aborted", "cancelled")
         assert "I found a " in settled.text
 

@@ -15,8 +15,9 @@ from engine.core.llm_types import ModelInfo, ModelRequest, UsageReported
 from engine.core.messages import Usage
 from engine.core.protocols import Model, ModelStream
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import ContextOptions, PermissionOptions
 from engine.session.session import Session
-from engine.session.titles import MAX_CHARS, cleaned
+from engine.session.titles import MAX_CHARS, clean_title
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.support.bench import Bench
@@ -33,12 +34,15 @@ def title(words: str, usage: Usage | None = None) -> Answer:
 
 def opening(*answers: Answer, titles: Model) -> engine.Engine:
     return engine.open_engine(
-        model=ScriptedProvider(list(answers)), tools=Bench().tools(), approver=AllowAll(), titles=titles
+        model=ScriptedProvider(list(answers)),
+        tools=Bench().tools(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        context=ContextOptions(titles=titles),
     )
 
 
 def told(session: Session) -> list[SessionTitled | Notice]:
-    return [event for event in session.journal.events() if isinstance(event, (SessionTitled, Notice))]
+    return [event for event in session.events() if isinstance(event, (SessionTitled, Notice))]
 
 
 async def test_the_first_turn_gets_the_session_a_title_and_no_other_does(autojump_clock: MockClock) -> None:
@@ -54,7 +58,7 @@ async def test_the_first_turn_gets_the_session_a_title_and_no_other_does(autojum
         assert session.state.cost == pytest.approx(1.000001)
         assert session.state.last_result is not None
         assert session.state.last_result.cost == 0.0
-        events = session.journal.events()
+        events = session.events()
         kinds = [type(event) for event in events if isinstance(event, (StepEnded, SessionTitled, TurnEnded))]
         assert kinds == [StepEnded, SessionTitled, StepEnded, TurnEnded, StepEnded, TurnEnded]
     assert len(small.requests) == 1
@@ -198,4 +202,4 @@ async def test_the_configuration_may_name_the_model() -> None:
     ],
 )
 def test_what_a_model_says_is_made_a_title(words: str, expected: str) -> None:
-    assert cleaned(words) == expected
+    assert clean_title(words) == expected

@@ -36,7 +36,8 @@ from engine.core.messages import TextPart, UserMessage
 from engine.export.json_document import parse_json_document, render_json_document
 from engine.journal.closing_events import CRASHED
 from engine.permission.allow_all import AllowAll
-from engine.session.session import Session
+from engine.session.engine_options import FileOptions, PermissionOptions
+from engine.session.session import Session, live_session
 from engine.snapshots.project import ProjectSnapshots
 from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.script import Answer, call, done, text
@@ -76,7 +77,7 @@ class Host:
         assert result.stop_reason == "completed", result
 
     def events(self, *kinds: type[Durable]) -> list[Durable]:
-        return [event for event in self.session.journal.events() if isinstance(event, kinds)]
+        return [event for event in self.session.events() if isinstance(event, kinds)]
 
     def codes(self) -> list[str]:
         return [event.code for event in self.events(Notice) if isinstance(event, Notice)]
@@ -90,9 +91,9 @@ async def hosted(
     async with engine.open_engine(
         model=model,
         tools=(WRITE, EDIT, READ, BASH),
-        approver=AllowAll(),
+        permissions=PermissionOptions(approver=AllowAll()),
         store=store,
-        snapshots=project.snapshots if snapshots else None,
+        files=FileOptions(snapshots=project.snapshots if snapshots else None),
     ) as eng:
         session = (
             await eng.create_session(cwd=project.root) if session_id is None else await eng.open_session(session_id)
@@ -107,26 +108,26 @@ async def test_turns_are_undone_and_redone_files_and_conversation_together(repos
         one, said_one = state_of(host.root), host.session.state.transcript
         await host.turn(bash("echo two > a.txt; rm -r b; echo o > x.o"), prompt="second")
         two, said_two = state_of(host.root), host.session.state.transcript
-        undone = await host.session.undo()
+        undone = await host.session.files.undo()
         assert (undone.prompt, undone.files, undone.left) == ("second", ("a.txt", "b/c.txt"), ())
         (host.root / "x.o").unlink()  # nobody holds what is ignored
         assert state_of(host.root) == one
         assert tuple(host.session.state.transcript) == tuple(said_one)
-        assert (await host.session.undo()).prompt == "first"
+        assert (await host.session.files.undo()).prompt == "first"
         assert not (host.root / "new").exists()
         assert len(host.session.state.transcript) == 0
         with pytest.raises(NothingToUndo, match="there is no turn to undo"):
-            await host.session.undo()
-        assert (await host.session.redo()).files == ("new/file.txt",)
+            await host.session.files.undo()
+        assert (await host.session.files.redo()).files == ("new/file.txt",)
         assert state_of(host.root) == one
-        assert (await host.session.redo()).files == ("a.txt", "b/c.txt")
+        assert (await host.session.files.redo()).files == ("a.txt", "b/c.txt")
         repository.write({"x.o": "o\n"})
         assert state_of(host.root) == two
         assert tuple(host.session.state.transcript) == tuple(said_two)
         with pytest.raises(NothingToUndo, match="there is no turn to redo"):
-            await host.session.redo()
+            await host.session.files.redo()
         # What was redone can be undone again, although its files have been written anew.
-        assert (await host.session.undo()).files == ("a.txt", "b/c.txt")
+        assert (await host.session.files.undo()).files == ("a.txt", "b/c.txt")
 
 
 @needs_git
@@ -137,14 +138,14 @@ async def test_a_link_that_became_a_folder_and_the_reverse_are_redone_whole(repo
         await host.turn(bash("rm link; mkdir link; echo in > link/x; rm -r b; ln -s link b"))
         after = state_of(host.root)
         changed = ("b", "b/c.txt", "link", "link/x")
-        assert (await host.session.undo()).files == changed
+        assert (await host.session.files.undo()).files == changed
         assert state_of(host.root) == before
-        assert (await host.session.redo()).files == changed
+        assert (await host.session.files.redo()).files == changed
         assert state_of(host.root) == after
-        assert (await host.session.undo()).files == changed
+        assert (await host.session.files.undo()).files == changed
         assert state_of(host.root) == before
-        await host.session.redo()
-        assert await host.session.restore(["b/c.txt", "b"]) == ("b", "b/c.txt")
+        await host.session.files.redo()
+        assert await host.session.files.restore(["b/c.txt", "b"]) == ("b", "b/c.txt")
         assert (host.root / "b/c.txt").read_text() == "c\n"
 
 
@@ -156,7 +157,7 @@ async def test_what_was_ignored_before_the_turn_is_not_removed_with_it(repositor
         await trio.sleep(0.1)  # the clock of a file system is a little behind
         rules = (host.root / ".gitignore").read_text()
         await host.turn(bash("rm .gitignore; rm -rf own/.git; mv moved here; touch new; echo more >> a.txt"))
-        undone = await host.session.undo()
+        undone = await host.session.files.undo()
         # A folder that was renamed goes back as a whole.
         assert undone.files == (".gitignore", "a.txt", "here/m.txt", "moved/m.txt", "new")
         assert (host.root / ".gitignore").read_text() == rules
@@ -167,8 +168,8 @@ async def test_what_was_ignored_before_the_turn_is_not_removed_with_it(repositor
             "f\n",
         ]
         assert undone.remarks[0].endswith("so left as they are: build/o, build/p, own/f, x.o")
-        assert (await host.session.redo()).files == undone.files
-        assert await host.session.restore(["."]) == undone.files
+        assert (await host.session.files.redo()).files == undone.files
+        assert await host.session.files.restore(["."]) == undone.files
         assert (host.root / "x.o").exists()
 
 
@@ -176,13 +177,13 @@ async def test_what_was_ignored_before_the_turn_is_not_removed_with_it(repositor
 async def test_the_order_in_the_record(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(writes("new.txt", "n"), bash("cat new.txt"), bash("echo m > new.txt"))
-        turn = host.session.journal.events()
+        turn = host.session.events()
         steps = [event.step for event in turn if isinstance(event, SnapshotTaken)]
         # Once before the first change, and after each step that has changed something.
         assert steps == [0, 1, 3]
-        await host.session.undo()
-        await host.session.redo()
-        after = [type(event) for event in host.session.journal.events()[len(turn) :]]
+        await host.session.files.undo()
+        await host.session.files.redo()
+        after = [type(event) for event in host.session.events()[len(turn) :]]
         assert after == [
             SnapshotTaken,
             ContextChanged,
@@ -200,10 +201,10 @@ async def test_a_turn_that_only_reads_costs_nothing(repository: Project) -> None
         await host.turn([*call("read", {"path": "a.txt"}, id="1"), *done("calls")])
         assert host.events(SnapshotTaken) == []
         assert not repository.snapshots.folder.exists()
-        assert await host.session.diff() == ()
-        assert (await host.session.undo()).files == ()
+        assert await host.session.files.diff() == ()
+        assert (await host.session.files.undo()).files == ()
         assert len(host.session.state.transcript) == 0
-        assert (await host.session.redo()).files == ()
+        assert (await host.session.files.redo()).files == ()
 
 
 @needs_git
@@ -212,11 +213,11 @@ async def test_what_tools_know_of_files_goes_back_as_well(repository: Project) -
     async with hosted(repository) as host:
         await host.turn([*call("read", {"path": "a.txt"}, id="1"), *done("calls")])
         known = host.session.state.context
-        await host.session.undo()
+        await host.session.files.undo()
         assert host.session.state.context != known
         await host.turn(edit)
         assert (host.root / "a.txt").read_text() == "a\n"  # nobody has read it in this conversation
-        await host.session.undo()
+        await host.session.files.undo()
         await host.turn([*call("read", {"path": "a.txt"}, id="1"), *done("calls")], edit)
         assert (host.root / "a.txt").read_text() == "b\n"
 
@@ -226,22 +227,22 @@ async def test_what_somebody_else_changed_is_a_conflict_unless_forced(repository
     async with hosted(repository) as host:
         await host.turn(bash("echo 2 > a.txt; echo 2 > new.txt; echo 2 > b/c.txt"))
         repository.write({"a.txt": "mine\n", "other": "mine\n"})
-        before, count = state_of(host.root), len(host.session.journal.events())
+        before, count = state_of(host.root), len(host.session.events())
         with pytest.raises(
             UndoConflict, match=r"changed since by somebody else, so nothing was done: a\.txt"
         ) as caught:
-            await host.session.undo()
+            await host.session.files.undo()
         assert caught.value.paths == ("a.txt",)
         assert state_of(host.root) == before
-        assert len(host.session.journal.events()) == count
-        assert (await host.session.undo(force=True)).files == ("a.txt", "b/c.txt", "new.txt")
+        assert len(host.session.events()) == count
+        assert (await host.session.files.undo(force=True)).files == ("a.txt", "b/c.txt", "new.txt")
         assert ((host.root / "a.txt").read_text(), (host.root / "other").read_text()) == ("a\n", "mine\n")
         repository.write({"b/c.txt": "mine, too\n"})
         with pytest.raises(UndoConflict, match=r"b/c\.txt"):
-            await host.session.redo()
+            await host.session.files.redo()
         repository.write({"b/c.txt": "c\n"})
         # Redo brings back what the undo has overwritten, not what the turn had written.
-        assert (await host.session.redo()).files == ("a.txt", "b/c.txt", "new.txt")
+        assert (await host.session.files.redo()).files == ("a.txt", "b/c.txt", "new.txt")
         assert (host.root / "a.txt").read_text() == "mine\n"
 
 
@@ -249,11 +250,11 @@ async def test_what_somebody_else_changed_is_a_conflict_unless_forced(repository
 async def test_a_new_prompt_ends_redo(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(writes("new.txt", "n"))
-        await host.session.undo()
+        await host.session.files.undo()
         await host.turn()
         with pytest.raises(NothingToUndo):
-            await host.session.redo()
-        assert (await host.session.undo()).files == ()
+            await host.session.files.redo()
+        assert (await host.session.files.undo()).files == ()
 
 
 @needs_git
@@ -263,12 +264,12 @@ async def test_nothing_else_goes_on_meanwhile(repository: Project) -> None:
         async with host.session.prompt("go") as turn:
             async for event in turn:
                 if isinstance(event, SnapshotTaken):
-                    for method in (host.session.undo, host.session.redo, host.session.diff):
+                    for method in (host.session.files.undo, host.session.files.redo, host.session.files.diff):
                         with pytest.raises(SessionBusy):
                             await method()
                     turn.cancel()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(host.session.undo)
+            nursery.start_soon(host.session.files.undo)
             await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(SessionBusy, match="files are being put back"):
                 async with host.session.prompt("now"):
@@ -294,15 +295,15 @@ async def test_a_turn_that_was_cancelled_is_undone_with_what_nobody_noted(reposi
                             await trio.sleep(0.01)
                     turn.cancel()
         assert "snapshot_missed" in host.codes()
-        assert {diff.path for diff in await host.session.diff()} == {"a.txt", "b/c.txt", "n/x", "started"}
+        assert {diff.path for diff in await host.session.files.diff()} == {"a.txt", "b/c.txt", "n/x", "started"}
         await trio.sleep(0.06)  # beyond what the clock of a file system may be behind
         repository.write({"n/y": "mine\n", "started": "mine\n"})
-        assert (await host.session.undo()).files == ("a.txt", "b/c.txt", "n/x")
+        assert (await host.session.files.undo()).files == ("a.txt", "b/c.txt", "n/x")
         assert (host.root / "n/y").exists()
         assert (host.root / "b/c.txt").read_text() == "c\n"
-        await host.session.redo()
+        await host.session.files.redo()
         assert not (host.root / "b/c.txt").exists()
-        assert (await host.session.undo()).files == ("a.txt", "b/c.txt", "n/x")
+        assert (await host.session.files.undo()).files == ("a.txt", "b/c.txt", "n/x")
 
 
 @needs_git
@@ -311,19 +312,19 @@ async def test_a_turn_is_compared_and_chosen_files_are_put_back(repository: Proj
         await host.turn(bash("echo 2 > a.txt; printf '\\0' > bin; mkdir -p d/e; echo 1 > d/e/f; echo 1 > d/g"))
         first = host.events(TurnEnded)[0].turn_id
         await host.turn(bash("echo 3 > a.txt; rm d/g"))
-        assert [(diff.path, diff.text) for diff in await host.session.diff()] == [
+        assert [(diff.path, diff.text) for diff in await host.session.files.diff()] == [
             ("a.txt", "--- a.txt\n+++ a.txt\n@@ -1,1 +1,1 @@\n-2\n+3\n"),
             ("d/g", "--- d/g\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-1\n"),
         ]
-        assert {diff.path: bool(diff.text) for diff in await host.session.diff(first)} == {
+        assert {diff.path: bool(diff.text) for diff in await host.session.files.diff(first)} == {
             "a.txt": True,
             "bin": False,
             "d/e/f": True,
             "d/g": True,
         }
         said = len(host.session.state.transcript)
-        assert await host.session.restore(["d/g"]) == ("d/g",)
-        assert await host.session.restore([Path("d"), str(host.root / "a.txt")], turn_id=first) == (
+        assert await host.session.files.restore(["d/g"]) == ("d/g",)
+        assert await host.session.files.restore([Path("d"), str(host.root / "a.txt")], turn_id=first) == (
             "a.txt",
             "d/e/f",
             "d/g",
@@ -331,19 +332,19 @@ async def test_a_turn_is_compared_and_chosen_files_are_put_back(repository: Proj
         assert ((host.root / "a.txt").read_text(), (host.root / "d").exists()) == ("a\n", False)
         assert len(host.session.state.transcript) == said
         assert host.codes() == ["files_restored", "files_restored"]
-        assert await host.session.restore(["a.txt"], turn_id=first) == ()
+        assert await host.session.files.restore(["a.txt"], turn_id=first) == ()
         repository.write({"a.txt": "mine"})
         with pytest.raises(UndoConflict):
-            await host.session.restore(["a.txt"])
-        assert await host.session.restore(["a.txt"], force=True) == ("a.txt",)
+            await host.session.files.restore(["a.txt"])
+        assert await host.session.files.restore(["a.txt"], force=True) == ("a.txt",)
         assert (host.root / "a.txt").read_text() == "2\n"
         for nonsense in ([], "a.txt", [3], [""], None):
             with pytest.raises(ConfigError):
-                await host.session.restore(nonsense)  # type: ignore[arg-type]
+                await host.session.files.restore(nonsense)  # type: ignore[arg-type]
         with pytest.raises(NothingToUndo, match="no turn 'turn_x'"):
-            await host.session.diff("turn_x")
+            await host.session.files.diff("turn_x")
         with pytest.raises(NothingToUndo):
-            await host.session.restore(["a.txt"], turn_id="turn_x")
+            await host.session.files.restore(["a.txt"], turn_id="turn_x")
 
 
 @needs_git
@@ -354,10 +355,10 @@ async def test_another_engine_undoes_what_one_has_done(repository: Project, tmp_
         session_id = host.session.id
     before = Project(repository.root, ProjectSnapshots(folder=repository.snapshots.folder))
     async with hosted(before, store=store, session_id=session_id) as host:
-        assert (await host.session.undo()).prompt == "first"
+        assert (await host.session.files.undo()).prompt == "first"
         assert not (host.root / "new.txt").exists()
     async with hosted(before, store=store, session_id=session_id) as host:
-        assert (await host.session.redo()).files == ("new.txt",)
+        assert (await host.session.files.redo()).files == ("new.txt",)
 
 
 @needs_git
@@ -368,10 +369,10 @@ async def test_cut_off_between_the_files_and_the_record_undo_goes_on(repository:
         after = state_of(host.root)
         # The record of an attempt that has put one file back, and was cut off there.
         taken = await repository.snapshots.take(str(host.root), owner=host.session.id, within=60)
-        host.session.journal.append(SnapshotTaken(step=0, tree=taken.tree or ""))
+        live_session(host.session).journal.append(SnapshotTaken(step=0, tree=taken.tree or ""))
         repository.write({"a.txt": "a\n"})
-        assert (await host.session.undo()).files == ("a.txt", "b/c.txt", "new.txt")
-        assert (await host.session.redo()).files == ("a.txt", "b/c.txt", "new.txt")
+        assert (await host.session.files.undo()).files == ("a.txt", "b/c.txt", "new.txt")
+        assert (await host.session.files.redo()).files == ("a.txt", "b/c.txt", "new.txt")
         assert state_of(host.root) == after
 
 
@@ -382,22 +383,22 @@ async def test_an_undo_may_be_cancelled_at_any_moment_and_the_next_one_does_the_
         await host.turn(bash("for n in 1 2 3 4 5 6 7 8 9; do echo 2 > n$n; done; echo 2 > a.txt; rm -r b"))
         after = state_of(host.root)
         cancelled, began = 0, trio.current_time()
-        await host.session.undo()
+        await host.session.files.undo()
         takes = trio.current_time() - began
-        await host.session.redo()
+        await host.session.files.redo()
         for n in range(25):
             with trio.move_on_after(takes * n / 20) as scope:
-                await host.session.undo()
+                await host.session.files.undo()
             cancelled += scope.cancelled_caught
             undone = host.session.state.undone
             if not undone:
-                await host.session.undo()
+                await host.session.files.undo()
             assert sorted(path.name for path in host.root.iterdir()) == [".git", ".gitignore", "a.txt", "b"]
             assert (host.root / "a.txt").read_text() == "a\n"
             with trio.move_on_after(takes * n / 20):
-                await host.session.redo()
+                await host.session.files.redo()
             if host.session.state.undone:
-                await host.session.redo()
+                await host.session.files.redo()
             assert state_of(host.root) == after
         assert cancelled > 5
 
@@ -412,27 +413,27 @@ async def test_without_snapshots_only_the_conversation_is_undone_and_that_by_for
         session_id = host.session.id
     async with hosted(repository, store=store, session_id=session_id, snapshots=False) as host:
         with pytest.raises(SnapshotError, match="opened without snapshots"):
-            await host.session.undo()
-        undone = await host.session.undo(force=True)
+            await host.session.files.undo()
+        undone = await host.session.files.undo(force=True)
         assert (undone.files, undone.note) == (
             (),
             "the engine was opened without snapshots, so it can't put files back",
         )
         assert len(host.session.state.transcript) == 0
         assert (host.root / "new.txt").exists()
-        assert (await host.session.redo()).files == ()
+        assert (await host.session.files.redo()).files == ()
     async with hosted(repository, store=store, session_id=session_id) as host:
-        assert (await host.session.undo()).files == ("new.txt",)
+        assert (await host.session.files.undo()).files == ("new.txt",)
 
 
 @needs_git
 async def test_what_is_too_large_is_left_and_named(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(bash("head -c 11000000 /dev/zero > big; echo 2 > a.txt"))
-        assert (await host.session.undo()).left == ("big",)
+        assert (await host.session.files.undo()).left == ("big",)
         assert (host.root / "big").exists()
         with pytest.raises(NothingToUndo):
-            await host.session.restore(["big"], turn_id="x")
+            await host.session.files.restore(["big"], turn_id="x")
 
 
 async def test_without_git_what_tools_wrote_is_put_back(
@@ -458,21 +459,21 @@ async def test_without_git_what_tools_wrote_is_put_back(
         session_id = host.session.id
     again = Project(project.root, ProjectSnapshots(folder=project.snapshots.folder))
     async with hosted(again, store=store, session_id=session_id) as host:
-        undone = await host.session.undo()
+        undone = await host.session.files.undo()
         assert undone.files == ("new/y",)
         assert undone.remarks == (
             "there is no git: only what the tools that edit files change can be put back, not what commands change",
         )
-        assert [diff.path for diff in await host.session.diff()] == ["a.txt", "new/x"]
-        assert (await host.session.undo()).files == ("a.txt", "new/x")
+        assert [diff.path for diff in await host.session.files.diff()] == ["a.txt", "new/x"]
+        assert (await host.session.files.undo()).files == ("a.txt", "new/x")
         assert sorted(path.name for path in host.root.iterdir()) == ["a.txt", "seen.txt"]
         assert (host.root / "a.txt").read_text() == "a\n"
         assert (host.root / "a.txt").stat().st_mode & 0o777 == 0o640
         assert (host.root / "seen.txt").read_text() == "by a command\n"
-        assert (await host.session.redo()).files == ("a.txt", "new/x")
+        assert (await host.session.files.redo()).files == ("a.txt", "new/x")
         project.write({"a.txt": "mine\n"})
         with pytest.raises(UndoConflict):
-            await host.session.undo()
+            await host.session.files.undo()
 
 
 @pytest.mark.parametrize("broken", ["a file", "a folder nobody may write to"])
@@ -492,8 +493,8 @@ async def test_a_snapshot_that_fails_is_told_and_the_turn_goes_on(
         assert (host.root / "new.txt").exists()
         # Nobody is told that nothing was changed, or that it was put back.
         with pytest.raises(SnapshotError, match="was not noted, so it can't be compared"):
-            await host.session.diff()
-        undone = await host.session.undo()
+            await host.session.files.diff()
+        undone = await host.session.files.undo()
         assert (undone.files, undone.remarks) == (
             (),
             ("what the turn changed in files was not noted, so files are as it has left them",),
@@ -502,7 +503,7 @@ async def test_a_snapshot_that_fails_is_told_and_the_turn_goes_on(
 
 async def test_a_host_that_gives_nonsense_is_told() -> None:
     with pytest.raises(ConfigError, match="snapshots must be an object with take, about_to_change, diff, read, put"):
-        engine.open_engine(model=ScriptedProvider([]), snapshots="yes")  # type: ignore[arg-type]
+        engine.open_engine(model=ScriptedProvider([]), files=FileOptions(snapshots="yes"))  # type: ignore[arg-type]
 
 
 @needs_git
@@ -514,9 +515,9 @@ async def test_a_store_in_the_project_is_no_part_of_it(repository: Project) -> N
     async with hosted(repository, store=repository.root / "kept" / "sessions.db") as host:
         await host.turn(writes("new.txt", "n"))
         await host.turn(writes("more.txt", "n"))
-        assert [diff.path for diff in await host.session.diff()] == ["more.txt"]
-        assert (await host.session.undo()).files == ("more.txt",)
-        assert (await host.session.undo()).files == ("new.txt",)
+        assert [diff.path for diff in await host.session.files.diff()] == ["more.txt"]
+        assert (await host.session.files.undo()).files == ("more.txt",)
+        assert (await host.session.files.undo()).files == ("new.txt",)
         assert (host.root / "kept" / "sessions.db").exists()
 
 
@@ -538,11 +539,11 @@ async def test_after_a_kill_what_may_be_anybodys_is_a_conflict(repository: Proje
             await process.stdout.aclose()
     await process.wait()
     async with hosted(repository, store=store, session_id=session_id) as host:
-        assert {diff.path for diff in await host.session.diff()} == {"early", "late", "ready"}
+        assert {diff.path for diff in await host.session.files.diff()} == {"early", "late", "ready"}
         with pytest.raises(UndoConflict) as caught:
-            await host.session.undo()
+            await host.session.files.undo()
         assert set(caught.value.paths) >= {"late", "ready"}
-        assert (await host.session.undo(force=True)).files == ("early", "late", "ready")
+        assert (await host.session.files.undo(force=True)).files == ("early", "late", "ready")
         assert {name: (host.root / name).read_text() for name in ("early", "late", "mine")} == {
             "early": "1\n",
             "late": "1\n",
@@ -571,10 +572,14 @@ async def test_a_record_from_elsewhere_names_snapshots_in_vain(
             await store.import_sessions(parse_json_document(render_json_document([forged], engine="0", at=0.0)))
         before = state_of(repository.root)
         async with hosted(repository, store=path, session_id=f"ses_forged{number}") as host:
-            for act in (host.session.undo, host.session.diff, lambda: host.session.restore(["a.txt"], force=True)):
+            for act in (
+                host.session.files.undo,
+                host.session.files.diff,
+                lambda: host.session.files.restore(["a.txt"], force=True),
+            ):
                 with pytest.raises(SnapshotError, match="was not taken for this session"):
                     await act()
-            assert (await host.session.undo(force=True)).files == ()
+            assert (await host.session.files.undo(force=True)).files == ()
         assert state_of(repository.root) == before
 
 

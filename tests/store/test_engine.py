@@ -14,6 +14,8 @@ from engine.core.errors import ProviderError
 from engine.core.settings import RetryPolicy, Settings
 from engine.permission.allow_all import AllowAll
 from engine.providers.registry import resolve
+from engine.session.engine_options import PermissionOptions
+from engine.session.session import live_session
 from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
@@ -42,22 +44,32 @@ async def say(session: engine.Session, words: str) -> engine.TurnResult:
 async def test_a_session_goes_on_in_another_engine(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     async with engine.open_engine(
-        model=model(), tools=Bench().tools(), approver=AllowAll(), store=await open_sqlite_store(path)
+        model=model(),
+        tools=Bench().tools(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        store=await open_sqlite_store(path),
     ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         result = await say(session, "look at it")
         assert (result.stop_reason, result.durable) == ("completed", True)
-        events, state = session.journal.events(), session.state
+        events, state = session.events(), session.state
     store = await open_sqlite_store(path)
-    async with engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=store) as eng:
+    async with engine.open_engine(
+        model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=store
+    ) as eng:
         again = await eng.open_session(session.id)
-        assert (again.state, again.journal.events()) == (state, events)
+        assert (again.state, again.events()) == (state, events)
         assert (await say(again, "and again")).durable
         (row,) = await store.list_sessions()
-        assert (row.title, row.turns, row.seq, row.usage) == ("look at it", 2, again.journal.seq, again.state.usage)
+        assert (row.title, row.turns, row.seq, row.usage) == (
+            "look at it",
+            2,
+            live_session(again).journal.seq,
+            again.state.usage,
+        )
         assert [hit.session.id for hit in await store.search("look")] == [session.id]
         stored = await store.load(session.id)
-        assert tuple(stored) == again.journal.events()
+        assert tuple(stored) == again.events()
 
 
 async def test_a_secret_that_a_host_quotes_is_in_no_byte_of_the_file(tmp_path: Path) -> None:
@@ -81,7 +93,7 @@ async def test_a_secret_that_a_host_quotes_is_in_no_byte_of_the_file(tmp_path: P
             for words in ("the first words", "the second words"):
                 assert (await say(session, words)).stop_reason != "completed"
             store.save_state(session.state)
-            await store.flushed(session.id, session.journal.seq)
+            await store.flushed(session.id, live_session(session).journal.seq)
             assert sorted(found.name for found in tmp_path.iterdir()) == [
                 "sessions.db",
                 "sessions.db-shm",
@@ -99,7 +111,9 @@ async def test_a_secret_that_a_host_quotes_is_in_no_byte_of_the_file(tmp_path: P
 async def test_a_store_that_is_locked_costs_no_turn(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = await open_sqlite_store(path, lock_timeout=0.1)
-    async with engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=store) as eng:
+    async with engine.open_engine(
+        model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=store
+    ) as eng:
         session = await eng.create_session(cwd=tmp_path)
         await store.flushed(session.id, 1)
         other = sqlite3.connect(path, isolation_level=None)
@@ -110,4 +124,4 @@ async def test_a_store_that_is_locked_costs_no_turn(tmp_path: Path) -> None:
         other.close()
         result = await say(session, "again")
         assert (result.stop_reason, result.durable) == ("completed", True)
-        assert len(await store.load(session.id)) == session.journal.seq
+        assert len(await store.load(session.id)) == live_session(session).journal.seq

@@ -19,6 +19,7 @@ from engine.core.protocols import Trace
 from engine.core.settings import Settings
 from engine.core.state import Resync
 from engine.permission.policy import Policy
+from engine.session.engine_options import FileOptions, PermissionOptions, Ports
 from engine.store.memory import MemoryStore
 from engine.testing.fakes import CountingIds, TrioClock
 from engine.testing.script import Answer, ScriptItem, call, done, text
@@ -105,13 +106,10 @@ class Home:
             model=model,
             tools=self.tools() if tools is None else tools,
             settings=self.settings if settings is None else settings,
-            approver=self.approver,
+            permissions=PermissionOptions(approver=self.approver),
             store=self.store,
-            spill="/dev/null",
-            clock=TrioClock(),
-            ids=self.ids,
-            trace=self.trace,
-            jitter=lambda: 0.5,
+            files=FileOptions(spill="/dev/null"),
+            ports=Ports(clock=TrioClock(), ids=self.ids, trace=self.trace, jitter=lambda: 0.5),
         )
 
     async def parked(self, until: type[Durable], *, times: int = 1) -> SessionId:

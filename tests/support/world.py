@@ -38,7 +38,8 @@ from engine.core.settings import Settings
 from engine.core.state import Resync
 from engine.permission.allow_all import AllowAll
 from engine.prompt.layers import PromptLayers
-from engine.session.session import Session
+from engine.session.engine_options import ContextOptions, PermissionOptions, Ports
+from engine.session.session import Session, live_session
 from engine.session.turn import Turn
 from engine.testing.fakes import CountingIds, SlowStore, TrioClock
 from engine.testing.invariants import check_events, check_transcript
@@ -139,11 +140,11 @@ class World:
         # That a turn ended as an internal error is a broken promise, except where a test breaks a port.
         broken = [problem for problem in check_events(list(events)) if not (failed and "the engine failed" in problem)]
         assert broken == []
-        assert fold(session.journal.events()) == session.journal.state
+        assert fold(session.events()) == live_session(session).journal.state
         assert check_transcript(session.state.transcript) == []
         if not self.store.fails and not self.store.hangs:
             stored = await self.store.load(session.id)
-            assert fold(stored) == session.journal.state
+            assert fold(stored) == live_session(session).journal.state
         assert self.model.open_streams == 0
 
     def will_say(self, *answers: ScriptedAnswer) -> None:
@@ -185,14 +186,10 @@ async def world(
         tools=tools,
         settings=settings,
         hooks=hooks,
-        approver=approver or AllowAll(),
-        opinion=opinion,
-        keeper=keeper,
+        permissions=PermissionOptions(approver=approver or AllowAll(), opinion=opinion),
+        context=ContextOptions(keeper=keeper, prompt=prompt),
         store=kept,
-        clock=clock or TrioClock(),
-        ids=CountingIds(),
-        jitter=lambda: 1.0,
-        prompt=prompt,
+        ports=Ports(clock=clock or TrioClock(), ids=CountingIds(), jitter=lambda: 1.0),
     ) as eng:
         session = await eng.create_session(cwd=cwd)
         yield World(eng, session, model, kept)

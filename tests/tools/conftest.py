@@ -54,10 +54,10 @@ class Listener:
     def context_report(self) -> ContextReport:
         raise AssertionError("no built-in looks at the window unless it is its work")
 
-    async def run_agent(self, errand: AgentRequest) -> AgentResult:
+    async def run_agent(self, request: AgentRequest) -> AgentResult:
         raise AssertionError("no built-in runs an agent")
 
-    async def start_agent(self, errand: AgentRequest) -> AgentJob:
+    async def start_agent(self, request: AgentRequest) -> AgentJob:
         raise AssertionError("no built-in starts an agent")
 
     async def result_from_outside(self) -> ToolOutput:

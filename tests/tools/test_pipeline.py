@@ -30,7 +30,7 @@ from engine.core.hooks import (
     Hooks,
     PermissionDecision,
     PermissionHook,
-    PermissionWanted,
+    PermissionRequested,
     StopDecision,
     ToolDecision,
     ToolHook,
@@ -550,15 +550,15 @@ async def test_a_cancel_while_a_hook_for_failures_hangs_withholds_the_text(autoj
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
             turn.cancel()
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert (settled.status, "withheld" in settled.text) == ("error", True)
 
 
 # -- hooks on permissions -------------------------------------------------------------------------------------------
 
 
-def permitting(decision: PermissionDecision | None, log: list[PermissionWanted] | None = None) -> PermissionHook:
-    async def permit(wanted: PermissionWanted) -> PermissionDecision | None:
+def permitting(decision: PermissionDecision | None, log: list[PermissionRequested] | None = None) -> PermissionHook:
+    async def permit(wanted: PermissionRequested) -> PermissionDecision | None:
         await trio.lowlevel.checkpoint()
         if log is not None:
             log.append(wanted)
@@ -594,7 +594,7 @@ async def test_c5_a_permission_hook_allows_only_what_nobody_else_asks_about(
     headless: bool,
 ) -> None:
     log: list[str] = []
-    wanted: list[PermissionWanted] = []
+    wanted: list[PermissionRequested] = []
     hooks = Hooks(
         before_tool=(deciding(ToolDecision(verdict=before)),),
         permission_request=(permitting(PermissionDecision(verdict=permit, reason="house rule"), wanted),),
@@ -622,13 +622,13 @@ async def test_c5_a_permission_hook_allows_only_what_nobody_else_asks_about(
 
 
 async def test_c5_a_permission_hook_is_told_what_a_person_would_be(autojump_clock: MockClock) -> None:
-    wanted: list[PermissionWanted] = []
+    wanted: list[PermissionRequested] = []
     hooks = Hooks(permission_request=(permitting(None, wanted),))
     async with world(one_call(), DONE, tools=[touch([])], hooks=hooks, approver=Rules({"a": "ask"})) as w:
         played = await w.play(react=allow)
     asked = played.one(PermissionAsked)
     assert wanted == [
-        PermissionWanted(
+        PermissionRequested(
             session_id=w.session.id,
             cwd="/nowhere",
             call_id=asked.call_id,
@@ -667,7 +667,7 @@ async def test_c5_what_a_permission_hook_changes_is_validated_and_judged_again(
 async def test_of_several_permission_hooks_a_deny_is_final_and_later_ones_see_what_was_changed(
     autojump_clock: MockClock,
 ) -> None:
-    wanted: list[PermissionWanted] = []
+    wanted: list[PermissionRequested] = []
     change = permitting(PermissionDecision(verdict="allow", arguments='{"path": "b"}'))
     deny = permitting(PermissionDecision(verdict="deny"), wanted)
     never = permitting(None, wanted)
@@ -880,7 +880,7 @@ async def test_a_cancel_while_a_hook_hangs_settles_the_call_at_once(autojump_clo
             turn.cancel()
             await turn.wait()
             assert trio.current_time() == about(1)
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert (settled.reason, log) == ("not_executed", [])
 
 
@@ -891,7 +891,7 @@ async def test_a_cancel_while_an_after_hook_hangs_keeps_that_the_tool_has_run(au
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
             turn.cancel()
-        (settled,) = [e.settlement for e in w.session.journal.events() if isinstance(e, CallSettled)]
+        (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
         assert (settled.status, log) == ("completed", ["a"])
         assert "withheld" in settled.text
 

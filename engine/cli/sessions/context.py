@@ -160,7 +160,7 @@ async def _compact_session(session: Session, instructions: str) -> int:
 
             nursery.start_soon(heed)
             nursery.start_soon(tell_all)
-            results.append(await session.compact(instructions))
+            results.append(await session.context.compact(instructions))
             nursery.cancel_scope.cancel(reason="it is done")
     if not results:
         print_error("engine sessions compact: cancelled: the history is unchanged")
@@ -177,7 +177,7 @@ def _uncompact(args: argparse.Namespace) -> int:
         row = await resolve_session(store, args.session, current_folder())
         async with open_engine(model=NoModel(row.model), store=store) as eng:
             session = await eng.open_session(row.id)
-            await session.undo_compaction()
+            await session.context.undo_compaction()
             return print_text(
                 f"the summary was undone: the history has {len(session.state.transcript):,} messages again\n"
             )

@@ -35,6 +35,7 @@ from engine.core.protocols import ModelStream
 from engine.core.threads import to_thread
 from engine.export.history import render_history
 from engine.session.engine import open_engine
+from engine.session.engine_options import FileOptions
 from engine.session.session import Session
 from engine.session.undo import FileDiff
 from engine.snapshots.project import ProjectSnapshots
@@ -125,7 +126,9 @@ def _with_session(args: argparse.Namespace, work: Callable[[Session, argparse.Na
     async def opened(store: FullStore) -> str:
         row = await resolve_session(store, args.session, current_folder())
         async with open_engine(
-            model=NoModel(row.model), store=store, snapshots=ProjectSnapshots(left_out=(resolve_store(args),))
+            model=NoModel(row.model),
+            store=store,
+            files=FileOptions(snapshots=ProjectSnapshots(left_out=(resolve_store(args),))),
         ) as eng:
             return await work(await eng.open_session(row.id), args)
 
@@ -150,7 +153,7 @@ class NoModel:
 
 
 async def _undo(session: Session, args: argparse.Namespace) -> str:
-    undone = await session.undo(force=args.force)
+    undone = await session.files.undo(force=args.force)
     prompt = one_line(undone.prompt, _MAX_PROMPT_CHARS)
     head = f"undone: {prompt}" if prompt else f"undone: turn {undone.turn_id}"
     lines = [head, *_files("restored", undone.files), *_files("no snapshot, left unchanged", undone.left)]
@@ -158,14 +161,14 @@ async def _undo(session: Session, args: argparse.Namespace) -> str:
 
 
 async def _redo(session: Session, args: argparse.Namespace) -> str:
-    redone = await session.redo(force=args.force)
+    redone = await session.files.redo(force=args.force)
     prompt = await to_thread(_prompt_of, session, redone.turn_id)
     return _as_lines([f"redone: {prompt}", *_files("changed", redone.files)], redone.note)
 
 
 def _prompt_of(session: Session, turn_id: TurnId) -> str:
     """Return the beginning of a turn's prompt, or the turn's id if it had none. It blocks."""
-    messages = (e.message for e in render_history(session.journal.events()).entries if e.turn_id == turn_id)
+    messages = (e.message for e in render_history(session.events()).entries if e.turn_id == turn_id)
     texts = (one_line(message.text, _MAX_PROMPT_CHARS) for message in messages if isinstance(message, UserMessage))
     return next(filter(None, texts), f"turn {turn_id}")
 
@@ -176,7 +179,7 @@ async def _turn(session: Session, name: str | None) -> str | None:
 
 
 def _turn_named(session: Session, name: str) -> str:
-    entries = render_history(session.journal.events()).entries
+    entries = render_history(session.events()).entries
     turn_ids = {entry.turn_id for entry in entries if name and entry.message.id.endswith(name)} - {None}
     if len(turn_ids) > 1:
         raise NothingToUndo(f"{name!r} is ambiguous: messages of {len(turn_ids)} turns match; use more of the id")
@@ -185,7 +188,7 @@ def _turn_named(session: Session, name: str) -> str:
 
 
 async def _diff(session: Session, args: argparse.Namespace) -> str:
-    diffs = await session.diff(await _turn(session, args.turn))
+    diffs = await session.files.diff(await _turn(session, args.turn))
     if not diffs:
         return "no file was changed\n"
     return "".join(
@@ -194,7 +197,7 @@ async def _diff(session: Session, args: argparse.Namespace) -> str:
 
 
 async def _restore(session: Session, args: argparse.Namespace) -> str:
-    files = await session.restore(args.paths, turn_id=await _turn(session, args.turn), force=args.force)
+    files = await session.files.restore(args.paths, turn_id=await _turn(session, args.turn), force=args.force)
     return _as_lines(
         _files("restored", files) or ["nothing to restore: neither the turn nor anybody since has changed that"], ""
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Final, Literal, cast
 
-from engine.core.hooks import PermissionDecision, PermissionWanted, ToolDecision, ToolUse
+from engine.core.hooks import PermissionDecision, PermissionRequested, ToolDecision, ToolUse
 from engine.core.messages import Settlement
 from engine.tools.claude_hooks.reply import BadReply, HookPoint, HookReply, one_of, text_of
 from engine.tools.claude_hooks.tool_names import Json, arguments_of, input_of, names_of
 
 
-def _of_tool(use: ToolUse | PermissionWanted) -> tuple[str, ...]:
+def _of_tool(use: ToolUse | PermissionRequested) -> tuple[str, ...]:
     return names_of(use.tool)
 
 
-def _call(use: ToolUse | PermissionWanted) -> Json:
+def _call(use: ToolUse | PermissionRequested) -> Json:
     return {
         "tool_name": names_of(use.tool)[0],
         "tool_input": input_of(use.tool, use.arguments, use.cwd),
@@ -44,7 +44,7 @@ def _failure(use: ToolUse) -> Json:
     return {"error": use.settlement.text, "is_interrupt": use.settlement.reason == "cancelled"}
 
 
-def _changed(specific: Json, use: ToolUse | PermissionWanted) -> str | None:
+def _changed(specific: Json, use: ToolUse | PermissionRequested) -> str | None:
     value = specific.get("updatedInput")
     if value is None:
         return None
@@ -82,7 +82,7 @@ def _after_tool(reply: HookReply, _: ToolUse) -> ToolDecision:
     )
 
 
-def _permission(reply: HookReply, question: PermissionWanted) -> PermissionDecision:
+def _permission(reply: HookReply, question: PermissionRequested) -> PermissionDecision:
     if reply.blocked is not None:
         return PermissionDecision(verdict="deny", reason=reply.blocked)
     value = reply.specific.get("decision", {})
@@ -112,7 +112,7 @@ POST_TOOL_USE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
 POST_TOOL_USE_FAILURE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
     event="PostToolUseFailure", matched=_of_tool, input=lambda use: _call(use) | _failure(use), read_reply=_after_tool
 )
-PERMISSION_REQUEST: Final[HookPoint[PermissionWanted, PermissionDecision]] = HookPoint(
+PERMISSION_REQUEST: Final[HookPoint[PermissionRequested, PermissionDecision]] = HookPoint(
     event="PermissionRequest",
     matched=_of_tool,
     input=lambda wanted: _call(wanted) | cast("Json", {"permission_suggestions": []}),

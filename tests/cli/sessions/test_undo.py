@@ -13,6 +13,7 @@ import trio
 import engine
 from engine.cli.sessions.main import main
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.snapshots.project import ProjectSnapshots
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
@@ -47,9 +48,9 @@ async def work(root: Path, home: Path, command: str, session_id: str | None) -> 
     async with engine.open_engine(
         model=model,
         tools=(BASH,),
-        approver=AllowAll(),
+        permissions=PermissionOptions(approver=AllowAll()),
         store=home / "sessions.db",
-        snapshots=ProjectSnapshots(),
+        files=FileOptions(snapshots=ProjectSnapshots()),
     ) as eng:
         session = await (eng.create_session(cwd=root) if session_id is None else eng.open_session(session_id))
         assert (await session.run("Change\nit.")).stop_reason == "completed"

@@ -27,6 +27,7 @@ from engine.core.llm_types import (
 from engine.core.messages import AssistantMessage, Transcript
 from engine.permission.allow_all import AllowAll
 from engine.providers.wire.answer_tool import ANSWER_TOOL, offer_answer, with_answer_tool
+from engine.session.engine_options import PermissionOptions
 from engine.session.session import Session
 from engine.testing.http_server import ScriptedServer
 from engine.testing.script import Answer, call, done, text
@@ -56,7 +57,9 @@ async def session_with(*script: Answer, bench: Bench | None = None) -> AsyncGene
         url = await nursery.start(server.serve)
         config = attrs.evolve(CONFIG, hosts={"odd": attrs.evolve(CONFIG.hosts["odd"], base_url=url)})
         tools = () if bench is None else bench.tools()
-        async with engine.open_engine(model="odd/model", config=config, tools=tools, approver=AllowAll()) as eng:
+        async with engine.open_engine(
+            model="odd/model", config=config, tools=tools, permissions=PermissionOptions(approver=AllowAll())
+        ) as eng:
             yield await eng.create_session(), server
         nursery.cancel_scope.cancel(reason="the test is over")
 

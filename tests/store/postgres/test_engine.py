@@ -15,6 +15,7 @@ import engine
 from engine.core.errors import SessionElsewhere
 from engine.core.events import CallAnnounced, Durable, TurnEnded
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
 from engine.store.adapter import StoreAdapter
 from engine.store.postgres.store import PostgresStore
 from tests.conftest import REPOSITORY
@@ -37,25 +38,35 @@ def url() -> Iterator[str]:
 
 async def test_a_session_goes_on_in_another_engine_and_is_watched_from_one(url: str, tmp_path: Path) -> None:
     async with (
-        engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as ours,
-        engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as theirs,
+        engine.open_engine(
+            model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=url
+        ) as ours,
+        engine.open_engine(
+            model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=url
+        ) as theirs,
     ):
         session = await ours.create_session(cwd=tmp_path)
         result = await say(session, "look at it")
         assert (result.stop_reason, result.durable) == ("completed", True)
         with pytest.raises(SessionElsewhere):
             await theirs.open_session(session.id)
-        events, state = session.journal.events(), session.state
-    async with engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as eng:
+        events, state = session.events(), session.state
+    async with engine.open_engine(
+        model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=url
+    ) as eng:
         again = await eng.open_session(session.id)
-        assert (again.state, tuple(again.journal.events())) == (state, tuple(events))
+        assert (again.state, tuple(again.events())) == (state, tuple(events))
         assert (await say(again, "and again")).durable
 
 
 async def test_another_engine_watches_a_turn_and_forks_from_the_middle_of_it(url: str, tmp_path: Path) -> None:
     async with (
-        engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as ours,
-        engine.open_engine(model=model(), tools=Bench().tools(), approver=AllowAll(), store=url) as theirs,
+        engine.open_engine(
+            model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=url
+        ) as ours,
+        engine.open_engine(
+            model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=url
+        ) as theirs,
     ):
         session = await ours.create_session(cwd=tmp_path)
         seen: list[Durable] = []
@@ -73,7 +84,7 @@ async def test_another_engine_watches_a_turn_and_forks_from_the_middle_of_it(url
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch)
                 await say(session, "look at it")
-        assert seen == list(session.journal.events())[: len(seen)]
+        assert seen == list(session.events())[: len(seen)]
         assert forks
         assert all(fork.state.turn is None and fork.state.forked_from == session.id for fork in forks)
         assert (await say(forks[0], "and now")).durable
@@ -87,9 +98,9 @@ async def test_another_engine_watches_a_turn_and_forks_from_the_middle_of_it(url
 
 
 async def test_the_store_of_a_url_is_this_one(url: str) -> None:
-    from engine.session.open_store import opened
+    from engine.session.open_store import open_store_at
 
-    store = await opened(url)
+    store = await open_store_at(url)
     assert isinstance(store, PostgresStore)
     assert StoreAdapter.of(store).drafting is store
     await store.aclose()

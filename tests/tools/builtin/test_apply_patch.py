@@ -18,6 +18,7 @@ from engine.core.errors import ToolError
 from engine.core.permission_types import RequiredRight
 from engine.files.read_state import last_read
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.all import builtin_tools
@@ -285,7 +286,9 @@ async def test_in_a_turn(tmp_path: Path) -> None:
             [*text("done"), *done()],
         ]
     )
-    async with engine.open_engine(model=script, tools=builtin_tools(), approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=script, tools=builtin_tools(), permissions=PermissionOptions(approver=AllowAll())
+    ) as eng:
         await (await eng.create_session(cwd=str(tmp_path))).run("go")
     assert content(tmp_path) == {"f": "b\n"}
 

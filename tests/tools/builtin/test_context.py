@@ -26,7 +26,7 @@ async def test_the_model_is_told_what_fills_its_window_as_its_user_is(autojump_c
             assert f"\n{kind} " in told
         assert (
             told.splitlines()[0].partition(" of ")[2]
-            == w.session.context_report().as_text().splitlines()[0].partition(" of ")[2]
+            == w.session.context.report().as_text().splitlines()[0].partition(" of ")[2]
         )
 
 

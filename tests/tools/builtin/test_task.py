@@ -47,8 +47,8 @@ class Runner(Listener):
     result: AgentResult | Exception = COMPLETED
     ran: list[AgentRequest] = attrs.field(factory=list[AgentRequest])
 
-    async def run_agent(self, errand: AgentRequest) -> AgentResult:
-        self.ran.append(errand)
+    async def run_agent(self, request: AgentRequest) -> AgentResult:
+        self.ran.append(request)
         if isinstance(self.result, Exception):
             raise self.result
         return self.result

@@ -17,7 +17,7 @@ from engine.core.hooks import (
     Idling,
     Notified,
     PermissionDecision,
-    PermissionWanted,
+    PermissionRequested,
     PromptDecision,
     Prompted,
     Remark,
@@ -45,7 +45,7 @@ EDIT = ToolUse(
 BASH = ToolUse(session_id=S, cwd="/project", call_id=CallId("c"), tool="bash", arguments='{"command": "ls"}')
 OK = Settlement(status="completed", text="fine")
 BAD = Settlement(status="completed", text="exit code 1", failed=True)
-WANTED = PermissionWanted(
+WANTED = PermissionRequested(
     session_id=S, cwd="/project", call_id=CallId("c"), tool="bash", arguments='{"command": "ls"}', permission="bash"
 )
 PROMPT = Prompted(session_id=S, cwd="/project", text="hello", message=HELLO)

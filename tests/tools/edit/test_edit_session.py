@@ -18,6 +18,7 @@ import engine
 from engine.config.formatter_config import FileProgram
 from engine.core.errors import ConfigError, ToolError
 from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.settings_file.config_file import read_config
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
@@ -64,7 +65,9 @@ READ_F: Answer = [*call("read", {"path": "f"}, id="r"), *done("calls")]
 async def test_two_edits_in_one_answer_are_both_made(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\nb\n")
     script = model(READ_F, [*edit_call("a", "A", "c1"), *edit_call("b", "B", "c2"), *done("calls")])
-    async with engine.open_engine(model=script, tools=builtin_tools(), approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=script, tools=builtin_tools(), permissions=PermissionOptions(approver=AllowAll())
+    ) as eng:
         session = await eng.create_session(cwd=str(tmp_path))
         _, *edits = await results(session)
     assert (tmp_path / "f").read_text() == "A\nB\n"
@@ -74,7 +77,9 @@ async def test_two_edits_in_one_answer_are_both_made(tmp_path: Path) -> None:
 async def test_what_one_session_has_read_another_has_not(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n")
     script = model(READ_F, [*text("ok"), *done()], [*edit_call("a", "A", "c1"), *done("calls")])
-    async with engine.open_engine(model=script, tools=builtin_tools(), approver=AllowAll()) as eng:
+    async with engine.open_engine(
+        model=script, tools=builtin_tools(), permissions=PermissionOptions(approver=AllowAll())
+    ) as eng:
         await results(await eng.create_session(cwd=str(tmp_path)))
         (told,) = await results(await eng.create_session(cwd=str(tmp_path)))
     assert told.startswith("f exists, but has not been read in this session.")
@@ -420,7 +425,11 @@ async def test_what_the_configuration_names_and_the_host_gives_is_asked(tmp_path
     )
     script = model(READ_F, [*edit_call("a", "b", "c"), *done("calls")])
     async with engine.open_engine(
-        model=script, config=config, tools=builtin_tools(), approver=AllowAll(), diagnostics=lambda _: one_word("ok?")
+        model=script,
+        config=config,
+        tools=builtin_tools(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        files=FileOptions(diagnostics=lambda _: one_word("ok?")),
     ) as eng:
         _, told = await results(await eng.create_session(cwd=str(tmp_path)))
     assert (tmp_path / "f").read_text() == "B\n"
@@ -431,7 +440,7 @@ async def test_what_the_configuration_names_and_the_host_gives_is_asked(tmp_path
 
 def test_diagnostics_that_can_not_work_are_refused() -> None:
     with pytest.raises(ConfigError, match="diagnostics must be an async function of a path"):
-        engine.open_engine(model=model(), diagnostics="ruff")  # type: ignore[arg-type]
+        engine.open_engine(model=model(), files=FileOptions(diagnostics="ruff"))  # type: ignore[arg-type]
 
 
 # -- diagnostics ----------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ import trio
 
 import engine
 from engine.core.errors import ConfigError, ToolError
+from engine.session.engine import engine_runtime
+from engine.session.engine_options import FileOptions
 from engine.testing import ScriptedProvider, done, text
 from engine.tools.output.spill import KEPT_DAYS, LARGEST_SUM, Spills, SpillStore
 from engine.tools.output.spill_file import STAMP
@@ -346,7 +348,7 @@ async def an_old_one(store: SpillStore, *, swept_days_ago: float) -> Path:
 
 async def test_an_engine_sweeps_when_it_starts(store: SpillStore) -> None:
     old = await an_old_one(store, swept_days_ago=1)
-    async with engine.open_engine(model=model(), spill=store.directory):
+    async with engine.open_engine(model=model(), files=FileOptions(spill=store.directory)):
         with trio.fail_after(10):
             while old.exists():
                 await trio.sleep(0.01)
@@ -359,7 +361,7 @@ async def test_an_engine_does_not_sweep_what_was_swept_just_now(store: SpillStor
 
 
 async def test_an_engine_that_keeps_nothing_leaves_the_disk_alone(store: SpillStore) -> None:
-    async with engine.open_engine(model=model(), spill=store.directory) as eng:
+    async with engine.open_engine(model=model(), files=FileOptions(spill=store.directory)) as eng:
         assert (await (await eng.create_session()).run("hello")).text == "hello"
     assert not store.directory.exists()
 
@@ -376,10 +378,10 @@ async def test_a_sweep_that_fails_is_told_at_the_next_turn(store: SpillStore, tm
     os.seteuid(65_534)
     try:
         notices: list[engine.Notice] = []
-        async with engine.open_engine(model=model(), spill=store.directory) as eng:
+        async with engine.open_engine(model=model(), files=FileOptions(spill=store.directory)) as eng:
             session = await eng.create_session(cwd=tmp_path)
             with trio.fail_after(10):
-                while not eng.spills._complaint:
+                while not engine_runtime(eng).spills._complaint:
                     await trio.sleep(0.01)
             for _ in range(2):
                 async with session.prompt("hello") as turn:
@@ -395,7 +397,7 @@ async def test_a_sweep_that_fails_is_told_at_the_next_turn(store: SpillStore, tm
 @pytest.mark.parametrize("wrong", [3, object(), "~nobody-of-that-name/spill"])
 def test_what_is_no_folder(wrong: object) -> None:
     with pytest.raises(ConfigError, match="spill must be the path of a directory"):
-        engine.open_engine(model=model(), spill=wrong)  # type: ignore[arg-type]
+        engine.open_engine(model=model(), files=FileOptions(spill=wrong))  # type: ignore[arg-type]
 
 
 async def test_where_nothing_is_kept(tmp_path: Path) -> None:
@@ -406,6 +408,6 @@ async def test_where_nothing_is_kept(tmp_path: Path) -> None:
 
 def test_by_default_it_is_in_the_cache_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert engine.open_engine(model=model()).spills.directory.name == "spill"
+    assert engine_runtime(engine.open_engine(model=model())).spills.directory.name == "spill"
     if os.uname().sysname == "Linux":
-        assert engine.open_engine(model=model()).spills.directory == tmp_path / "engine" / "spill"
+        assert engine_runtime(engine.open_engine(model=model())).spills.directory == tmp_path / "engine" / "spill"

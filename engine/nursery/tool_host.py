@@ -1,0 +1,152 @@
+"""`ToolHost`: what the body of a tool may ask of its turn, through `ToolContext`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import attrs
+import trio
+
+from engine.core.deferred import Deferred
+from engine.core.errors import ConfigError
+from engine.core.events import AnswerKind, CallProgress, Choice, QuestionAsked
+from engine.core.ids import RequestId
+from engine.core.named_locks import Locks
+from engine.nursery.hook_points import while_notifying
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.context import AgentRequest, UserAnswers
+from engine.tools.output.spill import READER, Spills
+from engine.tools.pipeline import check_need
+
+if TYPE_CHECKING:
+    from engine.agents.background import AgentJob, AgentJobs
+    from engine.core.agent_result import AgentResult
+    from engine.core.context_report import ContextReport
+    from engine.nursery.call_ledger import CallEntry
+    from engine.nursery.call_permission import CallPermission
+    from engine.nursery.step import Step
+    from engine.tools.background_jobs import Jobs
+    from engine.tools.context import EditReviewer
+
+
+@attrs.define(eq=False)
+class ToolHost:
+    """The turn, as the tool of one call sees it."""
+
+    _step: Step
+    _entry: CallEntry
+    _permission: CallPermission
+
+    @property
+    def locks(self) -> Locks:
+        """The locks that all tools of the engine share."""
+        return self._step.run.deps.locks
+
+    @property
+    def spills(self) -> Spills | None:
+        """Where an output is kept that is too long to be shown; None if the model could not read it there."""
+        run = self._step.run
+        return run.inputs.services.spills if run.registry.get(READER) is not None and READER not in run.hidden else None
+
+    @property
+    def jobs(self) -> Jobs:
+        """The background commands of the session."""
+        return self._step.run.inputs.services.agents.jobs
+
+    @property
+    def agents(self) -> AgentJobs:
+        """The sub-agents that work in the background for the session."""
+        return self._step.run.inputs.services.agents.agents
+
+    @property
+    def edit_reviewer(self) -> EditReviewer | None:
+        """What happens around each change of a file."""
+        return self._step.run.inputs.services.around
+
+    async def about_to_change(self, paths: Sequence[str]) -> None:
+        """Note files before they change. A checkpoint if there are snapshots."""
+        if self._step.run.inputs.services.snapshots is not None:
+            await self._step.run.inputs.services.snapshots.about_to_change(paths)
+
+    def progress(self, message: str, output: str) -> None:
+        """Tell how far the call is. Not a checkpoint."""
+        if not isinstance(cast("object", message), str) or not isinstance(cast("object", output), str):
+            raise ConfigError("ctx.progress takes a message and an output, both str")
+        if self._entry.is_settled:
+            return
+        self._entry.last_progress = message or self._entry.last_progress
+        if output:
+            self._entry.keep_output(output)
+        self._step.run.journal.append_live(CallProgress(call_id=self._entry.call_id, message=message, output=output))
+
+    async def ask(self, need: Need) -> tuple[AnswerKind, str]:
+        """Ask for a permission in the middle of the call. Always a checkpoint."""
+        permission, headless = self._permission, self._step.run.inputs.settings.headless
+        query = permission.query(check_need(need), read_only=False)
+        if self._entry.is_settled:  # a tool that outlives its call
+            await trio.lowlevel.checkpoint()
+            return "withdrawn", ""
+        judgement = permission.judge(query)
+        permission.record(judgement.verdict, judgement.source)
+        if judgement.verdict == "deny":
+            await trio.lowlevel.checkpoint()
+            return "reject", f"denied by {judgement.source}"
+        if judgement.verdict == "allow" and not (judgement.is_default and headless == "rules"):
+            await trio.lowlevel.checkpoint()
+            return "once", ""
+        if headless != "wait":
+            await trio.lowlevel.checkpoint()
+            return "reject", "nobody is there to answer"
+        # A tool may stop waiting by itself; its turn is not cancelled by that.
+        answer = await permission.ask(query, judgement, lambda: None, by_rule=True)
+        return answer.kind, answer.feedback
+
+    def permits(self, need: Need, answered: str) -> bool:
+        """Return whether the rules allow *need*, or ask what the user has *answered*. Not a checkpoint."""
+        judgement = self._permission.judge(self._permission.query(check_need(need), read_only=False))
+        return judgement.verdict == "allow" or (
+            judgement.verdict == "ask" and bool(answered) and judgement.source == answered
+        )
+
+    async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
+        """Ask the user a question. A checkpoint if somebody can answer."""
+        run = self._step.run
+        if run.inputs.settings.headless != "wait":
+            return "declined", ()
+        event = QuestionAsked(
+            request_id=RequestId(run.deps.ids.new("ask")),
+            call_id=self._entry.call_id,
+            question=question,
+            choices=choices,
+            several=several,
+        )
+        self._step.note_wait()
+        ask = partial(
+            run.inputs.services.questions.ask_words, event, run.journal, timeout=run.inputs.settings.question_timeout
+        )
+        return await while_notifying(run, "question", question, event.request_id, ask)
+
+    async def result_from_outside(self) -> ToolOutput:
+        """Wait for `Session.settle`. Always a checkpoint."""
+        run, call_id = self._step.run, self._entry.call_id
+        self._step.note_wait()
+        waiting = run.state.outside[call_id] = Deferred[ToolOutput]()
+        try:
+            await waiting.wait()
+        finally:
+            del run.state.outside[call_id]
+        return waiting.value
+
+    def context_report(self) -> ContextReport:
+        """Return what fills the model's window."""
+        return self._step.run.inputs.services.context_report()
+
+    async def run_agent(self, request: AgentRequest) -> AgentResult:
+        """Run a sub-agent inside the call. Always a checkpoint."""
+        return await self._step.run.inputs.services.agents.run_agent(self._step.run, self._entry, request)
+
+    async def start_agent(self, request: AgentRequest) -> AgentJob:
+        """Start a sub-agent in the background. Always a checkpoint."""
+        return await self._step.run.inputs.services.agents.start_agent(self._step.run, self._entry, request)

@@ -1,0 +1,99 @@
+"""`SessionContext`: what fills the model's window in a session, for its host: shown, compacted, put back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from engine.core.compaction_types import CompactionRequest
+from engine.core.errors import SessionBusy, SessionError
+from engine.core.events import HistoryReplaced, TurnResult
+from engine.core.ids import TurnId
+from engine.core.settings import Settings
+from engine.core.threads import to_thread
+from engine.nursery.context_window import view_from
+from engine.nursery.transition import LoopState
+from engine.session.answers import require_text
+from engine.session.turn import new_turn
+from engine.session.turn_start import begin_turn
+from engine.session.validation import require_settings
+
+if TYPE_CHECKING:
+    from engine.core.context_report import ContextReport
+    from engine.session.live_session import LiveSession
+
+
+@final
+@attrs.frozen(eq=False)
+class SessionContext:
+    """What fills the model's window."""
+
+    _session: LiveSession
+
+    def report(self) -> ContextReport:
+        """Return what fills the window: of the request that would be sent next. Not a checkpoint."""
+        return report_on(self._session)
+
+    async def compact(self, instructions: str = "", *, settings: Settings | None = None) -> TurnResult:
+        """Summarise the older part of the history now, and do nothing else. Always a checkpoint.
+
+        It is a turn of its own, without a prompt, and nothing goes on after it.
+        *instructions*: what the summary must keep in mind besides. The result says "completed", or
+        why the history is as it was. Raises `SessionBusy`. If cancelled, it is as it was.
+        """
+        session = self._session
+        text = require_text(instructions, "instructions") if instructions else ""
+        request = CompactionRequest(trigger="manual", instructions=text)
+        own = require_settings(settings, session.config.settings)
+        async with new_turn(session, partial(begin_turn, session, request, settings=own)) as turn:
+            await turn.wait()
+        return turn.result
+
+    async def undo_compaction(self) -> None:
+        """Put back the history from before the last compaction, with what came since behind it. A checkpoint.
+
+        The next prompt may have to summarise it again. Raises `SessionBusy` while a turn
+        runs, `SessionError` if there is nothing to take back. If cancelled, nothing has happened.
+        """
+        session = self._session
+        session.check_open()
+        session.check_idle()
+        # Imported here: it is seldom done.
+        from engine.compaction.undo import undo_compaction
+
+        journal, store = session.journal, session.deps.store
+        before = journal.seq
+        await store.flushed(session.id, before)
+        messages = await to_thread(undo_compaction, await store.load(session.id))
+        if isinstance(messages, str):
+            raise SessionError(messages)
+        if journal.seq != before or journal.state.turn is not None:
+            raise SessionBusy(f"session {session.id} went on meanwhile: try again")
+        journal.append(HistoryReplaced(kind="restore", messages=messages))
+
+
+def report_on(session: LiveSession) -> ContextReport:
+    """Return what fills the window of a session's next request. Not a checkpoint."""
+    # Imported here: most sessions are never asked.
+    from engine.compaction.manager import Keeper
+    from engine.compaction.report import build_report
+
+    run, deps, state = session.active, session.deps, session.journal.state
+    settings = session.config.settings if run is None else run.inputs.settings
+    # Bounds do not hide tools, so they need no link here.
+    own = session.permission_scopes(TurnId(""))[-1:]
+    view = view_from(
+        state,
+        deps.models[0].info,
+        session.config.registry,
+        loop=LoopState(settings=settings),
+        hidden=session.hidden_tools(own, settings.agent_depth) if run is None else run.hidden,
+        system=settings.system if state.prompt is None else state.prompt.text,
+        counted=session.counted if run is None else run.state.counted,
+    )
+    sections = () if state.prompt is None else state.prompt.sections
+    if isinstance(deps.keeper, Keeper):
+        return deps.keeper.report(view, sections)
+    return build_report(view, sections=sections)

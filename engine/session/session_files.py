@@ -1,0 +1,82 @@
+"""`SessionFiles`: what the turns of a session did to files, for its host: shown, undone, redone, restored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, final
+
+import attrs
+
+from engine.session.validation import require_paths
+
+if TYPE_CHECKING:
+    from engine.session.live_session import LiveSession
+    from engine.session.undo import FileDiff, History, Redone, Undone
+
+
+@final
+@attrs.frozen(eq=False)
+class SessionFiles:
+    """What the turns of a session did to files. Every method raises `SessionBusy` while a turn runs."""
+
+    _session: LiveSession
+
+    async def undo(self, *, force: bool = False) -> Undone:
+        """Take the newest turn back: its messages, and its changes of files. Always a checkpoint.
+
+        Again and again, it takes back one turn after the other. What it overwrites is noted first, so that
+        `redo` brings exactly that back. The user's prompt is in the result. See docs/how-to/undo.md.
+
+        Args:
+            force: overwrite also what somebody else has changed since; and where no file can be put back (the engine
+                was opened without snapshots, say), take the messages back alone.
+
+        Raises `SessionBusy`; `NothingToUndo`; `UndoConflict` and `SnapshotError` where nothing was
+        done; `UndoIncomplete`. If cancelled, the turn counts until all is done, and
+        to undo it again does the rest.
+        """
+        with self._history() as history:
+            return await history.undo(force=force)
+
+    async def redo(self, *, force: bool = False) -> Redone:
+        """Let the turn that was undone last count again, with its changes of files. Always a checkpoint.
+
+        It raises, and is cancelled, as `undo`. A new prompt ends it: there is nothing to redo then.
+        """
+        with self._history() as history:
+            return await history.redo(force=force)
+
+    async def diff(self, turn_id: str | None = None) -> tuple[FileDiff, ...]:
+        """Return what a turn did to files; by default the newest turn that changed some. Always a checkpoint.
+
+        Raises `SessionBusy`, `NothingToUndo`, `SnapshotError`.
+        """
+        with self._history() as history:
+            return await history.diff(turn_id)
+
+    async def restore(
+        self, paths: Iterable[str | os.PathLike[str]], *, turn_id: str | None = None, force: bool = False
+    ) -> tuple[str, ...]:
+        """Put files, or all in folders, back as they were before a turn; return which. Always a checkpoint.
+
+        The conversation stays as it is. It raises, and is cancelled, as `undo`.
+
+        Args:
+            paths: relative to the working directory.
+            turn_id: by default the newest turn that changed files.
+            force: overwrite also what somebody else has changed since.
+        """
+        named = require_paths(paths)
+        with self._history() as history:
+            return await history.restore(named, turn_id, force=force)
+
+    @contextmanager
+    def _history(self) -> Generator[History]:
+        """Keep turns from beginning while the past is changed. Not a checkpoint."""
+        # Imported here: most sessions undo nothing.
+        from engine.session.undo import History
+
+        with self._session.reverting():
+            yield History(self._session.journal, self._session.deps)
