@@ -43,7 +43,7 @@ class CallPermission:
     _entry: CallEntry
     _on_reject: Callable[[Settlement], None]
     # The grants that the latest judgement took into account.
-    _judged_revision: int = attrs.field(default=0, init=False)
+    _grants_revision: int = attrs.field(default=0, init=False)
 
     def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
         """Return what *need* asks of the rules."""
@@ -65,7 +65,7 @@ class CallPermission:
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say."""
-        self._judged_revision = self._step.run.inputs.services.questions.revision
+        self._grants_revision = self._step.run.inputs.services.questions.revision
         return self._step.run.deps.approver.judge(query)
 
     @property
@@ -85,7 +85,7 @@ class CallPermission:
         """
         run = self._step.run
         # Hooks and a second opinion take their time: another question's "always" may have allowed it since.
-        if by_rule and self._judged_revision != run.inputs.services.questions.revision:
+        if by_rule and self._grants_revision != run.inputs.services.questions.revision:
             now = self.judge(query)
             if now.verdict == "allow":
                 await trio.lowlevel.checkpoint()

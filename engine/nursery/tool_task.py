@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from engine.nursery.call_ledger import CallEntry
     from engine.nursery.step import Step
 
-DOOM_QUESTION = "doom_loop"
+REPETITION_PERMISSION = "doom_loop"
 _INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
@@ -52,7 +52,7 @@ async def work(step: Step, entry: CallEntry) -> None:
         call.settle(entry.provisional or Outcome(settlement=_aborted(entry)))
 
     outcome: Outcome | None = None
-    with ErrorBoundary(on_propagate=settle_aborted) as boundary, _StrayCancelIsAnError():
+    with ErrorBoundary(on_propagate=settle_aborted) as boundary, _UnscopedCancelIsAnError():
         # A task that is started in a cancelled nursery runs up to its first
         # checkpoint, so this must come before anything that has an effect.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -98,7 +98,7 @@ async def _may_repeat(call: _Call, finding: Finding) -> bool:
     """Ask the user whether the call may be repeated. A checkpoint if somebody can answer."""
     if finding.action == "stop" or call.settings.headless != "wait":
         return False
-    need = Need(permission=DOOM_QUESTION, detail=finding.detail, offers=(call.entry.tool_name,))
+    need = Need(permission=REPETITION_PERMISSION, detail=finding.detail, offers=(call.entry.tool_name,))
     judgement = Judgement(verdict="ask", source="the same call again and again")
     query = call.permission.query(need, read_only=False)
     answer = (await call.permission.ask(query, judgement, call.run.ending.catch, by_rule=False)).kind
@@ -115,7 +115,7 @@ def note_result(entry: CallEntry, settlement: Settlement) -> None:
         seen.is_error = settlement.status == "error"
 
 
-class _StrayCancelIsAnError:
+class _UnscopedCancelIsAnError:
     """Make an ordinary error of a `Cancelled` that is raised though nothing is cancelled.
 
     A tool that keeps one can raise it again far from its scope. No scope would catch it, so it would end the step.

@@ -189,7 +189,7 @@ def test_what_makes_no_table() -> None:
     for name in ("", "a b", "../x", "x" * 65, "é"):
         with pytest.raises(ConfigError, match="an agent's name"):
             Agent(name=name)
-    with pytest.raises(ConfigError, match="at least one step"):
+    with pytest.raises(ConfigError, match="steps must be at least 1"):
         Agent(name="x", steps=0)
 
 
