@@ -32,9 +32,8 @@ async def main() -> None:
             model=ScriptedProvider(SCRIPT),
             tools=[BASH],
             permissions=PermissionOptions(approver=AllowAll()),
-            files=FileOptions(
-                snapshots=ProjectSnapshots(folder=Path(folder, "snapshots"))
-            ),  # without a folder: the user's own
+            # Without a folder: the user's own.
+            files=FileOptions(snapshots=ProjectSnapshots(folder=Path(folder, "snapshots"))),
         ) as eng:
             session = await eng.create_session(cwd=project)
             await session.run("Make it simpler.")
