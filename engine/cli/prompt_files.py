@@ -128,7 +128,7 @@ def _select_model(command: Command, flags: TaskFlags) -> str:
         if model and not model.startswith("local:"):
             split_name(model, flags.config)
     except ConfigError as error:
-        warnings, model = [f"{error}: using caller's default model"], ""
+        warnings, model = [f"{error}: using the default model"], ""
     for warning in warnings:
         print_error(f"/{command.name}: {escape_control_chars(warning)}")
     return model
