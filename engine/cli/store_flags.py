@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, cast
 
@@ -63,10 +63,7 @@ async def resolve_session_id(store: Catalogue, name: str, folder: Callable[[], s
         if not rows:
             raise SessionNotFound(f"no session in {cwd} so far; `engine sessions list --all` lists others")
         return rows[0].id
-    ids = await store.ids()
-    matches = [session_id for session_id in ids if session_id.startswith((name, f"{PREFIX}{name}"))] if name else []
-    # The end of an id is what headings of `engine sessions show` display.
-    matches = matches or [session_id for session_id in ids if name and session_id.endswith(name)]
+    matches = _matching_ids(await store.ids(), name)
     if name in matches:
         return SessionId(name)
     if not matches:
@@ -76,6 +73,16 @@ async def resolve_session_id(store: Catalogue, name: str, folder: Callable[[], s
         more = ", …" if len(matches) > _MAX_LISTED else ""
         raise SessionNotFound(f"{name!r} is ambiguous; {len(matches)} sessions match: {shown}{more}")
     return matches[0]
+
+
+def _matching_ids(ids: Iterable[SessionId], name: str) -> list[SessionId]:
+    """Return the ids that begin with *name*, or else those that end with it."""
+    if not name:
+        return []
+    every = list(ids)
+    return [each for each in every if each.startswith((name, f"{PREFIX}{name}"))] or [
+        each for each in every if each.endswith(name)
+    ]
 
 
 async def resolve_session(store: Catalogue, name: str, cwd: str) -> SessionRow:

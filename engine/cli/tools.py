@@ -37,6 +37,10 @@ def main(arguments: list[str]) -> int:
     except ConfigError as error:
         print_error(f"engine tools: {error}")
         return USAGE_ERROR
+    return _print_tools(args, offered)
+
+
+def _print_tools(args: argparse.Namespace, offered: Sequence[Tool]) -> int:
     own_name = (args.model or "").partition("/")[2] or args.model
     tools = [tool for tool in offered if own_name is None or tool.offered(own_name)]
     if args.name is not None:

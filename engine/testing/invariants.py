@@ -201,13 +201,13 @@ def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
                     if seen[-1] == "started":
                         seen.pop()
             case CallJudged() | CallChanged():
-                problems += _check_said(event, moves[event.call_id][-1])
+                problems += _check_verdict(event, moves[event.call_id][-1])
             case _:
                 pass
     return problems + _check_moves(events, moves)
 
 
-def _check_said(event: CallJudged | CallChanged, state: str) -> list[str]:
+def _check_verdict(event: CallJudged | CallChanged, state: str) -> list[str]:
     during = ("queued", "started") if isinstance(event, CallJudged) else ("queued",)
     if isinstance(event, CallChanged) and event.kind == "result":
         during = ("started",)
