@@ -207,14 +207,12 @@ class ProgramAnalysis:
                 return
             if not program.commands:
                 break
-            arguments = self.parse_arguments(program, permutes=False)
-            self.apply_options(program, arguments)
+            arguments = self.parse_and_apply(program, permutes=False)
             below = self.select_subcommand(program, arguments)
             if below is None:
                 return
             program = below
-        arguments = self.parse_arguments(program)
-        self.apply_options(program, arguments)
+        arguments = self.parse_and_apply(program)
         self.apply_operands(program, self.pad_operands(program, arguments))
 
     def pad_operands(self, program: Program, arguments: Arguments) -> Sequence[Argument]:
@@ -243,6 +241,12 @@ class ProgramAnalysis:
     def parse_arguments(self, program: Program, *, permutes: bool | None = None) -> Arguments:
         """Split the arguments into options and operands."""
         return self.parse_words(program, self.words, permutes=permutes)
+
+    def parse_and_apply(self, program: Program, *, permutes: bool | None = None) -> Arguments:
+        """Split the arguments into options and operands, and add the effects of the options."""
+        arguments = self.parse_arguments(program, permutes=permutes)
+        self.apply_options(program, arguments)
+        return arguments
 
     def parse_words(self, program: Program, words: Sequence[Argument], *, permutes: bool | None = None) -> Arguments:
         """Split words into options and operands."""

@@ -41,8 +41,7 @@ class UnsupportedProgram(Exception):
 
 def analyze_awk(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `awk`."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     names = {used.name for used in arguments.used}
     texts = [used.value for used in arguments.used if used.name in {"-e", "--source"}]
     operands = list(arguments.operands)

@@ -52,8 +52,7 @@ _MAX_INPUT: Final = 4_000
 
 def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of a shell: it runs a text, a file, or standard input."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     operands = list(arguments.operands)
     if operands and exact_text(operands[0]) == "-":
         operands = operands[1:]
@@ -104,8 +103,7 @@ _SET: Final = frozenset(
 
 def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of an interpreter: it runs inline code, a file, or standard input."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     roles = {used.option.role for used in arguments.used}
     if "stops" in roles:
         _add_module(analysis, arguments.used)
@@ -193,8 +191,7 @@ def _set_all(analysis: ProgramAnalysis, words: Sequence[Argument]) -> Sequence[A
 
 def analyze_xargs(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `xargs`: a command, to which it adds what it reads."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     own = analysis.invocation.stdin
     reads_file = any(used.name in {"-a", "--arg-file"} for used in arguments.used)
     added = _added([UnknownInput()] if reads_file else [own], arguments.used)

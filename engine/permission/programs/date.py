@@ -8,7 +8,6 @@ from engine.permission.programs.tables.program_spec import Program
 
 def analyze_date(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `date`: an operand that is no format is a new time."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     if any(word is None or not word.startswith("+") for word in arguments.operands):
         analysis.reads_only = False

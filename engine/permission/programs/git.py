@@ -92,8 +92,7 @@ def is_dangerous_key(key: str, value: str | None) -> bool:
 
 def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `git`."""
-    arguments = analysis.parse_arguments(program, permutes=False)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program, permutes=False)
     analysis.reads_only = bool(arguments.used) and not arguments.operands
     for used in arguments.used:
         if used.name == "--git-dir" and not (exact_text(used.value) or "").endswith(".git"):
@@ -130,8 +129,7 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
         analysis.mark_opaque(below.opaque)
     if (inner := _select_inner(analysis, below)) is None:
         return
-    arguments = analysis.parse_arguments(inner)
-    analysis.apply_options(inner, arguments)
+    arguments = analysis.parse_and_apply(inner)
     if name == "clone":
         _set(analysis, arguments.used)
     _check_strategy(analysis, arguments.used)

@@ -21,8 +21,7 @@ _PLAIN_VALUE: Final = re.compile(r"[\w ./:=,@%+~\"'*-]*", re.ASCII)
 
 def analyze_make(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `make`: targets, variables, and the files of its rules."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     files = [used.value for used in arguments.used if used.name in {"-f", "--file", "--makefile"}]
     for file in files:
         if exact_text(file) != "-":
@@ -53,8 +52,7 @@ def analyze_compiler(analysis: ProgramAnalysis, program: Program) -> None:
         text = exact_text(word) or ""
         if text.startswith(("-B", "@")) or (text.startswith("-Wl,") and "plugin" in text):
             analysis.mark_opaque(f"{text} makes it run other programs")
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     analysis.apply_operands(program, arguments.operands)
 
 
@@ -65,8 +63,7 @@ _NPM_KEYS: Final = words_of(
 
 def analyze_npm_config(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `npm config`: some settings are programs."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     words = [exact_text(word) for word in arguments.operands]
     if "get" in words[:1] or "list" in words[:1] or "ls" in words[:1] or "delete" in words[:1]:
         return
@@ -102,8 +99,7 @@ def analyze_cmake(analysis: ProgramAnalysis, program: Program) -> None:
             _define(analysis, text.removeprefix("-D"))
         elif text is not None and text.startswith("-P") and text != "-P":
             analysis.run_file(text.removeprefix("-P"))
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     if not uses(arguments.used, "-P", "--build", "--install", "--version", "--help"):
         analysis.runs.append(analysis.resolve("CMakeLists.txt"))
 
@@ -184,8 +180,7 @@ _MYSQL_SQL: Final = re.compile(
 
 def analyze_sqlite(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `sqlite3`: SQL, and commands that begin with a dot."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     operands = arguments.operands
     if operands:
         analysis.touch(operands[0], "read")
@@ -215,8 +210,7 @@ def _from_stdin(analysis: ProgramAnalysis) -> list[Argument]:
 
 def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `psql` and `mysql`: SQL, and commands of the client."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     texts = [
         used.value for used in arguments.used if used.name in {"-c", "--command", "-e", "--execute", "--init-command"}
     ]
@@ -238,8 +232,7 @@ def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_editor(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of an editor; standard input is typed into it."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     if analysis.invocation.stdin is not None:
         analysis.mark_opaque("reads commands, or keys, from standard input")
     analysis.apply_operands(program, arguments.operands)
@@ -247,8 +240,7 @@ def analyze_editor(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_debugger(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of a debugger: it starts a program."""
-    arguments = analysis.parse_arguments(program, permutes=False)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program, permutes=False)
     if analysis.invocation.stdin is not None:
         analysis.mark_opaque("reads commands from standard input")
     analysis.start(arguments.operands, takes_stdin=False)
@@ -256,8 +248,7 @@ def analyze_debugger(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_crontab(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `crontab`: it installs commands."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     if arguments.operands or (analysis.invocation.stdin is not None and not arguments.used):
         analysis.mark_opaque("installs commands that run later")
 
@@ -267,8 +258,7 @@ _BANG: Final = re.compile(r"!(?![<>=])")
 
 def analyze_dc(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `dc`: an exclamation mark executes the rest of the line."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     texts = [used.value for used in arguments.used if used.name in {"-e", "--expression"}]
     if arguments.operands or uses(arguments.used, "-f", "--file"):
         analysis.mark_opaque("reads commands from a file")
@@ -281,8 +271,7 @@ def analyze_dc(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_java(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `java`: a class, an archive, or a file."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     operands = arguments.operands
     texts = [exact_text(word) or "" for word in analysis.words]
     if any(
@@ -336,8 +325,7 @@ def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
 
 def analyze_scp(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `scp` and `sftp`."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     check_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
     if analysis.name == "sftp" and analysis.invocation.stdin is not None:
         analysis.mark_opaque("reads commands from standard input")

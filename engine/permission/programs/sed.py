@@ -34,8 +34,7 @@ class UnsupportedScript(Exception):
 
 def analyze_sed(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `sed`."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     names = {used.name for used in arguments.used}
     texts = [used.value for used in arguments.used if used.name in _EXPRESSIONS]
     operands = list(arguments.operands)

@@ -12,8 +12,7 @@ from engine.permission.programs.tables.program_spec import Program
 
 def analyze_watch(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `watch`: a text for a shell, or a command."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     if any(used.name in {"-x", "--exec"} for used in arguments.used):
         analysis.start(arguments.operands)
     else:
@@ -22,8 +21,7 @@ def analyze_watch(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_script(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `script`: it records a shell, or a command."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     operands = arguments.operands
     if operands:
         analysis.touch(operands[0], "write")
@@ -37,8 +35,7 @@ def analyze_script(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_su(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `su` and `runuser`: a user, and the arguments of the user's shell."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     names = {used.name for used in arguments.used}
     operands = list(arguments.operands)
     if names & {"-u", "--user"}:
@@ -68,8 +65,7 @@ def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
     A package's own program is not a command of this machine, and the command itself names it. With a package named by
     an option, any program on the PATH may be started.
     """
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     names = {used.name for used in arguments.used}
     operands = arguments.operands
     if names & {"-p", "--package", "--from", "--spec"} and operands:
@@ -80,8 +76,7 @@ def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `uv run`: a command, a Python script, or a module."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     names = {used.name for used in arguments.used}
     operands = list(arguments.operands)
     first = exact_text(operands[0]) if operands else ""
@@ -104,8 +99,7 @@ def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_dotenv(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `dotenv`: it sets variables and starts a command."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     operands = list(arguments.operands)
     if operands and exact_text(operands[0]) in {"list", "get", "set", "unset"}:
         return
@@ -120,8 +114,7 @@ def analyze_nix(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `nix` and `nix-shell`."""
     words = analysis.words
     if analysis.name != "nix":
-        arguments = analysis.parse_arguments(program)
-        analysis.apply_options(program, arguments)
+        analysis.parse_and_apply(program)
         if analysis.name == "nix-shell":
             analysis.run_input()
         return
@@ -136,8 +129,7 @@ def analyze_nix(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_just(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `just`."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     if any(used.name in {"-c", "--command"} for used in arguments.used):
         analysis.start(arguments.operands)
     analysis.runs += [analysis.resolve(name) for name in program.runs.split()]
@@ -145,8 +137,7 @@ def analyze_just(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_stdin_shell(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `at` and the like: they read commands from standard input."""
-    arguments = analysis.parse_arguments(program)
-    analysis.apply_options(program, arguments)
+    arguments = analysis.parse_and_apply(program)
     if any(used.option.role in {"reading", "changes"} for used in arguments.used):
         return
     analysis.run_input()
