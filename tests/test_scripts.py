@@ -99,6 +99,10 @@ def test_a_class_is_described_with_its_members() -> None:
     ]
 
 
+def test_the_api_reference_is_up_to_date() -> None:
+    assert api_reference.PAGE.read_text(encoding="utf-8") == api_reference.overview(), "run `make surface`"
+
+
 def test_every_public_name_is_listed() -> None:
     page = api_reference.overview()
     for module, names in api_reference.public_names().items():
