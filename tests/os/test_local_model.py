@@ -169,7 +169,7 @@ async def test_killing_the_engines_process_ends_the_server_too(gguf: Callable[[s
 
 async def test_outside_of_an_engine_it_says_so(gguf: Callable[[str], str]) -> None:
     model = resolve(gguf("x"), {})
-    with pytest.raises(EngineClosed, match="only inside of an open engine"):
+    with pytest.raises(EngineClosed, match="only inside an open engine"):
         await model.open(ModelRequest(model="local:x", system="", transcript=Transcript()))
     await model.aclose()
 
