@@ -125,9 +125,7 @@ class ResponsesDialect:
             body["reasoning"] = reasoning
         if words := self._text(request):
             body["text"] = words
-        temperature = options.temperature if options.temperature is not None else quirks.default_temperature
-        sampling = {"temperature": temperature if quirks.temperature else None, "top_p": quirks.default_top_p}
-        body |= {name: value for name, value in sampling.items() if value is not None}
+        body |= self._sampling(options.temperature)
         if quirks.cache_key_field and request.session_id:
             # It only groups requests for the cache, so truncation does no harm.
             body[quirks.cache_key_field] = request.session_id[:_LONGEST_CACHE_KEY]
@@ -136,6 +134,11 @@ class ResponsesDialect:
         if request.tools:
             body["parallel_tool_calls"] = True
         return body
+
+    def _sampling(self, temperature: float | None) -> Json:
+        effective = self.quirks.default_temperature if temperature is None else temperature
+        sampling = {"temperature": effective if self.quirks.temperature else None, "top_p": self.quirks.default_top_p}
+        return {name: value for name, value in sampling.items() if value is not None}
 
     def _reasoning(self, request: ModelRequest) -> Json:
         quirks = self.quirks

@@ -127,10 +127,9 @@ class _Adapter:
         choices = as_list(schema.get("anyOf"))
         if choices and self.rules.lone_union is not None:
             return self._union(schema, choices, path)
-        types = [name for name in types_of(schema) if name != "null"]
-        if self.rules.is_gemini and len(types) > 1 and "enum" not in schema:
-            return self._union(schema, [{"type": name} for name in types_of(schema)], path)
         if self.rules.is_gemini:
+            if _has_several_types(schema):
+                return self._union(schema, [{"type": name} for name in types_of(schema)], path)
             _make_gemini(schema)
         if "$ref" in schema and self.rules.lone_ref:
             return {"$ref": schema["$ref"]}
@@ -287,6 +286,10 @@ def _resolve_ref(schema: Json, whole: Json) -> Json:
             break
         schema = as_object(as_object(whole.get("$defs")).get(text(schema, "$ref").removeprefix("#/$defs/")))
     return schema
+
+
+def _has_several_types(schema: Json) -> bool:
+    return "enum" not in schema and len([name for name in types_of(schema) if name != "null"]) > 1
 
 
 def _make_gemini(schema: Json) -> None:
