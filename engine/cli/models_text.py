@@ -24,6 +24,7 @@ _NO_CHAT: Final = re.compile(
 )
 # A version number, but not a number of parameters (70b) nor a date.
 _VERSION: Final = re.compile(r"(?<![\dx])\d{1,2}(?![\dbx])")
+_NO_HOSTS: Final = "No host can be used here yet: set the API key of one of these, or start a local server."
 _HEADINGS: Final = ("window", "answer", "input", "output")
 
 
@@ -99,19 +100,16 @@ def as_text(
         is_all: show every model.
         can_run_files: the extra for GGUF files is installed.
     """
-    page = _PageLayout(max(40, width), symbols, None if is_one or is_all else _MAX_SHOWN)
+    shows_all = is_one or is_all
+    page = _PageLayout(max(40, width), symbols, None if shows_all else _MAX_SHOWN)
     usable = [report for report in reports if not report.why_not]
-    others = [report for report in reports if report.why_not]
-    lines: list[str] = []
-    if usable or is_all or is_one:
-        listed = usable if not (is_all or is_one) else list(reports)
-        lines += page.heading()
-        for report in listed:
-            lines += ["", *page.host(report)]
-    else:
-        lines += page.wrapped("No host can be used here yet: set the API key of one of these, or start a local server.")
-    if others and not (is_one or is_all):
-        lines += ["", "Not usable here:", "", *page.reasons(others)]
+    listed = list(reports) if shows_all else usable
+    lines = page.heading() if listed else page.wrapped(_NO_HOSTS)
+    for report in listed:
+        lines += ["", *page.host(report)]
+    unusable = [] if shows_all else [report for report in reports if report.why_not]
+    if unusable:
+        lines += ["", "Not usable here:", "", *page.reasons(unusable)]
     lines += ["", *page.wrapped(_footer(can_run_files=can_run_files))]
     return "\n".join(lines) + "\n"
 

@@ -17,7 +17,7 @@ from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.permission.user_policy import UserFiles
 from engine.prompt.command_text import Command, split_words
-from engine.prompt.commands import find_commands
+from engine.prompt.commands import Commands, find_commands
 from engine.prompt.layers import PromptLayers
 from engine.prompt.workspace import COMMANDS, Workspace
 from engine.settings_file.config_file import usual_path
@@ -80,27 +80,34 @@ class Task:
 
 def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers, flags: TaskFlags) -> Task:
     """Expand `/name words…` to the text of that command; return any other text unchanged. It blocks. Raises `ConfigError`."""
+    unchanged = Task(text=text, agent=flags.agent or "", model=flags.model or "")
     match = _COMMAND_CALL.fullmatch(text.strip())
     if match is None:
         if words:
             raise ConfigError(f"quote the task: {escape_control_chars(' '.join(words)[:60])!r} is a separate argument")
-        return Task(text=text, agent=flags.agent or "", model=flags.model or "")
+        return unchanged
     name, rest = match[1], match[2] or ""
     workspace = Workspace.of(str(cwd), layers.home)
     folders = workspace.own_folders(COMMANDS)
     is_trusted = bool(folders) and layers.is_trusted(workspace.project)
-    own = find_commands([str(usual_path().parent / "commands"), *_USER_COMMANDS], within=layers.home)
-    commands = own.merged_with(find_commands(folders if is_trusted else (), within=workspace.project))
-    for path, why in commands.problems:
-        print_error(f"command {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+    commands = _load_commands(workspace, layers, folders if is_trusted else [])
     command = commands.get(name)
     if command is not None:
         text = command.render([*split_words(rest), *words])
         return Task(text=text, agent=_select_agent(command, flags), model=_select_model(command, flags))
     if os.path.lexists(f"/{name}"):  # the task begins with a path
-        return Task(text=text, agent=flags.agent or "", model=flags.model or "")
+        return unchanged
     untrusted = "" if is_trusted or not folders else f"\n{workspace.project} defines commands, but is not trusted"
     raise ConfigError(f"unknown command /{name}; {commands.suggest(name)}{untrusted}")
+
+
+def _load_commands(workspace: Workspace, layers: PromptLayers, project_folders: Sequence[str]) -> Commands:
+    """Return the user's commands and those of the project's folders; report files that can't be used."""
+    own = find_commands([str(usual_path().parent / "commands"), *_USER_COMMANDS], within=layers.home)
+    commands = own.merged_with(find_commands(project_folders, within=workspace.project))
+    for path, why in commands.problems:
+        print_error(f"command {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+    return commands
 
 
 def _select_agent(command: Command, flags: TaskFlags) -> str:
