@@ -1,4 +1,4 @@
-"""Threads that stop by themselves, soon after nobody waits for them any more."""
+"""Threads that stop by themselves soon after their task was cancelled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 async def to_halting_thread(work: Callable[[Callable[[], bool]], T]) -> T:
-    """Run *work* in a thread and return its result; *work* is given a function that tells when to stop.
+    """Run *work* in a thread and return its result; *work* gets a function that tells when to stop.
 
-    Always a checkpoint. If cancelled, the thread is abandoned, and told to stop.
+    Always a checkpoint. If cancelled, the thread is abandoned and asked to stop.
     """
     unwanted = threading.Event()
     try:

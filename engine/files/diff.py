@@ -57,7 +57,7 @@ def replacement(path: str, old: str, new: str) -> str:
 
 
 def whole_text(path: str, text: str) -> str:
-    """Return that *path* will hold *text*, whatever it holds now."""
+    """Return a note that *path* will hold *text*, for a file whose content is not compared."""
     body = [f"+{line}" for line in _first_lines(text)]
     return f"+++ {path}, all of it:\n" + _shown(body, SHOWN_LINES, _number_of_lines(text))
 

@@ -21,5 +21,5 @@ def shown_path(path: str) -> str:
 
 
 def inert(text: str) -> str:
-    """Return *text* without the program's marks: a file must not end its own section, and speak as somebody else."""
+    """Return *text* without the program's marks: a file must not end its own section and pose as the engine."""
     return _TAG.sub(lambda found: found[0].replace("<", "&lt;"), text)

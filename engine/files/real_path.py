@@ -1,7 +1,7 @@
 """The real path of a name: links are followed as the kernel follows them, one after the other, before any `..`.
 
-It is also told for what is not there yet: the deepest folder that is there decides, and
-a link that leads nowhere is followed to where it leads. All of it asks the file system.
+It is also known for paths that do not exist yet: the deepest existing folder decides, and
+a dangling link is followed to its target. Everything here asks the file system.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRIES: Final = 100
 
 @attrs.frozen
 class Unclear:
-    """Nobody can tell which file it is; *reason* says why."""
+    """It is unclear which file a path means; *reason* says why."""
 
     reason: str
 
@@ -33,7 +33,7 @@ class Real:
 
     Attributes:
         path: absolute, without links, `.` and `..`.
-        missing: the first part of it, from the root, that is not there; empty: all of it is.
+        missing: the first part of it, from the root, that does not exist; empty: all of it exists.
     """
 
     path: str
@@ -70,7 +70,7 @@ def real_path(path: str) -> Real | Unclear:
 
 
 def followed(path: str | os.PathLike[str]) -> str:
-    """Return what `os.path.realpath` does, also while somebody changes links. It blocks, and raises nothing."""
+    """Return what `os.path.realpath` does, also while links are being changed. It blocks, and raises nothing."""
     for _ in range(_TRIES):
         with suppress(OSError):  # it was a link when it was looked at, and none when it was read
             return os.path.realpath(path)
@@ -118,12 +118,12 @@ def _look(here: str, tries: int = _TRIES) -> _Entry | Unclear:
 
 def _is_of_proc(state: os.stat_result) -> bool:
     try:
-        return state.st_dev == os.stat("/proc").st_dev  # noqa: PTH116 - one number is all that is wanted
+        return state.st_dev == os.stat("/proc").st_dev  # noqa: PTH116 - only one number is needed
     except OSError:  # a machine without it
         return False
 
 
 def _is_plain(here: str, target: str) -> bool:
-    """Tell whether a link of `/proc` says where it leads: some lead to what a process holds, whatever its name is by now."""
+    """Tell whether a link of `/proc` says where it leads: some lead to what a process holds open, whatever its name is now."""
     is_own_root = target == "/" and here.startswith(f"/proc/{os.getpid()}/")
     return is_own_root or (not target.startswith("/") and ":" not in target)

@@ -1,8 +1,8 @@
 """Opening the very file that was judged: by its real path, one folder after the other, following no link.
 
 A real path has no link in it when it is judged. If one is there by the time it is used,
-somebody has put it there meanwhile, and what lies behind it was judged by nobody: so it is
-refused. A folder once opened stays the folder that it is, whatever its name leads to later:
+it was put there after the permission check, and its target was never checked: so it is
+refused. A folder that is open stays the same folder, whatever its name leads to later:
 what is done in it is done through its descriptor.
 """
 
@@ -62,7 +62,7 @@ class RealFolder:
         try:
             for name in filter(None, whole.split("/")[:-1]):
                 folder._enter(name, make=make)
-        except BaseException:  # whatever it is goes on: what was made must not stay
+        except BaseException:  # any error goes on; what was created must not stay
             folder.remove_made()
             folder.close()
             raise
@@ -141,7 +141,7 @@ class RealFolder:
                 os.rmdir(name, dir_fd=above)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close its descriptor."""
         for descriptor in {self._descriptor, *(above for above, _ in self._made)}:
             os.close(descriptor)
         self._made.clear()

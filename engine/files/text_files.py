@@ -1,4 +1,4 @@
-"""Files for the built-in tools: paths, texts, what goes wrong with them. All of it blocks, so it runs in a thread.
+"""Files for the built-in tools: paths, texts, and errors in plain words. Everything blocks, so it runs in a thread.
 
 What goes wrong is a `ToolError` whose text tells the model what to do about it.
 """
@@ -52,7 +52,7 @@ def resolve(cwd: str, path: str) -> Path:
         raise ToolError(f"{path!r} is no path: no file can have that name.")
     try:
         return Path(cwd, Path(path).expanduser())
-    except RuntimeError:  # ~somebody who doesn't exist; it may be a file's name
+    except RuntimeError:  # the ~user does not exist; it may be a file's name
         return Path(cwd, path)
 
 
@@ -84,8 +84,7 @@ def real_file(cwd: str, path: str, approved: Collection[str] | None) -> Path:
             target.stat()  # says that it is a loop, if it is one
     if approved is not None and real not in approved:
         raise ToolError(
-            f"{path} leads to another file than when the right to it was given: a link on its way was changed. "
-            "Nothing was done."
+            f"{path} leads to another file than when it was allowed: a link on its way was changed. Nothing was done."
         )
     return Path(real)
 
@@ -165,7 +164,7 @@ def decoded(shown: str, data: bytes) -> TextFile:
 
 
 def visible_name(name: str) -> str:
-    """Return a file's name as text, whatever bytes it has."""
+    """Return a file's name as text, even if its bytes are not UTF-8."""
     text = os.fsencode(name).decode(errors="replace")
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
@@ -178,7 +177,7 @@ def _is_encodable(path: str) -> bool:
 
 
 def _hint(path: Path) -> str:
-    """Return what might have been meant by a path that leads nowhere."""
+    """Return suggestions for a path that does not exist."""
     with suppress(OSError):
         if path.is_symlink():
             return f" It is a link that leads to {visible_name(str(path.readlink()))}, where nothing is."

@@ -31,8 +31,8 @@ from engine.core.state import OpenCall
 from engine.journal.log import TurnJournal
 from engine.nursery.loop_detection import Seen
 from engine.nursery.scheduling import Slot, SlotState, admissible
+from engine.tools.call_site import Outcome
 from engine.tools.call_values import GRACE
-from engine.tools.pipeline import Outcome
 from engine.tools.registry import Prepared
 
 EntryState = Literal["receiving", "queued", "admitted", "running", "settled", "delivered"]

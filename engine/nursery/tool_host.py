@@ -15,10 +15,9 @@ from engine.core.events import AnswerKind, CallProgress, Choice, QuestionAsked
 from engine.core.ids import RequestId
 from engine.core.named_locks import Locks
 from engine.nursery.hook_points import while_notifying
-from engine.tools.call_values import Need, ToolOutput
+from engine.tools.call_values import Need, ToolOutput, check_need
 from engine.tools.context import AgentRequest, UserAnswers
 from engine.tools.output.spill import READER, Spills
-from engine.tools.pipeline import check_need
 
 if TYPE_CHECKING:
     from engine.agents.background import AgentJob, AgentJobs

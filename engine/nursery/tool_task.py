@@ -23,11 +23,12 @@ from engine.nursery.loop_detection import Finding, digest, signature_of
 from engine.nursery.request_prefix import touch
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.tool_host import ToolHost
+from engine.tools.call_site import Outcome
 from engine.tools.call_values import Need
 from engine.tools.context import ToolContext
 from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
-from engine.tools.pipeline import Outcome, run_call
+from engine.tools.pipeline import run_call
 from engine.tools.registry import Prepared
 
 if TYPE_CHECKING:

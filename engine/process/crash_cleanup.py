@@ -1,10 +1,10 @@
 """Leftovers: what an engine that crashed has left running is ended by the next one that starts.
 
 The marker of a call ends with the *owner*: the process that runs the call, named beyond doubt. Who carries the
-marker of an owner that is gone was left behind, because an engine that ends in order leaves nobody.
+marker of an owner that is gone was left behind, because an engine that exits properly leaves none.
 
 An owner is judged by engines of the same user and the same PID namespace only: of others we could not tell whether
-they live. A new start of the machine needs no thought: nobody outlives it.
+they live. A reboot needs no special case: no process survives it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _cleaned_pids: set[int] = set()  # numbers of processes: a fork has not looked y
 
 
 def owner() -> str:
-    """Return what names this process among all of this machine; empty if that can't be told."""
+    """Return a name of this process that is unique on this machine; empty if it can't be determined."""
     pid = os.getpid()
     home = _home()
     began = identify(pid).start_time if home else 0
@@ -47,9 +47,9 @@ def owned(marker: str) -> str:
 
 
 def find_dead_owners() -> frozenset[str]:
-    """Return the owners that are gone and have left somebody running. Blocks for some milliseconds.
+    """Return the owners that are gone and have left processes running. Blocks for some milliseconds.
 
-    Never one that this process itself comes from: who runs beside us may well be meant to.
+    Never one that this process itself descends from: such processes may run on purpose.
     """
     home = _home()
     if not home:

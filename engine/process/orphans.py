@@ -1,4 +1,4 @@
-"""Strays: find the processes of a call wherever they went, and end them.
+"""Orphans: find the processes of a call wherever they went, and end them.
 
 Every process of a call carries ENGINE_CALL in its environment, which `/proc`
 shows: so one is found even after it left its process group by `setsid` or a
@@ -7,7 +7,7 @@ and parents are looked at too. **One hole remains**: a descendant that left the
 session, whose parents are gone, *and* which wiped or overwrote its environment
 is not found; only a PID namespace (the sandbox) holds it. (What forks and exits
 in turn, each time in a new session, is outrun as a rule, not by necessity.)
-Where there is no `/proc` (macOS) nobody is found, and the group is all that can
+Where there is no `/proc` (macOS) none are found, and the group is all that can
 be ended.
 
 Whom to signal is named by pid and start time, and signalled through a pidfd
@@ -36,7 +36,7 @@ from engine.process.procfs import ENVIRONMENT_MARKER, SEPARATOR, ProcessId, is_a
 
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.008
-# Where nobody may wait any more.
+# For the synchronous kill, which must not wait.
 _LAST_LOOKS: Final = 3
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def find_marked(matches: Callable[[str], bool]) -> list[ProcessId]:
 
 
 async def end_processes(find: Callable[[], Iterable[ProcessId]], *, grace: float = 0.25) -> tuple[ProcessId, ...]:
-    """End what *find* finds, until it has found nobody twice; return who is left after *grace*.
+    """End what *find* finds, until it has found none twice in a row; return those left after *grace*.
 
     Always a checkpoint. If cancelled, they have no time to go in peace: who is found then is killed at once.
     """
@@ -91,8 +91,8 @@ async def reap(
     Args:
         matches: tells from the marker of a call whether it was one of that engine's.
         leaders: those whom `on_start` of `run_tree` named, if they were saved; only since the machine was booted, which
-            `boot_id` tells. Whoever runs under such a number by now, but began at another time, is left alone.
-        grace: half of it to go in peace, half of it to be gone.
+            `boot_id` tells. A process that has such a pid now, but began at another time, is left alone.
+        grace: half of it for ending on SIGTERM, the other half for being gone after SIGKILL.
     """
     return await end_processes(Leftovers(matches, frozenset(leaders)), grace=grace)
 
@@ -127,7 +127,7 @@ class Hunt:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the last two looks found nobody. One is not enough: somebody may have been just in between."""
+        """Whether the last two looks found none. One is not enough: a process may just have been forking."""
         return self._looks_in_vain >= 2
 
     def survivors(self) -> tuple[ProcessId, ...]:
@@ -143,7 +143,7 @@ class Hunt:
         await self.gone(signal.SIGTERM)
 
     async def insist(self, until: Callable[[], bool] = lambda: True) -> None:
-        """Send SIGKILL until nobody is found and *until* says yes. Always a checkpoint; has no limit of its own."""
+        """Send SIGKILL until none are found and *until* returns True. Always a checkpoint; has no limit of its own."""
         self._signal_group(signal.SIGKILL)
         pause = _FIRST_PAUSE
         while not (self.is_empty and until()):
@@ -181,7 +181,7 @@ class Hunt:
                 if number is not None:
                     self._signal(process, number)
         except OSError as error:
-            # Unsure, or out of file descriptors: then nobody can say who is left.
+            # Unsure, or out of file descriptors: then it is unknown which are left.
             _log.debug("can't tell all processes: %r", error)
             self._is_sure = False
         self._looks_in_vain = 0 if self._last_seen or not self._is_sure else self._looks_in_vain + 1

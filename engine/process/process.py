@@ -1,13 +1,13 @@
-"""Processes: `run_tree` runs a command and owns every process that comes of it.
+"""Processes: `run_tree` runs a command and owns every process that descends from it.
 
 The command is the *leader* of a session and a process group of its own. When it
 has exited, was cancelled, or ran out of time, nothing that it started is left:
 
 1. SIGTERM to the group, at once; then to those who left the group;
 2. half of the grace to go in peace;
-3. SIGKILL to all, and again until two looks in a row find nobody;
+3. SIGKILL to all, and again until two looks in a row find none;
 4. only then is the leader reaped. A zombie keeps its number, so until then the
-   number of the group can't come to name somebody else's processes.
+   number of the group can't come to name other processes.
 
 Who left the group is found by `engine.process.orphans`; its docstring names the one
 hole: a descendant that left the session, whose parents are gone, and which wiped
@@ -57,7 +57,7 @@ class Finished:
         left_behind: descendants that outlived a leader which exited by itself, and were ended.
         ended: whether nothing is left, as far as can be seen.
         survivors: who could not be ended within the grace; may be empty although `ended` is False.
-        output_complete: whether the output was read to its end; if not, somebody still held the pipe.
+        output_complete: whether the output was read to its end; if not, a process still held the pipe.
     """
 
     cause: Cause
@@ -92,7 +92,7 @@ async def run_tree(
     on_start: Callable[[ProcessId], None] | None = None,
     on_finish: Callable[[Finished], None] | None = None,
 ) -> Finished:
-    """Run *argv* to its end, and end whatever it leaves behind.
+    """Run *argv* to its end, and end every process that it leaves behind.
 
     Standard output and error arrive merged, as they come, unless *on_errors* is
     given. Always a checkpoint. If cancelled (or interrupted, or if a callback
@@ -212,7 +212,7 @@ class _Tree:
             leader.descendants.remember()
             with trio.move_on_at(now + self.grace / 2, shield=True):
                 await leader.hunt.ask()
-                await leader.exited()  # where nobody can be found, the leader at least is waited for
+                await leader.exited()  # where none can be found, wait for the leader at least
             with trio.move_on_at(now + self.grace, shield=True):
                 await leader.hunt.insist(until=leader.is_reaped)
             leader.close()

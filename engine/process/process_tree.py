@@ -1,4 +1,4 @@
-"""Who belongs to a call: the processes that came of it, wherever they went. `strays` says how they are known."""
+"""Which processes belong to a call, wherever they went. `orphans` says how they are recognized."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from engine.process.procfs import (
 )
 
 # Looks that a process may take to load a program, about 60 ms together. One that
-# shows its environment to nobody looks the same, and must not be waited for.
+# shows its environment to no other process looks the same, and must not be waited for.
 _WAIT: Final = 10
 _MOST_KIN: Final = 1_000
 
 
 class _Unsure(OSError):
-    """Somebody is there who can't be told yet."""
+    """There is a process that can't be recognized yet."""
 
 
 @attrs.define(eq=False)
@@ -43,7 +43,7 @@ class Descendants:
     _unsure: Counter[int] = attrs.field(factory=Counter[int], init=False)
 
     def __call__(self) -> Iterator[ProcessId]:
-        """Yield each as soon as it is found. Raises `_Unsure`, last, if there is one who can't be told yet."""
+        """Yield each as soon as it is found. Raises `_Unsure`, last, if there is one that can't be recognized yet."""
         self._since = self._since or identify(self._leader).start_time
         family = {self._leader}
         others: list[ProcEntry] = []
@@ -105,11 +105,11 @@ class Leftovers:
     _seen: frozenset[ProcessId]
 
     def __call__(self) -> list[ProcessId]:
-        """Return them. Whoever was found once stays known, whatever becomes of its parents and its environment."""
+        """Return them. One that was found stays in the set, whatever becomes of its parents and its environment."""
         others = others_alive()
         matching = [entry for entry in others if entry.process in self._seen or has_marker(entry, self._matches)]
-        # Each call begins a session, so there is nobody in it who is not of the call. (0 is one that began outside of our
-        # PID namespace.) Another user's process may say of itself what it likes, in a session that somebody else began.
+        # Each call begins a session, so all processes in it belong to the call. (0 is one that began outside of our
+        # PID namespace.) Another user's process may claim anything, in a session that it did not begin.
         sessions = {entry.session for entry in matching if is_own(entry.pid)} - {0}
         matching += [entry for entry in others if entry.session in sessions and entry not in matching]
         left = [entry.process for entry in with_descendants(matching, others)]

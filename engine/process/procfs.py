@@ -1,7 +1,7 @@
 """What `/proc` says of processes: who there is, whose child, since when, and with which markers in its environment.
 
 All of it blocks, for some microseconds a process. Where there is no `/proc` (macOS) there
-is nobody.
+are none.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ProcessId:
 
 @attrs.frozen
 class ProcEntry:
-    """What the kernel says of a process."""
+    """What the kernel reports of a process."""
 
     pid: int
     parent: int
@@ -60,12 +60,12 @@ class ProcEntry:
 
     @property
     def process(self) -> ProcessId:
-        """Its name."""
+        """Its identity."""
         return ProcessId(self.pid, self.start_time, self.group)
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Tell whether that very process still runs; a zombie doesn't. True if it can't be told."""
+    """Tell whether that very process still runs; a zombie doesn't. True if it is unknown."""
     try:
         entry = _entry_of(process.pid)
     except OSError:
@@ -74,7 +74,7 @@ def is_alive(process: ProcessId) -> bool:
 
 
 def identify(pid: int) -> ProcessId:
-    """Return the name of a child that was not reaped yet. Its start time is 0 if that can't be told."""
+    """Return the identity of a child that was not reaped yet. Its start time is 0 if that is unknown."""
     with contextlib.suppress(OSError):
         entry = _entry_of(pid)
         if entry is not None:
@@ -88,9 +88,9 @@ def boot_id() -> str:
 
 
 def entries(since: int = 0) -> Iterator[ProcEntry]:
-    """Yield the processes that began then or later, the newest first, and then those that have begun meanwhile.
+    """Yield the processes that started then or later, the newest first, and then those that started meanwhile.
 
-    Who forks must not outrun us.
+    A process that forks must not outrun us.
     """
     seen: set[int] = set()
     for _ in range(_ROUNDS):
@@ -173,7 +173,7 @@ def is_readable(pid: int) -> bool:
 
 
 def is_own(pid: int) -> bool:
-    """Tell whether a process is of our user; one that is gone is nobody's."""
+    """Tell whether a process belongs to our user; one that is gone does not."""
     try:
         return Path(f"{_PROC}/{pid}").stat().st_uid == os.geteuid()
     except OSError:

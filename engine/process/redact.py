@@ -1,9 +1,9 @@
 """Hides the secrets of our environment in what commands print, before anybody sees or keeps it.
 
 A command runs in the user's environment, with the keys that are in it, and may print them:
-`env` does. Nobody needs to read them there: not the model, its host, nor who opens the
+`env` does. They are not needed there: neither by the model, nor its host, nor by readers of the
 session years later. So the values of variables that hold secrets by their names are hidden.
-Another spelling of one (base64, one character in a line) is not known again.
+Another spelling of a secret (base64, one character a line) is not recognized.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from engine.tools.context import ToolContext as ToolContext
     from engine.tools.external import external_tool as external_tool
     from engine.tools.tool import Tool as Tool
+    from engine.tools.tool import ToolOptions as ToolOptions
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -43,6 +44,6 @@ else:
             "engine.tools.claude_hooks.load": "load_hooks",
             "engine.tools.context": "ToolContext",
             "engine.tools.external": "external_tool",
-            "engine.tools.tool": "Tool",
+            "engine.tools.tool": "Tool ToolOptions",
         },
     )

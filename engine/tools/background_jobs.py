@@ -36,7 +36,7 @@ MAX_RUNNING: Final = 8
 MAX_ENDED: Final = 16
 RECENT_BYTES: Final = 262_144
 
-# A job that fails at once is better told so at once.
+# A job that fails at once is reported as failed by the call that started it.
 _STARTING: Final = 0.3
 # What is written within such a time belongs together.
 _QUIET: Final = 0.1
@@ -250,7 +250,7 @@ class Job:
 class Jobs:
     """The background jobs of one session.
 
-    What runs when they are closed is not said to be over: whoever opens the session again tells of it.
+    No end is recorded for jobs that run when they are closed: opening the session again records it.
     """
 
     _start_task: StartTask
@@ -303,7 +303,7 @@ class Jobs:
             await self._start_task(job.run, name=f"background job {job_name}")
             is_started = True
         finally:
-            # Cancelled, or refused; somebody else may have taken the name since it ended.
+            # Cancelled, or refused; another job may have taken the name since it ended.
             if not is_started and self._jobs.get(job_name) is job:
                 del self._jobs[job_name]
                 if former is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
+from engine.core.errors import ConfigError
 from engine.core.events import Offer, Right, SharedContext
 from engine.core.messages import FilePart, ImagePart
 from engine.core.permission_types import UNKNOWN, RequiredRight
@@ -23,7 +24,7 @@ class ToolOutput:
 
     Attributes:
         text: what the model reads.
-        images: what it sees beside it.
+        images: images that it sees with the text.
         files: the same, other than images: a PDF, say.
         failed: the tool worked, but what it ran reports failure (a non-zero exit).
         modify: changes the shared context, in call order once the batch is over (C4).
@@ -50,17 +51,17 @@ class Need:
 
     Attributes:
         permission: the name of the right that it is about.
-        patterns: what exactly it is needed for; rules are matched against each of them. None: whatever it may be for.
+        patterns: what exactly it is needed for; rules are matched against each of them. Empty: anything.
         offers: what "always" may cover, the narrowest first; a text is a pattern of the permission.
             None: exactly what is needed; empty: it can be allowed only once.
         detail: what a person reads: the command, the change.
         metadata: the same for clients, as JSON text.
         paths: the real paths of the files and folders that it is for: `ToolContext.approved_paths` are those.
-        is_own: it is for what the session itself has made: a rule may deny it, but nobody is asked.
+        is_own: it concerns only what the session itself has made: a rule may deny it, but the user is not asked.
         rights: all that is needed, where that is more than the patterns say: other kinds, other spellings.
-        opaque: why nobody can tell what the call would do; then somebody is asked whatever it needs.
+        opaque: why it is unknown what the call would do; then the user is asked in any case.
         sandboxed: it is done in a sandbox, so what a rule says of those may answer what would be asked by default.
-        futile: why the call would fail if it were allowed, for the model: then nobody is asked about it.
+        futile: why the call would fail even if it were allowed, for the model: then the user is not asked.
     """
 
     permission: str
@@ -78,7 +79,7 @@ class Need:
     @property
     def needed(self) -> tuple[RequiredRight, ...]:
         """All the rights that it needs."""
-        # Of files, "*" is one with that name: which ones are meant where none is named, nobody knows.
+        # A path pattern "*" would be a file of that name. Where no file is named, it is unknown which ones are used.
         whole = UNKNOWN if self.permission in PATH_PERMISSIONS else "*"
         return self.rights or tuple(
             RequiredRight(permission=self.permission, pattern=p) for p in self.patterns or (whole,)
@@ -108,3 +109,51 @@ def exactly(needed: RequiredRight) -> str:
     if needed.permission in PATH_PERMISSIONS:
         return path_pattern.exact(needed.pattern)
     return "*" if needed.pattern == "*" else wildcard.exact(needed.pattern)
+
+
+def check_need(need: object) -> Need:
+    """Return *need*. Raises `ConfigError` if it is malformed: a question made of it would make no sense."""
+    if not isinstance(need, Need):
+        raise ConfigError(f"'need' must return a Need, not {type(need).__name__}")
+    texts: tuple[object, ...] = (need.permission, need.detail, need.metadata, need.opaque, need.futile)
+    if not all(_is_a(str, text) for text in texts) or not all(map(_is_texts, (need.patterns, need.paths))):
+        raise ConfigError(f"a Need holds str, and tuples of str: not {need!r}")
+    if need.offers is not None and not _are(need.offers, str, Offer):
+        raise ConfigError(f"the offers of a Need are a tuple of str and Offer, or None: not {need!r}")
+    if not _are(need.rights, RequiredRight):
+        raise ConfigError(f"the rights of a Need are a tuple of RequiredRight: not {need!r}")
+    if not _is_a(bool, need.is_own) or not _is_a(bool, need.sandboxed):
+        raise ConfigError(f"is_own and sandboxed of a Need are bools: not {need!r}")
+    return need
+
+
+def _is_texts(value: object) -> bool:
+    return _are(value, str)
+
+
+def _are(value: object, *kinds: type) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, kinds) for one in cast("tuple[object, ...]", value))
+
+
+def find_output_problem(output: ToolOutput) -> str | None:
+    """Return which field has a wrong type, if one has: what gets into the transcript goes into every later request."""
+    fields: tuple[tuple[bool, str], ...] = (
+        (_is_a(str, output.text), "text must be a str"),
+        (_is_a(str, output.metadata), "metadata must be a str"),
+        (
+            _is_a(tuple, output.images) and all(_is_a(ImagePart, i) for i in output.images),
+            "images must be a tuple of ImagePart",
+        ),
+        (
+            _is_a(tuple, output.files) and all(_is_a(FilePart, f) for f in output.files),
+            "files must be a tuple of FilePart",
+        ),
+        (output.stop is None or _is_a(str, output.stop), "stop must be a str or None"),
+        (_is_a(bool, output.is_cut), "is_cut must be a bool"),
+        (output.changed is None or _are(output.changed, str), "changed must be a tuple of str, or None"),
+    )
+    return next((problem for is_right, problem in fields if not is_right), None)
+
+
+def _is_a(kind: type, value: object) -> bool:
+    return isinstance(value, kind)

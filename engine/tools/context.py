@@ -1,4 +1,4 @@
-"""What a tool gets beside its arguments."""
+"""What a tool gets besides its arguments: its context, and what the turn does for it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ UserAnswers = tuple[QuestionOutcome, tuple[str, ...]]
 
 @attrs.frozen(kw_only=True)
 class AgentRequest:
-    """A piece of work for a sub-agent.
+    """Work for a sub-agent.
 
     Attributes:
-        prompt: what it is told.
-        agent: how it works, in all that is told of no session; `tools` and `without` choose among those that who asks
-            has, and what it may use up is bounded by what who asks may.
+        prompt: its task.
+        agent: its configuration; `tools` and `without` choose among the tools of the caller, and its budget is bounded
+            by the caller's.
         name: the agent's name; empty: it has none.
-        resume: the session of a sub-agent before, which goes on with this; None: a new one begins.
+        resume: the session of an earlier sub-agent, which continues; None: a new one starts.
     """
 
     prompt: str
@@ -104,11 +104,11 @@ class CallHost(Protocol):
         ...
 
     def permits(self, need: Need, answered: str) -> bool:
-        """Tell whether the rules allow *need*, or ask about it by the rule *answered*, to which somebody has said yes."""
+        """Tell whether the rules allow *need*, or ask about it by the rule *answered*, which the user has answered with yes."""
         ...
 
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
-        """Ask the user something; return what was said."""
+        """Ask the user something; return the answers."""
         ...
 
     async def result_from_outside(self) -> ToolOutput:
@@ -137,9 +137,9 @@ class ToolContext:
         turn_id: the turn.
         call_id: this call.
         shared: the context as it was when the call's batch began (C4).
-        judged: the `paths` of the right that was judged, and given: the body touches no file but these. None:
-            nobody has judged it, as where a host calls a tool itself.
-        answered: the rule that asked about this call, where somebody said yes to it; empty: none did.
+        approved_paths: the `paths` of the `Need` that was allowed: the body touches no other file. None: nothing was
+            judged, as where a host calls a tool itself.
+        answered: the rule that asked about this call and was answered with yes; empty: none asked.
     """
 
     session_id: SessionId
@@ -186,7 +186,7 @@ class ToolContext:
     async def about_to_change(self, *paths: str) -> None:
         """Say which files, by their real paths, the body is about to change, so that `session.undo` can put them back.
 
-        A checkpoint if somebody has to note them: where there is git, they are noted anyhow.
+        A checkpoint if they have to be recorded: where there is git, they are recorded anyway.
         """
         await self._host.about_to_change(paths)
 
@@ -215,16 +215,15 @@ class ToolContext:
     def permits(self, need: Need) -> bool:
         """Tell whether something more may be done without asking anybody. Not a checkpoint.
 
-        So it is if the rules allow it, or if they ask about it for the same reason as about this call, which somebody has
-        allowed. A search asks this of each file that it found, say.
+        It may if the rules allow it, or if the same rule asks about it that asked about this call, which was allowed. A
+        search asks this about each file that it finds, for example.
         """
         return self._host.permits(need, self.answered)
 
     async def ask_user(self, question: str, choices: Sequence[Choice] = (), *, several: bool = False) -> UserAnswers:
         """Ask the user something; return `("answered", answers)`, or why there is no answer. A checkpoint.
 
-        The answers are labels of the choices, or words of the user's own. Where nobody is
-        there to answer, it is "declined" at once. If cancelled, the question is withdrawn.
+        The answers are labels of the choices, or the user's own text. Without a user to answer, it is "declined" at once. If cancelled, the question is withdrawn.
         """
         return await self._host.ask_user(question, tuple(choices), several=several)
 
@@ -232,7 +231,7 @@ class ToolContext:
         """Wait for the result that the host brings with `session.settle`, and return it. Always a checkpoint.
 
         The tool should be *resumable*: then the wait goes on after a restart. If cancelled,
-        a result that comes later finds nobody.
+        a result that comes later is dropped.
         """
         return await self._host.result_from_outside()
 
@@ -260,8 +259,8 @@ class ToolContext:
         cancelled, the child's turn is settled and saved first, within this call's grace.
 
         Args:
-            prompt: what it is told.
-            agent: how it works. What is told beside it goes before it.
+            prompt: its task.
+            agent: its configuration; the arguments below override it.
             name: what it is called, in the record.
             resume: the `session_id` of an `AgentResult` before: that conversation goes on.
             model: its model; None: this turn's.

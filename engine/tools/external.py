@@ -30,14 +30,14 @@ def external_tool(
         description: what the model reads of it; None: the class's docstring.
         read_only: as for `engine.tool`; so are all that follow.
         safe: may it wait beside other safe calls? None: if it is read-only.
-        timeout: seconds, then the call is aborted; None: as long as it takes. It begins anew in another engine.
+        timeout: seconds, then the call is aborted; None: as long as it takes. It starts again in another engine.
         permission: the right that it needs, if that is not of its own name.
     """
 
     async def wait(_: attrs.AttrsInstance, ctx: ToolContext) -> ToolOutput:
         return await ctx.result_from_outside()
 
-    # What `engine.tool` reads the class from; nobody could write it down before it is known.
+    # What `engine.tool` reads the class from; it is not known when this function is written.
     wait.__annotations__["_"] = arguments
     return tool(
         name=name,

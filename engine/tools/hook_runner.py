@@ -1,4 +1,4 @@
-"""Hooks, asked: each with a deadline, fenced off, and told of when it fails."""
+"""Run hooks: each with a deadline, its errors contained and reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Hook = Callable[[S], Awaitable[D | None]]
 
 
 class Notice(Protocol):
-    """Tells whoever watches."""
+    """Reports to the host."""
 
     def __call__(self, level: Literal["info", "warning"], code: str, text: str, /) -> None:
         """Tell *text*. Not a checkpoint."""
@@ -30,11 +30,11 @@ class Notice(Protocol):
 
 @attrs.frozen
 class HookRunner:
-    """Where hooks are asked.
+    """Runs hooks.
 
     Attributes:
         timeout: seconds that a hook has, unless it says so itself.
-        notice: told of what fails, and of what hooks have to say to whoever watches.
+        notice: reports failures, and the messages of hooks to the user.
         until: no hook has longer, on trio's clock.
     """
 

@@ -55,7 +55,7 @@ def marker(session_id: str, call_id: str = "") -> str:
 
 
 def hook_marker(session_id: str) -> str:
-    """Return a new marker for a hook's processes: found with those of the session's calls, and told apart from them."""
+    """Return a new marker for a hook's processes: found with those of the session's calls, and distinguished from them."""
     return marker(session_id, f"{_HOOK}{secrets.token_hex(8)}")
 
 

@@ -8,7 +8,7 @@ import re
 import types
 import typing
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 import attrs
 
@@ -48,12 +48,12 @@ class Tool:
         timeout: seconds, then the call is aborted; None: as long as it takes.
         grace: seconds that it may clean up after a cancel.
         chain: with `Settings.chain`, its failure stops later calls like it.
-        need: the right that these arguments need, told at once or awaited.
+        need: the permissions that these arguments need, returned at once or awaited.
         direction: which part is kept of a result that is too long.
         aliases: other names that a model may call it by; the call runs under its own.
         offered: is it offered to the model of that name?
-        permission: the right without which no call of it can do anything; where the rules deny that altogether, the tool
-            is not offered. Empty: it can't be told.
+        permission: the permission without which no call can do anything; where the rules deny that altogether, the tool
+            is not offered. Empty: it is unknown.
         protected: its results are not cleared to make room in the window: what they say can't be had again.
         resumable: a call that waits inside it may be entered again, from the beginning, by another engine.
     """
@@ -103,53 +103,55 @@ NeedFunction = (
 )
 
 
+class ToolOptions(TypedDict, Generic[A], total=False):
+    """What `tool` takes, all of it optional. See also `Tool`.
+
+    Attributes:
+        name: the function's name, if there is none.
+        description: the docstring of the arguments' class, or else the function's, if there is none.
+        read_only: it changes nothing, so it needs no permission by default, and is safe unless *safe* says otherwise.
+        safe: a call may run beside other safe calls; a function of the arguments, or the same for all.
+        timeout: seconds, then a call is aborted.
+        grace: seconds that it may clean up after a cancel.
+        chain: with `Settings.chain`, its failure stops later calls like it.
+        need: a function of the arguments, and of the context if it likes, that returns the right that they need.
+        direction: which part is kept of a result that is too long.
+        aliases: other names that a model may call it by.
+        offered: tells of a model's name whether the tool is offered to it.
+        permission: the right that *need* returns, if it is always the same one: where the rules deny that altogether,
+            the tool is not offered.
+        protected: its results are not cleared to make room in the window.
+        resumable: it only waits for an answer and changes nothing before that: after a restart, another engine may
+            enter a call again that waits in it.
+    """
+
+    name: str | None
+    description: str | None
+    read_only: bool
+    safe: bool | Callable[[A], bool] | None
+    timeout: float | None
+    grace: float
+    chain: bool
+    need: NeedFunction[A] | None
+    direction: Direction
+    aliases: Sequence[str]
+    offered: Callable[[str], bool] | None
+    permission: str | None
+    protected: bool
+    resumable: bool
+
+
 @overload
 def tool(function: Function[A], /) -> Tool: ...
 @overload
+def tool(**options: Unpack[ToolOptions[A]]) -> Callable[[Function[A]], Tool]: ...
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    read_only: bool = False,
-    safe: bool | Callable[[A], bool] | None = None,
-    timeout: float | None = None,
-    grace: float = GRACE,
-    chain: bool = False,
-    need: NeedFunction[A] | None = None,
-    direction: Direction = "both",
-    aliases: Sequence[str] = (),
-    offered: Callable[[str], bool] | None = None,
-    permission: str | None = None,
-    protected: bool = False,
-    resumable: bool = False,
-) -> Callable[[Function[A]], Tool]: ...
-def tool(
-    function: Function[A] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    read_only: bool = False,
-    safe: bool | Callable[[A], bool] | None = None,
-    timeout: float | None = None,
-    grace: float = GRACE,
-    chain: bool = False,
-    need: NeedFunction[A] | None = None,
-    direction: Direction = "both",
-    aliases: Sequence[str] = (),
-    offered: Callable[[str], bool] | None = None,
-    permission: str | None = None,
-    protected: bool = False,
-    resumable: bool = False,
+    function: Function[A] | None = None, /, **options: Unpack[ToolOptions[A]]
 ) -> Tool | Callable[[Function[A]], Tool]:
-    """Make a `Tool` of an async function `(arguments, context)`.
+    """Make a `Tool` of an async function `(arguments, context)`; `ToolOptions` lists the options.
 
-    The class of its first parameter gives the schema; that class's docstring, or the
-    function's, the description. A read-only tool is taken to be safe beside others
-    unless *safe* says otherwise. *permission* is the right that its `need` tells of, if it is always the same one: where
-    the rules deny that whatever it is for, the tool is not offered. The results of a *protected* one are not cleared to
-    make room in the window. A *resumable* one only waits for an answer, and changes nothing before that: a call that
-    waits inside it may be entered again by another engine, after a restart.
+    The class of its first parameter gives the schema; that class's docstring, or the function's, the description.
+    Raises `ConfigError` for what makes no sense.
 
     Example::
 
@@ -161,86 +163,78 @@ def tool(
         @engine.tool(read_only=True)
         async def search(args: Search, ctx: engine.ToolContext) -> str: ...
     """
+    unknown = options.keys() - ToolOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"tool() has no option {', '.join(sorted(unknown))}")
 
     def make(body: Function[A]) -> Tool:
-        return _make(
-            body,
-            name=name,
-            description=description,
-            read_only=read_only,
-            safe=read_only if safe is None else safe,
-            timeout=timeout,
-            grace=grace,
-            chain=chain,
-            need=need,
-            direction=direction,
-            aliases=aliases,
-            offered=offered,
-            permission=permission,
-            protected=protected,
-            resumable=resumable,
-        )
+        return _make(body, options)
 
     return make if function is None else make(function)
 
 
-def _make(
-    body: Function[A],
-    *,
-    name: str | None,
-    description: str | None,
-    read_only: bool,
-    safe: bool | Callable[[A], bool],
-    timeout: float | None,
-    grace: float,
-    chain: bool,
-    need: NeedFunction[A] | None,
-    direction: Direction,
-    aliases: Sequence[str],
-    offered: Callable[[str], bool] | None,
-    permission: str | None,
-    protected: bool,
-    resumable: bool,
-) -> Tool:
+def _make(body: Function[A], options: ToolOptions[A]) -> Tool:
     function: object = body
     if not callable(function) or not inspect.iscoroutinefunction(inspect.unwrap(function)):
         raise ConfigError(f"a tool is an async function (arguments, context), not {body!r}")
-    tool_name = _name(getattr(body, "__name__", "") if name is None else name)
-    arguments = _arguments_class(body, tool_name)
-    own_doc = arguments.__doc__ if arguments.__doc__ and not arguments.__doc__.startswith("Method generated") else None
-    text = _description(description or own_doc or getattr(body, "__doc__", None) or "", tool_name)
-    if timeout is not None and not (_is_number(timeout) and timeout > 0):
-        raise ConfigError(f"the timeout of tool {tool_name} must be a number above 0, or None, not {timeout!r}")
-    if not (_is_number(grace) and 0 <= grace < float("inf")):  # a shield has a deadline
-        raise ConfigError(f"the grace of tool {tool_name} must be a finite number, not negative, but is {grace!r}")
-    if not isinstance(typing.cast("object", protected), bool):
-        raise ConfigError(f"'protected' of tool {tool_name} is True or False, not {protected!r}")
-    if not isinstance(typing.cast("object", resumable), bool):
-        raise ConfigError(f"'resumable' of tool {tool_name} is True or False, not {resumable!r}")
-    _check_function("safe", safe, tool_name, or_else=bool)
-    _check_function("need", need, tool_name, or_else=types.NoneType)
-    _check_function("offered", offered, tool_name, or_else=types.NoneType)
-    if direction not in typing.get_args(Direction):
-        raise ConfigError(f"the direction of tool {tool_name} must be 'head', 'tail' or 'both', not {direction!r}")
+    own_name = options.get("name")
+    name = _name(getattr(body, "__name__", "") if own_name is None else own_name)
+    arguments = _arguments_class(body, name)
+    description = _description(options.get("description") or _docstring(arguments, body), name)
+    _check_options(options, name)
     schema_of(arguments)
+    need = options.get("need")
     return Tool(
-        name=tool_name,
-        description=text,
+        name=name,
+        description=description,
         arguments=arguments,
         body=typing.cast("Body", body),
-        read_only=read_only,
-        safe=typing.cast("Callable[[object], bool]", safe) if callable(safe) else lambda _: bool(safe),
-        timeout=timeout,
-        grace=grace,
-        chain=chain,
-        need=_need_of(need, tool_name),
-        direction=direction,
-        aliases=tuple(_name(alias) for alias in _several(aliases)),
-        offered=offered or (lambda _: True),
-        permission=_permission(permission, tool_name, has_need=need is not None),
-        protected=protected,
-        resumable=resumable,
+        read_only=options.get("read_only", False),
+        safe=_safety(options),
+        timeout=options.get("timeout"),
+        grace=options.get("grace", GRACE),
+        chain=options.get("chain", False),
+        need=_need_of(need, name),
+        direction=options.get("direction", "both"),
+        aliases=tuple(_name(alias) for alias in _several(options.get("aliases", ()))),
+        offered=options.get("offered") or (lambda _: True),
+        permission=_permission(options.get("permission"), name, has_need=need is not None),
+        protected=options.get("protected", False),
+        resumable=options.get("resumable", False),
     )
+
+
+def _docstring(arguments: type[attrs.AttrsInstance], body: object) -> str:
+    own = arguments.__doc__
+    # attrs writes a docstring of its own where there is none.
+    return own if own and not own.startswith("Method generated") else getattr(body, "__doc__", None) or ""
+
+
+def _safety(options: ToolOptions[A]) -> Callable[[object], bool]:
+    safe = options.get("safe")
+    if callable(safe):
+        return typing.cast("Callable[[object], bool]", safe)
+    is_safe = bool(options.get("read_only", False) if safe is None else safe)
+    return lambda _: is_safe
+
+
+def _check_options(options: ToolOptions[A], name: str) -> None:
+    """Raise `ConfigError` for an option that makes no sense."""
+    timeout, grace = options.get("timeout"), options.get("grace", GRACE)
+    if timeout is not None and not (_is_number(timeout) and timeout > 0):
+        raise ConfigError(f"the timeout of tool {name} must be a number above 0, or None, not {timeout!r}")
+    if not (_is_number(grace) and 0 <= grace < float("inf")):  # a shield has a deadline
+        raise ConfigError(f"the grace of tool {name} must be a finite number, not negative, but is {grace!r}")
+    switches: dict[str, object] = {key: options.get(key, False) for key in ("protected", "resumable")}
+    for option, value in switches.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{option!r} of tool {name} is True or False, not {value!r}")
+    _check_function("safe", False if options.get("safe") is None else options.get("safe"), name, or_else=bool)
+    _check_function("need", options.get("need"), name, or_else=types.NoneType)
+    _check_function("offered", options.get("offered"), name, or_else=types.NoneType)
+    direction = options.get("direction", "both")
+    if direction not in typing.get_args(Direction):
+        raise ConfigError(f"the direction of tool {name} must be 'head', 'tail' or 'both', not {direction!r}")
 
 
 def _permission(permission: object, name: str, *, has_need: bool) -> str:

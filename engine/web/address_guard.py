@@ -1,6 +1,6 @@
-"""Addresses on the web: what a URL names, and which of the net's addresses nobody may be led to.
+"""Addresses on the web: what a URL names, and which addresses must not be connected to.
 
-A page is written by anybody, and so is the URL that a model takes out of it. It must
+Anybody can write a page, and with it the URL that a model takes from it. It must
 not lead to what only this machine, its network or its cloud can reach. A name is no
 guide to that, so addresses are judged, after they were looked up: see `engine.web.fetch`.
 """
@@ -49,7 +49,7 @@ _CLOSED_V4: Final[tuple[tuple[IPv4Network, str], ...]] = tuple(
         ("240.0.0.0/4", "a reserved"),
     )
 )
-# In version 6 only 2000::/3 is given out to the world, apart from these.
+# In version 6 only 2000::/3 is allocated to the public, apart from these.
 _WORLD_V6: Final = IPv6Network("2000::/3")
 _CLOSED_V6: Final[tuple[tuple[IPv6Network, str], ...]] = tuple(
     (IPv6Network(block), kind)
@@ -166,7 +166,7 @@ class Guard:
             raise ConfigError(f"allow_private takes IP addresses and networks such as 127.0.0.0/8: {error}") from error
 
     def allows(self, address: str) -> bool:
-        """Tell whether *address* is open by name, whatever it is."""
+        """Tell whether *address* is allowed by name, even if it is private."""
         parsed = ip_address(address.partition("%")[0])
         return any(parsed in network for network in self.allowed)
 

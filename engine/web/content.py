@@ -1,4 +1,4 @@
-"""What came from the web: unpacked within bounds, told apart by its kind, and read in its own characters."""
+"""Content from the web: decompress it within bounds, detect its kind, decode its text."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def too_large(limit: int) -> ToolError:
 
 
 def kind_of(data: bytes, media_type: str) -> tuple[Kind, str]:
-    """Return what *data* is, and its media type: what is told of it, unless its first bytes know better."""
+    """Return the kind of *data* and its media type: the declared one, unless its first bytes show another."""
     declared = media_type.partition(";")[0].strip().lower()
     if declared in _HTML:
         return "html", declared
@@ -183,7 +183,7 @@ def _looks_like_text(data: bytes) -> bool:
 
 
 def decoded(data: bytes, content_type: str) -> str:
-    """Return *data* as text: by its byte order mark, as the header says, as it says itself, as UTF-8, as what is left."""
+    """Decode *data*: try the BOM, the HTTP charset, the document's own charset, UTF-8, then a fallback."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")

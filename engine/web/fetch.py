@@ -6,7 +6,7 @@
   refused. The connection goes to one of the addresses that were judged, with the name
   in the Host header and in TLS: there is no second look-up that might find another one.
   When it stands, who is at its other end is checked once more: no address of this machine.
-- It follows redirects on the same host. One to another host is told, not followed:
+- It follows redirects on the same host. One to another host is reported, not followed:
   whoever allowed the first host has not allowed that one.
 - Where the environment names a proxy for the URL, the proxy looks the name up, and
   what it finds we can't know. Then an IP address in the URL is judged, and the name by
@@ -113,7 +113,7 @@ class _Way:
     """How a request gets to its host.
 
     Attributes:
-        target: the host and what is asked of it.
+        target: the host and what to request from it.
         addresses: what to connect to, in this order; with a proxy, none.
         proxy: its URL; empty: none.
         guard: judges who answers; None: anybody may.

@@ -2,7 +2,7 @@
 
 A page is one flow, and so is each cell of a table. Depths are bounded: what is
 repeated for each level (the prefix of a line, the text of an open mark) is repeated
-so many times at most, whatever the page does.
+a limited number of times, whatever the page does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-# What stands in deeper lists and quotations is told as if it stood here.
+# Deeper lists and quotations are written at this depth.
 MAX_DEPTH: Final = 8
 
 _BLANKS: Final = re.compile(r"[ \t\r\n\f\u200b]+")
@@ -96,7 +96,7 @@ class Flow:
         mark_ = next((mark for mark in self._marks if mark.name == name), None)
         if mark_ is not None:
             self._write_mark(mark_)
-            # What began inside of it and goes on has lost its place.
+            # Marks opened inside it and still open have lost their place.
             self._marks = [mark for mark in self._marks if mark is not mark_ and mark.begin <= mark_.begin]
 
     def _write_mark(self, mark: Mark) -> bool:
@@ -119,7 +119,7 @@ class Flow:
             text = "#" * self.heading + " " + text.replace("\n", " ")
         if text:
             self.write(text)
-        # Emphasis goes on in the next block; a link that was told is not told again.
+        # Emphasis goes on in the next block; a link that was written is not written again.
         going_on = [mark for mark in self._marks if mark in unused or mark.before not in {"[", "`"}]
         self._marks = [attrs.evolve(mark, begin=0) for mark in going_on]
         self.gap = max(self.gap, gap)

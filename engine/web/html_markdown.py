@@ -1,4 +1,4 @@
-"""A page as markdown: headings, paragraphs, lists, links, code, tables, and what they say.
+"""Convert a page to Markdown: headings, paragraphs, lists, links, code, tables.
 
 It takes the tokens of `engine.web.html_tokens` one after the other and keeps no
 tree. What shapes the text is kept; what only looks good, and what is no text (scripts,
@@ -19,7 +19,7 @@ from engine.web.html_table import Table
 from engine.web.html_tokens import End, Start, Text, tokens
 
 MAX_TABLES_INSIDE: Final = 3
-# How much longer the links may grow when they are told in full: a page could hold a million of them.
+# By how much absolute links may be longer than relative ones: a page could hold a million links.
 MAX_ADDED_CHARS: Final = 2_000_000
 _LOOK_EVERY: Final = 2_000
 
@@ -72,7 +72,7 @@ _FOLLOWED: Final = ("http:", "https:", "ftp:", "mailto:")
 
 
 class OutOfTime(Exception):
-    """The page took longer than it was given."""
+    """The page took longer than its time limit."""
 
 
 @attrs.frozen(kw_only=True)
@@ -89,7 +89,7 @@ class Markdown:
 
 
 def markdown_of(page: str, base_url: str = "", *, is_late: Callable[[], bool] = lambda: False) -> Markdown:
-    """Return *page*, HTML, as markdown; links are told in full, as seen from *base_url*.
+    """Return *page*, HTML, as markdown; links are absolute, resolved against *base_url*.
 
     *is_late* is asked now and then; when it says yes, `OutOfTime` is raised.
     """

@@ -22,7 +22,7 @@ class Table:
     has_table: bool = attrs.field(default=False, init=False)
 
     def add_row(self) -> None:
-        """Begin a row, unless one was begun and is empty."""
+        """Begin a row, unless the current one is still empty."""
         if not self.rows or self.rows[-1]:
             self.rows.append([])
 

@@ -1,7 +1,7 @@
-"""HTML as a row of tokens, in time that grows with its length and no faster, whatever is in it.
+"""Split HTML into tokens, in time linear in its length, whatever the page holds.
 
 A page is written by anybody. The standard library's parser, and all that stand on it,
-need minutes of a thread that nobody can stop for 300 kB of `<a `, so this is not built
+need minutes, in a thread that can't be stopped, for 300 kB of `<a `, so this is not built
 on it. Each character is looked at a bounded number of times: a search that finds
 nothing is never begun again. What a browser would repair, this reads as it stands.
 """

@@ -160,7 +160,7 @@ async def test_a_link_that_was_changed_after_the_answer(ctx: ToolContext, place:
     (place.project / "link").unlink()
     (place.project / "link").symlink_to(place.outside)
     told = (
-        "link/f leads to another file than when the right to it was given: a link on its way was changed. "
+        "link/f leads to another file than when it was allowed: a link on its way was changed. "
         "Nothing was done."
     )
     for tool, args in ((READ, Read("link/f")), (WRITE, Write("link/f", "x")), (EDIT, Edit("link/f", "outside", "x"))):

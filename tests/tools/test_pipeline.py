@@ -339,7 +339,7 @@ async def test_c5_a_tool_that_cannot_tell_its_need_is_denied_and_that_is_recorde
     async with world([*call("odd", {}, id="1"), *done("calls")], DONE, tools=[odd]) as w:
         played = await w.play()
     assert [(e.verdict, e.source) for e in played.all(CallJudged)] == [
-        ("deny", "the tool, which can't tell what it needs")
+        ("deny", "the tool, which failed to say what it needs")
     ]
     assert played.statuses == ["denied"]
 
@@ -360,7 +360,7 @@ async def test_c5_of_several_hooks_the_strictest_counts_and_a_deny_asks_no_furth
         played = await w.play(react=allow)
     assert (len(uses), len(played.all(PermissionAsked))) == (4, 2)
     # Whoever is asked learns why.
-    assert [n.text for n in played.all(Notice)] == ["the hook hook wants it asked: it is Friday"] * 2
+    assert [n.text for n in played.all(Notice)] == ["the hook hook asks for confirmation: it is Friday"] * 2
 
     hooks = Hooks(before_tool=(deciding(ToolDecision(verdict="deny")), deciding(None, uses)))
     uses.clear()

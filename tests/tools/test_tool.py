@@ -263,3 +263,8 @@ def test_the_right_without_which_it_can_do_nothing(options: dict[str, Any], perm
 @pytest.mark.parametrize("name", ["a", "A", "look_2-B", "a" * 64])
 def test_names_that_may_be(name: str) -> None:
     assert tool(name=name)(look).name == name
+
+
+def test_an_unknown_option_is_an_error() -> None:
+    with pytest.raises(TypeError, match="no option readonly"):
+        tool(readonly=True)  # type: ignore[call-overload]  # a host may be untyped

@@ -1,4 +1,4 @@
-"""`apply_patch`: a patch of Codex, of several files: all of it or nothing."""
+"""`apply_patch`: a patch of Codex, of several files, applied as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Tree:
     loose: int = 0
 
     def apply(self, operation: Operation) -> str:
-        """Make a change; return what to tell of it."""
+        """Make a change; return a line that describes it."""
         match operation:
             case AddFile():
                 return self._add(operation)

@@ -1,4 +1,4 @@
-"""`bash`: a command line, and the whole tree of processes that comes of it.
+"""`bash`: a command line, and the whole tree of its processes.
 
 The working directory stays what it is: a `cd` holds for its own call. Rules name files as
 they are seen from the working directory, so if the model could move it, what was allowed
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
-# The notes at the end of a result have room beside them.
+# Leaves room for the notes at the end of a result.
 SHOWN: Final = LIMITS.less(Limits(lines=10, size=1_000))
 
 # The rest of the grace is for telling how it ended, on a machine that is busy.
@@ -60,7 +60,7 @@ class Bash:
 async def bash(args: Bash, ctx: ToolContext) -> ToolOutput:
     """Run a command line to its end, or start it as a job. Always a checkpoint.
 
-    If cancelled, all its processes are ended first; a job that was told of goes on.
+    If cancelled, all its processes are ended first; a job that has been reported goes on.
     """
     return await run_command(args, argv(args.command), ctx)
 
@@ -72,7 +72,7 @@ async def run_command(args: Bash, command: Sequence[str], ctx: ToolContext, *, k
         args: what the model asked for.
         command: what runs the command line.
         ctx: the call.
-        keepers: processes of *command* itself that stay as long as any other does: nobody left these running.
+        keepers: processes of *command* itself that stay as long as any other does; they do not count as left behind.
     """
     if args.background:
         return await _start_job(args, command, ctx)
@@ -96,7 +96,7 @@ async def _run(args: Bash, command: Sequence[str], ctx: ToolContext, kept: Spill
 
     def tell_survivors(finished: Finished) -> None:
         mask.finish()
-        # A cancelled call returns nothing; what it has shown is what is told of it.
+        # A cancelled call returns nothing: the model reads its progress instead.
         live.flush()
         if not finished.ended:
             ctx.progress(output=survivors_of(finished))
@@ -148,7 +148,7 @@ async def _start_job(args: Bash, command: Sequence[str], ctx: ToolContext) -> To
 
 
 def _not_started(error: OSError | ValueError) -> ToolError:
-    """Return what the model is told: there is no bash or no such folder, the command is too long or has a zero byte."""
+    """Return the error for the model: there is no bash or no such folder, the command is too long or has a zero byte."""
     return ToolError(f"The command could not be started: {error}.")
 
 

@@ -142,7 +142,7 @@ def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
             if not one.target.inside:
                 yield RequiredRight(permission="outside", pattern=one.target.path)
             continue
-        # What a redirection does, no rule about a command has said.
+        # No rule about a command covers what a redirection does.
         follows = tuple(dict.fromkeys(lines.get(one.use.by, ())))
         permission = "edit" if one.use.access == "write" else "read"
         yield RequiredRight(permission=permission, pattern=one.target.path, follows=follows)

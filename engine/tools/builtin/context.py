@@ -1,4 +1,4 @@
-"""`context`: the model is told what fills its window."""
+"""`context`: shows the model what fills its window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sub-agents that `task` has where nobody says otherwise: one for any work, one that only looks."""
+"""The sub-agents that `task` has by default: one for any work, one that only looks."""
 
 from __future__ import annotations
 

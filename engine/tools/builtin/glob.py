@@ -76,7 +76,7 @@ GLOB = tool(
 async def glob_with(
     ripgrep: str, args: Glob, ctx: ToolContext, *, timeout: float = TIMEOUT, held: int = MAX_HELD_BYTES
 ) -> ToolOutput:
-    """Do what `glob` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
+    """Do what `glob` does with that program and these bounds. A checkpoint; if cancelled, the program is ended first."""
     place, path_filter = await ctx.to_thread(_where, args, ctx)
     scope = SearchScope(
         folder=str(place.folder),

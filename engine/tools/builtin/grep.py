@@ -97,7 +97,7 @@ GREP = tool(
 async def grep_with(
     ripgrep: str, args: Grep, ctx: ToolContext, *, timeout: float, held: int = MAX_HELD_BYTES
 ) -> ToolOutput:
-    """Do what `grep` does with the given program and bounds. A checkpoint; if cancelled, the program is ended first."""
+    """Do what `grep` does with that program and these bounds. A checkpoint; if cancelled, the program is ended first."""
     _check(args)
     place, path_filter, counts = await ctx.to_thread(_where, args, ctx)
     shows_lines = args.output == "content"
@@ -154,7 +154,7 @@ def _check(args: Grep) -> None:
 
 def _where(args: Grep, ctx: ToolContext) -> tuple[SearchPlace, PathFilter, Readable]:
     place, path_filter = place_at(ctx.cwd, args.path), PathFilter()
-    if not place.only:  # a file that was named is meant
+    if not place.only:  # a file that is named is searched in any case
         if args.glob:
             place, path_filter = narrowed(ctx.cwd, place, args.glob)
         names = names_of(args.type) if args.type else None

@@ -1,4 +1,4 @@
-"""Which of the files that a search comes upon may be read: the contents of the others are nobody's to show."""
+"""Which of the files that a search finds may be read: the contents of the others are not shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Readable:
     not followed, so what is behind it is a file's real name.
 
     Attributes:
-        wanted: which files count, whoever may read them.
+        path_filter: which files count, before permissions.
         place: where the search is.
         ctx: the call.
         real: the name of the folder as rules know it.

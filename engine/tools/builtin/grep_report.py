@@ -23,10 +23,10 @@ Shows = Literal["content", "files", "count"]
 
 @attrs.frozen(kw_only=True)
 class SearchReport:
-    """A search that is over. Telling of it may read files again, so it runs in a thread.
+    """Reports a finished search. This may read files again, so it runs in a thread.
 
     Attributes:
-        shows: what is wanted of each match.
+        shows: what to show of each match.
         offset: how many matches were left out.
         request: what was searched for.
         place: where.
@@ -74,7 +74,7 @@ class SearchReport:
         return page
 
     def _files(self) -> _Page:
-        """Return the paths, with how many of their lines match if that is wanted."""
+        """Return the paths, with how many of their lines match, if counts are shown."""
         page = _Page()
         for hit in self.results.hits:
             path = self.place.path(hit.path)

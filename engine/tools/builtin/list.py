@@ -86,7 +86,7 @@ class _Node:
 
 @attrs.define(eq=False)
 class _Tree:
-    """A folder, level by level, as long as there is room: no large folder hides what stands beside it."""
+    """A folder, level by level, as long as there is room: no large folder hides its neighbours."""
 
     args: List
     halted: Callable[[], bool]

@@ -57,7 +57,7 @@ async def plan_exit(args: PlanExit, ctx: ToolContext) -> ToolOutput:
     return _output("plan", f"The user did not approve the plan yet. Change nothing. {hint}", "not approved")
 
 
-# It asks by itself: nobody has to be asked whether it may.
+# It asks the user itself, so it needs no permission.
 PLAN_EXIT = tool(
     name="plan_exit",
     description=description("plan_exit"),

@@ -46,7 +46,7 @@ class Option:
     """An answer that is offered."""
 
     label: Annotated[str, doc("the answer, in a few words")] = attrs.field(validator=_says_something(MAX_LABEL_CHARS))
-    description: Annotated[str, doc("what it means, or what comes of it")] = attrs.field(
+    description: Annotated[str, doc("what it means, or its consequences")] = attrs.field(
         default="", validator=attrs.validators.max_len(MAX_CHARS)
     )
 
@@ -83,7 +83,7 @@ async def question(args: Question, ctx: ToolContext) -> ToolOutput:
         lines.append(f"Question: {item.question}\nAnswer: {answer}")
         left = len(args.questions) - number - 1
         if outcome in {"expired", "withdrawn"} and left:
-            # Whoever did not answer this one is not waited for again.
+            # If the user did not answer this one, the others are not asked.
             lines.append(f"({counted(left, 'further question was', 'further questions were')} not asked.)")
             break
     if not answered:
@@ -96,7 +96,7 @@ async def question(args: Question, ctx: ToolContext) -> ToolOutput:
     )
 
 
-# It asks by itself: nobody has to be asked whether it may.
+# It asks the user itself, so it needs no permission.
 QUESTION = tool(
     name="question",
     description=description("question", max_questions=MAX_QUESTIONS, max_choices=MAX_CHOICES),

@@ -66,7 +66,7 @@ def _tool(skills_at: Callable[[str], Skills], listing: str, need: NeedFunction[L
 
 
 def _need(table: Skills, name: str) -> Need:
-    # Of one that is not there nobody needs to be asked: the call ends with the names of those that are.
+    # Loading an unknown one needs no permission: the call fails with the names of those that exist.
     return Need(permission=PERMISSION, patterns=(name,), is_own=table.get(name) is None)
 
 

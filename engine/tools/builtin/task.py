@@ -85,7 +85,7 @@ class Agents:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The names of those that a model is told of."""
+        """The names of those that the model reads of."""
         return tuple(agent.name for agent in self.agents if not agent.hidden)
 
     @property
@@ -152,7 +152,7 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = (),
         return await _hand_on(table, args, ctx, background=args.background)
 
     def need(args: Task) -> Need:
-        # Of one that is not there nobody needs to be asked: the call ends with the names of those that are.
+        # Starting an unknown one needs no permission: the call fails with the names of those that exist.
         return Need(
             permission=PERMISSION,
             patterns=(args.agent,),

@@ -1,4 +1,4 @@
-"""`task_output` and `task_stop`: how far a sub-agent in the background is, and the end of it."""
+"""`task_output` and `task_stop`: show the progress of a sub-agent in the background, and stop it."""
 
 from __future__ import annotations
 

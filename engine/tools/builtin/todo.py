@@ -69,7 +69,7 @@ class Todos:
     """The list as it is kept.
 
     Attributes:
-        last: the highest id that was ever given: none is given twice.
+        last: the highest id ever used: none is used twice.
         todos: each with its id.
     """
 
@@ -106,7 +106,7 @@ async def todo_read(_: TodoRead, ctx: ToolContext) -> ToolOutput:
     return ToolOutput(text=todos.text, metadata=metadata(todos.summary))
 
 
-# They change nothing but the session's own list, so nobody has to be asked. A list is written alone, since the next
+# They change only the session's own list, so they need no permission. A list is written alone, since the next
 # one refers to its ids.
 TODO_WRITE = tool(
     name="todo_write",

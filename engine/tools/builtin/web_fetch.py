@@ -67,7 +67,7 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
         with trio.move_on_after(args.timeout):
             reply = await fetch(args.url, guard=guard, limit=MAX_BYTES, accept=_ACCEPT)
         if reply is None:
-            raise ToolError(f"It took longer than {args.timeout:g} s, and was given up.")
+            raise ToolError(f"It took longer than {args.timeout:g} s and was stopped.")
         return attrs.evolve(await _output(args.url, reply, ctx), changed=())
 
     return tool(

@@ -1,4 +1,4 @@
-"""Services that search the web, each as data: what is asked of it, and where its answer has the results."""
+"""Services that search the web, each as data: what to send, and where the results are in its answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SearchResult:
 
 
 class SearchProvider(Protocol):
-    """Whoever can search the web."""
+    """A service that can search the web."""
 
     @property
     def host(self) -> str:

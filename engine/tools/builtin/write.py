@@ -61,7 +61,7 @@ def plan(args: Write, cwd: str, basis: Basis) -> Plan:
 def fitting(seen: Seen, content: str) -> TextFile:
     """Return a new text for a file, with the byte order mark and the line endings that it has.
 
-    A text with carriage returns of its own is meant as it is.
+    A text with carriage returns of its own is written as it is.
     """
     if content.startswith("\ufeff"):
         return TextFile(content[1:], has_bom=True)

@@ -1,7 +1,7 @@
 """Shell commands as hooks, compatible with Claude Code's: `load_hooks(...)` makes `Hooks` of its settings.
 
 Only what the embedder names is read, never a file of the folder that the agent works
-in: that came with somebody's repository, and would run at once.
+in: it came with a cloned repository, and would run at once.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ D = TypeVar("D", bound=Remark)
 
 
 class BadReply(Exception):
-    """A command said what makes no sense, or could not say anything; its hook has failed."""
+    """A command's reply is malformed, or there is none: its hook has failed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +39,7 @@ class Reply:
 
 @attrs.frozen(kw_only=True)
 class HookReply:
-    """What a command said, whatever the event.
+    """The reply of a command, for any event.
 
     Attributes:
         blocked: with exit code 2, why.
@@ -81,8 +81,8 @@ class HookPoint(Generic[S, D]):
     Attributes:
         event: its name.
         matched: what a matcher is compared with; empty: with nothing; None: this subject is no such event.
-        told: what a command is told besides what all are.
-        meant: what its reply means.
+        input: what a command reads in addition to the common fields.
+        read_reply: turns its reply into a decision.
     """
 
     event: str
@@ -106,7 +106,7 @@ class HookPoint(Generic[S, D]):
 
 
 def read(event: str, reply: Reply) -> HookReply:
-    """Return what a command said. Raises `BadReply` if it printed an object that makes no sense."""
+    """Return a command's reply. Raises `BadReply` if it printed a malformed object."""
     if reply.code == BLOCKS:
         # What it printed does not count then, be it JSON or not.
         return HookReply(blocked=_cut(reply.errors.strip() or reply.output.strip() or "no reason given"))

@@ -1,4 +1,4 @@
-"""A shell command as a hook: it is told what it is about, runs, and its reply is read.
+"""A shell command as a hook: it reads its event, runs, and its reply is read.
 
 A command runs in a process tree of its own, which is ended when it has exited, takes
 too long, or the call is cancelled: what it leaves running goes with it.
@@ -35,7 +35,7 @@ class ShellHook(Generic[S, D]):
         point: which event it is of.
         matches: whether it is for what the event is about.
         argv: the program and its arguments.
-        is_heard: whether its reply counts.
+        is_blocking: whether its reply counts.
         project: the folder that `CLAUDE_PROJECT_DIR` names; None: the session's working directory.
     """
 
@@ -100,10 +100,10 @@ class _Kept:
     _data: bytearray = attrs.field(factory=bytearray, init=False)
 
     def take(self, chunk: bytes) -> None:
-        """Take more of it."""
+        """Take more output."""
         self._data += chunk[: MAX_BYTES - len(self._data)]
 
     @property
     def text(self) -> str:
-        """All of it as text."""
+        """The whole output as text."""
         return self._data.decode("utf-8", "replace")

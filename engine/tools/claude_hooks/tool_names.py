@@ -64,7 +64,7 @@ _TOOLS: Final[Mapping[str, _Names]] = {
 
 
 def names_of(tool: str) -> tuple[str, ...]:
-    """Return the names under which a matcher finds a tool; the first is the one that a hook is told."""
+    """Return the names under which a matcher finds a tool; the first is the one that a hook reads."""
     names = _TOOLS.get(tool)
     return (tool,) if names is None else tuple(dict.fromkeys((names.name, tool, *names.also)))
 
@@ -105,7 +105,7 @@ def arguments_of(tool: str, changed: Json, arguments: str, cwd: str) -> str:
 
 
 def _absolute(cwd: str, path: str) -> str:
-    """Return where a tool finds *path*: whoever guards a file must not look at another one."""
+    """Return where a tool finds *path*: a hook that guards a file must look at the same one."""
     try:
         target = resolve(cwd, path)
     except ToolError:  # no path at all; the call will say so

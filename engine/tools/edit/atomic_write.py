@@ -1,6 +1,6 @@
-"""Files change all at once, or not at all. All of it blocks, and must run to its end: in a thread that is waited for.
+"""Change files all at once, or not at all. This blocks, and must run to its end: in a thread that is waited for.
 
-Each new text is first written beside its file, so that a full disk or a missing
+Each new text is first written next to its file, so that a full disk or a missing
 right is found while nothing has happened yet. Then each file is compared with what
 the change was made for, and at once the new one takes its place by a rename: whoever
 reads it sees the old or the new, never a half. If that fails for one of several
@@ -98,13 +98,13 @@ class _Step:
         return self.change.path.name
 
     def prepare(self) -> None:
-        """Find out what can be found out, and write the new text beside the file."""
+        """Find out what can be found out, and write the new text next to the file."""
         change = self.change
         with renamed_errors(change.shown, change.path):
             self._folder = RealFolder.above(change.path, make=change.before is None)
             if change.before is not None:
                 self._state = regular(change.shown, self.folder.state(self.name))
-                # A rename needs no right to the file itself, but its owner has said no.
+                # A rename needs no right to the file itself, but its owner has made it read-only.
                 if not self.folder.may_write(self.name):
                     raise ToolError(f"{change.shown} is read-only.")
             if change.after is not None:
@@ -149,7 +149,7 @@ class _Step:
         return ""
 
     def clean_up(self) -> None:
-        """Remove what lies beside the file, and folders that were made for nothing."""
+        """Remove the temporary file, and folders that were created in vain."""
         if self._folder is None:
             return
         for name in filter(None, (self._new, self._old)):
@@ -171,7 +171,7 @@ class _Step:
 
     def _write(self, data: bytes) -> None:
         self._new = _temporary_name()
-        # For a file without a model the umask counts. Of another one nobody may see more than he could see before.
+        # For a file without a model the umask counts. Otherwise, no user may see more than before.
         is_like_another = self.change.like is not None or self._state is not None
         try:
             new = self.folder.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_like_another else 0o666)

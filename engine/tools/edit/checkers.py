@@ -49,7 +49,7 @@ async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -
             ]
         if finished.exit_code != 0:
             how = f"exit code {finished.exit_code}" if finished.signal is None else f"signal {finished.signal}"
-            more = "\n[more of it is not shown]" if len(kept) > _SHOWN_BYTES else ""
-            output = kept[:_SHOWN_BYTES].decode(errors="replace").replace("\0", "\ufffd").strip() or "(it said nothing)"
+            more = "\n[more output is not shown]" if len(kept) > _SHOWN_BYTES else ""
+            output = kept[:_SHOWN_BYTES].decode(errors="replace").replace("\0", "\ufffd").strip() or "(no output)"
             reports.append(f"[{checker.name} on {path.name}: {how}]\n{output}{more}")
     return reports

@@ -101,7 +101,7 @@ class Revision:
 
     @property
     def notes(self) -> Modifier:
-        """What the session knows of it after that."""
+        """What the session knows of the file after that."""
         gone = (note_gone(self.path),) if self.target is not None or self.after is None else ()
         read = () if self.after is None else (note_read(self.place, digest(self.after)),)
         return together(*gone, *read)
@@ -136,7 +136,7 @@ class Basis:
 
     Attributes:
         shared: what the session knows: files must be as it has read them.
-        judged: the real paths that its right was judged for; None: nobody has judged it.
+        approved: the real paths that were allowed; None: nothing was judged.
     """
 
     shared: SharedContext
@@ -166,7 +166,7 @@ def look(cwd: str, shown: str, basis: Basis) -> Seen:
 
 
 async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwise: str) -> Need:
-    """Return the right to change files, with the diff, or *otherwise* where it can't be told yet. A checkpoint."""
+    """Return the right to change files, with the diff, or *otherwise* where it is not known yet. A checkpoint."""
     return await ctx.to_thread(_need, ctx.cwd, ctx.shared, tuple(names), plan, otherwise)
 
 
@@ -196,7 +196,7 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
 
 
 def _lock_names(cwd: str, names: tuple[str, ...], approved: frozenset[str] | None) -> tuple[str, ...]:
-    # No other file will be touched, whatever the names lead to by now.
+    # No other file will be touched, even if the names lead elsewhere by now.
     paths = approved if approved is not None else {followed(resolve(cwd, name)) for name in names}
     return tuple(f"file:{path}" for path in paths)
 

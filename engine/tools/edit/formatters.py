@@ -1,6 +1,6 @@
 """What may happen around an edit: formatters before it is written, checkers and diagnostics after. All are bounded in time.
 
-A formatter works on a copy, in a folder beside the file, where it finds the same
+A formatter works on a copy, in a new folder next to the file, where it finds the same
 configuration. So an edit and its formatting reach the file in one step: it is never
 seen, and a cancel or a timeout never leaves it, half formatted. A formatter that
 fails is a note to the model; the edit is made without it.
@@ -67,11 +67,11 @@ class EditChecks:
         return data, tuple(notes)
 
     def has_checks(self, path: Path) -> bool:
-        """Tell whether somebody is asked what is wrong in a file after it was changed."""
+        """Tell whether a file of that name is checked after it was changed."""
         return self.diagnostics is not None or any(checker.is_for(path.name) for checker in self.checkers)
 
     async def diagnose(self, paths: Sequence[Path], ctx: ToolContext) -> str:
-        """Return what is wrong in files that were changed. A checkpoint if somebody is asked.
+        """Return what is wrong in files that were changed. A checkpoint if anything checks them.
 
         Raises nothing ordinary; if cancelled, no process is left behind.
         """
@@ -96,7 +96,7 @@ async def _host_diagnostics(diagnose: Diagnose, paths: Sequence[Path], timeout: 
         try:
             for path in paths:
                 reports.append(await diagnose(str(path)))  # noqa: PERF401  # what came in time is kept
-        except Exception as error:  # noqa: BLE001  # the host's own code; the edit is made and must be told
+        except Exception as error:  # noqa: BLE001  # the host's own code; the edit is made and must be reported
             reports.append(f"[diagnostics failed: {describe(error)}]")
     if scope.cancelled_caught:
         reports.append(f"[diagnostics took longer than {timeout:g} s]")
@@ -106,7 +106,7 @@ async def _host_diagnostics(diagnose: Diagnose, paths: Sequence[Path], timeout: 
 async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:
     """Return a formatted copy of *data*, or why there is none. Always a checkpoint; if cancelled, nothing is left."""
     try:
-        # Not abandoned: nobody would know of the folder, which lies in the user's project. It is one small file.
+        # Not abandoned: the folder would be forgotten, and it lies in the user's project. It is one small file.
         folder = await to_thread(_copy_near, path, data, abandon_on_cancel=False)
     except OSError as error:
         return f"no copy of it could be made ({error.strerror})"

@@ -1,4 +1,4 @@
-"""Where in a file a model's request belongs: exactly there, or at the one place that must be meant.
+"""Where in a file a model's request belongs: exactly there, or at the one place that it must mean.
 
 An exact match is looked for first, and if there are several, that is the answer:
 nothing is guessed. Only where there is none are the tiers tried, from the strictest
@@ -9,7 +9,7 @@ several none is. A place is never taken if
 - lines would go that the request does not know of,
 - the new text already stands there, so that the edit seems to have been made before.
 
-What is found is told as splices (`edit_text.py`), made so that only what the request
+A match is described by splices (`source_text.py`), made so that only what the request
 changes is changed (`edit_merge.py`).
 """
 

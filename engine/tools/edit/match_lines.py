@@ -27,7 +27,7 @@ Tier = Literal[
 SIMILARITY: Final = 0.65
 # How many of them must be equal where they are not that similar.
 EQUAL_SHARE: Final = 0.5
-# More places than these are not told apart: it is certain by then that there is not one.
+# More places than these are not distinguished: it is certain by then that there is not one.
 MOST_PLACES: Final = 1_000
 # Blocks between anchors, or lines of them, that are compared. Among more of them none is certain to be the only one.
 _MOST_ALIGNED: Final = 200

@@ -59,7 +59,7 @@ def trimmed_boundary(source: Source, old: str, new: str) -> list[TextRange]:
 def unescaped(source: Source, old: str, new: str) -> list[TextRange]:
     """Return the places of *old* as it reads when its escapes are taken for what they stand for."""
     kinds = set(_ESCAPE.findall(old))
-    # If the new text has other ones, nobody can tell whether those are meant.
+    # If the new text has other escapes, it is unclear whether they stand for themselves.
     if not kinds or not kinds >= set(_ESCAPE.findall(new)):
         return []
     old_text, text = (unix(_ESCAPE.sub(lambda match: _MEANINGS.get(match[1], match[1]), piece)) for piece in (old, new))

@@ -147,7 +147,7 @@ class Indents:
         return " " * max(1, round(_width(more) * self._scale()))
 
     def _scale(self) -> float:
-        """Return how wide the file's steps are beside the request's, as long as all lines agree on it."""
+        """Return how wide the file's steps are relative to the request's, as long as all lines agree on it."""
         widths = sorted({(_width(pair.requested), _width(pair.actual)) for pair in self.pairs})
         (low, base), (high, top) = widths[0], widths[-1]
         if high == low or top <= base:

@@ -15,7 +15,7 @@
     *** End of File
     *** End Patch
 
-Read with the patience that models need where nothing else can be meant: a shell's
+The parser is lenient where there is only one reading: a shell's
 here-document or a code fence around it, blank lines between its parts, headers as in
 a unified diff. Whatever may be a patch that was cut off, or a line whose sign was
 forgotten, is refused.

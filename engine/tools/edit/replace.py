@@ -1,4 +1,4 @@
-"""One text for another in a file's text: done, or told why not in a way that helps to do it right."""
+"""Replace one text by another in a file, or explain why not in a way that helps to do it right."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ there once. The model reads it back as `spill:<id>` with the read tool, without 
 It belongs to a tree of sessions: a session, its sub-agents and theirs. Each tree has a
 folder of its own, so an id says nothing to anybody else's session, and no id is a path.
 
-What the disk refuses is no failure of the tool: the model is told what was not kept.
+A disk error is no failure of the tool: the result says what was not kept.
 """
 
 from __future__ import annotations
@@ -134,11 +134,11 @@ class SpillStore:
             raise refused
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield the files that are ours, whatever else is in the folder; as many as there is time for."""
+        """Yield the files that are ours, among all that is in the folder; as many as there is time for."""
         until = time.monotonic() + _SWEEP_SECONDS
         seen = 0
         for folder in self._folders():
-            # (somebody else's is for somebody else to sweep)
+            # (another user's is for that user to sweep)
             with contextlib.suppress(FileNotFoundError, PermissionError), os.scandir(folder) as entries:
                 for entry in entries:
                     seen += 1
@@ -160,7 +160,7 @@ class SpillStore:
     # -- for `Spills` ---------------------------------------------------------------------
 
     def note_kept(self) -> None:
-        """Something was kept: sweep, in a thread that nobody waits for, if it has become much. Not a checkpoint."""
+        """Something was kept: sweep, in a thread that is not waited for, if the folder has grown much. Not a checkpoint."""
         if self._unswept > LARGEST_SUM // 4:
             self._unswept = 0
             in_background(self._sweep)
@@ -197,7 +197,7 @@ class Spills:
             file.put(whole[start : start + _CHUNK])
         try:
             rest = await to_thread(file.finish)
-        except BaseException:  # a cancel above all: nobody would know of the file that a thread goes on to write
+        except BaseException:  # a cancel above all: the file that a thread goes on to write would be forgotten
             file.discard()
             raise
         self._store.note_kept()

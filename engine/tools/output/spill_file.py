@@ -35,7 +35,7 @@ _ATTEMPTS: Final = 20
 
 @attrs.define(eq=False)
 class SpillFile:
-    """A file that is being written, in *folder* inside *directory*; *count* is told its size once it is whole."""
+    """A file that is being written, in *folder* inside *directory*; *count* gets its size once it is complete."""
 
     _directory: Path
     _folder: str
@@ -74,7 +74,7 @@ class SpillFile:
             self.put(data)
 
     def discard(self) -> None:
-        """Have it removed, by a thread that nobody waits for."""
+        """Have it removed, by a thread that is not waited for."""
         self._is_discarded = True
         in_background(self._remove)
 
@@ -185,10 +185,10 @@ def open_folder(directory: Path, name: str, *, create: bool) -> int:
     try:
         state = os.fstat(fd)
         if state.st_uid != os.geteuid():
-            raise PermissionError(errno.EACCES, "the folder of kept outputs is somebody else's")
+            raise PermissionError(errno.EACCES, "the folder of kept outputs belongs to another user")
         if create and stat.S_IMODE(state.st_mode) != 0o700:
             os.fchmod(fd, 0o700)
-    except BaseException:  # whatever it is, the descriptor is nobody's yet
+    except BaseException:  # on any error, the descriptor has no owner yet
         os.close(fd)
         raise
     return fd

@@ -24,10 +24,10 @@ class SpillWriter:
     There is no file as long as the output may be shown as it is. Use it in a `with`
     block, which discards the file unless `finish` was called.
 
-    The loop never waits for the disk: either somebody awaits `room` after each
+    The loop never waits for the disk: either a task awaits `room` after each
     `feed`, and the writer of the output is slowed down to what the disk can take; or
     `run` is started beside, and what the disk can't take in time ends the file early,
-    which the model is told.
+    which the result says.
 
     Attributes:
         size: how many bytes have come.

@@ -1,4 +1,4 @@
-"""Cutting an output that is too long for the model: what of it is kept, and the line that says what is not.
+"""Cut an output that is too long for the model: which parts are kept, and the line that says what is not.
 
 Both limits hold for the whole of what is shown, that line included. Cuts are made between
 lines where that keeps at least half of what there is room for, and else between
@@ -40,7 +40,7 @@ class Rest:
 
     Attributes:
         spill_id: names it in the spill store; empty: it is nowhere.
-        trouble: why it is not there, or not all of it.
+        trouble: why it was not kept, or not completely.
     """
 
     spill_id: str = ""

@@ -13,7 +13,7 @@ from engine.tools.tool_text import counted
 MAX_LINES: Final = 2_000
 MAX_LINE_CHARS: Final = 2_000
 MAX_BYTES: Final = 51_200
-# What is said below the lines has room too.
+# Leaves room for the notes below the lines.
 _NOTES_BYTES: Final = 400
 _LINE_BYTES: Final = 4 * MAX_LINE_CHARS
 _PIECE_BYTES: Final = 65_536
@@ -31,7 +31,7 @@ class Part:
 
 @attrs.frozen
 class Window:
-    """Lines with their numbers, what is said below them, and the same in a few words."""
+    """Lines with their numbers, the notes below them, and the same in a few words."""
 
     text: str
     summary: str

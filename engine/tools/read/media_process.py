@@ -38,7 +38,7 @@ def has_library(*names: str) -> bool:
     return any(find_spec(name) is not None for name in names)
 
 
-# A file's device and number: what has its path by now may be another one, which nobody has allowed to be read.
+# A file's device and number: what has its path by now may be another one, which was not allowed to be read.
 Identity = tuple[int, int]
 _ANY: Final = (-1, -1)
 

@@ -91,7 +91,7 @@ class _Writer:
             self.lines.append(f"({len(plain) - MAX_OUTPUT_CHARS:,} more characters of this output are not shown)")
 
     def add_other(self, kind: str, value: object, *, has_text: bool) -> None:
-        """Add what an output is beside its text: an image is shown, the rest is named unless there is a text for it."""
+        """Add what an output has besides its text: an image is shown, the rest is named unless there is a text for it."""
         if kind in _IMAGE_KINDS:
             image = _image("".join("".join(_lines(value)).split())) if len(self.images) < MAX_IMAGES else None
             if image is not None:

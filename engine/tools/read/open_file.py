@@ -65,7 +65,7 @@ def opened(shown: str, path: Path) -> Generator[Source | int]:
         is_folder = stat.S_ISDIR(folder.state(name).st_mode)
         if not is_folder:
             regular(shown, folder.state(name))
-        # In between, a pipe may have taken its place: opening one waits for somebody to write, unless told not to.
+        # In between, a pipe may have taken its place: opening one would wait for a writer.
         descriptor = folder.open(name, os.O_RDONLY | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK | os.O_NOCTTY))
     if is_folder:
         try:

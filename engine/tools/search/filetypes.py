@@ -1,4 +1,4 @@
-"""Kinds of files by their names, for `grep`: the same ones whatever does the searching."""
+"""Kinds of files by their names, for `grep`: our own, so that they do not depend on the version of ripgrep."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Rules:
         )
 
     def verdict(self, path: bytes, name: bytes, *, is_folder: bool) -> bool | None:
-        """Return whether *path*, relative to the file's folder, is ignored; None: the file says nothing of it."""
+        """Return whether *path*, relative to the file's folder, is ignored; None: no rule of the file matches it."""
         by_name, by_path = self._of_folders if is_folder else self._of_files
         index = max(by_name.last(name), by_path.last(path))
         return None if index < 0 else self._rules[index].ignores

@@ -10,7 +10,7 @@ import attrs
 
 from engine.tools.search.results import Hit
 
-_HIT_BYTES: Final = 400  # what a hit takes beside its text, about
+_HIT_BYTES: Final = 400  # what a hit takes besides its text, about
 
 
 class HitBuffer(Protocol):
@@ -81,7 +81,7 @@ class HitWindow:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is one more than were wanted, or no room."""
+        """Whether there is one more than requested, or no room."""
         return self._matches_kept > self.take or self._size > self.held
 
     @property

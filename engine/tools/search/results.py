@@ -157,6 +157,6 @@ class ErrorReader:
         """What is wrong with the pattern or with the searcher; empty if nothing is."""
         lines = self._head.decode(errors="replace").split("\n")
         if len(self._head) == MAX_ERROR_BYTES:
-            lines.pop()  # it is not whole, so it can't be told what it is
+            lines.pop()  # it is incomplete, so its kind is unknown
         ours = [line for line in lines if _SYSTEM_ERROR.decode() not in line and "error parsing glob" not in line]
         return "\n".join(ours).strip()

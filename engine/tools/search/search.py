@@ -1,9 +1,9 @@
-"""Searching a folder: a program looks, and is stopped when enough was found.
+"""Search a folder: ripgrep searches, and is stopped when there are enough results.
 
 Files come in the order of their paths, so that the next call can go on where this one
 stopped. Ripgrep is quickest when it looks at many files at once and tells of them as it
 comes; so that is tried first, and what it found is sorted. Only where that is more
-than we care to hold it looks again, in order, and is stopped at the last one wanted.
+than we care to hold it looks again, in order, and is stopped at the last one requested.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _PROCESS_GRACE: Final = 0.8 * GRACE
 
 @attrs.frozen(kw_only=True)
 class SearchScope:
-    """Where to search, how long, and how much of what is found is wanted.
+    """Where to search, how long, and how many results to return.
 
     Attributes:
         folder: the working directory of the search.
         in_repository: whether it lies in a repository.
-        wanted: tells of a path below it whether the file counts.
+        includes: tells of a path below it whether the file counts.
         skip: how many matches to leave out, of all in the order of their paths.
         take: how many to return.
-        held: how many bytes may be held before the search is made anew, in order.
+        held: how many bytes may be held before the search is repeated, in order.
         timeout: seconds it may take.
         marker: names the call; see `run_tree`.
     """
@@ -60,7 +60,7 @@ class SearchResults:
     """What was found.
 
     Attributes:
-        hits: the matches that were wanted and their context, sorted by path and line.
+        hits: the requested matches and their context, sorted by path and line.
         everything: all there is, in no order, if it could be held.
         total: how many matches there are in all; None: more than were looked at.
         has_more: whether there are matches behind those.
@@ -114,7 +114,7 @@ async def search(ripgrep: str, request: SearchRequest, scope: SearchScope) -> Se
 
 
 def _first(hits: Sequence[Hit], scope: SearchScope, request: SearchRequest) -> tuple[Hit, ...]:
-    """Return the hits that are wanted, of all there are."""
+    """Return the requested hits, of all there are."""
     if request.pattern is None:
         end = scope.skip + scope.take
         return tuple(heapq.nsmallest(end, hits, key=lambda hit: hit.path.split(b"/"))[scope.skip :])

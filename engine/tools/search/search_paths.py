@@ -140,10 +140,10 @@ def place_at(cwd: str, path: str) -> SearchPlace:
 def approved_place(place: SearchPlace, approved: Collection[str] | None) -> SearchPlace:
     """Return a place by its real path. Raises `ToolError` if that is not one of those that the right was *approved* for."""
     real = followed(place.folder)
-    whole = os.path.join(real, place.only) if place.only else real  # noqa: PTH118 - a str is wanted
+    whole = os.path.join(real, place.only) if place.only else real  # noqa: PTH118 - a str is needed
     if approved is not None and whole not in approved:
         raise ToolError(
-            f"{place.shown} leads to another place than when the right to it was given: a link on its way was changed. "
+            f"{place.shown} leads to another place than when it was allowed: a link on its way was changed. "
             "Nothing was searched."
         )
     return attrs.evolve(place, folder=Path(real))

@@ -201,5 +201,5 @@ def _beginning(path: bytes) -> bytes:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Open a file for `open(..., opener=)`: a pipe that nobody writes to is opened at once."""
+    """Open a file for `open(..., opener=)`: a pipe without a writer is opened at once."""
     return os.open(path, flags | os.O_NONBLOCK)

@@ -453,7 +453,7 @@ async def left(pages: Pages) -> None:
 async def test_a_host_that_takes_too_long(ctx: ToolContext, answer: object) -> None:
     routes = {"/": hang} if answer is hang else {"/": trickle}
     async with web(routes) as pages:
-        with pytest.raises(ToolError, match=r"It took longer than 0\.3 s, and was given up\."):
+        with pytest.raises(ToolError, match=r"It took longer than 0\.3 s and was stopped\."):
             await run(ctx, pages.url(), 0.3)
         await left(pages)
 

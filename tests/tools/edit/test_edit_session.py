@@ -361,7 +361,7 @@ async def one_word(word: str) -> str:
     [
         (FileProgram(("/nowhere/checker",), ("*",)), "[checker has not checked f: it could not be started ("),
         (checking("echo some; sleep 30", timeout=0.2), "[sh has not checked f: it took longer than 0.2 s]"),
-        (checking("kill -9 $$"), "[sh on f: signal 9]\n(it said nothing)"),
+        (checking("kill -9 $$"), "[sh on f: signal 9]\n(no output)"),
         (checking("printf '\\351\\0'; exit 3"), "[sh on f: exit code 3]\n\ufffd\ufffd"),
         (checking("yes | head -c 10000000; exit 1"), "\n[more diagnostics are not shown]"),
         (checking("sleep 30 & echo x; exit 1"), "[sh on f: exit code 1]\nx"),
@@ -392,7 +392,7 @@ async def test_a_checker_has_its_time_for_all_files(ctx: ToolContext, tmp_path: 
         having_read(having_read(having_read(ctx, "a"), "b"), "c"),
     )
     assert output.text.endswith(
-        "[sh on a: exit code 1]\n(it said nothing)\n[sh has not checked b: it took longer than 0.5 s]"
+        "[sh on a: exit code 1]\n(no output)\n[sh has not checked b: it took longer than 0.5 s]"
     )
 
 

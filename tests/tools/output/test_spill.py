@@ -163,10 +163,10 @@ async def test_a_folder_that_is_a_link_is_not_used(spills: Spills, store: SpillS
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-async def test_somebody_elses_folder_is_not_used(spills: Spills, store: SpillStore) -> None:
+async def test_another_users_folder_is_not_used(spills: Spills, store: SpillStore) -> None:
     (store.directory / spills._folder).mkdir(parents=True)
     os.chown(store.directory / spills._folder, 12_345, -1)
-    assert await spills.keep(b"secret") == Rest(trouble="the folder of kept outputs is somebody else's")
+    assert await spills.keep(b"secret") == Rest(trouble="the folder of kept outputs belongs to another user")
 
 
 # ---- a disk that refuses ---------------------------------------------------------------------------------------------
