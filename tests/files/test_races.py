@@ -159,10 +159,7 @@ async def test_a_link_that_was_changed_after_the_answer(ctx: ToolContext, place:
     assert (await read(ctx, "link/f")) is not None
     (place.project / "link").unlink()
     (place.project / "link").symlink_to(place.outside)
-    told = (
-        "link/f leads to another file than when it was allowed: a link on its way was changed. "
-        "Nothing was done."
-    )
+    told = "link/f leads to another file than when it was allowed: a link on its way was changed. Nothing was done."
     for tool, args in ((READ, Read("link/f")), (WRITE, Write("link/f", "x")), (EDIT, Edit("link/f", "outside", "x"))):
         with pytest.raises(ToolError) as raised:
             await tool.body(args, ctx)
