@@ -42,8 +42,6 @@ class CallPermission:
     _step: Step
     _entry: CallEntry
     _on_reject: Callable[[Settlement], None]
-    # The grants that the latest judgement took into account.
-    _grants_revision: int = attrs.field(default=0, init=False)
 
     def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
         """Return what *need* asks of the rules."""
@@ -65,7 +63,6 @@ class CallPermission:
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return what the rules say."""
-        self._grants_revision = self._step.run.inputs.services.questions.revision
         return self._step.run.deps.approver.judge(query)
 
     @property
@@ -84,8 +81,8 @@ class CallPermission:
         What only rules ask about (*by_rule*) is answered as soon as they allow it.
         """
         run = self._step.run
-        # Hooks and a second opinion take their time: another question's "always" may have allowed it since.
-        if by_rule and self._grants_revision != run.inputs.services.questions.revision:
+        # Judged again only after hooks or a second opinion: without them there was no checkpoint since the first time.
+        if by_rule and (run.inputs.hooks.permission_request or self.opinion is not None):
             now = self.judge(query)
             if now.verdict == "allow":
                 await trio.lowlevel.checkpoint()

@@ -92,8 +92,6 @@ class Questions:
     approver: Approver
     # Those of the engine's other trees of sessions: what is allowed to a project may concern them.
     others: Callable[[], Iterable[Questions]] = lambda: ()
-    # Counts the grants: a judgement from before the latest one may be out of date.
-    revision: int = attrs.field(default=0, init=False)
     _open: dict[RequestId, _Permission | _Words | _Recovery] = attrs.field(
         factory=dict[RequestId, _Permission | _Words | _Recovery], init=False
     )
@@ -165,9 +163,8 @@ class Questions:
                 self._answer(question, answer)
 
     @enable_ki_protection
-    def note_grant(self) -> None:
-        """Answer the open permissions that the rules allow after a new grant. Not a checkpoint."""
-        self.revision += 1
+    def release_allowed(self) -> None:
+        """Answer the open permissions that the rules allow by now. Not a checkpoint."""
         for other in self._permissions():
             if other.by_rule:
                 judgement = self.approver.judge(other.query)
@@ -183,7 +180,7 @@ class Questions:
         self.approver.grant(question.query, allowed)
         self._answer(question, answer, allowed.rights)
         for questions in (self, *self.others()):
-            questions.note_grant()
+            questions.release_allowed()
 
     def _permissions(self) -> list[_Permission]:
         return [question for question in self._open.values() if isinstance(question, _Permission)]

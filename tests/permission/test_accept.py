@@ -288,7 +288,7 @@ async def test_deny_secret_always_on_all_still_denied(tmp_path: Path) -> None:
         async def react(turn: Turn, event: Seen) -> None:
             if isinstance(event, PermissionAsked):
                 query = PermissionQuery(
-                    chain=live_session(there.session).active.chain,  # type: ignore[union-attr]
+                    chain=live_session(there.session).active.inputs.chain,  # type: ignore[union-attr]
                     call_id=event.call_id,
                     cwd=str(tmp_path),
                     tool="write",
