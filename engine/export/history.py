@@ -58,45 +58,57 @@ class History:
 
 def render_history(events: Iterable[Durable]) -> History:
     """Collect the messages of the session of *events*. Raises `JournalCorrupt` for an event that can't follow."""
-    state = SessionState()
-    entries: dict[MessageId, HistoryEntry] = {}
-    undone: dict[TurnId, list[HistoryEntry]] = {}
-    turns: dict[TurnId, TurnResult] = {}
-    steps: dict[MessageId, StepEnded] = {}
+    builder = _Builder()
     first: Durable | None = None
     for event in events:
         first = first or event
-        before = state.transcript
-        state = apply(state, event)
-        match event:
-            case TurnUndone():
-                # The whole turn, also what a compaction inside it had replaced; and what that put there.
-                left = {message.id for message in before} - {message.id for message in state.transcript}
-                gone = [e for e in entries.values() if e.turn_id == event.undone or e.message.id in left]
-                undone[event.undone] = gone
-                for entry in gone:
-                    del entries[entry.message.id]
-            case TurnRedone():
-                entries.update({entry.message.id: entry for entry in undone.pop(event.redone, [])})
-            case PromptBlocked():
-                entries.pop(event.message_id, None)
-            case TurnEnded() if event.turn_id is not None:
-                turns[event.turn_id] = event.result
-            case _:
-                if isinstance(event, StepEnded):
-                    steps[event.message_id] = event
-                for message in _new(before, state.transcript):
-                    entries.setdefault(
-                        message.id, HistoryEntry(message=message, time=event.time, turn_id=event.turn_id)
-                    )
+        builder.add(event)
     return History(
-        state=state,
-        entries=tuple(entries.values()),
+        state=builder.state,
+        entries=tuple(builder.entries.values()),
         created=0.0 if first is None else first.time,
         parent_call_id=first.parent_call_id if isinstance(first, SessionCreated) else None,
-        turns=turns,
-        steps=steps,
+        turns=builder.turns,
+        steps=builder.steps,
     )
+
+
+@attrs.define(eq=False)
+class _Builder:
+    """Folds events, and keeps the messages that a fold drops."""
+
+    state: SessionState = attrs.field(factory=SessionState, init=False)
+    entries: dict[MessageId, HistoryEntry] = attrs.field(factory=dict[MessageId, HistoryEntry], init=False)
+    turns: dict[TurnId, TurnResult] = attrs.field(factory=dict[TurnId, TurnResult], init=False)
+    steps: dict[MessageId, StepEnded] = attrs.field(factory=dict[MessageId, StepEnded], init=False)
+    _undone: dict[TurnId, list[HistoryEntry]] = attrs.field(factory=dict[TurnId, list[HistoryEntry]], init=False)
+
+    def add(self, event: Durable) -> None:
+        before = self.state.transcript
+        self.state = apply(self.state, event)
+        match event:
+            case TurnUndone():
+                self._undo(event.undone, before)
+            case TurnRedone():
+                self.entries.update({entry.message.id: entry for entry in self._undone.pop(event.redone, [])})
+            case PromptBlocked():
+                self.entries.pop(event.message_id, None)
+            case TurnEnded() if event.turn_id is not None:
+                self.turns[event.turn_id] = event.result
+            case _:
+                if isinstance(event, StepEnded):
+                    self.steps[event.message_id] = event
+                for message in _new(before, self.state.transcript):
+                    entry = HistoryEntry(message=message, time=event.time, turn_id=event.turn_id)
+                    self.entries.setdefault(message.id, entry)
+
+    def _undo(self, turn_id: TurnId, before: Transcript) -> None:
+        """Remove the whole turn: also what a compaction in it had replaced, and the messages that this one added."""
+        dropped = {message.id for message in before} - {message.id for message in self.state.transcript}
+        removed = [e for e in self.entries.values() if e.turn_id == turn_id or e.message.id in dropped]
+        self._undone[turn_id] = removed
+        for entry in removed:
+            del self.entries[entry.message.id]
 
 
 def _new(before: Transcript, now: Transcript) -> Iterable[Message]:

@@ -63,26 +63,10 @@ class RestoreJob:
 
     def check(self) -> None:
         """Compare each path with what must be there. Raises `UndoConflict`, `SnapshotError`."""
-        wrong: list[str] = []
         going = self._going
-        for put in self.puts:
-            try:
-                if entry_at(put.path) != put.now or (put.want is not None and _is_barred(put.path, going)):
-                    wrong.append(put.path)
-            except Swapped:
-                # A link in the way that is to go does not stand in it then.
-                if put.now is not None or not any(above in going for above in _above(put.path)):
-                    wrong.append(put.path)
-            except NotAFile:
-                # A folder that is empty once the removals are made does not stand in the way.
-                if put.now is not None or not self._becomes_free(put.path):
-                    wrong.append(put.path)
-            except OSError as error:
-                raise SnapshotError(
-                    f"{self.display(put.path)} can't be looked at: {error.strerror or error}"
-                ) from error
-        if wrong:
-            raise _conflict([self.display(path) for path in wrong])
+        conflicts = [self.display(put.path) for put in self.puts if self._is_conflict(put, going)]
+        if conflicts:
+            raise _conflict(conflicts)
 
     def stage(self, contents: Mapping[str, bytes], halt: Callable[[], None]) -> None:
         """Write the entries in *contents* to temporary files. Raises `SnapshotError`."""
@@ -125,6 +109,19 @@ class RestoreJob:
     @property
     def _going(self) -> set[str]:
         return {put.path for put in self.puts if put.want is None}
+
+    def _is_conflict(self, put: Put, going: set[str]) -> bool:
+        """Tell whether something else than expected is at a path, or in its way. Raises `SnapshotError`."""
+        try:
+            return entry_at(put.path) != put.now or (put.want is not None and _is_barred(put.path, going))
+        except Swapped:
+            # A link in the way is no conflict if it is removed.
+            return put.now is not None or not any(above in going for above in _above(put.path))
+        except NotAFile:
+            # A folder is no conflict if the removals leave it empty.
+            return put.now is not None or not self._becomes_free(put.path)
+        except OSError as error:
+            raise SnapshotError(f"{self.display(put.path)} can't be looked at: {error.strerror or error}") from error
 
     def _make_one(self, put: Put, halt: Callable[[], None]) -> None:
         try:

@@ -82,14 +82,13 @@ class SearchQuery:
         places = [list(self._occurrences(tokens, number)) for number in range(len(self.phrases))]
         if not places or not all(places):
             return None
-        spans = _merged(sorted({span for places_of_one in places for span in places_of_one}))
+        spans = _merged(sorted({span for spans in places for span in spans}))
         first = _best(spans, places)
         last = min(len(tokens), first + SNIPPET_TOKENS) - 1
         begin = 0 if first == 0 else tokens[first].begin
         end = len(text) if last == len(tokens) - 1 else tokens[last].end
-        marked = _marked(
-            text, begin, end, [(tokens[a].begin, tokens[b].end) for a, b in spans if first <= a and b <= last]
-        )
+        shown = [(tokens[a].begin, tokens[b].end) for a, b in spans if first <= a and b <= last]
+        marked = _marked(text, begin, end, shown)
         return ("…" if begin else "") + marked + ("…" if end < len(text) else "")
 
     def _occurrences(self, tokens: Sequence[Token], number: int) -> Iterator[tuple[int, int]]:

@@ -128,7 +128,7 @@ def _copy(
                 raise sink.last_error
             sessions, events = sessions + 1, events + len(whole)
         if why:
-            left = [body for seq in sorted(rows) if seq > len(whole) and (body := _body(source, rows[seq])) is not None]
+            left = _bodies_after(source, rows, len(whole))
             losses.append(LostEvents(session_id=session_id, seq=len(whole) + 1, reason=why, leftover_events=len(left)))
             if left:
                 with open(leftover_path, "a", encoding="utf-8", opener=_private) as file:
@@ -139,6 +139,12 @@ def _copy(
         losses=tuple(losses),
         leftover_path=leftover_path if leftover_path.exists() else None,
     )
+
+
+def _bodies_after(source: sqlite3.Connection, rows: dict[int, int], last: int) -> list[str]:
+    """Return the events after number *last* that can be read."""
+    bodies = (_body(source, rows[seq]) for seq in sorted(rows) if seq > last)
+    return [body for body in bodies if body is not None]
 
 
 def _private(path: str, flags: int) -> int:
