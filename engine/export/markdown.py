@@ -215,8 +215,8 @@ def _merged(sections: Iterator[tuple[Section, str]]) -> list[tuple[Section, str]
     merged: list[tuple[Section, str]] = []
     for name, body in sections:
         text = body.strip("\n")
-        is_said = name == "User" or (name == "Assistant" and bool(merged))
-        if not is_said or not text.strip():
+        is_spoken = name == "User" or (name == "Assistant" and bool(merged))
+        if not is_spoken or not text.strip():
             continue
         if name == "Assistant" and merged and merged[-1][0] == "Assistant":
             merged[-1] = (name, f"{merged[-1][1]}\n\n{text}")

@@ -47,8 +47,8 @@ async def open_address(address: Address, *, lease_seconds: float, schema: Schema
     except trio.Cancelled:
         opening.abandon()
         raise
-    desk = PostgresWriterConnection(address=address, owner_id=opening.owner.id, connection=connection)
-    sink = EventSink(connection=desk, owner=opening.owner, schema=schema)
+    writer = PostgresWriterConnection(address=address, owner_id=opening.owner.id, connection=connection)
+    sink = EventSink(connection=writer, owner=opening.owner, schema=schema)
     return PostgresStore(address=address, damaged=damaged, sink=sink, readers=PostgresReaders(address=address))
 
 

@@ -100,8 +100,8 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
         with map_errors(str(target)):
             connection = connections.open()
             migrate(connection)
-            desk = SqliteWriterConnection(connections=connections, connection=connection)
-            sink = EventSink(connection=desk, owner=Owner(), schema=schema)
+            writer = SqliteWriterConnection(connections=connections, connection=connection)
+            sink = EventSink(connection=writer, owner=Owner(), schema=schema)
             try:
                 return _copy(source, rows, sink, target)
             finally:

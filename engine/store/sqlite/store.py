@@ -67,8 +67,8 @@ async def open_sqlite_store(
     except trio.Cancelled:
         opening.abandon()
         raise
-    desk = SqliteWriterConnection(connections=connections, connection=connection)
-    sink = EventSink(connection=desk, owner=opening.owner, schema=schema)
+    writer = SqliteWriterConnection(connections=connections, connection=connection)
+    sink = EventSink(connection=writer, owner=opening.owner, schema=schema)
     return SqliteStore(
         path=connections.path, mode=connections.mode, damaged=tuple(damaged), sink=sink, connections=connections
     )
