@@ -403,6 +403,6 @@ class _Asking:
         """Return what the rules say."""
         return self._policy.judge(query)
 
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
-        """Remember what was allowed."""
-        self._policy.grant(query, allowed)
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
+        """Remember the allowance."""
+        self._policy.grant(query, allowance)

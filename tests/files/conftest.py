@@ -1,6 +1,6 @@
 """The tools' context: files are tested through the tools that read and write them."""
 
 from tests.tools.conftest import (
-    ctx,  # noqa: F401  # a fixture
-    listener,  # noqa: F401  # a fixture
+    ctx,  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a fixture
+    listener,  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a fixture
 )

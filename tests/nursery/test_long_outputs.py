@@ -78,7 +78,7 @@ class Asking:
         self.asked.append(query.patterns)
         return Judgement(verdict=self.verdict, source="a rule")
 
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
         raise AssertionError
 
 

@@ -139,7 +139,7 @@ class Careful:
     def judge(self, query: PermissionQuery) -> Judgement:
         return Judgement(verdict="ask" if query.tool == "careful" else "allow", source="the rules of this test")
 
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
         """Nobody says "always" here."""
 
 

@@ -1044,7 +1044,7 @@ async def test_rules_that_fail_deny(autojump_clock: MockClock) -> None:
 
 
 class Forgetful(Policy):
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
         raise RuntimeError("can't remember")
 
 

@@ -53,8 +53,8 @@ class Asking:
     def judge(self, query: PermissionQuery) -> Judgement:
         return self._policy.judge(query)
 
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
-        self._policy.grant(query, allowed)
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
+        self._policy.grant(query, allowance)
 
 
 OFFICE = external_tool("office", Approve, read_only=True)

@@ -89,7 +89,7 @@ class Rules:
             return Judgement(verdict="ask", source="no rule of the test", is_default=True)
         return Judgement(verdict=verdict, source=f"the rule of the test for {query.patterns}")
 
-    def grant(self, query: PermissionQuery, allowed: Allowance) -> None:
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
         self.asked.append("granted")
 
 
