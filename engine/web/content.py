@@ -160,14 +160,19 @@ def kind_of(data: bytes, media_type: str) -> tuple[Kind, str]:
         return "html", declared
     if declared.startswith("text/") or declared in _TEXTS or declared.endswith(("+json", "+xml", "+yaml")):
         return "text", declared
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "image", "image/webp"
-    for sign, media in _SIGNS:
-        if data.startswith(sign):
-            return ("pdf" if media == "application/pdf" else "image"), media
+    media = _media_of(data)
+    if media:
+        return ("pdf" if media == "application/pdf" else "image"), media
     if declared in _UNKNOWN and _looks_like_text(data):
         return ("html", "text/html") if _MARKUP.match(data) else ("text", "text/plain")
     return "other", declared or "unknown type"
+
+
+def _media_of(data: bytes) -> str:
+    """Return the media type of an image or a PDF by its first bytes; empty if it is neither."""
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media for sign, media in _SIGNS if data.startswith(sign)), "")
 
 
 def _looks_like_text(data: bytes) -> bool:

@@ -139,16 +139,20 @@ def todos_of(shared: SharedContext) -> Todos:
         return Todos()
 
 
+def _check_ids(written: Sequence[Todo], before: Todos) -> None:
+    """Raise `ToolError` for ids that the list does not have."""
+    old_ids = [str(todo.id) for todo in before.todos]
+    unknown = [todo.id for todo in written if todo.id is not None and todo.id not in old_ids]
+    if unknown:
+        raise ToolError(
+            f"There is no todo with the id {', '.join(unknown)[:200]}; the list has: {', '.join(old_ids) or 'none yet'}. "
+            "Leave the id out for a new todo. Nothing was changed."
+        )
+
+
 def _numbered(written: Sequence[Todo], before: Todos) -> Todos:
     """Return the list with an id for each: its own, that of the same words before, or a new one."""
-    old_ids = {todo.id for todo in before.todos}
-    unknown = [str(todo.id) for todo in written if todo.id is not None and todo.id not in old_ids]
-    if unknown:
-        there = ", ".join(str(todo.id) for todo in before.todos) or "none yet"
-        raise ToolError(
-            f"There is no todo with the id {', '.join(unknown)[:200]}; the list has: {there}. Leave the id out for a new "
-            "todo. Nothing was changed."
-        )
+    _check_ids(written, before)
     used_ids = {todo.id for todo in written}
     free = {todo.content: todo.id for todo in reversed(before.todos) if todo.id not in used_ids}
     last = before.last

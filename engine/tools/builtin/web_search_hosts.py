@@ -174,16 +174,15 @@ def _service(name: str, key: str, base_url: str) -> SearchProvider:
     if kind.needs_key and not (key.isascii() and key.isprintable() and key.strip() == key and key):
         raise ConfigError(f"the key of {name} must be printable ASCII without blanks around it")
     url = (base_url or kind.base_url).rstrip("/")
-    parts = urlsplit(url)
-    if (
-        parts.scheme not in {"http", "https"}
-        or not parts.hostname
-        or "@" in parts.netloc
-        or parts.query
-        or parts.fragment
-    ):
+    if not _is_plain_url(url):
         raise ConfigError(f"the URL of {name} must be of the form https://host/path, without a password in it")
     return _Service(kind=kind, key=key, base_url=url)
+
+
+def _is_plain_url(url: str) -> bool:
+    parts = urlsplit(url)
+    has_host = parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
+    return has_host and not parts.query and not parts.fragment
 
 
 @attrs.frozen(kw_only=True)

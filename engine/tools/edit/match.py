@@ -154,18 +154,26 @@ def _decide(search: LineSearch, tiers: Iterable[Finder]) -> Answer:
         if len(places) > 1:
             return Ambiguous(tier, tuple(place.first + 1 for place in places), len(places))
         for place in places:
-            lines = (place.first + 1, place.last + 1)
-            if tier != "exact" and (_is_much_larger(source, place, request) or _loses_lines(source, place, request)):
-                lossy = lossy or lines
-                continue
-            splices = merge(source, request, place.pairs) if place.splice is None else (place.splice,)
-            if all(map(source.is_idle, splices)):
-                return Missing("applied", lines)
-            applied = None if tier == "exact" else _applied_at(source, tier, place, request)
-            return Matched(tier, (lines,), splices) if applied is None else Missing("applied", applied)
+            if tier == "exact" or not _is_lossy(source, place, request):
+                return _match_at(source, tier, place, request)
+            lossy = lossy or (place.first + 1, place.last + 1)
     if lossy is None and len(request.old) > 2 and (block := search.richer_block()) is not None:
         lossy = (block[0] + 1, block[1] + 1)
     return Missing("lossy", lossy) if lossy else _missing(source, request.old)
+
+
+def _match_at(source: Source, tier: Tier, place: TextRange, request: Request) -> Matched | Missing:
+    """Return the splices that make the edit at *place*, or that it was made already."""
+    lines = (place.first + 1, place.last + 1)
+    splices = merge(source, request, place.pairs) if place.splice is None else (place.splice,)
+    if all(map(source.is_idle, splices)):
+        return Missing("applied", lines)
+    applied = None if tier == "exact" else _applied_at(source, tier, place, request)
+    return Matched(tier, (lines,), splices) if applied is None else Missing("applied", applied)
+
+
+def _is_lossy(source: Source, place: TextRange, request: Request) -> bool:
+    return _is_much_larger(source, place, request) or _loses_lines(source, place, request)
 
 
 def _missing(source: Source, old: Sequence[str]) -> Missing:

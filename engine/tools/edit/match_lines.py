@@ -144,24 +144,30 @@ class LineSearch:
 
         None of them, if looking for them would take too long.
         """
-        request, stripped = self._request_lines, self.source.stripped
+        request = self._request_lines
         size, filled = len(request), sum(map(bool, request))
         if size < 3 or not request[0] or not request[-1]:
             return []
-        firsts = sorted({index for scope in self.scopes for index in scope if stripped[index] == request[0]})
+        firsts = self._lines_equal_to(request[0])
         if len(firsts) * 2 * size > _MOST_SEEN:
             return []
         some = max(1, int(filled * slack)) if slack else 0
-        blocks: list[tuple[int, int]] = []
-        for first in firsts:
-            filled_so_far = 1
-            # Blank lines don't count, but for a limit to them.
-            for last in range(first + 1, min(first + 2 * size, len(stripped))):
-                filled_so_far += bool(stripped[last])
-                is_end = stripped[last] == request[-1] and (not self.at_end or last + 1 == len(stripped))
-                if is_end and abs(filled_so_far - filled) <= some and (slack or last - first + 1 == size):
-                    blocks.append((first, last))
-        return blocks
+        blocks = ((first, last) for first in firsts for last in self._ends(first, filled, some))
+        return [(first, last) for first, last in blocks if slack or last - first + 1 == size]
+
+    def _lines_equal_to(self, line: str) -> list[int]:
+        return sorted({index for scope in self.scopes for index in scope if self.source.stripped[index] == line})
+
+    def _ends(self, first: int, filled: int, some: int) -> Iterator[int]:
+        """Yield the last lines of blocks from *first* that end like the request, with *filled* lines, or *some* more or less."""
+        request, stripped = self._request_lines, self.source.stripped
+        count = 1
+        # Blank lines don't count, but for a limit to them.
+        for last in range(first + 1, min(first + 2 * len(request), len(stripped))):
+            count += bool(stripped[last])
+            is_end = stripped[last] == request[-1] and (not self.at_end or last + 1 == len(stripped))
+            if is_end and abs(count - filled) <= some:
+                yield last
 
 
 def runs(lines: Sequence[str], request: Sequence[str], starts: range | None = None) -> list[int]:

@@ -47,28 +47,32 @@ def align(request: Sequence[str], block: Sequence[str]) -> Alignment | None:
     Equal lines are found first. What lies between these must be as many lines in the
     request as in the block, or more of them.
     """
-    request_indexes = [index for index, line in enumerate(request) if line]
-    block_indexes = [index for index, line in enumerate(block) if line]
+    request_indexes, block_indexes = _filled(request), _filled(block)
+    ours, theirs = [request[i] for i in request_indexes], [block[i] for i in block_indexes]
     pairs: list[int | None] = [None] * len(request)
     total = 0.0
     at = block_at = 0
-    for gap in [*differences([request[i] for i in request_indexes], [block[i] for i in block_indexes]), None]:
-        upto, block_upto = (len(request_indexes), len(block_indexes)) if gap is None else (gap.start, gap.new_start)
+    for gap in [*differences(ours, theirs), None]:
+        upto, block_upto = (len(ours), len(theirs)) if gap is None else (gap.start, gap.new_start)
         for one, other in zip(range(at, upto), range(block_at, block_upto), strict=True):
             pairs[request_indexes[one]] = block_indexes[other]
             total += 1.0
         if gap is None:
             break
-        ours, theirs = range(gap.start, gap.end), range(gap.new_start, gap.new_end)
-        best = _best([request[request_indexes[i]] for i in ours], [block[block_indexes[i]] for i in theirs])
+        best = _best(ours[gap.start : gap.end], theirs[gap.new_start : gap.new_end])
         if best is None:
             return None
-        for index, score, other in zip(*best, theirs, strict=True):
-            pairs[request_indexes[ours[index]]] = block_indexes[other]
+        for index, score, other in zip(*best, range(gap.new_start, gap.new_end), strict=True):
+            pairs[request_indexes[gap.start + index]] = block_indexes[other]
             total += score
         at, block_at = gap.end, gap.new_end
     _pair_blanks(request, block, pairs)
     return Alignment(tuple(pairs), total / len(request_indexes) if request_indexes else 1.0)
+
+
+def _filled(lines: Sequence[str]) -> list[int]:
+    """Return the indexes of the lines that are not blank."""
+    return [index for index, line in enumerate(lines) if line]
 
 
 def _best(request: Sequence[str], block: Sequence[str]) -> tuple[list[int], list[float]] | None:

@@ -69,9 +69,7 @@ class _Writer:
     def add_output(self, output: Json) -> None:
         kind = text(output, "output_type")
         if kind in {"error", "pyerr"}:
-            self.lines.append("--- error ---")
-            traceback = "\n".join(line for line in as_list(output.get("traceback")) if isinstance(line, str))
-            self.add_text(traceback or f"{text(output, 'ename')}: {text(output, 'evalue')}")
+            self.add_error(output)
             return
         name = text(output, "name") or text(output, "stream")
         self.lines.append(f"--- output{f' to {name}' if name else ''} ---")
@@ -83,6 +81,11 @@ class _Writer:
         others = [key for key in data if "/" in key and key != "text/plain"]
         for key in others:
             self.add_other(key, data.get(key), has_text=shown is not None)
+
+    def add_error(self, output: Json) -> None:
+        self.lines.append("--- error ---")
+        traceback = "\n".join(line for line in as_list(output.get("traceback")) if isinstance(line, str))
+        self.add_text(traceback or f"{text(output, 'ename')}: {text(output, 'evalue')}")
 
     def add_text(self, shown: str) -> None:
         plain = _ESCAPE.sub("", shown)

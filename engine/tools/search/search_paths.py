@@ -173,17 +173,19 @@ def start_of(folder: Path, pattern: str) -> tuple[Path, str]:
     if not pattern.strip("/"):
         raise ToolError("The pattern is empty." if not pattern else "The pattern names a folder: add ** to it.")
     if "/" not in pattern:
-        is_name = not is_magic(pattern) or _is_file(folder / pattern)  # [id].tsx
-        return folder, f"**/{escaped(pattern) if is_name else pattern}"
-    if pattern.startswith(("/", "~/")):
-        folder = resolve(str(folder), pattern[: pattern.index("/") + 1])
-    first, *names = pattern.split("/")
-    names = names if pattern.startswith(("/", "~/")) else [first, *names]
+        return folder, f"**/{_escaped_name(folder, pattern) if is_magic(pattern) else escaped(pattern)}"
+    names = pattern.split("/")
+    if names[0] in {"", "~"}:
+        folder = resolve(str(folder), f"{names.pop(0)}/")
     while len(names) > 1 and (not is_magic(names[0]) or is_folder(folder / names[0])):
         folder = folder / names.pop(0)
-    if len(names) == 1 and is_magic(names[0]) and _is_file(folder / names[0]):
-        names = [escaped(names[0])]
-    return folder, "/".join([*names[:-1], names[-1] or "**"])
+    rest = "/".join([*names[:-1], names[-1] or "**"])
+    return folder, rest if len(names) > 1 else _escaped_name(folder, rest)
+
+
+def _escaped_name(folder: Path, name: str) -> str:
+    """Return a pattern for a name: the name itself if there is a file of that name, as `[id].tsx`."""
+    return escaped(name) if is_magic(name) and _is_file(folder / name) else name
 
 
 def is_folder(path: Path) -> bool:
