@@ -22,7 +22,7 @@ from engine.compaction.manager import Keeper
 from engine.compaction.split import split_history, tail_budget
 from engine.compaction.summary_prompt import SECTIONS
 from engine.compaction.token_estimate import message_tokens, text_tokens
-from engine.core.compaction_types import Compaction, CompactionRequest, Reply
+from engine.core.compaction_types import Compaction, CompactionRequest, ModelReply
 from engine.core.events import SharedContext
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.llm_types import ModelInfo
@@ -247,7 +247,7 @@ class Scripted:
         self._ids += 1
         return f"{kind}{self.seed}_{self._ids}"
 
-    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+    async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
         """Return a summary. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         self.asked += 1
@@ -255,7 +255,7 @@ class Scripted:
         shown = [fact for fact in self.facts if fact.kind in QUALITY and fact.text in text]
         kept = [fact.text for fact in shown if chance.random() < QUALITY[fact.kind]]
         bodies = dict.fromkeys(SECTIONS, "- none") | {"Objective": "- go on", "Facts": " ".join(kept) or "- none"}
-        return Reply(text="\n\n".join(f"## {name}\n{body}" for name, body in bodies.items()), finish="stop")
+        return ModelReply(text="\n\n".join(f"## {name}\n{body}" for name, body in bodies.items()), finish="stop")
 
 
 @attrs.frozen
@@ -268,10 +268,10 @@ class Refusing:
         """Return an identifier that nobody reads."""
         return kind
 
-    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+    async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
         """Return nothing. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
-        return Reply(finish="refusal")
+        return ModelReply(finish="refusal")
 
 
 @attrs.frozen(kw_only=True)

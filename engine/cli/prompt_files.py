@@ -64,7 +64,7 @@ class TaskFlags:
 
 
 @attrs.frozen(kw_only=True)
-class Task:
+class PromptTask:
     """A task for the agent.
 
     Attributes:
@@ -78,9 +78,9 @@ class Task:
     model: str = ""
 
 
-def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers, flags: TaskFlags) -> Task:
+def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers, flags: TaskFlags) -> PromptTask:
     """Expand `/name words…` to the text of that command; return any other text unchanged. It blocks. Raises `ConfigError`."""
-    unchanged = Task(text=text, agent=flags.agent or "", model=flags.model or "")
+    unchanged = PromptTask(text=text, agent=flags.agent or "", model=flags.model or "")
     match = _COMMAND_CALL.fullmatch(text.strip())
     if match is None:
         if words:
@@ -94,7 +94,7 @@ def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers
     command = commands.get(name)
     if command is not None:
         text = command.render([*split_words(rest), *words])
-        return Task(text=text, agent=_select_agent(command, flags), model=_select_model(command, flags))
+        return PromptTask(text=text, agent=_select_agent(command, flags), model=_select_model(command, flags))
     if os.path.lexists(f"/{name}"):  # the task begins with a path
         return unchanged
     untrusted = "" if is_trusted or not folders else f"\n{workspace.project} defines commands, but is not trusted"

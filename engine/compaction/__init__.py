@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from engine.compaction.summary_prompt import SECTIONS as SECTIONS
     from engine.core.compaction_types import Compaction as Compaction
     from engine.core.compaction_types import CompactionRequest as CompactionRequest
+    from engine.core.compaction_types import ModelReply as ModelReply
     from engine.core.compaction_types import NotCompacted as NotCompacted
-    from engine.core.compaction_types import Reply as Reply
     from engine.core.compaction_types import Summariser as Summariser
     from engine.core.context_report import ContextReport as ContextReport
     from engine.core.context_report import Share as Share
@@ -22,7 +22,7 @@ else:
         {
             "engine.compaction.manager": "Keeper NoKeeper",
             "engine.compaction.summary_prompt": "SECTIONS",
-            "engine.core.compaction_types": "Compaction CompactionRequest NotCompacted Reply Summariser",
+            "engine.core.compaction_types": "Compaction CompactionRequest ModelReply NotCompacted Summariser",
             "engine.core.context_report": "ContextReport Share",
             "engine.core.protocols": "ContextKeeper ContextView",
         },

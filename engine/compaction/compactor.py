@@ -26,8 +26,8 @@ from engine.compaction.summary_prompt import (
     strip_wrapping,
     summary_request,
 )
-from engine.compaction.token_estimate import Window, message_tokens, text_tokens
-from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Reply, Summariser
+from engine.compaction.token_estimate import WindowEstimate, message_tokens, text_tokens
+from engine.core.compaction_types import Compaction, CompactionRequest, ModelReply, NotCompacted, Summariser
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import ContextView
@@ -79,7 +79,7 @@ class Compactor:
     view: ContextView
     request: CompactionRequest
     summariser: Summariser
-    window: Window
+    window: WindowEstimate
     tokens: int
     sizes: Sequence[int]
     ratio: float
@@ -232,7 +232,7 @@ class Compactor:
             text = strip_wrapping(reply.text, self._effective_template)
         return _Summary(text, remark)
 
-    async def _ask_with_repair(self, conversation: str, previous: str) -> tuple[Reply, str]:
+    async def _ask_with_repair(self, conversation: str, previous: str) -> tuple[ModelReply, str]:
         """Ask, and once more if the answer is unusable; return the problem of the last answer. A checkpoint."""
         request, template = self.request, self._effective_template
         prompt_text = summary_request(
@@ -245,7 +245,7 @@ class Compactor:
             problem = find_problem(reply, template, is_free=bool(request.prompt))
         return reply, problem
 
-    async def _ask(self, prompt_text: str) -> Reply:
+    async def _ask(self, prompt_text: str) -> ModelReply:
         return await self.summariser.ask(self._effective_template.system, prompt_text, max_output=self._max_output)
 
     @property

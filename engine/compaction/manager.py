@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from engine.compaction.token_counter import TokenCounter
-from engine.compaction.token_estimate import Window
+from engine.compaction.token_estimate import WindowEstimate
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Summariser
 from engine.core.errors import ConfigError
 from engine.core.messages import Message
@@ -145,7 +145,7 @@ class Keeper:
             report=self.report(view).brief,
         )
         made = await compactor.run()
-        is_sure = self._tokens(view) >= Window.of(view.model, view.max_output, self.reserve).usable
+        is_sure = self._tokens(view) >= WindowEstimate.of(view.model, view.max_output, self.reserve).usable
         if isinstance(made, NotCompacted) and made.reason == "ineffective" and wish.trigger == "full" and not is_sure:
             # By the catalogue's window there is room, so try the request; another refusal ends the turn.
             return attrs.evolve(made, reason="failed")
@@ -173,8 +173,8 @@ class Keeper:
             reserve=self.reserve,
         )
 
-    def _window(self, view: ContextView) -> Window:
-        return Window.of(self._counter.window(view.model), view.max_output, self.reserve)
+    def _window(self, view: ContextView) -> WindowEstimate:
+        return WindowEstimate.of(self._counter.window(view.model), view.max_output, self.reserve)
 
     def _tokens(self, view: ContextView) -> int:
         return self._counter.tokens(view)

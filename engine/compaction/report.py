@@ -11,7 +11,7 @@ from engine.compaction.prune import CLEARED
 from engine.compaction.roles import is_user_message
 from engine.compaction.token_estimate import (
     MESSAGE,
-    Window,
+    WindowEstimate,
     message_tokens,
     part_tokens,
     result_tokens,
@@ -55,7 +55,7 @@ def build_report(
     raw = sum(size for size, _ in sizes.values())
     whole = raw if tokens is None else tokens
     shares = [Share(kind, round(size * whole / max(1, raw)), count) for kind, (size, count) in sizes.items() if size]
-    window = Window.of(view.model, view.max_output, reserve)
+    window = WindowEstimate.of(view.model, view.max_output, reserve)
     return ContextReport(
         model=view.model.name,
         context=window.context,

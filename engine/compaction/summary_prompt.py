@@ -17,7 +17,7 @@ from engine.compaction.media_tokens import media_of
 from engine.compaction.prune import media_label
 from engine.compaction.shorten import truncate_middle
 from engine.compaction.token_estimate import text_tokens
-from engine.core.compaction_types import Reply
+from engine.core.compaction_types import ModelReply
 from engine.core.messages import (
     AssistantMessage,
     CallPart,
@@ -130,7 +130,7 @@ def repair_request(request: str, answer: str, problem: str, template: Template) 
     )
 
 
-def find_problem(reply: Reply, template: Template, *, is_free: bool = False) -> str:
+def find_problem(reply: ModelReply, template: Template, *, is_free: bool = False) -> str:
     """Return the problem of an answer; empty if it is usable. An answer that *is_free* may have any form."""
     text = reply.text.strip()
     if reply.calls and not text:

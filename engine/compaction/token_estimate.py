@@ -124,7 +124,7 @@ def tool_tokens(tool: ToolSchema) -> int:
 
 
 @attrs.frozen
-class Window:
+class WindowEstimate:
     """A model's context window.
 
     Attributes:
@@ -136,7 +136,7 @@ class Window:
     usable: int
 
     @classmethod
-    def of(cls, info: ModelInfo, max_output: int, reserve: int | None = None) -> Window:
+    def of(cls, info: ModelInfo, max_output: int, reserve: int | None = None) -> WindowEstimate:
         """Return the window of a model whose answer may have *max_output* tokens.
 
         *reserve* replaces the default reserve. At least half of the window is usable, even if answers may be as long

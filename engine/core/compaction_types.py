@@ -68,7 +68,7 @@ class NotCompacted:
 
 
 @attrs.frozen(kw_only=True)
-class Reply:
+class ModelReply:
     """What a model said to a question beside the steps of a turn.
 
     Attributes:
@@ -96,7 +96,7 @@ class Summariser(Protocol):
         """Return a fresh identifier."""
         ...
 
-    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+    async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
         """Ask it, with no tools. A checkpoint; raises nothing ordinary.
 
         What it takes counts for the turn. If cancelled, what it took so far does.

@@ -29,7 +29,7 @@ from engine.core.messages import Settlement
 from engine.core.protocols import Trace
 from engine.core.state import OpenCall
 from engine.journal.log import TurnJournal
-from engine.nursery.loop_detection import Seen
+from engine.nursery.loop_detection import SeenCall
 from engine.nursery.scheduling import Slot, SlotState, admissible
 from engine.tools.call_site import Outcome
 from engine.tools.call_values import GRACE
@@ -74,7 +74,7 @@ class CallEntry:
     provisional: Outcome | None = None
     output: list[str] = attrs.field(factory=list[str])
     output_chars: int = 0
-    seen: Seen | None = None
+    seen: SeenCall | None = None
 
     @property
     def is_settled(self) -> bool:

@@ -42,7 +42,7 @@ class Finding:
 
 
 @attrs.define(eq=False)
-class Seen:
+class SeenCall:
     """One call of the window; its result once there is one."""
 
     signature: Signature
@@ -68,7 +68,7 @@ def digest(text: str) -> str:
 class RepetitionDetector:
     """What happened since the last user input. `reset` on new input."""
 
-    _calls: list[Seen] = attrs.field(factory=list[Seen], init=False)
+    _calls: list[SeenCall] = attrs.field(factory=list[SeenCall], init=False)
     _texts: list[str] = attrs.field(factory=list[str], init=False)
     _level: int = attrs.field(default=0, init=False)
     _near_nudged: set[str] = attrs.field(factory=set[str], init=False)
@@ -86,10 +86,10 @@ class RepetitionDetector:
         """Somebody said "always": that call is no longer looked at."""
         self._allowed.add(signature)
 
-    def check(self, signature: Signature) -> tuple[Seen, Finding | None]:
+    def check(self, signature: Signature) -> tuple[SeenCall, Finding | None]:
         """Look at a call *before* it starts; return its place in the window and what was found."""
         finding = None if signature in self._allowed else self._find(signature)
-        seen = Seen(signature)
+        seen = SeenCall(signature)
         self._calls.append(seen)
         del self._calls[:-WINDOW]
         return seen, finding

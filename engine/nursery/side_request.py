@@ -13,7 +13,7 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.compaction_types import Reply
+from engine.core.compaction_types import ModelReply
 from engine.core.events import RetryScheduled
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import (
@@ -37,7 +37,7 @@ from engine.nursery.stream_reader import read_stream
 
 
 @attrs.define(eq=False, kw_only=True)
-class Listener:
+class ReplyListener:
     """Takes one answer in; see `engine.nursery.stream_reader.Receiver`."""
 
     run: TurnRun
@@ -106,7 +106,7 @@ class Asker:
         """Return a fresh identifier. Not a checkpoint."""
         return self.run.deps.ids.new(kind)
 
-    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+    async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
         """Ask, again where that may help, then the next model. Always a checkpoint; raises nothing ordinary.
 
         If cancelled, what it took so far is counted.
@@ -118,9 +118,9 @@ class Asker:
             )
             if failure is not None and failure.kind == "filtered" and len(self.models) == 1:
                 # It will say so each time: as a refusal, which something can stand in for.
-                return Reply(text=listener.text, finish="content_filter", calls=tuple(listener.calls))
+                return ModelReply(text=listener.text, finish="content_filter", calls=tuple(listener.calls))
             if failure is None or failure.kind == "overflow" or len(self.models) == 1:
-                return Reply(
+                return ModelReply(
                     text=listener.text,
                     finish=listener.finish,
                     calls=tuple(listener.calls),
@@ -129,7 +129,7 @@ class Asker:
                 )
             self.models = self.models[1:]
 
-    async def _until_answered(self, system: str, text: str, max_output: int) -> Listener:
+    async def _until_answered(self, system: str, text: str, max_output: int) -> ReplyListener:
         """Ask the first of the models until it answers or its retries are used up. Always a checkpoint."""
         run, budget = self.run, RetryBudget()
         while True:
@@ -151,7 +151,7 @@ class Asker:
             with trio.move_on_after(delay):
                 await run.state.skip_wait.wait()
 
-    async def _ask_once(self, system: str, text: str, max_output: int) -> Listener:
+    async def _ask_once(self, system: str, text: str, max_output: int) -> ReplyListener:
         model = self.models[0]
         self.asked = model.info.name
         ids = self.run.deps.ids
@@ -167,7 +167,7 @@ class Asker:
             max_output=min(max_output, model.info.output),
             # No session's: its next step is compared with its last one, not with this.
         )
-        listener = Listener(run=self.run, model=model, request=request)
+        listener = ReplyListener(run=self.run, model=model, request=request)
         try:
             await read_stream(listener)
         finally:
@@ -175,7 +175,7 @@ class Asker:
         return listener
 
     @enable_ki_protection
-    def _charge(self, listener: Listener) -> None:
+    def _charge(self, listener: ReplyListener) -> None:
         """Count what a request took. Not a checkpoint."""
         cost = listener.model.info.cost(listener.usage)
         self.usage += listener.usage

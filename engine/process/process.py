@@ -46,7 +46,7 @@ Cause = Literal["exit", "timeout", "cancel"]
 
 
 @attrs.frozen(kw_only=True)
-class Finished:
+class FinishedProcess:
     """How a tree of processes ended.
 
     Attributes:
@@ -90,8 +90,8 @@ async def run_tree(
     drain: float = 0.2,
     room: Callable[[], Awaitable[None]] | None = None,
     on_start: Callable[[ProcessId], None] | None = None,
-    on_finish: Callable[[Finished], None] | None = None,
-) -> Finished:
+    on_finish: Callable[[FinishedProcess], None] | None = None,
+) -> FinishedProcess:
     """Run *argv* to its end, and end every process that it leaves behind.
 
     Standard output and error arrive merged, as they come, unless *on_errors* is
@@ -171,15 +171,15 @@ class _Tree:
     input: bytes | None
     room: Callable[[], Awaitable[None]] | None
     on_start: Callable[[ProcessId], None] | None
-    on_finish: Callable[[Finished], None] | None
+    on_finish: Callable[[FinishedProcess], None] | None
 
     _cause: Cause = attrs.field(default="cancel", init=False)
     _left_behind: set[ProcessId] = attrs.field(factory=set[ProcessId], init=False)
     _pipes: list[_Pipe] = attrs.field(factory=list["_Pipe"], init=False)
-    _finished: Finished | None = attrs.field(default=None, init=False)
+    _finished: FinishedProcess | None = attrs.field(default=None, init=False)
 
     @property
-    def result(self) -> Finished:
+    def result(self) -> FinishedProcess:
         """How it went; only once `own` has returned."""
         if self._finished is None:
             raise RuntimeError("the processes are still running")
@@ -255,7 +255,7 @@ class _Tree:
         hunt = leader.hunt
         for pipe in self._pipes:
             pipe.pass_rest_on()
-        self._finished = Finished(
+        self._finished = FinishedProcess(
             cause=self._cause,
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,

@@ -16,7 +16,7 @@ from engine.config.sandbox_config import Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.files.real_path import followed, is_within
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from engine.sandbox.bwrap import argv
 from engine.sandbox.mounts import sandbox_layout
 
@@ -100,7 +100,7 @@ async def _try(command: list[str]) -> None:
         raise ToolError(await to_thread(_failure_reason, finished, output.decode(errors="replace").strip()))
 
 
-def _failure_reason(finished: Finished, output: str) -> str:
+def _failure_reason(finished: FinishedProcess, output: str) -> str:
     """Return why bubblewrap does not work here, and what helps."""
     if finished.timed_out:
         return f"{_NOT_RUN} bubblewrap did nothing for {_TRIAL_SECONDS:g} s."

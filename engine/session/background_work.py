@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @final
 @attrs.define(eq=False)
-class BackgroundWork:
+class SessionBackground:
     """The background jobs and the sub-agents of a session."""
 
     _session: LiveSession

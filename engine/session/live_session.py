@@ -27,7 +27,7 @@ from engine.nursery.parking import check_not_parked, park
 from engine.nursery.questions import Questions
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.session.answers import require_text
-from engine.session.background_work import BackgroundWork
+from engine.session.background_work import SessionBackground
 from engine.session.session_config import SessionConfig
 from engine.tools.hook_runner import HookRunner
 from engine.tools.registry import Registry
@@ -66,7 +66,7 @@ class LiveSession:
     hooks: Hooks
     config: SessionConfig
     questions: Questions
-    background: BackgroundWork = attrs.field(init=False)
+    background: SessionBackground = attrs.field(init=False)
     active: TurnRun | None = attrs.field(default=None, init=False)
     counted: Counted | None = attrs.field(default=None, init=False)
     touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
@@ -78,7 +78,7 @@ class LiveSession:
     _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.background = BackgroundWork(self, self.engine)
+        self.background = SessionBackground(self, self.engine)
 
     @property
     def id(self) -> SessionId:

@@ -20,7 +20,7 @@ from engine.journal.log import Cursor, Position
 from engine.nursery.parking import settle
 from engine.nursery.questions import OpenQuestion
 from engine.session.answers import Answer, Recovery, require_text
-from engine.session.background_work import BackgroundWork
+from engine.session.background_work import SessionBackground
 from engine.session.live_session import LiveSession
 from engine.session.replies import answer, recover, reply
 from engine.session.session_context import SessionContext
@@ -82,7 +82,7 @@ class Session:
         return SessionContext(self._live)
 
     @property
-    def background(self) -> BackgroundWork:
+    def background(self) -> SessionBackground:
         """Its background commands and sub-agents."""
         return self._live.background
 

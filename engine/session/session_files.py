@@ -13,7 +13,7 @@ from engine.session.validation import require_paths
 
 if TYPE_CHECKING:
     from engine.session.live_session import LiveSession
-    from engine.session.undo import FileDiff, History, Redone, Undone
+    from engine.session.undo import FileDiff, Redone, UndoHistory, Undone
 
 
 @final
@@ -73,10 +73,10 @@ class SessionFiles:
             return await history.restore(named, turn_id, force=force)
 
     @contextmanager
-    def _history(self) -> Generator[History]:
+    def _history(self) -> Generator[UndoHistory]:
         """Keep turns from beginning while the past is changed. Not a checkpoint."""
         # Imported here: most sessions undo nothing.
-        from engine.session.undo import History
+        from engine.session.undo import UndoHistory
 
         with self._session.reverting():
-            yield History(self._session.journal, self._session.deps)
+            yield UndoHistory(self._session.journal, self._session.deps)

@@ -139,7 +139,7 @@ class _Tail:
 
 
 @attrs.frozen(eq=False)
-class History:
+class UndoHistory:
     """A session's record, for undoing what is in it. It is the caller who sees to it that no turn runs."""
 
     _journal: Journal

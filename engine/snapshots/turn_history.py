@@ -69,7 +69,7 @@ class PastTurn:
 
 
 @attrs.frozen(kw_only=True)
-class UndoneTurn:
+class UndoneTurnRecord:
     """A turn that was undone.
 
     Attributes:
@@ -99,7 +99,7 @@ class TurnHistory:
 
     turns: tuple[PastTurn, ...]
     done: tuple[PastTurn, ...]
-    undone: tuple[UndoneTurn, ...]
+    undone: tuple[UndoneTurnRecord, ...]
     saved: tuple[str, ...]
     last_tree: str
 
@@ -124,7 +124,7 @@ class _Reader:
     _crashed: str
     turns: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
     done: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
-    undone: list[UndoneTurn] = attrs.field(factory=list[UndoneTurn], init=False)
+    undone: list[UndoneTurnRecord] = attrs.field(factory=list[UndoneTurnRecord], init=False)
     saved: list[str] = attrs.field(factory=list[str], init=False)
     last_tree: str = attrs.field(default="", init=False)
     _open: PastTurn | None = attrs.field(default=None, init=False)
@@ -144,7 +144,7 @@ class _Reader:
                 self._end_turn(index, event)
             case TurnUndone() if self.done:
                 self.undone.append(
-                    UndoneTurn(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved))
+                    UndoneTurnRecord(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved))
                 )
                 self.saved = []
             case TurnRedone() if self.undone:

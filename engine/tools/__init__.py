@@ -5,7 +5,7 @@ from engine.core.facade import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from engine.core.schema import doc as doc
-    from engine.process.process import Finished as Finished
+    from engine.process.process import FinishedProcess as FinishedProcess
     from engine.process.process import run_tree as run_tree
     from engine.prompt.skills import Skills as Skills
     from engine.tools.builtin.all import builtin_tools as builtin_tools
@@ -31,7 +31,7 @@ else:
         __name__,
         {
             "engine.core.schema": "doc",
-            "engine.process.process": "Finished run_tree",
+            "engine.process.process": "FinishedProcess run_tree",
             "engine.prompt.skills": "Skills",
             "engine.tools.builtin.all": "builtin_tools",
             "engine.tools.builtin.bash": "BASH bash_tool",

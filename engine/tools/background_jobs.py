@@ -24,7 +24,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import ToolError
 from engine.core.exception_groups import describe, public
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from engine.process.redact import Mask, secrets_in
 from engine.tools.call_values import GRACE
 from engine.tools.output.spill import Spills
@@ -117,7 +117,7 @@ class Job:
     _tell: Callable[[str], None] = attrs.field(alias="tell")
     argv: Sequence[str] | None = None
     output: Recent = attrs.field(factory=lambda: Recent(RECENT_BYTES), init=False)
-    finished: Finished | None = attrs.field(default=None, init=False)
+    finished: FinishedProcess | None = attrs.field(default=None, init=False)
     captured: CapturedOutput | None = attrs.field(default=None, init=False)
     trouble: str = attrs.field(default="", init=False)
     over: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -202,7 +202,7 @@ class Job:
         env = environment()
         mask = Mask(self._take, secrets_in(env))
 
-        def finish(finished: Finished) -> None:
+        def finish(finished: FinishedProcess) -> None:
             mask.finish()
             self.finished = finished
 

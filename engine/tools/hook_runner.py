@@ -20,7 +20,7 @@ S = TypeVar("S")
 Hook = Callable[[S], Awaitable[D | None]]
 
 
-class Notice(Protocol):
+class HookNotice(Protocol):
     """Reports to the host."""
 
     def __call__(self, level: Literal["info", "warning"], code: str, text: str, /) -> None:
@@ -39,7 +39,7 @@ class HookRunner:
     """
 
     timeout: float
-    notice: Notice
+    notice: HookNotice
     until: float = float("inf")
 
     async def run(self, hook: Hook[S, D], subject: S, default: D) -> D | None:

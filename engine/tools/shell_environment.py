@@ -9,7 +9,7 @@ from signal import Signals
 from typing import Final
 
 from engine.process.crash_cleanup import owned
-from engine.process.process import Finished
+from engine.process.process import FinishedProcess
 
 # Added to the environment of the engine.
 ENVIRONMENT: Final[Mapping[str, str]] = {
@@ -64,7 +64,7 @@ def is_of_hook(mark: str) -> bool:
     return mark.partition("/")[2].startswith(_HOOK)
 
 
-def ending_of(finished: Finished, timeout: float = 0.0) -> str:
+def ending_of(finished: FinishedProcess, timeout: float = 0.0) -> str:
     """Say in a few words how a command ended."""
     if finished.timed_out:
         return f"ended at its timeout of {timeout:g} s"
@@ -75,7 +75,7 @@ def ending_of(finished: Finished, timeout: float = 0.0) -> str:
     return f"exit code {finished.exit_code}"
 
 
-def survivors_of(finished: Finished) -> str:
+def survivors_of(finished: FinishedProcess) -> str:
     """Say who could not be ended; of very many, the first."""
     shown = [str(process.pid) for process in finished.survivors[:_MOST_NAMED]]
     left_out = len(finished.survivors) - len(shown)

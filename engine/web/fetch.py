@@ -46,7 +46,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @attrs.frozen(kw_only=True)
-class Reply:
+class FetchReply:
     """An answer, whole.
 
     Attributes:
@@ -66,7 +66,7 @@ class Reply:
     body: bytes
 
 
-async def fetch(url: str, *, guard: Guard, limit: int, accept: str) -> Reply:
+async def fetch(url: str, *, guard: Guard, limit: int, accept: str) -> FetchReply:
     """Return what is at *url*, or a redirect to another host, which is not followed. A checkpoint.
 
     Raises `ToolError` for what can't or may not be had. It has no time limit of its
@@ -89,7 +89,7 @@ async def fetch(url: str, *, guard: Guard, limit: int, accept: str) -> Reply:
     raise ToolError(f"It redirects more than {MAX_REDIRECTS} times, the last time to {target.url}.")
 
 
-async def ask(method: str, url: str, headers: Mapping[str, str], body: bytes, *, limit: int) -> Reply:
+async def ask(method: str, url: str, headers: Mapping[str, str], body: bytes, *, limit: int) -> FetchReply:
     """Ask a service that the user has configured, wherever it is. A checkpoint; raises and is cancelled as `fetch`."""
     target = parse_url(url)
     # A proxy is for hosts elsewhere: it could not find the one on this machine.
@@ -98,7 +98,7 @@ async def ask(method: str, url: str, headers: Mapping[str, str], body: bytes, *,
     return await _send(way, _Question(method=method, headers=headers, body=body), limit)
 
 
-def _parse_redirect(reply: Reply) -> Target:
+def _parse_redirect(reply: FetchReply) -> Target:
     try:
         return parse_url(urljoin(reply.url, reply.location))
     except (ToolError, ValueError) as error:
@@ -207,7 +207,7 @@ class _Socket:
             self.opened.close()
 
 
-async def _send(way: _Way, question: _Question, limit: int) -> Reply:
+async def _send(way: _Way, question: _Question, limit: int) -> FetchReply:
     import httpx
 
     trust = await to_thread(_trusted, way.target.scheme, way.proxy)
@@ -261,7 +261,7 @@ def _request(way: _Way, address: str, question: _Question, connection: _Socket) 
     )
 
 
-async def _reply(target: Target, response: httpx.Response, limit: int) -> Reply:
+async def _reply(target: Target, response: httpx.Response, limit: int) -> FetchReply:
     headers: Mapping[str, str] = response.headers
     chunks = aiter(cast("httpx.AsyncByteStream", response.stream))
     location = headers.get("location", "") if response.status_code in _REDIRECTS else ""
@@ -270,7 +270,7 @@ async def _reply(target: Target, response: httpx.Response, limit: int) -> Reply:
         raise too_large(limit)
     if location:
         await _leave(chunks)
-    return Reply(
+    return FetchReply(
         url=target.url,
         status=response.status_code,
         reason=_printable(response.reason_phrase),

@@ -16,7 +16,7 @@ import attrs
 
 from engine.web.html_flow import Container, Flow, squeezed
 from engine.web.html_table import Table
-from engine.web.html_tokens import End, Start, Text, tokens
+from engine.web.html_tokens import End, HtmlText, Start, tokens
 
 MAX_TABLES_INSIDE: Final = 3
 # By how much absolute links may be longer than relative ones: a page could hold a million links.
@@ -98,7 +98,7 @@ def markdown_of(page: str, base_url: str = "", *, is_late: Callable[[], bool] = 
         if number % _LOOK_EVERY == 0 and is_late():
             raise OutOfTime
         match token:
-            case Text():
+            case HtmlText():
                 reader.text(token.text)
             case Start():
                 reader.start(token)

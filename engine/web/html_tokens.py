@@ -30,7 +30,7 @@ _RAW_END: Final = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE | re.A
 
 
 @attrs.frozen
-class Text:
+class HtmlText:
     """Text, with its character references resolved."""
 
     text: str
@@ -51,7 +51,7 @@ class End:
     name: str
 
 
-Token: TypeAlias = Text | Start | End
+Token: TypeAlias = HtmlText | Start | End
 
 
 def tokens(markup: str) -> Iterator[Token]:
@@ -75,7 +75,7 @@ class _Scanner:
             opening = markup.find("<", self.at)
             end = len(markup) if opening < 0 else opening
             if end > self.at:
-                yield Text(unescaped(markup[self.at : end]))
+                yield HtmlText(unescaped(markup[self.at : end]))
             if opening < 0:
                 return
             self.at = opening + 1
@@ -94,7 +94,7 @@ class _Scanner:
                 if closed:
                     yield End(closed)
             else:
-                yield Text("<")
+                yield HtmlText("<")
 
     def _closed(self, kind: str) -> str | None:
         """Pass over an end tag, a comment or a declaration; return the name that it ends, None at the end of it all."""
@@ -148,7 +148,7 @@ class _Scanner:
         end = _RAW_END[name].search(self.markup, self.at)
         stop = len(self.markup) if end is None else end.start()
         if name in _TEXTS:
-            yield Text(unescaped(self.markup[self.at : stop]))
+            yield HtmlText(unescaped(self.markup[self.at : stop]))
         self.at = stop
 
 

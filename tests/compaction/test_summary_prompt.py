@@ -22,7 +22,7 @@ from engine.compaction.summary_prompt import (
     summary_request,
 )
 from engine.compaction.token_estimate import text_tokens
-from engine.core.compaction_types import Reply
+from engine.core.compaction_types import ModelReply
 from engine.core.messages import ImagePart, Message, Origin, ReasoningPart, Settlement, TextPart, UserMessage
 from tests.support.histories import answers, calls, exchange, gives, says, summary, words
 
@@ -32,35 +32,37 @@ GOOD = summary(done="- one")
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        pytest.param(Reply(text=GOOD, finish="stop"), "", id="good"),
-        pytest.param(Reply(text=f"Here it is:\n\n{GOOD}"), "", id="with a word before it"),
-        pytest.param(Reply(text=GOOD.replace("## ", "### ")), "", id="other headings"),
-        pytest.param(Reply(text=GOOD.replace("## Objective", "## **OBJECTIVE**:")), "", id="bold headings"),
-        pytest.param(Reply(), "it is empty", id="empty"),
-        pytest.param(Reply(text="  \n"), "it is empty", id="blank"),
+        pytest.param(ModelReply(text=GOOD, finish="stop"), "", id="good"),
+        pytest.param(ModelReply(text=f"Here it is:\n\n{GOOD}"), "", id="with a word before it"),
+        pytest.param(ModelReply(text=GOOD.replace("## ", "### ")), "", id="other headings"),
+        pytest.param(ModelReply(text=GOOD.replace("## Objective", "## **OBJECTIVE**:")), "", id="bold headings"),
+        pytest.param(ModelReply(), "it is empty", id="empty"),
+        pytest.param(ModelReply(text="  \n"), "it is empty", id="blank"),
         pytest.param(
-            Reply(calls=("bash",), finish="calls"), "it asks for a tool (bash), and there is none", id="a call"
+            ModelReply(calls=("bash",), finish="calls"), "it asks for a tool (bash), and there is none", id="a call"
         ),
-        pytest.param(Reply(text="I can't help with that.", finish="refusal"), "it is a refusal", id="refusal"),
-        pytest.param(Reply(text=GOOD, finish="length"), "it was cut off: it must be shorter", id="cut off"),
-        pytest.param(Reply(text=GOOD + words(9_000)), "it has about", id="huge"),
-        pytest.param(Reply(text="All went well."), "it lacks the headings Objective, Decisions", id="malformed"),
+        pytest.param(ModelReply(text="I can't help with that.", finish="refusal"), "it is a refusal", id="refusal"),
+        pytest.param(ModelReply(text=GOOD, finish="length"), "it was cut off: it must be shorter", id="cut off"),
+        pytest.param(ModelReply(text=GOOD + words(9_000)), "it has about", id="huge"),
+        pytest.param(ModelReply(text="All went well."), "it lacks the headings Objective, Decisions", id="malformed"),
         pytest.param(
-            Reply(text=GOOD.replace("## Files", "## Papers")), "it lacks the headings Files", id="one is missing"
+            ModelReply(text=GOOD.replace("## Files", "## Papers")), "it lacks the headings Files", id="one is missing"
         ),
-        pytest.param(Reply(text=summary(objective="- none")), "there is nothing under Objective", id="no objective"),
-        pytest.param(Reply(text=f"{GOOD}\n<tool_call>x"), "it holds a call of a tool", id="a call in words"),
+        pytest.param(
+            ModelReply(text=summary(objective="- none")), "there is nothing under Objective", id="no objective"
+        ),
+        pytest.param(ModelReply(text=f"{GOOD}\n<tool_call>x"), "it holds a call of a tool", id="a call in words"),
     ],
 )
-def test_t12_an_answer_is_checked(reply: Reply, problem: str) -> None:
+def test_t12_an_answer_is_checked(reply: ModelReply, problem: str) -> None:
     found = find_problem(reply, TEMPLATE)
     assert found.startswith(problem)
     assert bool(found) == bool(problem)
 
 
 def test_t12_an_answer_to_somebody_elses_prompt_may_have_any_form() -> None:
-    assert find_problem(Reply(text="All went well."), TEMPLATE, is_free=True) == ""
-    assert find_problem(Reply(), TEMPLATE, is_free=True) == "it is empty"
+    assert find_problem(ModelReply(text="All went well."), TEMPLATE, is_free=True) == ""
+    assert find_problem(ModelReply(), TEMPLATE, is_free=True) == "it is empty"
 
 
 def test_t12_the_question_has_the_material_first_and_names_every_section() -> None:
@@ -87,8 +89,8 @@ def test_t12_the_one_repair_says_what_was_wrong() -> None:
 
 def test_t12_a_template_of_the_hosts_own() -> None:
     own = Template(sections={"Aim": "what for", "Rest": "all else"}, system="You sum up.")
-    assert find_problem(Reply(text="## Aim\n- win\n## Rest\n- none"), own) == ""
-    assert find_problem(Reply(text=GOOD), own).startswith("it lacks the headings Aim")
+    assert find_problem(ModelReply(text="## Aim\n- win\n## Rest\n- none"), own) == ""
+    assert find_problem(ModelReply(text=GOOD), own).startswith("it lacks the headings Aim")
     assert "## Aim\n(what for)" in summary_request("x", "", own)
 
 
@@ -151,7 +153,7 @@ def test_t12_what_stands_in_for_a_summary_has_its_form_and_what_can_be_taken_out
         answers("The table is in place."),
     ]
     text = extract_summary(head, "")
-    assert find_problem(Reply(text=text), TEMPLATE) == ""
+    assert find_problem(ModelReply(text=text), TEMPLATE) == ""
     found = parse_sections(text)
     assert found["objective"] == "- Make the parser faster. Never change its interface."
     assert "Never change its interface." in found["decisions"]
@@ -189,7 +191,7 @@ def test_t12_what_stands_in_is_no_longer_than_a_summary_may_be_and_uses_its_room
     assert kept, "of each something stays"
     assert kept == list(range(60))[-len(kept) :], "the newest"
     assert len(kept) == 60 or text_tokens(text) > 0.7 * most
-    assert find_problem(Reply(text=text), TEMPLATE) == ""
+    assert find_problem(ModelReply(text=text), TEMPLATE) == ""
 
 
 def test_t12_errors_are_told_from_words_about_errors() -> None:

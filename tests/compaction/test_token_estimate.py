@@ -14,7 +14,7 @@ import trio
 from engine.compaction.manager import Keeper
 from engine.compaction.media_tokens import image_tokens, media_tokens
 from engine.compaction.token_counter import TokenCounter
-from engine.compaction.token_estimate import Window, text_tokens
+from engine.compaction.token_estimate import WindowEstimate, text_tokens
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import FilePart, ImagePart, ProviderPart, Transcript, Usage
 from engine.core.protocols import ContextView
@@ -98,7 +98,7 @@ def test_t7_something_of_every_window_is_usable(
     context: int, max_output: int, reserve: int | None, usable: int
 ) -> None:
     info = ModelInfo(name="m", context=context, output=max_output)
-    assert Window.of(info, max_output, reserve) == Window(context, usable)
+    assert WindowEstimate.of(info, max_output, reserve) == WindowEstimate(context, usable)
 
 
 def test_t7_cached_tokens_count() -> None:

@@ -10,7 +10,7 @@ import time
 
 import trio
 
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from tests.os import trees
 
 
@@ -46,7 +46,7 @@ class Attempt:
             while True:
                 await trio.lowlevel.checkpoint()
 
-    def over(self, _: Finished) -> None:
+    def over(self, _: FinishedProcess) -> None:
         self.is_over = True
 
     def interrupt(self) -> None:

@@ -20,7 +20,7 @@ import trio.testing
 from engine.process import orphans as strays
 from engine.process import procfs as proc
 from engine.process.orphans import end_processes, find_marked, reap
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from engine.process.procfs import ProcessId, identify, is_alive
 from tests.conftest import CountRuns, Soak
 from tests.os import crashed, trees
@@ -83,8 +83,8 @@ async def run(
     grace: float = GRACE,
     drain: float = 0.2,
     on_start: Callable[[ProcessId], None] | None = None,
-    on_finish: Callable[[Finished], None] | None = None,
-) -> Finished:
+    on_finish: Callable[[FinishedProcess], None] | None = None,
+) -> FinishedProcess:
     return await run_tree(
         bash(script),
         cwd="/",
@@ -98,9 +98,11 @@ async def run(
     )
 
 
-async def cancelled_when(wait: Callable[[], Awaitable[None]], script: str, output: Output | None = None) -> Finished:
+async def cancelled_when(
+    wait: Callable[[], Awaitable[None]], script: str, output: Output | None = None
+) -> FinishedProcess:
     """Run *script*, cancel it when *wait* (async) has returned, return how it ended."""
-    results: list[Finished] = []
+    results: list[FinishedProcess] = []
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: run(script, output, on_finish=results.append))
@@ -140,7 +142,7 @@ async def test_errors_apart_from_the_output() -> None:
 MUCH = b"0123456789abcdef" * 65_536  # more than any pipe holds
 
 
-async def fed(script: str, data: bytes | None, *, timeout: float | None = None) -> tuple[Finished, str]:
+async def fed(script: str, data: bytes | None, *, timeout: float | None = None) -> tuple[FinishedProcess, str]:
     output = Output()
     finished = await run_tree(
         bash(script), cwd="/", marker=trees.marker(), on_output=output, input=data, grace=GRACE, timeout=timeout
@@ -452,7 +454,7 @@ async def test_rule_11_cancelled_before_it_begins() -> None:
 
 async def test_rule_11_cancelled_while_spawning() -> None:
     """`open_process` can't be stopped then, and returns a process that nobody may forget."""
-    ended: list[Finished] = []
+    ended: list[FinishedProcess] = []
     for _ in range(20):
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
@@ -480,7 +482,7 @@ async def test_rule_11_cancelled_at_every_step(count_runs: CountRuns) -> None:
     step = 0
     while True:
         step += 1
-        finished: list[Finished] = []
+        finished: list[FinishedProcess] = []
         scope = trio.CancelScope()
         instrument = _CancelAtStep(scope, step)
         trio.lowlevel.add_instrument(instrument)
@@ -632,7 +634,7 @@ async def test_a_callback_that_raises_ends_the_tree() -> None:
         raise LookupError("broken") from KeyError("cause")
 
     for output, on_start in ((broken, None), (Output(), broken)):
-        finished: list[Finished] = []
+        finished: list[FinishedProcess] = []
         with pytest.raises(LookupError, match="broken") as caught:
             await run("echo ready; sleep {t}", output, on_start=on_start, on_finish=finished.append)
         assert isinstance(caught.value.__cause__, KeyError)
@@ -643,7 +645,7 @@ async def test_who_cannot_be_ended_in_time_is_named(caplog: pytest.LogCaptureFix
     """No grace at all: SIGKILL is sent, but there is no time to see it work."""
     others = trees.children()  # other tests may keep a server
     output, clock = Output(), Stopwatch()
-    results: list[Finished] = []
+    results: list[FinishedProcess] = []
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             script = "trap '' TERM; echo ready; sleep {t}; sleep {t}"
@@ -793,13 +795,13 @@ async def test_a_host_that_ignores_the_end_of_children() -> None:
 
 def test_rule_10_keyboard_interrupt_waits_for_the_clean_up() -> None:
     """It strikes inside our own frames, in the main task, and again while the tree is being ended."""
-    results: list[Finished] = []
+    results: list[FinishedProcess] = []
 
     def interrupt(_: object) -> None:
         assert trio.lowlevel.currently_ki_protected()
         signal.raise_signal(signal.SIGINT)
 
-    def finish(how: Finished) -> None:
+    def finish(how: FinishedProcess) -> None:
         interrupt(how)
         results.append(how)
 

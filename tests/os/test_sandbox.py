@@ -20,7 +20,7 @@ import engine
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ToolError
 from engine.core.events import CallSettled, PermissionAsked
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from engine.sandbox.sandbox import SandboxLauncher
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
@@ -338,10 +338,10 @@ class Output:
             self.is_ready.set()
 
 
-async def run_and_cancel(place: Place, script: str, output: Output, *, after: float | None = None) -> Finished:
+async def run_and_cancel(place: Place, script: str, output: Output, *, after: float | None = None) -> FinishedProcess:
     """Run a script in the sandbox, cancel it when it is ready or after so many seconds; return how it ended."""
     command = await SandboxLauncher(Sandbox()).argv(trees.bash(script), cwd=str(place.project))
-    results: list[Finished] = []
+    results: list[FinishedProcess] = []
 
     async def run() -> None:
         await run_tree(command, cwd="/", marker=trees.marker(), on_output=output, grace=GRACE, on_finish=results.append)
@@ -357,7 +357,7 @@ async def run_and_cancel(place: Place, script: str, output: Output, *, after: fl
     return (
         results[0]
         if results
-        else Finished(
+        else FinishedProcess(
             cause="cancel",
             exit_code=None,
             signal=None,

@@ -19,7 +19,7 @@ from engine.core.events import (
 )
 from engine.core.ids import MessageId, TurnId
 from engine.core.messages import Usage
-from engine.snapshots.turn_history import PastTurn, TurnHistory, UndoneTurn, turn_history
+from engine.snapshots.turn_history import PastTurn, TurnHistory, UndoneTurnRecord, turn_history
 
 CRASHED = "it crashed"
 
@@ -47,7 +47,7 @@ def test_turns_come_and_go() -> None:
     second = PastTurn(turn_id=TurnId("2"), begins=4, began=4.0, until=5.0, ended=5.0)
     assert read(*one, *two).done == (first, second)
     undone = read(*one, *two, undo)
-    assert (undone.done, undone.undone) == ((first,), (UndoneTurn(turn=second, at=6, files=(), saved=()),))
+    assert (undone.done, undone.undone) == ((first,), (UndoneTurnRecord(turn=second, at=6, files=(), saved=()),))
     again = read(*one, *two, undo, redo)
     assert (again.done, again.undone) == ((first, second), ())
     third = read(*one, *two, undo, *turn("3"))

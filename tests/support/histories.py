@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from engine.compaction.summary_prompt import SECTIONS
-from engine.core.compaction_types import Reply
+from engine.core.compaction_types import ModelReply
 from engine.core.events import SharedContext
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.llm_types import ModelInfo
@@ -107,6 +107,6 @@ class Written:
     def new_id(self, kind: str) -> str:
         return kind
 
-    async def ask(self, system: str, text: str, *, max_output: int) -> Reply:
+    async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
         await trio.lowlevel.checkpoint()
-        return Reply(text=self.text, finish="stop")
+        return ModelReply(text=self.text, finish="stop")

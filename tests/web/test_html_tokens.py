@@ -4,30 +4,30 @@ import time
 
 import pytest
 
-from engine.web.html_tokens import End, Start, Text, Token, tokens, unescaped
+from engine.web.html_tokens import End, HtmlText, Start, Token, tokens, unescaped
 
 
 @pytest.mark.parametrize(
     ("markup", "found"),
     [
         ("", []),
-        ("a", [Text("a")]),
+        ("a", [HtmlText("a")]),
         ("<P Class=a ID='b\"c' x>", [Start("p", {"class": "a", "id": 'b"c', "x": ""})]),
         ("<a href=1 HREF=2>", [Start("a", {"href": "1"})]),
         ("<a href = '&lt;&#x41;'>", [Start("a", {"href": "<A"})]),
-        ("<br/>x<img src=/a/>", [Start("br", {}), Text("x"), Start("img", {"src": "/a/"})]),
-        ("a < b <3", [Text("a "), Text("<"), Text(" b "), Text("<"), Text("3")]),
+        ("<br/>x<img src=/a/>", [Start("br", {}), HtmlText("x"), Start("img", {"src": "/a/"})]),
+        ("a < b <3", [HtmlText("a "), HtmlText("<"), HtmlText(" b "), HtmlText("<"), HtmlText("3")]),
         ("</p ><//x></ p>", [End("p")]),
-        ("<!doctype html><!-- <p> -- > --><!--><?php ?>x", [Text("x")]),
+        ("<!doctype html><!-- <p> -- > --><!--><?php ?>x", [HtmlText("x")]),
         ("<!-- no end <p>", []),
-        ("x<p", [Text("x")]),
-        ("x<p a='b", [Text("x")]),
-        ('<p a="b>x', [Start("p", {"a": '"b'}), Text("x")]),
+        ("x<p", [HtmlText("x")]),
+        ("x<p a='b", [HtmlText("x")]),
+        ('<p a="b>x', [Start("p", {"a": '"b'}), HtmlText("x")]),
         ("<p =a b==c>", [Start("p", {"=a": "", "b": "=c"})]),
-        ("<script>if (a<b) '</p>'</SCRIPT >x", [Start("script", {}), End("script"), Text("x")]),
-        ("<style>p{}</styles></style>x", [Start("style", {}), End("style"), Text("x")]),
+        ("<script>if (a<b) '</p>'</SCRIPT >x", [Start("script", {}), End("script"), HtmlText("x")]),
+        ("<style>p{}</styles></style>x", [Start("style", {}), End("style"), HtmlText("x")]),
         ("<script>no end", [Start("script", {})]),
-        ("<title>a <b> &amp;</title>", [Start("title", {}), Text("a <b> &"), End("title")]),
+        ("<title>a <b> &amp;</title>", [Start("title", {}), HtmlText("a <b> &"), End("title")]),
     ],
 )
 def test_tokens(markup: str, found: list[Token]) -> None:

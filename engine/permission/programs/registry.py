@@ -11,7 +11,7 @@ from engine.core.errors import ConfigError
 from engine.permission.programs.subcommand_depth import ARITY
 from engine.permission.programs.tables.all import PROGRAMS
 from engine.permission.programs.tables.names import names_for
-from engine.permission.programs.tables.option_spec import EXECUTING, Option
+from engine.permission.programs.tables.option_spec import EXECUTING, ProgramOption
 from engine.permission.programs.tables.program_spec import CustomReader, Dashes, Program, Reading, Tail
 
 _MAX_ARITY: Final = 8
@@ -244,7 +244,7 @@ def _check_tail(where: str, program: Program) -> Iterator[str]:
 _FLAG_ROLES: Final = frozenset({"plain", "changes", "reading", "code"})
 
 
-def _find_shadowed(where: str, table: Mapping[str, Option]) -> Iterator[str]:
+def _find_shadowed(where: str, table: Mapping[str, ProgramOption]) -> Iterator[str]:
     """Yield options of which only one spelling executes something."""
     for spelling, option in table.items():
         if not spelling.startswith("--") and spelling.startswith("-") and len(spelling) > 2:

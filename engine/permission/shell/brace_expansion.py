@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from engine.permission.shell.parser.nodes import Part, Text
+from engine.permission.shell.parser.nodes import LiteralText, Part
 
 _MAX_WORDS: Final = 64
 _RANGE: Final = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})|([A-Za-z])\.\.([A-Za-z])", re.ASCII)
@@ -27,15 +27,15 @@ def _split_at_commas(parts: Sequence[Part]) -> list[Part]:
     """Split a word so that each comma and brace is a part of its own."""
     pieces: list[Part] = []
     for part in parts:
-        if isinstance(part, Text) and not part.quoted and "," in part.text:
-            pieces += [Text(piece, quoted=False) for piece in re.split(r"(,)", part.text) if piece]
+        if isinstance(part, LiteralText) and not part.quoted and "," in part.text:
+            pieces += [LiteralText(piece, quoted=False) for piece in re.split(r"(,)", part.text) if piece]
         else:
             pieces.append(part)
     return pieces
 
 
 def _is_sign(piece: Part, sign: str) -> bool:
-    return isinstance(piece, Text) and not piece.quoted and piece.text == sign
+    return isinstance(piece, LiteralText) and not piece.quoted and piece.text == sign
 
 
 def _expand(pieces: list[Part]) -> list[list[Part]] | None:
@@ -80,7 +80,7 @@ def _expand_group(pieces: list[Part], commas: list[int], end: int) -> list[list[
 
 def _expand_range(inner: list[Part]) -> list[list[Part]] | None:
     """Expand `1..3` and `a..c`; an empty list: it is no range; None: not supported."""
-    texts = [piece for piece in inner if isinstance(piece, Text)]
+    texts = [piece for piece in inner if isinstance(piece, LiteralText)]
     if any(_is_sign(piece, "{") for piece in inner):
         return None
     if len(texts) < len(inner):
@@ -98,7 +98,7 @@ def _range_words(text: str) -> list[list[Part]] | None:
     values = _range_values(match) if match is not None else []
     if not 0 < len(values) <= _MAX_WORDS:
         return None
-    return [[Text(value, quoted=False)] for value in values]
+    return [[LiteralText(value, quoted=False)] for value in values]
 
 
 def _range_values(match: re.Match[str]) -> list[str]:

@@ -12,7 +12,7 @@ from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.builtin_args import record_command, set_unknown
 from engine.permission.shell.change_dir import change_folder, pop_folder, push_folder
 from engine.permission.shell.conditions import is_safe_test
-from engine.permission.shell.parser.nodes import Simple, Text, Word
+from engine.permission.shell.parser.nodes import LiteralText, Simple, Word
 from engine.permission.shell.set_shopt import set_options, shopt
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.state import Field
@@ -195,7 +195,7 @@ def _run_inner(shell: SimulatedShell, call: CommandCall, count: int) -> Outcome:
     if inner.name in ("declare", "typeset", "local", "export", "readonly"):
         # Behind `command` and `builtin` its arguments are plain words, not assignments.
         words = [
-            Word((Text(field.exact_text, quoted=True),), 0, 0, field.exact_text)
+            Word((LiteralText(field.exact_text, quoted=True),), 0, 0, field.exact_text)
             for field in inner.fields
             if field.exact_text
         ]

@@ -12,10 +12,10 @@ import attrs
 from engine.permission.shell.arithmetic import assigned_numbers, is_safe_subscript
 from engine.permission.shell.findings import Findings
 from engine.permission.shell.parser.nodes import (
+    LiteralText,
     Parameter,
     Part,
     Script,
-    Text,
     Word,
 )
 from engine.permission.shell.special_variables import SPECIAL_VARIABLES, is_dangerous
@@ -85,7 +85,7 @@ class ParameterExpander(ABC):
         slices = split_expressions(part.operand, ":")
         for expression in slices:
             self.check_arithmetic(expression, state)
-        if len(slices) > 1 and any(not isinstance(piece, Text) or "-" in piece.text for piece in slices[1]):
+        if len(slices) > 1 and any(not isinstance(piece, LiteralText) or "-" in piece.text for piece in slices[1]):
             self.findings.mark_opaque("a substring length that may be invalid")
 
     def _with_operand(self, part: Parameter, state: ShellState) -> Value:
@@ -97,7 +97,7 @@ class ParameterExpander(ABC):
         if operator in _DEFAULTS:
             return self._with_default(part, own, other, state)
         # A pattern that is quoted otherwise, or expanded, may match differently.
-        is_plain = all(isinstance(piece, Text) and piece.quoted == part.quoted for piece in part.operand)
+        is_plain = all(isinstance(piece, LiteralText) and piece.quoted == part.quoted for piece in part.operand)
         return trim_value(own, operator, other) if is_plain and isinstance(other, str) else ValueKind.UNKNOWN
 
     def _with_default(self, part: Parameter, own: Value, other: Value, state: ShellState) -> Value:
@@ -118,7 +118,7 @@ class ParameterExpander(ABC):
     def _operand(self, operand: Sequence[Part], state: ShellState) -> Value:
         """Expand the word after an operator; whether bash does depends on the variable."""
         word = Word(tuple(operand), 0, 0)
-        if all(isinstance(piece, Text) for piece in operand):
+        if all(isinstance(piece, LiteralText) for piece in operand):
             return self.expand_to_value(word, state)
         branch = state.copy()
         value = self.expand_to_value(word, branch)
@@ -158,7 +158,7 @@ class ParameterExpander(ABC):
         """Check an arithmetic expression, and set the variables that it assigns to numbers."""
         text = ""
         for part in expression:
-            if isinstance(part, Text):
+            if isinstance(part, LiteralText):
                 text += part.text
                 continue
             value = self.expand_part(part, state)
@@ -201,12 +201,12 @@ def split_expressions(operand: Sequence[Part], border: str) -> list[list[Part]]:
     """Split `a:b` or `a;b;c` into its expressions."""
     groups: list[list[Part]] = [[]]
     for part in operand:
-        if not isinstance(part, Text):
+        if not isinstance(part, LiteralText):
             groups[-1].append(part)
             continue
         for index, text in enumerate(part.text.split(border)):
             if index:
                 groups.append([])
             if text.strip():
-                groups[-1].append(Text(text, quoted=True))
+                groups[-1].append(LiteralText(text, quoted=True))
     return groups

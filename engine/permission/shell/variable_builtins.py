@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from engine.permission.shell.builtin_args import record_command, set_unknown, without_options
-from engine.permission.shell.parser.nodes import Assignment, Text
+from engine.permission.shell.parser.nodes import Assignment, LiteralText
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
 from engine.permission.shell.state import Field, ShellState, Value, ValueKind
@@ -88,7 +88,7 @@ def let(shell: SimulatedShell, call: CommandCall) -> Outcome:
         if field.exact_text is None:
             shell.findings.mark_opaque("arithmetic with a value that may not be a number")
         else:
-            shell.expander.check_arithmetic([Text(field.exact_text, quoted=True)], call.state)
+            shell.expander.check_arithmetic([LiteralText(field.exact_text, quoted=True)], call.state)
     return call.outcome
 
 

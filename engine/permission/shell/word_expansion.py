@@ -12,11 +12,11 @@ from engine.permission.shell.brace_expansion import expand_braces
 from engine.permission.shell.parameter_expansion import ParameterExpander
 from engine.permission.shell.parser.nodes import (
     Arithmetic,
+    LiteralText,
     Parameter,
     Part,
     Process,
     Substitution,
-    Text,
     Word,
 )
 from engine.permission.shell.state import PIPE, Field, PatternMatch, ShellState, Value, ValueKind, escape_pattern
@@ -107,13 +107,13 @@ class Expander(ParameterExpander):
         """Expand a word where it stays one word: in assignments, after `case`, in here-documents."""
         if word.plain is not None:
             return word.plain
-        if len(word.parts) == 1 and not isinstance(word.parts[0], Text):
+        if len(word.parts) == 1 and not isinstance(word.parts[0], LiteralText):
             value = self.expand_part(word.parts[0], state)
             return ValueKind.UNKNOWN if isinstance(value, tuple) else value
         text = ""
         is_exact = True
         for part in self._expand_tildes(word.parts, is_assigned=True):
-            value = part.text if isinstance(part, Text) else self.expand_part(part, state)
+            value = part.text if isinstance(part, LiteralText) else self.expand_part(part, state)
             if isinstance(value, str) and len(text) < _MAX_TEXT:
                 text += value
             else:
@@ -124,9 +124,9 @@ class Expander(ParameterExpander):
         fields: list[Field] = []
         builder = _FieldBuilder()
         # An unclosed bracket is literal.
-        closes = any(not isinstance(part, Text) or (part.text == "]" and not part.quoted) for part in parts)
+        closes = any(not isinstance(part, LiteralText) or (part.text == "]" and not part.quoted) for part in parts)
         for part in self._expand_tildes(parts, is_assigned=False):
-            if isinstance(part, Text):
+            if isinstance(part, LiteralText):
                 if not part.quoted and (part.text in ("*", "?") or (part.text == "[" and closes)):
                     builder.add_pattern(part.text, part.text, is_many=True)
                 else:
@@ -211,7 +211,7 @@ class Expander(ParameterExpander):
         before = ""
         for index, part in enumerate(parts):
             if not _is_tilde(part):
-                before += part.text if isinstance(part, Text) and not part.quoted else "\0"
+                before += part.text if isinstance(part, LiteralText) and not part.quoted else "\0"
                 expanded.append(part)
                 continue
             assigns = is_assigned or _ASSIGNMENT_LIKE.fullmatch(before) is not None
@@ -224,15 +224,17 @@ class Expander(ParameterExpander):
 
     def _home_at(self, following: Sequence[Part]) -> Part:
         """Expand a tilde before another part: the home folder, or something unknown (`~user`, `~+`)."""
-        is_own = not following or (isinstance(text := following[0], Text) and not text.quoted and text.text[0] in "/:")
-        return Text(self.home, quoted=True) if is_own and self.home is not None else Parameter("0", quoted=True)
+        is_own = not following or (
+            isinstance(text := following[0], LiteralText) and not text.quoted and text.text[0] in "/:"
+        )
+        return LiteralText(self.home, quoted=True) if is_own and self.home is not None else Parameter("0", quoted=True)
 
     def _run_substitutions(self, parts: Sequence[Part], state: ShellState) -> None:
         """Simulate the substitutions in parts whose value does not matter."""
         for part in parts:
             if isinstance(part, Process):
                 self.run_process_substitution(part.body, state)
-            elif not isinstance(part, Text):
+            elif not isinstance(part, LiteralText):
                 self.expand_part(part, state)
 
     def expand_part(self, part: Part, state: ShellState) -> Value:
@@ -248,9 +250,9 @@ class Expander(ParameterExpander):
             case Process():
                 self.run_process_substitution(part.body, state)
                 return ValueKind.UNKNOWN
-            case Text():
+            case LiteralText():
                 return part.text
 
 
 def _is_tilde(part: Part) -> bool:
-    return isinstance(part, Text) and part.text == "~" and not part.quoted
+    return isinstance(part, LiteralText) and part.text == "~" and not part.quoted

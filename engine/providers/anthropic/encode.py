@@ -23,7 +23,7 @@ from engine.core.messages import (
     TextPart,
     UserPart,
 )
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
     AssistantItem,
@@ -102,7 +102,7 @@ class AnthropicDialect:
             pieces.append(Piece("system", b',"system":' + to_bytes([block])))
         return [*pieces, Piece("messages", b',"messages":[')]
 
-    def add(self, state: AnthropicState, item: TranscriptItem) -> tuple[AnthropicState, list[Chunk]]:
+    def add(self, state: AnthropicState, item: TranscriptItem) -> tuple[AnthropicState, list[EncodedChunk]]:
         """Encode an item as blocks of a turn."""
         match item:
             case UserItem():

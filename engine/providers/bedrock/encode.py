@@ -19,7 +19,7 @@ import attrs
 from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolSchema
 from engine.core.messages import FilePart
 from engine.providers.bedrock.content import assistant_blocks, result_block, user_block
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import AssistantItem, ResultsItem, TranscriptItem, UserItem, schema_of
 from engine.providers.wire.quirks import Quirks, nearest_effort, thinking_budget
@@ -85,7 +85,7 @@ class BedrockDialect:
             pieces.append(Piece("system", b'"system":' + to_bytes(blocks) + b","))
         return [*pieces, Piece("messages", b'"messages":[')]
 
-    def add(self, state: BedrockState, item: TranscriptItem) -> tuple[BedrockState, list[Chunk]]:
+    def add(self, state: BedrockState, item: TranscriptItem) -> tuple[BedrockState, list[EncodedChunk]]:
         """Write an item as blocks of a turn."""
         match item:
             case UserItem():
@@ -117,8 +117,8 @@ class BedrockDialect:
 
     # -- the messages -----------------------------------------------------------------
 
-    def _add_user(self, state: BedrockState, item: UserItem) -> tuple[BedrockState, list[Chunk]]:
-        filler: list[Chunk] = []
+    def _add_user(self, state: BedrockState, item: UserItem) -> tuple[BedrockState, list[EncodedChunk]]:
+        filler: list[EncodedChunk] = []
         role = state.role
         if state.has_results and self.quirks.assistant_after_results:
             role, filler = _TURNS.write(role, "assistant", [({"text": _FILLER}, False)])
@@ -131,7 +131,7 @@ class BedrockDialect:
         state = attrs.evolve(state, role=role, documents=next(names) - 1, has_results=False)
         return state, [*filler, *chunks]
 
-    def _add_assistant(self, state: BedrockState, item: AssistantItem) -> tuple[BedrockState, list[Chunk]]:
+    def _add_assistant(self, state: BedrockState, item: AssistantItem) -> tuple[BedrockState, list[EncodedChunk]]:
         blocks = assistant_blocks(item)
         if self.quirks.calls_alone and item.calls:
             blocks = [block for block in blocks if "toolUse" in block]

@@ -21,7 +21,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.cohere.decode import TOOL_PLAN
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members, tool_pieces
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members, tool_pieces
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
     AssistantItem,
@@ -78,14 +78,14 @@ class CohereDialect:
             pieces.append(Piece("system", to_bytes({"role": "system", "content": request.system}) + b","))
         return pieces
 
-    def add(self, state: CohereState, item: TranscriptItem) -> tuple[CohereState, list[Chunk]]:
+    def add(self, state: CohereState, item: TranscriptItem) -> tuple[CohereState, list[EncodedChunk]]:
         """Encode an item as one or more messages."""
         match item:
             case UserItem():
                 opened = state.role if state.has_messages else None
                 before = b"," if state.has_messages and state.role is None else b""
                 role, chunks = _TURNS.write(opened, "user", [(_user_block(part), False) for part in item.parts])
-                chunks[0] = Chunk(before + chunks[0].data)
+                chunks[0] = EncodedChunk(before + chunks[0].data)
                 return CohereState(role, has_messages=True), chunks
             case AssistantItem():
                 message = _assistant_message(item)
@@ -115,11 +115,13 @@ class CohereDialect:
         """Return the bytes unchanged: Cohere caches without markers."""
         return data
 
-    def _write_messages(self, state: CohereState, messages: Sequence[Json]) -> tuple[CohereState, list[Chunk]]:
+    def _write_messages(self, state: CohereState, messages: Sequence[Json]) -> tuple[CohereState, list[EncodedChunk]]:
         if not messages:
             return state, []
         before = _TURNS.close(state.role) + (b"," if state.has_messages else b"")
-        chunks = [Chunk((b"," if number else before) + to_bytes(message)) for number, message in enumerate(messages)]
+        chunks = [
+            EncodedChunk((b"," if number else before) + to_bytes(message)) for number, message in enumerate(messages)
+        ]
         return CohereState(None, has_messages=True), chunks
 
     def _response_format(self, request: ModelRequest) -> Json:

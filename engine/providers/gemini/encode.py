@@ -17,7 +17,7 @@ import attrs
 
 from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolChoice, ToolSchema
 from engine.core.messages import CallPart, MediaPart, ProviderPart, ReasoningPart, TextPart, UserPart
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members, tool_pieces
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members, tool_pieces
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
     AssistantItem,
@@ -74,7 +74,7 @@ class GeminiDialect:
             pieces += [Piece("tools", b'"tools":['), *tools, Piece("tools", b"],")]
         return [*pieces, Piece("contents", b'"contents":[')]
 
-    def add(self, state: str | None, item: TranscriptItem) -> tuple[str | None, list[Chunk]]:
+    def add(self, state: str | None, item: TranscriptItem) -> tuple[str | None, list[EncodedChunk]]:
         """Encode an item as parts of a turn."""
         match item:
             case UserItem():

@@ -19,7 +19,7 @@ import trio
 
 from engine.core.errors import ConfigError, EngineClosed, Overloaded, ProviderError
 from engine.core.llm_types import ModelInfo, ModelRequest
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.model import HttpModel, HttpStream
@@ -185,7 +185,7 @@ class _StartupOutput:
             if line.startswith(REPORT_PREFIX.encode()):
                 self._read(line[len(REPORT_PREFIX) :])
 
-    def failure(self, name: str, finished: Finished) -> ProviderError:
+    def failure(self, name: str, finished: FinishedProcess) -> ProviderError:
         """Return the error for a server that has ended. Not a checkpoint."""
         if self._has_started:
             return Overloaded(
@@ -202,5 +202,5 @@ class _StartupOutput:
             self._on_start(url, number(facts, "context", 0))
 
 
-def _exit_text(finished: Finished) -> str:
+def _exit_text(finished: FinishedProcess) -> str:
     return f"signal {finished.signal}" if finished.signal is not None else f"exit code {finished.exit_code}"

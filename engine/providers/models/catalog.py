@@ -14,10 +14,10 @@ from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import host_named
 from engine.providers.models import prices
 from engine.providers.models.family_names import family_of
-from engine.providers.models.limits import Limits, limits_of
+from engine.providers.models.limits import ModelLimits, limits_of
 
 # Enough for a few steps; also the smallest default of a local server.
-LOCAL_LIMITS = Limits(8_192, 2_048, is_known=False)
+LOCAL_LIMITS = ModelLimits(8_192, 2_048, is_known=False)
 
 
 def info_of(name: str, host: Host | None = None, config: Config | None = None) -> ModelInfo:

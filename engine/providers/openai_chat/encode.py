@@ -14,7 +14,7 @@ import attrs
 from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import CallPart
 from engine.providers.openai_chat.content import Content
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, members, tool_pieces
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, members, tool_pieces
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
     AssistantItem,
@@ -95,7 +95,7 @@ class OpenAIChatDialect:
             pieces += [Piece("tools", b',"tools":['), *own, Piece("tools", comma + more + b"]")]
         return [*pieces, Piece("system", b',"messages":[' + self._system(request))]
 
-    def add(self, state: ChatState, item: TranscriptItem) -> tuple[ChatState, list[Chunk]]:
+    def add(self, state: ChatState, item: TranscriptItem) -> tuple[ChatState, list[EncodedChunk]]:
         """Encode an item as messages."""
         match item:
             case UserItem():
@@ -230,12 +230,12 @@ class OpenAIChatDialect:
         """Return a user message that asks the model to continue: no host continues an assistant message."""
         return b"," + to_bytes({"role": "user", "content": self._content.of_text(_CONTINUE)})
 
-    def _chunks(self, state: ChatState, messages: list[Json]) -> list[Chunk]:
-        out: list[Chunk] = []
+    def _chunks(self, state: ChatState, messages: list[Json]) -> list[EncodedChunk]:
+        out: list[EncodedChunk] = []
         for message in messages:
             comma = b"," if state.last or out else b""
             is_marked = bool(self.quirks.marks) and isinstance(message["content"], list)
-            out.append(Chunk(comma + to_bytes(message), can_be_marked=is_marked))
+            out.append(EncodedChunk(comma + to_bytes(message), can_be_marked=is_marked))
         return out
 
     def _id(self, call: CallPart, number: int) -> str:

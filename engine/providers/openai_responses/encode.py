@@ -25,7 +25,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.openai_responses.items import CHANNELS, PHASE
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, members, tool_pieces
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, members, tool_pieces
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
     AssistantItem,
@@ -86,7 +86,7 @@ class ResponsesDialect:
             pieces += [Piece("tools", b',"tools":['), *own, Piece("tools", comma + more + b"]")]
         return [*pieces, Piece("system", b',"input":[' + self._system_item(request))]
 
-    def add(self, state: int, item: TranscriptItem) -> tuple[int, list[Chunk]]:
+    def add(self, state: int, item: TranscriptItem) -> tuple[int, list[EncodedChunk]]:
         """Encode an item as items of the API."""
         match item:
             case UserItem():
@@ -97,7 +97,9 @@ class ResponsesDialect:
                 written = [_output(answered) for answered in item.answered]
             case _:
                 assert_never(item)
-        chunks = [Chunk((b"," if number else b"") + to_bytes(each)) for number, each in enumerate(written, state)]
+        chunks = [
+            EncodedChunk((b"," if number else b"") + to_bytes(each)) for number, each in enumerate(written, state)
+        ]
         return state + len(chunks), chunks
 
     def closing(self, state: int, request: ModelRequest) -> bytes:

@@ -47,7 +47,7 @@ class Piece:
 
 
 @attrs.frozen
-class Chunk:
+class EncodedChunk:
     """The bytes of a block or a message, including the separator before it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Dialect(Protocol[S]):
         """Return the state before the first item."""
         ...
 
-    def add(self, state: S, item: TranscriptItem) -> tuple[S, list[Chunk]]:
+    def add(self, state: S, item: TranscriptItem) -> tuple[S, list[EncodedChunk]]:
         """Return the state after *item*, and its bytes. A pure function of its arguments."""
         ...
 
@@ -95,7 +95,7 @@ class _EncodedChunks(Generic[S]):
     """
 
     state: S
-    chunks: list[Chunk] = attrs.field(factory=list[Chunk])
+    chunks: list[EncodedChunk] = attrs.field(factory=list[EncodedChunk])
     answered_mark: int | None = None
 
     def write(self, items: Iterable[TranscriptItem], dialect: Dialect[S]) -> None:
@@ -274,9 +274,9 @@ class TurnWriter:
 
     def write(
         self, state: str | None, role: str, blocks: Sequence[tuple[Json, bool]]
-    ) -> tuple[str | None, list[Chunk]]:
+    ) -> tuple[str | None, list[EncodedChunk]]:
         """Return the new state and the chunks of *blocks*; each block comes with whether it can be marked."""
-        chunks: list[Chunk] = []
+        chunks: list[EncodedChunk] = []
         for block, can_be_marked in blocks:
             if role == state:
                 before = b","
@@ -284,7 +284,7 @@ class TurnWriter:
                 new = b'{"role":"%s","%s":[' % (role.encode(), self.content.encode())
                 before = new if state is None else b"]}," + new
                 state = role
-            chunks.append(Chunk(before + to_bytes(block), can_be_marked))
+            chunks.append(EncodedChunk(before + to_bytes(block), can_be_marked))
         return state, chunks
 
     def close(self, state: str | None) -> bytes:

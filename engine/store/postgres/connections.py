@@ -15,7 +15,7 @@ from psycopg.rows import TupleRow
 from engine.core.errors import StoreMismatch
 from engine.core.threads import in_background
 from engine.store.postgres.address import Address
-from engine.store.postgres.error_mapping import ConnectionBroken, map_errors
+from engine.store.postgres.error_mapping import DatabaseConnectionBroken, map_errors
 from engine.store.reader_pool import ReaderPool
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class PostgresReaders(ReaderPool[Connection]):
         while True:
             try:
                 return work()
-            except ConnectionBroken:
+            except DatabaseConnectionBroken:
                 # What broke one has most likely broken all.
                 self.drop_idle()
                 if is_stopped() or self._is_closed or not wait_before_retry(began, self.address):

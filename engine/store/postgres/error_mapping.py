@@ -13,7 +13,7 @@ from engine.store.backend import TransientStoreError
 from engine.store.postgres.address import Address
 
 
-class ConnectionBroken(TransientStoreError):
+class DatabaseConnectionBroken(TransientStoreError):
     """The connection is gone, or two transactions were in each other's way: at once is not too early to try again."""
 
 
@@ -55,13 +55,13 @@ def to_store_error(error: psycopg.Error, address: Address) -> StoreError:
         return StoreMismatch(f"{name} is not what it was: its tables were removed or changed ({summary})")
     why = _RETRY_NOW.get(code) or _RETRY_NOW.get(code[:2])
     if why is not None:
-        return ConnectionBroken(f"{name}: {why} ({summary})")
+        return DatabaseConnectionBroken(f"{name}: {why} ({summary})")
     why = _RETRY_LATER.get(code) or _RETRY_LATER.get(code[:2])
     if why is not None:
         return TransientStoreError(f"{name}: {why} ({summary})")
     if isinstance(error, psycopg.OperationalError) and not code:
         # Also where the server does not let us in: of that, libpq has nothing but the text.
-        return ConnectionBroken(f"{name} can't be reached ({summary})")
+        return DatabaseConnectionBroken(f"{name} can't be reached ({summary})")
     return StoreError(f"{name} failed: {summary}")
 
 

@@ -1,4 +1,4 @@
-"""`Listener`: a thread that receives notifications of written sessions, and wakes watchers in the trio thread.
+"""`NotificationListener`: a thread that receives notifications of written sessions, and wakes watchers in the trio thread.
 
 It starts with the first watcher. A notification is only a hint: a watcher also polls now and
 then, and at once when the listener's connection breaks or comes back, since notifications
@@ -38,7 +38,7 @@ class NotificationTarget(Protocol):
 
 
 @attrs.define(eq=False)
-class Listener:
+class NotificationListener:
     """Passes notifications to a target, once started. The thread is a daemon, and ends with its store or its run."""
 
     _target: weakref.ref[NotificationTarget]

@@ -28,7 +28,7 @@ from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, PostgresReaders, connect
 from engine.store.postgres.error_mapping import map_errors
 from engine.store.postgres.integrity import find_gaps_if_due
-from engine.store.postgres.listener import Listener
+from engine.store.postgres.listener import NotificationListener
 from engine.store.postgres.schema import migrate
 from engine.store.postgres.table_reader import PostgresTableReader
 from engine.store.postgres.writer_connection import PostgresWriterConnection, register_writer
@@ -66,7 +66,7 @@ class PostgresStore(DatabaseStore):
     address: Address
     damaged: Sequence[SessionId]
     _readers: PostgresReaders = attrs.field(alias="readers")
-    _listener: Listener = attrs.field(init=False)
+    _listener: NotificationListener = attrs.field(init=False)
     # Weak: an event lives as long as a task waits for it.
     _watched: weakref.WeakValueDictionary[str, trio.Event] = attrs.field(
         factory=weakref.WeakValueDictionary[str, trio.Event], init=False
@@ -74,10 +74,10 @@ class PostgresStore(DatabaseStore):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._listener = Listener(weakref.ref(self), self.address)
+        self._listener = NotificationListener(weakref.ref(self), self.address)
 
     def wake_watchers(self, session_ids: Sequence[str]) -> None:
-        """Wake who watches those sessions, or everybody. See `Listener`. Not a checkpoint."""
+        """Wake who watches those sessions, or everybody. See `NotificationListener`. Not a checkpoint."""
         for session_id in session_ids or tuple(self._watched):
             news = self._watched.pop(session_id, None)
             if news is not None:

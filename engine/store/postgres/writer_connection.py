@@ -21,7 +21,7 @@ from engine.core.ids import SessionId
 from engine.store.backend import TransientStoreError
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect, wait_before_retry
-from engine.store.postgres.error_mapping import ConnectionBroken, map_errors
+from engine.store.postgres.error_mapping import DatabaseConnectionBroken, map_errors
 from engine.store.postgres.schema import VERSION, advisory_lock_key, version_mismatch
 from engine.store.postgres.table_writer import PostgresTableWriter
 
@@ -63,7 +63,9 @@ class PostgresWriterConnection:
                 pass
             row = cursor.fetchone()
             if row is None:
-                raise ConnectionBroken(f"the store {self.name}: its row was removed, as it was silent for too long")
+                raise DatabaseConnectionBroken(
+                    f"the store {self.name}: its row was removed, as it was silent for too long"
+                )
             if row[0] != VERSION:
                 raise version_mismatch(int(row[0]), VERSION)
             yield PostgresTableWriter(connection)
@@ -81,7 +83,7 @@ class PostgresWriterConnection:
 
     def will_retry(self, error: TransientStoreError, since: float) -> bool:
         """See `WriterConnection`."""
-        return isinstance(error, ConnectionBroken) and wait_before_retry(since, self.address)
+        return isinstance(error, DatabaseConnectionBroken) and wait_before_retry(since, self.address)
 
     def announce(self, session_ids: Collection[SessionId]) -> None:
         """See `WriterConnection`."""
@@ -121,7 +123,7 @@ class PostgresWriterConnection:
             try:
                 yield
             except BaseException as error:
-                if isinstance(error, ConnectionBroken):
+                if isinstance(error, DatabaseConnectionBroken):
                     self.close()
                 elif self._connection is not None:
                     self._clean_up(self._connection)

@@ -15,12 +15,12 @@ from engine.tools.builtin.tools_by_model import writes_patches
 from engine.tools.builtin.write import fitting
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import EditReviewer, ToolContext
-from engine.tools.edit.edit_session import Basis, Plan, Revision, Seen, look, need, revise
+from engine.tools.edit.edit_session import Basis, Plan, Revision, SeenFile, look, need, revise
 from engine.tools.edit.match import Ambiguous, Missing
 from engine.tools.edit.patch_format import AddFile, DeleteFile, Operation, UpdateFile, parse_patch
 from engine.tools.edit.patch_match import Placed, Unplaced, place_chunks
 from engine.tools.edit.replace import compared, named
-from engine.tools.edit.source_text import Source
+from engine.tools.edit.source_text import SourceText
 from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import counted, description
 
@@ -89,7 +89,7 @@ def _names(patch: str) -> list[str]:
 class _File:
     """A file as it was found, and as the patch has made it so far."""
 
-    seen: Seen
+    seen: SeenFile
     now: bytes | None
     moved_to: _File | None = None
 
@@ -149,7 +149,7 @@ class _Tree:
     def _update(self, operation: UpdateFile) -> str:
         file = self._file(operation.path) if operation.moved is None else self._existing(operation.path, "move")
         before = attrs.evolve(file.seen, data=file.now).text()
-        source = Source(before.text)
+        source = SourceText(before.text)
         placed = place_chunks(source, operation.chunks, fuzzy=self.fuzzy)
         if isinstance(placed, Unplaced):
             raise ToolError(_refused(operation.path, source, placed))
@@ -179,7 +179,7 @@ def _has_moved(file: _File) -> bool:
     )
 
 
-def _revision(seen: Seen, after: bytes | None, target: Seen | None = None) -> Revision:
+def _revision(seen: SeenFile, after: bytes | None, target: SeenFile | None = None) -> Revision:
     return Revision(
         shown=seen.shown,
         path=seen.path,
@@ -201,7 +201,7 @@ def _describe(placed: Placed) -> str:
     )
 
 
-def _refused(path: str, source: Source, unplaced: Unplaced) -> str:
+def _refused(path: str, source: SourceText, unplaced: Unplaced) -> str:
     """Say why a chunk has no place."""
     chunk, answer = unplaced.chunk, unplaced.answer
     what = f"{path}: the change at line {chunk.line} of the patch does not fit."

@@ -17,7 +17,7 @@ import trio
 from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.core.threads import to_thread
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from engine.process.redact import Mask, secrets_in
 from engine.tools.background_jobs import MAX_RUNNING
 from engine.tools.builtin.bash_output import Shown, describe_job
@@ -25,7 +25,7 @@ from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.context import ToolContext
 from engine.tools.output.live_output import LiveOutput
 from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
-from engine.tools.output.truncate import LIMITS, Limits
+from engine.tools.output.truncate import LIMITS, OutputLimits
 from engine.tools.shell_environment import argv, ending_of, environment, marker, survivors_of
 from engine.tools.tool import Tool, assessed_by, tool
 from engine.tools.tool_text import counted, description, metadata
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
 # Leaves room for the notes at the end of a result.
-SHOWN: Final = LIMITS.less(Limits(lines=10, size=1_000))
+SHOWN: Final = LIMITS.less(OutputLimits(lines=10, size=1_000))
 
 # The rest of the grace is for telling how it ended, on a machine that is busy.
 _PROCESS_GRACE: Final = 0.8 * GRACE
@@ -86,7 +86,9 @@ async def run_command(args: Bash, command: Sequence[str], ctx: ToolContext, *, k
     return report(attrs.evolve(finished, left_behind=left_behind), captured, args.timeout)
 
 
-async def _run(args: Bash, command: Sequence[str], ctx: ToolContext, kept: SpillWriter, live: LiveOutput) -> Finished:
+async def _run(
+    args: Bash, command: Sequence[str], ctx: ToolContext, kept: SpillWriter, live: LiveOutput
+) -> FinishedProcess:
     def take(chunk: bytes) -> None:
         kept.feed(chunk)
         live.feed(chunk)
@@ -94,14 +96,14 @@ async def _run(args: Bash, command: Sequence[str], ctx: ToolContext, kept: Spill
     env = environment()
     mask = Mask(take, secrets_in(env))
 
-    def tell_survivors(finished: Finished) -> None:
+    def tell_survivors(finished: FinishedProcess) -> None:
         mask.finish()
         # A cancelled call returns nothing: the model reads its progress instead.
         live.flush()
         if not finished.ended:
             ctx.progress(output=survivors_of(finished))
 
-    result: Finished | OSError | ValueError
+    result: FinishedProcess | OSError | ValueError
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         try:
@@ -119,7 +121,7 @@ async def _run(args: Bash, command: Sequence[str], ctx: ToolContext, kept: Spill
         except (OSError, ValueError) as error:
             result = error
         nursery.cancel_scope.cancel(reason="the command has ended")
-    if not isinstance(result, Finished):
+    if not isinstance(result, FinishedProcess):
         raise _not_started(result) from result
     return result
 
@@ -215,7 +217,7 @@ def bash_tool(programs: ProgramRegistry | None = None) -> Tool:
 BASH = bash_tool()
 
 
-def report(finished: Finished, captured: CapturedOutput, timeout: float) -> ToolOutput:
+def report(finished: FinishedProcess, captured: CapturedOutput, timeout: float) -> ToolOutput:
     """Return what the model reads of a command that has ended: its output, then how it went."""
     ending = ending_of(finished, timeout)
     notes = [f"[{ending}, {finished.duration:.1f} s]"]

@@ -11,11 +11,11 @@ from engine.tools.tool_text import description, metadata
 
 
 @attrs.frozen
-class Context:
+class ContextArguments:
     """Arguments of `context`: none."""
 
 
-async def context(_: Context, ctx: ToolContext) -> ToolOutput:
+async def context(_: ContextArguments, ctx: ToolContext) -> ToolOutput:
     """Return what fills the window. Not a checkpoint: there is nothing to wait for."""
     report = ctx.context_report()
     return ToolOutput(

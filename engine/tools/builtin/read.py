@@ -20,7 +20,7 @@ from engine.tools.read.folder import folder_output
 from engine.tools.read.image import MAX_SOURCE_BYTES, Image, image_output, picture_of
 from engine.tools.read.line_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES, Part, window
 from engine.tools.read.notebook import notebook_of
-from engine.tools.read.open_file import Source, opened
+from engine.tools.read.open_file import OpenedSource, opened
 from engine.tools.read.pdf import MAX_ATTACHED_BYTES, Pdf, pdf_output
 from engine.tools.search.search_paths import read_need
 from engine.tools.tool import tool
@@ -110,7 +110,7 @@ def _read(args: Read, cwd: str, approved: Collection[str] | None) -> ToolOutput 
     return attrs.evolve(content, modify=noted)
 
 
-def _content(args: Read, path: Path, source: Source) -> ToolOutput | Pdf | Image:
+def _content(args: Read, path: Path, source: OpenedSource) -> ToolOutput | Pdf | Image:
     beginning = source.beginning
     if beginning.startswith(b"%PDF-"):
         data = source.file.read(MAX_ATTACHED_BYTES + 1)
@@ -131,7 +131,7 @@ def _content(args: Read, path: Path, source: Source) -> ToolOutput | Pdf | Image
     return ToolOutput(text=shown.text, metadata=metadata(shown.summary), is_cut=True)
 
 
-def _notebook(args: Read, source: Source) -> ToolOutput:
+def _notebook(args: Read, source: OpenedSource) -> ToolOutput:
     data = source.file.read(MAX_TEXT_BYTES)
     notebook = notebook_of(data)
     if notebook is None or not notebook.text:

@@ -20,7 +20,7 @@ from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import description, metadata
 from engine.web.address_guard import Guard, parse_url
 from engine.web.content import Kind, decoded, kind_of
-from engine.web.fetch import MAX_REDIRECTS, Reply, fetch
+from engine.web.fetch import MAX_REDIRECTS, FetchReply, fetch
 from engine.web.html_markdown import OutOfTime, markdown_of
 
 PERMISSION: Final = "web"
@@ -63,7 +63,7 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
 
     async def web_fetch(args: WebFetch, ctx: ToolContext) -> ToolOutput:
         """Return what is at a URL. A checkpoint; if cancelled, the connection is closed."""
-        reply: Reply | None = None
+        reply: FetchReply | None = None
         with trio.move_on_after(args.timeout):
             reply = await fetch(args.url, guard=guard, limit=MAX_BYTES, accept=_ACCEPT)
         if reply is None:
@@ -93,7 +93,7 @@ def _need(args: WebFetch) -> Need:
     return Need(permission=PERMISSION, patterns=(host,), detail=args.url)
 
 
-async def _output(requested_url: str, reply: Reply, ctx: ToolContext) -> ToolOutput:
+async def _output(requested_url: str, reply: FetchReply, ctx: ToolContext) -> ToolOutput:
     if reply.location:
         return ToolOutput(
             text=f"{reply.url} redirects to another host, to which it was not followed:\n{reply.location}\n"
@@ -118,7 +118,7 @@ async def _output(requested_url: str, reply: Reply, ctx: ToolContext) -> ToolOut
             )
 
 
-async def _failure(reply: Reply, kind: Kind) -> ToolOutput:
+async def _failure(reply: FetchReply, kind: Kind) -> ToolOutput:
     """Return an answer that is an error; what it says often tells why."""
     status = f"HTTP {reply.status} {reply.reason}".rstrip()
     text = await _text(reply, kind) if kind in {"html", "text"} else ""
@@ -131,7 +131,7 @@ async def _failure(reply: Reply, kind: Kind) -> ToolOutput:
     )
 
 
-async def _text(reply: Reply, kind: Kind) -> str:
+async def _text(reply: FetchReply, kind: Kind) -> str:
     """Return the text of a page, HTML as markdown. A checkpoint; if cancelled, its thread is left, and ends soon."""
     is_abandoned = threading.Event()
     try:
@@ -140,7 +140,7 @@ async def _text(reply: Reply, kind: Kind) -> str:
         is_abandoned.set()
 
 
-def _readable(reply: Reply, kind: Kind, is_abandoned: threading.Event) -> str:
+def _readable(reply: FetchReply, kind: Kind, is_abandoned: threading.Event) -> str:
     text = decoded(reply.body, reply.content_type)
     if kind != "html":
         return text

@@ -10,8 +10,8 @@ import attrs
 
 from engine.core.errors import ConfigError, ToolError
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, text
-from engine.web.fetch import Reply, ask
-from engine.web.html_tokens import Text, tokens
+from engine.web.fetch import FetchReply, ask
+from engine.web.html_tokens import HtmlText, tokens
 
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_TITLE_CHARS: Final = 200
@@ -218,7 +218,7 @@ class _Service:
         found = [_result(as_object(item), self.kind) for item in self.kind.results(answer)]
         return [result for result in found if result is not None][:count]
 
-    def _error(self, reply: Reply) -> str:
+    def _error(self, reply: FetchReply) -> str:
         """Return what an answer that is an error means."""
         message = _message(reply.body)
         more = f" It says: {message}" if message else ""
@@ -270,6 +270,6 @@ def _result(item: Json, kind: _Kind) -> SearchResult | None:
 
 def _one_line(words: str, limit: int) -> str:
     """Return *words* in one line, without the tags that mark what was found in them."""
-    plain = "".join(token.text for token in tokens(words[: 20 * limit]) if isinstance(token, Text))
+    plain = "".join(token.text for token in tokens(words[: 20 * limit]) if isinstance(token, HtmlText))
     line = "".join(character for character in " ".join(plain.split()) if character.isprintable())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

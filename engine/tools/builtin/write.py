@@ -12,7 +12,7 @@ from engine.files.text_files import TextFile
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.context import EditReviewer, ToolContext
-from engine.tools.edit.edit_session import Basis, Plan, Revision, Seen, look, need, revise
+from engine.tools.edit.edit_session import Basis, Plan, Revision, SeenFile, look, need, revise
 from engine.tools.tool import Tool, tool
 from engine.tools.tool_text import counted, description
 
@@ -58,7 +58,7 @@ def plan(args: Write, cwd: str, basis: Basis) -> Plan:
     )
 
 
-def fitting(seen: Seen, content: str) -> TextFile:
+def fitting(seen: SeenFile, content: str) -> TextFile:
     """Return a new text for a file, with the byte order mark and the line endings that it has.
 
     A text with carriage returns of its own is written as it is.

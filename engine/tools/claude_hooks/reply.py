@@ -29,7 +29,7 @@ class BadReply(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class Reply:
+class HookOutput:
     """How a command ended, and what it printed."""
 
     code: int
@@ -105,7 +105,7 @@ class HookPoint(Generic[S, D]):
 # -- a reply, read ---------------------------------------------------------------------
 
 
-def read(event: str, reply: Reply) -> HookReply:
+def read(event: str, reply: HookOutput) -> HookReply:
     """Return a command's reply. Raises `BadReply` if it printed a malformed object."""
     if reply.code == BLOCKS:
         # What it printed does not count then, be it JSON or not.

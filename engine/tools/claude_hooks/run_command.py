@@ -13,8 +13,8 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from engine.core.hooks import Remark, Subject
-from engine.process.process import Finished, run_tree
-from engine.tools.claude_hooks.reply import BadReply, HookPoint, Reply, read
+from engine.process.process import FinishedProcess, run_tree
+from engine.tools.claude_hooks.reply import BadReply, HookOutput, HookPoint, read
 from engine.tools.shell_environment import hook_marker
 
 MAX_BYTES: Final = 1_048_576
@@ -59,14 +59,14 @@ class ShellHook(Generic[S, D]):
         decision = self.point.read_reply(read(self.point.event, reply), subject)
         return decision if self.is_blocking else None
 
-    async def _run(self, subject: S) -> Reply:
+    async def _run(self, subject: S) -> HookOutput:
         output, errors = _Kept(), _Kept()
         finished = await self._finished(subject, output, errors)
         if finished.exit_code is None:
             raise BadReply(f"it was ended by signal {finished.signal}")
-        return Reply(code=finished.exit_code, output=output.text, errors=errors.text)
+        return HookOutput(code=finished.exit_code, output=output.text, errors=errors.text)
 
-    async def _finished(self, subject: S, output: _Kept, errors: _Kept) -> Finished:
+    async def _finished(self, subject: S, output: _Kept, errors: _Kept) -> FinishedProcess:
         project = self.project or subject.cwd
         message = {
             "CLAUDE_PROJECT_DIR": project,

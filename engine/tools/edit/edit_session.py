@@ -48,7 +48,7 @@ SHOWN_LINES: Final = 120
 
 
 @attrs.frozen(kw_only=True)
-class Seen:
+class SeenFile:
     """A file as it was found: its path as the model wrote it, its real one, what it holds (None: it is not there)."""
 
     shown: str
@@ -147,12 +147,12 @@ class Basis:
 Planner = Callable[[Basis], Plan]
 
 
-def look(cwd: str, shown: str, basis: Basis) -> Seen:
+def look(cwd: str, shown: str, basis: Basis) -> SeenFile:
     """Return what is at a path. It blocks. Raises `ToolError`, also if it is not what *basis* knows."""
     real = real_file(cwd, shown, basis.approved)
     if shown.endswith("/"):
         raise ToolError(f"{shown} names a folder, not a file.")
-    seen = Seen(shown=shown, path=real, data=read_data(shown, real) if os.path.lexists(real) else None)
+    seen = SeenFile(shown=shown, path=real, data=read_data(shown, real) if os.path.lexists(real) else None)
     if seen.data is not None:
         remembered = last_read(basis.shared, real)
         if remembered is None:

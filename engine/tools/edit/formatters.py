@@ -20,7 +20,7 @@ import trio
 from engine.config.formatter_config import FileProgram, is_time
 from engine.core.exception_groups import describe
 from engine.core.threads import to_thread
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE
 from engine.tools.context import ToolContext
 from engine.tools.edit.checkers import check
@@ -143,7 +143,7 @@ async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> 
     return formatted
 
 
-def _failure(finished: Finished, output: str) -> str:
+def _failure(finished: FinishedProcess, output: str) -> str:
     how = f"exit code {finished.exit_code}" if finished.signal is None else f"signal {finished.signal}"
     return f"{how}: {output.strip()}" if output.strip() else how
 

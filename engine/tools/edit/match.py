@@ -26,7 +26,7 @@ from engine.tools.edit.match_lines import MOST_PLACES, Finder, LineSearch, TextR
 from engine.tools.edit.match_parts import inside_a_line, occurrences, trimmed_boundary, unescaped
 from engine.tools.edit.merge import Request, merge
 from engine.tools.edit.similarity import align, closest, similarity
-from engine.tools.edit.source_text import Source, Splice, unix
+from engine.tools.edit.source_text import SourceText, Splice, unix
 
 # In longer files only what is exact is found.
 _MOST_LINES: Final = 500_000
@@ -73,7 +73,7 @@ class Missing:
 Answer = Matched | Ambiguous | Missing
 
 
-def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy: bool = True) -> Answer:
+def find(source: SourceText, old: str, new: str, *, replace_all: bool = False, fuzzy: bool = True) -> Answer:
     """Return where *old*, which is not empty, stands in a file, and the splices that put *new* there."""
     old, new = unix(old), unix(new)
     starts = list(islice(occurrences(source.text, old, overlapping=not replace_all), MOST_PLACES))
@@ -97,7 +97,7 @@ def find(source: Source, old: str, new: str, *, replace_all: bool = False, fuzzy
     return _decide(search, tiers)
 
 
-def _exact(source: Source, old: str, new: str, starts: Sequence[int], *, replace_all: bool) -> Matched | Ambiguous:
+def _exact(source: SourceText, old: str, new: str, starts: Sequence[int], *, replace_all: bool) -> Matched | Ambiguous:
     """Return what an exact match makes. *starts* are the first places."""
     lines = source.lines_at(starts)
     count = len(starts) if len(starts) < MOST_PLACES else max(MOST_PLACES, source.text.count(old))
@@ -114,7 +114,7 @@ def _exact(source: Source, old: str, new: str, starts: Sequence[int], *, replace
 
 
 def find_lines(
-    source: Source, request: Request, scopes: tuple[range, ...], *, at_end: bool = False, fuzzy: bool = True
+    source: SourceText, request: Request, scopes: tuple[range, ...], *, at_end: bool = False, fuzzy: bool = True
 ) -> Answer:
     """Return the same for whole lines, of which the first is in a range (from 0), and the last one the file's if *at_end*."""
     search = LineSearch(source, request, scopes, at_end)
@@ -124,7 +124,7 @@ def find_lines(
     return _decide(search, tiers)
 
 
-def _trimmed(source: Source, splice: Splice) -> Splice:
+def _trimmed(source: SourceText, splice: Splice) -> Splice:
     """Return an exact splice without the lines at its ends that stay: in a mixed file, they keep their own endings."""
     if not source.is_mixed:
         return splice
@@ -176,12 +176,12 @@ def _is_lossy(source: Source, place: TextRange, request: Request) -> bool:
     return _is_much_larger(source, place, request) or _loses_lines(source, place, request)
 
 
-def _missing(source: Source, old: Sequence[str]) -> Missing:
+def _missing(source: SourceText, old: Sequence[str]) -> Missing:
     lines = closest(source, old)
     return Missing("absent", None if lines is None else (lines[0] + 1, lines[1] + 1))
 
 
-def _is_much_larger(source: Source, place: TextRange, request: Request) -> bool:
+def _is_much_larger(source: SourceText, place: TextRange, request: Request) -> bool:
     old = "\n".join(request.old).strip()
     start, end = source.starts[place.first], source.line_end(place.last)
     if place.splice is not None:
@@ -191,7 +191,7 @@ def _is_much_larger(source: Source, place: TextRange, request: Request) -> bool:
     return text.count("\n") + 1 >= max(lines + 3, 2 * lines) or len(text) > max(len(old) + 500, 4 * len(old))
 
 
-def _loses_lines(source: Source, place: TextRange, request: Request) -> bool:
+def _loses_lines(source: SourceText, place: TextRange, request: Request) -> bool:
     """Tell whether a line would go that is not, or hardly, in the request."""
     if place.splice is not None:
         return False
@@ -203,7 +203,7 @@ def _loses_lines(source: Source, place: TextRange, request: Request) -> bool:
     )
 
 
-def _applied_at(source: Source, tier: Tier, place: TextRange, request: Request) -> Lines | None:
+def _applied_at(source: SourceText, tier: Tier, place: TextRange, request: Request) -> Lines | None:
     """Return the lines where the new text already stands: anywhere if it has several lines, else at the place."""
     if tier in {"block-anchor", "context-aware"} and _is_more_like_new(source, place, request):
         return place.first + 1, place.last + 1
@@ -215,7 +215,7 @@ def _applied_at(source: Source, tier: Tier, place: TextRange, request: Request) 
     return None if first is None else (first + 1, first + len(new))
 
 
-def _is_more_like_new(source: Source, place: TextRange, request: Request) -> bool:
+def _is_more_like_new(source: SourceText, place: TextRange, request: Request) -> bool:
     block = source.stripped[place.first : place.last + 1]
     as_new, as_old = (align([line.strip() for line in lines], block) for lines in (request.new, request.old))
     return as_new is not None and (as_old is None or as_new.mean >= as_old.mean)

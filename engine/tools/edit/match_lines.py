@@ -9,7 +9,7 @@ import attrs
 
 from engine.tools.edit.merge import Request
 from engine.tools.edit.similarity import align
-from engine.tools.edit.source_text import Source, Splice
+from engine.tools.edit.source_text import SourceText, Splice
 
 Tier = Literal[
     "exact",
@@ -62,7 +62,7 @@ Finder = tuple[Tier, Callable[[], Iterable[TextRange]]]
 class LineSearch:
     """Looks for old lines among those of a file that begin in some ranges, and end with the file if *at_end*."""
 
-    source: Source
+    source: SourceText
     request: Request
     scopes: tuple[range, ...]
     at_end: bool = False

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from engine.tools.edit.match_lines import MOST_PLACES, TextRange
-from engine.tools.edit.source_text import Source, Splice, unix
+from engine.tools.edit.source_text import SourceText, Splice, unix
 
 _ESCAPE: Final = re.compile(r"\\([ntr\"'`\\$\n])")
 _MEANINGS: Final = {"n": "\n", "t": "\t", "r": "\r"}
@@ -25,7 +25,7 @@ def occurrences(text: str, piece: str, *, overlapping: bool) -> Iterator[int]:
         start = text.find(piece, start + (1 if overlapping else len(piece)))
 
 
-def inside_a_line(source: Source, old: str, new: str) -> list[TextRange]:
+def inside_a_line(source: SourceText, old: str, new: str) -> list[TextRange]:
     """Return the places of the words of *old* in one line, with other blanks between them."""
     words = old.split()
     if len(words) < 2 or "\n" in old.strip():
@@ -46,7 +46,7 @@ def inside_a_line(source: Source, old: str, new: str) -> list[TextRange]:
     return offsets
 
 
-def trimmed_boundary(source: Source, old: str, new: str) -> list[TextRange]:
+def trimmed_boundary(source: SourceText, old: str, new: str) -> list[TextRange]:
     """Return the places of *old* without the blanks around it."""
     trimmed = old.strip()
     if trimmed == old:
@@ -56,7 +56,7 @@ def trimmed_boundary(source: Source, old: str, new: str) -> list[TextRange]:
     return [_part(source, start, start + len(trimmed), text) for start in starts]
 
 
-def unescaped(source: Source, old: str, new: str) -> list[TextRange]:
+def unescaped(source: SourceText, old: str, new: str) -> list[TextRange]:
     """Return the places of *old* as it reads when its escapes are taken for what they stand for."""
     kinds = set(_ESCAPE.findall(old))
     # If the new text has other escapes, it is unclear whether they stand for themselves.
@@ -95,5 +95,5 @@ def _nth(line: str, count: int) -> int:
     return len(line)
 
 
-def _part(source: Source, start: int, end: int, text: str) -> TextRange:
+def _part(source: SourceText, start: int, end: int, text: str) -> TextRange:
     return TextRange(source.line_at(start) - 1, source.line_at(end - 1) - 1, splice=Splice(start, end, text))

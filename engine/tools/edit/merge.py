@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from engine.files.line_diff import Difference, differences
-from engine.tools.edit.source_text import Source, Splice
+from engine.tools.edit.source_text import SourceText, Splice
 
 _TAB: Final = 4
 _SAMPLE_LINES: Final = 1_000
@@ -40,7 +40,7 @@ class Request:
         return cls(tuple(old.split("\n")), tuple(new.split("\n")))
 
 
-def merge(source: Source, request: Request, pairs: Sequence[int | None]) -> tuple[Splice, ...]:
+def merge(source: SourceText, request: Request, pairs: Sequence[int | None]) -> tuple[Splice, ...]:
     """Return the splices that make *request* happen.
 
     *pairs* has the index of the file's line for each old line of the request; None
@@ -89,7 +89,7 @@ class Indents:
     has_tabs: bool
 
     @classmethod
-    def of(cls, source: Source, request: Request, pairs: Sequence[int | None]) -> Indents:
+    def of(cls, source: SourceText, request: Request, pairs: Sequence[int | None]) -> Indents:
         """Learn it from old lines and what they are in the file."""
         known = tuple(
             _Pair(index, _indent(line), _indent(source.lines[pair]))

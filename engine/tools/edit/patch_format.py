@@ -47,7 +47,7 @@ _SHOWN_CHARS: Final = 80
 
 
 @attrs.frozen
-class Chunk:
+class PatchChunk:
     """Lines of a file that become others.
 
     Attributes:
@@ -84,7 +84,7 @@ class UpdateFile:
 
     path: str
     moved: str | None
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[PatchChunk, ...]
 
 
 Operation = AddFile | DeleteFile | UpdateFile
@@ -176,7 +176,7 @@ class _Reader:
 
     def _update(self, path: str) -> UpdateFile:
         moved = self._argument(_MOVE)
-        chunks: list[Chunk] = []
+        chunks: list[PatchChunk] = []
         while self.skip_blank() and not self._is_mark():
             chunks.append(self._chunk())
         if not chunks and moved is None:
@@ -187,7 +187,7 @@ class _Reader:
         line = self.line or ""
         return line.startswith("***") and line.strip() != _END_OF_FILE
 
-    def _chunk(self) -> Chunk:
+    def _chunk(self) -> PatchChunk:
         number = self.number
         headers: list[str] = []
         while self.line is not None and self.line.startswith("@@"):
@@ -206,7 +206,7 @@ class _Reader:
             raise ToolError(f"The change at line {number} of the patch has no lines. Nothing was changed.")
         old = tuple(line[1:] for line in lines if line[:1] in {"", " ", "-"})
         new = tuple(line[1:] for line in lines if line[:1] in {"", " ", "+"})
-        return Chunk(tuple(filter(None, headers)), Request(old, new), at_end, number)
+        return PatchChunk(tuple(filter(None, headers)), Request(old, new), at_end, number)
 
     def _error(self, expected: str) -> ToolError:
         return ToolError(

@@ -17,8 +17,8 @@ import attrs
 from engine.files.line_diff import common
 from engine.tools.edit.match import Ambiguous, Answer, Lines, Matched, Missing, find_lines
 from engine.tools.edit.match_lines import Tier
-from engine.tools.edit.patch_format import Chunk
-from engine.tools.edit.source_text import Source, Splice
+from engine.tools.edit.patch_format import PatchChunk
+from engine.tools.edit.source_text import SourceText, Splice
 
 # A header that names more of them than these tells nothing about the place.
 _MOST_LINES: Final = 200
@@ -28,7 +28,7 @@ _MOST_LINES: Final = 200
 class Placed:
     """A chunk that has found its place: how, the lines that there were, and what to splice."""
 
-    chunk: Chunk
+    chunk: PatchChunk
     tier: Tier
     lines: Lines
     splices: tuple[Splice, ...]
@@ -38,12 +38,12 @@ class Placed:
 class Unplaced:
     """A chunk that has no certain place: what was found instead, or the header that is not there, or not only once."""
 
-    chunk: Chunk
+    chunk: PatchChunk
     answer: Ambiguous | Missing | None = None
     header: str | None = None
 
 
-def place_chunks(source: Source, chunks: Sequence[Chunk], *, fuzzy: bool) -> tuple[Placed, ...] | Unplaced:
+def place_chunks(source: SourceText, chunks: Sequence[PatchChunk], *, fuzzy: bool) -> tuple[Placed, ...] | Unplaced:
     """Return the places of all chunks, or the first of them that has none."""
     placements: list[Placed] = []
     at = changed = 0
@@ -64,7 +64,7 @@ def place_chunks(source: Source, chunks: Sequence[Chunk], *, fuzzy: bool) -> tup
     return tuple(placements)
 
 
-def _place(source: Source, chunk: Chunk, at: int, *, fuzzy: bool) -> Placed | Unplaced:
+def _place(source: SourceText, chunk: PatchChunk, at: int, *, fuzzy: bool) -> Placed | Unplaced:
     everywhere = range(at, len(source.lines))
     scopes = _scopes(source, chunk.headers, everywhere)
     if isinstance(scopes, str):
@@ -84,13 +84,13 @@ def _place(source: Source, chunk: Chunk, at: int, *, fuzzy: bool) -> Placed | Un
     return _describe(chunk, answer)
 
 
-def _describe(chunk: Chunk, answer: Answer) -> Placed | Unplaced:
+def _describe(chunk: PatchChunk, answer: Answer) -> Placed | Unplaced:
     if isinstance(answer, Matched):
         return Placed(chunk, answer.tier, answer.lines[0], answer.splices)
     return Unplaced(chunk, answer)
 
 
-def _inserted(source: Source, chunk: Chunk, scopes: Sequence[range]) -> Placed | Unplaced:
+def _inserted(source: SourceText, chunk: PatchChunk, scopes: Sequence[range]) -> Placed | Unplaced:
     """Place lines that have no context: behind the one line that the header names, or at the end of the file."""
     if len(scopes) > 1:
         return Unplaced(chunk, header=chunk.headers[-1])
@@ -98,7 +98,7 @@ def _inserted(source: Source, chunk: Chunk, scopes: Sequence[range]) -> Placed |
     return Placed(chunk, "exact", (before, before), (source.inserted(before, chunk.request.new),))
 
 
-def _scopes(source: Source, headers: Sequence[str], everywhere: range) -> tuple[range, ...] | str:
+def _scopes(source: SourceText, headers: Sequence[str], everywhere: range) -> tuple[range, ...] | str:
     """Return the lines that belong to the innermost header, itself included; or a header that tells nothing."""
     scopes: tuple[range, ...] = (everywhere,)
     for header in headers:
@@ -109,7 +109,7 @@ def _scopes(source: Source, headers: Sequence[str], everywhere: range) -> tuple[
     return scopes
 
 
-def _lines_of(source: Source, header: str, within: range) -> list[int]:
+def _lines_of(source: SourceText, header: str, within: range) -> list[int]:
     """Return the lines that a header names: equal to it, else but for blanks around it, else those that begin with it.
 
     Of too many, one more than is allowed.
@@ -125,7 +125,7 @@ def _lines_of(source: Source, header: str, within: range) -> list[int]:
     return []
 
 
-def _scope(source: Source, index: int, within: range) -> range:
+def _scope(source: SourceText, index: int, within: range) -> range:
     """Return a line and those behind it that are indented deeper."""
     indent = len(source.lines[index]) - len(source.lines[index].lstrip())
     inside = range(index + 1, within.stop)

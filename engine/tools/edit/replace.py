@@ -12,7 +12,7 @@ from engine.files.diff import comparison
 from engine.files.text_files import MAX_TEXT_BYTES
 from engine.tools.edit.match import Ambiguous, Lines, Matched, Missing, find
 from engine.tools.edit.match_lines import Tier
-from engine.tools.edit.source_text import Source, unix
+from engine.tools.edit.source_text import SourceText, unix
 
 _PLACES_NAMED: Final = 20
 _COMPARED_LINES: Final = 60
@@ -44,7 +44,7 @@ def replace(shown: str, text: str, old: str, new: str, *, replace_all: bool = Fa
         raise ToolError("old_string is empty. To create a file, or to replace all of it, use the write tool.")
     if unix(old) == unix(new):
         raise ToolError("old_string and new_string are the same: there is nothing to change. (Line endings are kept.)")
-    source = Source(text)
+    source = SourceText(text)
     if replace_all and len(new) > len(old):
         size = len(text) + source.text.count(unix(old)) * (len(new) - len(old))
         if size > MAX_TEXT_BYTES:
@@ -82,7 +82,7 @@ def named(places: Sequence[Lines], count: int = 0) -> str:
     return f"{word} {', '.join(spans)}{more}"
 
 
-def compared(source: Source, old: str, lines: Lines) -> str:
+def compared(source: SourceText, old: str, lines: Lines) -> str:
     """Return how some lines of a file differ from what a request has in their place."""
     first, last = lines
     return comparison(
@@ -94,7 +94,7 @@ def _lines(answer: Ambiguous) -> str:
     return named([(line, line) for line in answer.lines], answer.count)
 
 
-def _instead(source: Source, old: str, answer: Missing) -> str:
+def _instead(source: SourceText, old: str, answer: Missing) -> str:
     """Say what there is instead of the text that is missing."""
     if answer.why == "long":
         return "In a file that long, only what is exactly there is found."

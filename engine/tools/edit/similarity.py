@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from engine.files.line_diff import differences
-from engine.tools.edit.source_text import Source
+from engine.tools.edit.source_text import SourceText
 
 # Longer lines are equal or not at all alike.
 _LINE_CHARS: Final = 2_000
@@ -113,7 +113,7 @@ def _pair_blanks(request: Sequence[str], block: Sequence[str], pairs: list[int |
             next_blank += 1
 
 
-def closest(source: Source, request: Sequence[str]) -> tuple[int, int] | None:
+def closest(source: SourceText, request: Sequence[str]) -> tuple[int, int] | None:
     """Return the lines of the file that are most like those of a request: the first and the last, counted from 0."""
     lines_sought = list(dict.fromkeys(line.strip() for line in request if line.strip()))
     lines = source.stripped[:_MOST_LINES]

@@ -30,7 +30,7 @@ def unix(text: str) -> str:
 
 
 @attrs.define(eq=False)
-class Source:
+class SourceText:
     """The text of a file, as it is and as it is searched."""
 
     original: str

@@ -11,7 +11,7 @@ import trio
 from engine.core.threads import to_thread
 from engine.tools.output.spill import Spills
 from engine.tools.output.spill_file import SpillFile
-from engine.tools.output.truncate import LIMITS, Limits, Measure, Rest, excerpt, fits
+from engine.tools.output.truncate import LIMITS, Measure, OutputLimits, Rest, excerpt, fits
 
 # Of the output of a process, most of what is shown is its end: that is where it failed.
 PROCESS_SHARE: Final = 0.2
@@ -35,7 +35,7 @@ class SpillWriter:
 
     _spills: Spills | None
     _share: float = attrs.field(default=PROCESS_SHARE, alias="share", kw_only=True)
-    _limits: Limits = attrs.field(default=LIMITS, alias="limits", kw_only=True)
+    _limits: OutputLimits = attrs.field(default=LIMITS, alias="limits", kw_only=True)
     size: int = attrs.field(default=0, init=False)
     _line_ends: int = attrs.field(default=0, init=False)
     _ends_line: bool = attrs.field(default=True, init=False)

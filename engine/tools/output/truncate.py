@@ -20,18 +20,18 @@ _REASON_CHARS: Final = 200
 
 
 @attrs.frozen(kw_only=True)
-class Limits:
+class OutputLimits:
     """What one result may take, at most."""
 
     lines: int = 2_000
     size: int = 51_200
 
-    def less(self, other: Limits) -> Limits:
+    def less(self, other: OutputLimits) -> OutputLimits:
         """Return what is left when *other* is taken."""
-        return Limits(lines=self.lines - other.lines, size=self.size - other.size)
+        return OutputLimits(lines=self.lines - other.lines, size=self.size - other.size)
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = OutputLimits()
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +65,7 @@ def line_count(data: bytes) -> int:
     return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 
 
-def fits(text: str, limits: Limits = LIMITS) -> bool:
+def fits(text: str, limits: OutputLimits = LIMITS) -> bool:
     """Tell whether *text* may be shown as it is."""
     if len(text) > limits.size or (4 * len(text) > limits.size and len(encoded(text)) > limits.size):
         return False
@@ -73,12 +73,14 @@ def fits(text: str, limits: Limits = LIMITS) -> bool:
     return ends < limits.lines or (ends == limits.lines and text.endswith("\n"))
 
 
-def cut(data: bytes, share: float, rest: Rest, *, limits: Limits = LIMITS) -> str:
+def cut(data: bytes, share: float, rest: Rest, *, limits: OutputLimits = LIMITS) -> str:
     """Return an output that is too long in as much room as *limits* give; *share* of it is for its beginning."""
     return excerpt(data, data, Measure(line_count(data), len(data)), share, rest, limits=limits)
 
 
-def excerpt(first: bytes, last: bytes, whole: Measure, share: float, rest: Rest, *, limits: Limits = LIMITS) -> str:
+def excerpt(
+    first: bytes, last: bytes, whole: Measure, share: float, rest: Rest, *, limits: OutputLimits = LIMITS
+) -> str:
     """Return what `cut` does for an output of which not all is at hand.
 
     *first* and *last* are its first and its last bytes, at least `limits.size` of them.

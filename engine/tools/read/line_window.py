@@ -30,7 +30,7 @@ class Part:
 
 
 @attrs.frozen
-class Window:
+class LineWindow:
     """Lines with their numbers, the notes below them, and the same in a few words."""
 
     text: str
@@ -46,7 +46,7 @@ class _Line:
     is_clean: bool
 
 
-def window(part: Part, file: BinaryIO) -> Window:
+def window(part: Part, file: BinaryIO) -> LineWindow:
     """Return the part of *file*, from where it stands. It blocks. Raises `ToolError` for what is behind the end."""
     for number in range(1, part.offset):
         if not _skip_line(file):
@@ -54,7 +54,7 @@ def window(part: Part, file: BinaryIO) -> Window:
     return _lines(part, file) if part.column == 1 else _rest_of_line(part, file)
 
 
-def _lines(part: Part, file: BinaryIO) -> Window:
+def _lines(part: Part, file: BinaryIO) -> LineWindow:
     shown: list[str] = []
     is_clean = True
     room = MAX_BYTES - _NOTES_BYTES
@@ -73,23 +73,23 @@ def _lines(part: Part, file: BinaryIO) -> Window:
     return _cut(part, shown, is_clean=is_clean) if file.read(1) else _whole(part, shown, is_clean=is_clean)
 
 
-def _whole(part: Part, shown: list[str], *, is_clean: bool) -> Window:
+def _whole(part: Part, shown: list[str], *, is_clean: bool) -> LineWindow:
     """The window reaches to the end."""
     if not shown and part.offset == 1:
-        return Window(f"({part.shown} is empty)", "empty")
+        return LineWindow(f"({part.shown} is empty)", "empty")
     if not shown:
         raise _behind_the_end(part, part.offset - 1)
-    return Window("\n".join([*shown, *_notes(is_clean=is_clean)]), counted(len(shown), "line"))
+    return LineWindow("\n".join([*shown, *_notes(is_clean=is_clean)]), counted(len(shown), "line"))
 
 
-def _cut(part: Part, shown: list[str], *, is_clean: bool) -> Window:
+def _cut(part: Part, shown: list[str], *, is_clean: bool) -> LineWindow:
     """There is more than the window shows."""
     last = part.offset + len(shown) - 1
     note = f"(lines {part.offset}-{last}; the file goes on: read it with offset={last + 1})"
-    return Window("\n".join([*shown, *_notes(is_clean=is_clean), note]), f"lines {part.offset}-{last}")
+    return LineWindow("\n".join([*shown, *_notes(is_clean=is_clean), note]), f"lines {part.offset}-{last}")
 
 
-def _rest_of_line(part: Part, file: BinaryIO) -> Window:
+def _rest_of_line(part: Part, file: BinaryIO) -> LineWindow:
     """Return a line from a column on, as much of it as there is room for."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     seen, room = 0, MAX_BYTES - _NOTES_BYTES
@@ -116,7 +116,7 @@ def _rest_of_line(part: Part, file: BinaryIO) -> Window:
         after = f"(the line ends here; the next one is offset={part.offset + 1})" if file.read(1) else "(the file ends)"
     printable = _printable(kept)
     text = "\n".join([f"{part.offset:>6}\t{printable}", *_notes(is_clean="\ufffd" not in printable), after])
-    return Window(text, f"line {part.offset} from character {part.column}")
+    return LineWindow(text, f"line {part.offset} from character {part.column}")
 
 
 def _notes(*, is_clean: bool) -> list[str]:

@@ -24,7 +24,7 @@ _SNIFFED_BYTES: Final = 8_192
 
 
 @attrs.define(eq=False)
-class Source:
+class OpenedSource:
     """An open file.
 
     Attributes:
@@ -55,7 +55,7 @@ class Source:
 
 
 @contextmanager
-def opened(shown: str, path: Path) -> Generator[Source | int]:
+def opened(shown: str, path: Path) -> Generator[OpenedSource | int]:
     """Open the file at a real path, or the folder: then the descriptor is yielded.
 
     It blocks, but not for ever. Raises `OSError`, and `ToolError` for a pipe or a device.
@@ -76,7 +76,9 @@ def opened(shown: str, path: Path) -> Generator[Source | int]:
     with os.fdopen(descriptor, "rb", buffering=0) as raw:
         state = regular(shown, os.fstat(descriptor))
         passed = _Hashed(raw, hasher())
-        yield Source(io.BufferedReader(passed, _BUFFER_BYTES), state.st_size, (state.st_dev, state.st_ino), passed)
+        yield OpenedSource(
+            io.BufferedReader(passed, _BUFFER_BYTES), state.st_size, (state.st_dev, state.st_ino), passed
+        )
 
 
 class _Hashed(io.RawIOBase):

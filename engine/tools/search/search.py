@@ -17,7 +17,7 @@ import trio
 
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
-from engine.process.process import Finished, run_tree
+from engine.process.process import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE
 from engine.tools.search.result_buffers import AllHits, HitBuffer, HitCounter, HitWindow, in_order, window
 from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader
@@ -142,7 +142,7 @@ class _Run:
         arguments = command(self.ripgrep, self.request, in_repository=self.scope.in_repository, ordered=ordered)
         reader = HitReader(self.form)
         errors = ErrorReader()
-        finished: Finished | None = None
+        finished: FinishedProcess | None = None
         with trio.CancelScope() as enough:
 
             def take(chunk: bytes) -> None:
@@ -181,7 +181,7 @@ class _Run:
         return False
 
 
-def _ending_of(finished: Finished, errors: ErrorReader) -> _Ended:
+def _ending_of(finished: FinishedProcess, errors: ErrorReader) -> _Ended:
     """Return how the program ended. Raises `ToolError` if it could not do its work."""
     if finished.timed_out:
         return _Ended(timed_out=True, unreadable=errors.unreadable)

@@ -32,7 +32,7 @@ from engine.core.messages import (
     UserMessage,
 )
 from engine.providers.wire import encoding
-from engine.providers.wire.encoding import Chunk, Encoder, Piece, TurnWriter, members, tool_pieces
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members, tool_pieces
 from engine.providers.wire.normalize_transcript import AssistantItem, ResultsItem, TranscriptItem, UserItem
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import Body
@@ -59,13 +59,13 @@ class LineDialect:
     def start(self) -> int:
         return 0
 
-    def add(self, state: int, item: TranscriptItem) -> tuple[int, list[Chunk]]:
+    def add(self, state: int, item: TranscriptItem) -> tuple[int, list[EncodedChunk]]:
         self.written += 1
         lines = list(lines_of(item))
         if any("refused" in line for line in lines):
             raise ConfigError("refused")
         return state + len(lines), [
-            Chunk(f"{state + n} {line}\n".encode("utf-8", "replace"), "hidden" not in line)
+            EncodedChunk(f"{state + n} {line}\n".encode("utf-8", "replace"), "hidden" not in line)
             for n, line in enumerate(lines)
         ]
 

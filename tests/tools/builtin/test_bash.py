@@ -19,7 +19,7 @@ from engine.core.errors import InvalidArguments, ToolError
 from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.programs.tables.program_spec import Program
 from engine.process.orphans import find_marked
-from engine.process.process import Finished
+from engine.process.process import FinishedProcess
 from engine.process.procfs import ProcessId
 from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, bash_tool, report
 from engine.tools.call_values import GRACE, ToolOutput
@@ -274,7 +274,7 @@ async def test_a_command_that_can_not_be_started(
         await run(ctx, "true")
 
 
-ENDED = Finished(
+ENDED = FinishedProcess(
     cause="exit",
     exit_code=0,
     signal=None,
@@ -314,7 +314,7 @@ ENDED = Finished(
         ),
     ],
 )
-def test_what_is_told_of_an_end(finished: Finished, notes: str, failed: bool) -> None:
+def test_what_is_told_of_an_end(finished: FinishedProcess, notes: str, failed: bool) -> None:
     output = report(finished, CapturedOutput(text="hi"), 5)
     assert (output.text, output.failed) == (f"hi\n{notes}", failed)
 

@@ -35,7 +35,7 @@ from engine.core.llm_types import ModelRequest, ToolSchema
 from engine.core.messages import CallResult, ResultsMessage, Settlement, TextPart, Transcript, UserMessage
 from engine.tools.claude_hooks import call_events as calls
 from engine.tools.claude_hooks import session_events as events
-from engine.tools.claude_hooks.reply import MAX_CHARS, BadReply, HookPoint, HookReply, Reply, read
+from engine.tools.claude_hooks.reply import MAX_CHARS, BadReply, HookOutput, HookPoint, HookReply, read
 
 S = SessionId("ses")
 HELLO = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hello"),))
@@ -194,28 +194,28 @@ def test_what_a_matcher_is_compared_with(
 # -- a reply -------------------------------------------------------------------------------------------------
 
 
-def printed(document: object, code: int = 0) -> Reply:
-    return Reply(code=code, output=json.dumps(document), errors="")
+def printed(document: object, code: int = 0) -> HookOutput:
+    return HookOutput(code=code, output=json.dumps(document), errors="")
 
 
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Reply(code=0, output="", errors="ignored"), HookReply()),
-        (Reply(code=0, output="  plain words \n", errors=""), HookReply(text="plain words")),
-        (Reply(code=0, output="Shell ready\n{}", errors=""), HookReply(text="Shell ready\n{}")),
-        (Reply(code=0, output="[1]", errors=""), HookReply(text="[1]")),
-        (Reply(code=0, output=" {} \n", errors=""), HookReply()),
-        (Reply(code=2, output="", errors=" not here \n"), HookReply(blocked="not here")),
-        (Reply(code=2, output="{nonsense", errors="not here"), HookReply(blocked="not here")),
-        (Reply(code=2, output='{"decision": "approve"}', errors="not here"), HookReply(blocked="not here")),
-        (Reply(code=2, output="out", errors=""), HookReply(blocked="out")),
-        (Reply(code=2, output="", errors=""), HookReply(blocked="no reason given")),
+        (HookOutput(code=0, output="", errors="ignored"), HookReply()),
+        (HookOutput(code=0, output="  plain words \n", errors=""), HookReply(text="plain words")),
+        (HookOutput(code=0, output="Shell ready\n{}", errors=""), HookReply(text="Shell ready\n{}")),
+        (HookOutput(code=0, output="[1]", errors=""), HookReply(text="[1]")),
+        (HookOutput(code=0, output=" {} \n", errors=""), HookReply()),
+        (HookOutput(code=2, output="", errors=" not here \n"), HookReply(blocked="not here")),
+        (HookOutput(code=2, output="{nonsense", errors="not here"), HookReply(blocked="not here")),
+        (HookOutput(code=2, output='{"decision": "approve"}', errors="not here"), HookReply(blocked="not here")),
+        (HookOutput(code=2, output="out", errors=""), HookReply(blocked="out")),
+        (HookOutput(code=2, output="", errors=""), HookReply(blocked="no reason given")),
         (
-            Reply(code=1, output='{"decision": "block"}', errors="one\ntwo"),
+            HookOutput(code=1, output='{"decision": "block"}', errors="one\ntwo"),
             HookReply(message="failed with exit code 1: one"),
         ),
-        (Reply(code=127, output="", errors=""), HookReply(message="failed with exit code 127")),
+        (HookOutput(code=127, output="", errors=""), HookReply(message="failed with exit code 127")),
         (printed({"continue": True, "suppressOutput": True, "unknown": 5}), HookReply()),
         (printed({"continue": False, "stopReason": "frozen"}), HookReply(is_stop=True, stop_reason="frozen")),
         (printed({"systemMessage": "mind"}), HookReply(message="mind")),
@@ -229,16 +229,16 @@ def printed(document: object, code: int = 0) -> Reply:
     ],
     ids=repr,
 )
-def test_how_a_reply_is_read(reply: Reply, said: HookReply) -> None:
+def test_how_a_reply_is_read(reply: HookOutput, said: HookReply) -> None:
     assert read("Stop", reply) == said
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(code=0, output='{"decision": "block"', errors=""),
-        Reply(code=0, output="{} {}", errors=""),
-        Reply(code=0, output='{"a":' * 100_000, errors=""),
+        HookOutput(code=0, output='{"decision": "block"', errors=""),
+        HookOutput(code=0, output="{} {}", errors=""),
+        HookOutput(code=0, output='{"a":' * 100_000, errors=""),
         printed({"continue": "no"}),
         printed({"decision": "deny"}),
         printed({"decision": {}}),
@@ -250,14 +250,14 @@ def test_how_a_reply_is_read(reply: Reply, said: HookReply) -> None:
     ],
     ids=lambda reply: reply.output[:40],
 )
-def test_an_object_that_makes_no_sense_is_an_error(reply: Reply) -> None:
+def test_an_object_that_makes_no_sense_is_an_error(reply: HookOutput) -> None:
     with pytest.raises(BadReply):
         read("Stop", reply)
 
 
 def test_no_text_is_taken_without_end() -> None:
     long = "x" * 50_000
-    for reply in (Reply(code=2, output="", errors=long), Reply(code=0, output=long, errors="")):
+    for reply in (HookOutput(code=2, output="", errors=long), HookOutput(code=0, output=long, errors="")):
         said = read("Stop", reply)
         assert len(said.blocked or said.text) < MAX_CHARS + 50
     assert len(read("Stop", printed({"hookSpecificOutput": {"additionalContext": long}})).context) < MAX_CHARS + 50

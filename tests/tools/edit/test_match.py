@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from engine.tools.edit.match import Ambiguous, Answer, Matched, Missing, find, find_lines
 from engine.tools.edit.match_lines import SIMILARITY
 from engine.tools.edit.merge import Request
-from engine.tools.edit.source_text import Source
+from engine.tools.edit.source_text import SourceText
 
 
 def edited(text: str, old: str, new: str) -> tuple[str, tuple[tuple[int, int], ...], str] | Answer:
-    source = Source(text)
+    source = SourceText(text)
     answer = find(source, old, new)
     return (answer.tier, answer.lines, source.spliced(answer.splices)) if isinstance(answer, Matched) else answer
 
@@ -43,7 +43,7 @@ def test_exact(text: str, old: str, new: str, expected: object) -> None:
 
 
 def test_all_of_them() -> None:
-    source = Source("aaa a\r\naa")
+    source = SourceText("aaa a\r\naa")
     answer = find(source, "aa", "x\ny", replace_all=True)
     assert isinstance(answer, Matched)
     assert (answer.tier, answer.lines) == ("exact", ((1, 1), (2, 2)))
@@ -157,7 +157,7 @@ def test_tiers(tier: str, text: str, old: str, new: str, after: str) -> None:
     assert isinstance(found, tuple), found
     assert (found[0], found[2]) == (tier, after.replace("\n", "\r\n"))
     # And only if it is allowed.
-    assert isinstance(find(Source(text), old, new, fuzzy=False), Missing)
+    assert isinstance(find(SourceText(text), old, new, fuzzy=False), Missing)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ _text = st.lists(_line, max_size=10).map("\n".join)
 @given(_text, _text.filter(bool), _text)
 def test_outside_of_the_place_nothing_changes(text: str, old: str, new: str) -> None:
     assume(old != new)
-    source = Source(text)
+    source = SourceText(text)
     answer = find(source, old, new)
     if not isinstance(answer, Matched):
         return
@@ -265,7 +265,7 @@ def test_outside_of_the_place_nothing_changes(text: str, old: str, new: str) -> 
 
 @given(_text, st.text("ab \n", min_size=1, max_size=5), st.text("ab \n", max_size=5))
 def test_exact_means_exact(text: str, old: str, new: str) -> None:
-    source = Source(text)
+    source = SourceText(text)
     places = [i for i in range(len(text)) if text.startswith(old, i)]
     answer = find(source, old, new)
     if len(places) == 1:
@@ -334,7 +334,7 @@ def test_python_still_parses(
     new_lines = ["marker()", *block, *replacement] if keeps else ["marker()", *replacement]
     old, new = _reindented(["marker()", *block], request_unit, prefix), _reindented(new_lines, request_unit, prefix)
     assume(old != new)
-    source = Source(text)
+    source = SourceText(text)
     answer = find(source, old, new)
     if not isinstance(answer, Matched):
         assert isinstance(answer, Ambiguous) or answer.why == "applied"
@@ -373,10 +373,10 @@ def test_applying_it_again_is_refused(head: list[str], block: list[str], tail: l
     new = "\n".join(["begin()", *changed, "finish()"])
     assume(new not in text)
     assume(old not in new)
-    source = Source(text)
+    source = SourceText(text)
     first = find(source, old, new)
     if isinstance(first, Matched):
-        again = Source(source.spliced(first.splices))
+        again = SourceText(source.spliced(first.splices))
         second = find(again, old, new)
         assert not isinstance(second, Matched), again.spliced(second.splices)
 
@@ -385,7 +385,7 @@ def test_applying_it_again_is_refused(head: list[str], block: list[str], tail: l
 
 
 def test_whole_lines_within_a_range() -> None:
-    source = Source("ab\na\nb\n-\na\nb\n  a\n")
+    source = SourceText("ab\na\nb\n-\na\nb\n  a\n")
     a = Request(("a",), ("x",))
     assert find_lines(source, a, (range(7),)) == Ambiguous("exact", (2, 5), 2)
     answer = find_lines(source, a, (range(2, 7),))
@@ -407,13 +407,13 @@ def test_whole_lines_within_a_range() -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_many_places(end: str) -> None:
     text = f"ab{end}" * 5_000
-    assert find(Source(text), "ab", "x") == Ambiguous("exact", tuple(range(1, 1_001)), 5_000)
-    source = Source(text)
+    assert find(SourceText(text), "ab", "x") == Ambiguous("exact", tuple(range(1, 1_001)), 5_000)
+    source = SourceText(text)
     answer = find(source, "ab", "x\\1\ny", replace_all=True)
     assert isinstance(answer, Matched)
     assert (len(answer.lines), answer.count) == (1_000, 5_000)
     assert source.spliced(answer.splices) == f"x\\1{end}y{end}" * 5_000
-    mixed = Source(f"{text}\r\n\n")
+    mixed = SourceText(f"{text}\r\n\n")
     answer = find(mixed, "ab\nab", "x\ny", replace_all=True)
     assert isinstance(answer, Matched)
     assert mixed.spliced(answer.splices) == f"x{end}y{end}" * 2_500 + "\r\n\n"
@@ -421,8 +421,8 @@ def test_many_places(end: str) -> None:
 
 def test_in_a_very_long_file_only_what_is_exact_is_found() -> None:
     text = "a\n" * 500_001
-    assert find(Source(text), " a \n b", "x") == Missing("long")
-    answer = find(Source(f"{text}b"), "b", "x")
+    assert find(SourceText(text), " a \n b", "x") == Missing("long")
+    answer = find(SourceText(f"{text}b"), "b", "x")
     assert isinstance(answer, Matched)
     assert answer.lines == ((500_002, 500_002),)
 
@@ -434,7 +434,7 @@ def test_of_many_blocks_none_is_taken_for_the_only_one(between: int, changed: st
     block = "begin\n  a = 1\n  b = 1\n  c = 1\nend\n"
     text = block + "begin\n  xxxxx\n  yyyyy\n  zzzzz\nend\n" * between + block
     old = block.replace("b = 1", f"b{changed}")
-    answer = find(Source(text), old, old.replace("c = 1", "c = 2"))
+    answer = find(SourceText(text), old, old.replace("c = 1", "c = 2"))
     assert not isinstance(answer, Matched)
 
 
@@ -450,7 +450,7 @@ def test_of_many_blocks_none_is_taken_for_the_only_one(between: int, changed: st
     ],
 )
 def test_words_with_other_blanks_between_them(text: str, old: str, after: str | None) -> None:
-    source = Source(text)
+    source = SourceText(text)
     answer = find(source, old, "NEW")
     assert (source.spliced(answer.splices) if isinstance(answer, Matched) else None) == after
 
@@ -473,7 +473,7 @@ def test_bad_input_takes_no_long() -> None:
     ]
     for text, old, new in cases:
         start = time.process_time()
-        assert not isinstance(find(Source(text), old, new), Matched)
+        assert not isinstance(find(SourceText(text), old, new), Matched)
         assert time.process_time() - start < 3
 
 
@@ -486,7 +486,7 @@ def test_five_thousand_lines_are_quick() -> None:
             return x - y
         """).strip()
     start = time.process_time()
-    answer = find(Source(text), old, old.replace("x - y", "x + y"))
+    answer = find(SourceText(text), old, old.replace("x - y", "x + y"))
     assert time.process_time() - start < 0.2
     assert isinstance(answer, Matched)
     assert (answer.tier, answer.lines) == ("block-anchor", ((3_886, 3_890),))

@@ -3,11 +3,11 @@
 import pytest
 
 from engine.tools.edit.merge import Request, merge
-from engine.tools.edit.source_text import Source
+from engine.tools.edit.source_text import SourceText
 
 
 def merged(text: str, old: str, new: str, pairs: list[int | None]) -> str:
-    source = Source(text)
+    source = SourceText(text)
     return source.spliced(merge(source, Request.of(old, new), pairs))
 
 

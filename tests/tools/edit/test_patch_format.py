@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.core.errors import ToolError
 from engine.tools.edit.merge import Request
-from engine.tools.edit.patch_format import AddFile, Chunk, DeleteFile, UpdateFile, parse_patch
+from engine.tools.edit.patch_format import AddFile, DeleteFile, PatchChunk, UpdateFile, parse_patch
 
 ALL = """\
 *** Begin Patch
@@ -38,8 +38,10 @@ PARSED = (
         "a.py",
         "b.py",
         (
-            Chunk(("class A:", "def f(self):"), Request(("kept", "old", ""), ("kept", "new", "", "added")), False, 9),
-            Chunk((), Request(("x",), ()), True, 16),
+            PatchChunk(
+                ("class A:", "def f(self):"), Request(("kept", "old", ""), ("kept", "new", "", "added")), False, 9
+            ),
+            PatchChunk((), Request(("x",), ()), True, 16),
         ),
     ),
 )

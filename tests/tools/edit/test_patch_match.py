@@ -10,20 +10,20 @@ from engine.files.line_diff import differences
 from engine.tools.edit.match import Ambiguous, Missing
 from engine.tools.edit.patch_format import UpdateFile, parse_patch
 from engine.tools.edit.patch_match import Placed, Unplaced, place_chunks
-from engine.tools.edit.source_text import Source
+from engine.tools.edit.source_text import SourceText
 
 
 def placed(text: str, body: str, *, fuzzy: bool = True) -> tuple[Placed, ...] | Unplaced:
     (update,) = parse_patch(f"*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch")
     assert isinstance(update, UpdateFile)
-    return place_chunks(Source(text), update.chunks, fuzzy=fuzzy)
+    return place_chunks(SourceText(text), update.chunks, fuzzy=fuzzy)
 
 
 def patched(text: str, body: str, *, fuzzy: bool = True) -> str | Unplaced:
     found = placed(text, body, fuzzy=fuzzy)
     if isinstance(found, Unplaced):
         return found
-    return Source(text).spliced(splice for one in found for splice in one.splices)
+    return SourceText(text).spliced(splice for one in found for splice in one.splices)
 
 
 CODE = """\

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.tools.edit.similarity import Alignment, align, closest, similarity
-from engine.tools.edit.source_text import Source
+from engine.tools.edit.source_text import SourceText
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_an_alignment_is_in_order_and_covers_the_block(asked: list[str], block: 
     ],
 )
 def test_the_closest_lines(wanted: list[str], expected: tuple[int, int] | None) -> None:
-    assert closest(Source("one\ntwo\nthree\n  four\nfive\n"), wanted) == expected
+    assert closest(SourceText("one\ntwo\nthree\n  four\nfive\n"), wanted) == expected
 
 
 def test_an_empty_file_has_none() -> None:
-    assert closest(Source(""), ["a"]) is None
+    assert closest(SourceText(""), ["a"]) is None
 
 
 def test_it_is_bounded() -> None:
@@ -94,5 +94,5 @@ def test_it_is_bounded() -> None:
     one, other = ([f"{letter * 80}{n}" for n in range(3_000)] for letter in "ab")
     start = time.process_time()
     assert align(one, other) is None
-    closest(Source("\n".join(one * 100)), other)
+    closest(SourceText("\n".join(one * 100)), other)
     assert time.process_time() - start < 2

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.edit.source_text import Source, Splice, unix
+from engine.tools.edit.source_text import SourceText, Splice, unix
 
 _texts = st.lists(st.sampled_from(["a", "b", "é", "\r\n", "\n", "\r", "\x0c"]), max_size=12).map("".join)
 
 
 @st.composite
-def _spliced(draw: st.DrawFn) -> tuple[Source, list[Splice]]:
-    source = Source(draw(_texts))
+def _spliced(draw: st.DrawFn) -> tuple[SourceText, list[Splice]]:
+    source = SourceText(draw(_texts))
     cuts = sorted(draw(st.lists(st.integers(0, len(source.text)), max_size=6)))
     pairs = zip(cuts[::2], cuts[1::2], strict=False)
     new = st.text("xy\n", max_size=4)
@@ -19,7 +19,7 @@ def _spliced(draw: st.DrawFn) -> tuple[Source, list[Splice]]:
 
 
 @given(_spliced())
-def test_outside_of_the_splices_nothing_changes(drawn: tuple[Source, list[Splice]]) -> None:
+def test_outside_of_the_splices_nothing_changes(drawn: tuple[SourceText, list[Splice]]) -> None:
     source, splices = drawn
     after = source.spliced(splices)
     assert source.spliced([]) == source.original
@@ -37,7 +37,7 @@ def test_outside_of_the_splices_nothing_changes(drawn: tuple[Source, list[Splice
 
 @given(_texts)
 def test_lines_are_what_an_editor_shows(text: str) -> None:
-    source = Source(text)
+    source = SourceText(text)
     assert "\n".join(source.lines) == unix(text).removesuffix("\n")
     assert [source.text[s : source.line_end(i)] for i, s in enumerate(source.starts)] == source.lines
     for offset in range(len(source.text)):
@@ -64,7 +64,7 @@ def test_lines_are_what_an_editor_shows(text: str) -> None:
     ],
 )
 def test_new_lines_end_like_those_around_them(text: str, splice: Splice, after: str) -> None:
-    assert Source(text).spliced([splice]) == after
+    assert SourceText(text).spliced([splice]) == after
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_new_lines_end_like_those_around_them(text: str, splice: Splice, after: 
     ],
 )
 def test_lines_are_replaced(text: str, first: int, last: int, lines: list[str], after: str) -> None:
-    source = Source(text)
+    source = SourceText(text)
     assert source.spliced([source.replaced(first, last, lines)]) == after
 
 
@@ -96,16 +96,16 @@ def test_lines_are_replaced(text: str, first: int, last: int, lines: list[str], 
     ],
 )
 def test_lines_are_inserted(text: str, before: int, after: str) -> None:
-    source = Source(text)
+    source = SourceText(text)
     assert source.spliced([source.inserted(before, ["x"])]) == after
 
 
 def test_splices_at_one_place_keep_their_order() -> None:
-    assert Source("ab").spliced([Splice(1, 1, "1"), Splice(1, 1, "2")]) == "a12b"
+    assert SourceText("ab").spliced([Splice(1, 1, "1"), Splice(1, 1, "2")]) == "a12b"
 
 
 @pytest.mark.parametrize(
     ("text", "is_mixed"), [("", False), ("a\n", False), ("a\r\n", False), ("a\r\nb\n", True), ("a\rb\n", False)]
 )
 def test_which_files_are_mixed(text: str, is_mixed: bool) -> None:
-    assert Source(text).is_mixed is is_mixed
+    assert SourceText(text).is_mixed is is_mixed

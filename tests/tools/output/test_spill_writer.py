@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from engine.tools.output.spill import Spills, SpillStore
 from engine.tools.output.spill_writer import PROCESS_SHARE, CapturedOutput, SpillWriter
-from engine.tools.output.truncate import LIMITS, Limits, Rest, cut, fits
+from engine.tools.output.truncate import LIMITS, OutputLimits, Rest, cut, fits
 
 pytestmark = pytest.mark.os
 
-SMALL = Limits(lines=12, size=400)
+SMALL = OutputLimits(lines=12, size=400)
 QUEUE = 1 << 22
 
 
@@ -153,7 +153,7 @@ async def test_nowhere_to_keep_it(spills: Spills) -> None:
 
 async def test_room_for_what_the_tool_itself_adds(spills: Spills) -> None:
     note = "\n[exit code 1, 3.0 s]"
-    limits = LIMITS.less(Limits(lines=1, size=len(note)))
+    limits = LIMITS.less(OutputLimits(lines=1, size=len(note)))
     got = await captured(SpillWriter(spills, limits=limits), b"x" * 60_000)
     assert fits(got.text + note)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tools.output.truncate import LIMITS, Limits, Measure, Rest, cut, encoded, excerpt, fits, line_count
+from engine.tools.output.truncate import LIMITS, Measure, OutputLimits, Rest, cut, encoded, excerpt, fits, line_count
 
 KEPT = Rest(spill_id="0123456789abcdef")
 MARKER = re.compile(
@@ -76,7 +76,7 @@ def test_the_first_and_the_last_lines_are_shown() -> None:
 )
 def test_directions(share: float, kept: list[str]) -> None:
     data = "".join(f"{n}\n" for n in range(1, 21)).encode()
-    assert cut(data, share, Rest(), limits=Limits(lines=5)).split("\n") == kept
+    assert cut(data, share, Rest(), limits=OutputLimits(lines=5)).split("\n") == kept
 
 
 def test_one_giant_line_is_shown_in_part() -> None:
@@ -143,7 +143,7 @@ def test_what_was_kept_in_part_is_said() -> None:
 
 PIECES = st.sampled_from([b"\n", b"\r\n", b"a", b"word ", "é".encode(), "✓".encode(), "𝄞".encode(), b"x" * 300])
 DIRT = st.sampled_from([b"\xff", b"\x80", b"\xc3", b"\xf0\x9d", b"\0"])
-SMALL = Limits(lines=12, size=400)
+SMALL = OutputLimits(lines=12, size=400)
 
 
 @given(st.lists(PIECES | DIRT, max_size=200), st.sampled_from([0.0, 0.2, 0.5, 1.0]), st.sampled_from([KEPT, Rest()]))

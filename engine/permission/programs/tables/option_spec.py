@@ -64,26 +64,26 @@ _SIGNS: Final[Mapping[str, Takes]] = {"=": "value", "?": "attached", "!": "nothi
 
 
 @attrs.frozen
-class Option:
+class ProgramOption:
     """An option: whether it takes a value, and what the value, or the option itself, does."""
 
     takes: Takes = "nothing"
     role: Role = "plain"
 
 
-def parse_options(notation: str, *, single: bool = False) -> dict[str, Option]:
+def parse_options(notation: str, *, single: bool = False) -> dict[str, ProgramOption]:
     """Parse a notation; return the options by their spellings.
 
     Raises:
         ValueError: the notation is invalid.
     """
-    options: dict[str, Option] = {}
+    options: dict[str, ProgramOption] = {}
     for entry in notation.split():
         parts = _ENTRY.fullmatch(entry)
         role = (parts["role"] if parts is not None else None) or "plain"
         if parts is None or role not in _BY_NAME:
             raise ValueError(f"an option is written `-x`, `-x|--long=role` or the like, not {entry!r}")
-        option = Option(_SIGNS.get(parts["sign"] or "!", "nothing"), role_of(role))
+        option = ProgramOption(_SIGNS.get(parts["sign"] or "!", "nothing"), role_of(role))
         for spelling in _spellings(parts["names"], single=single):
             if options.setdefault(spelling, option) != option:
                 raise ValueError(f"the option {spelling} has two meanings")
@@ -112,7 +112,7 @@ class UsedOption:
     """An option in the arguments: its spelling, what it is, and its value (None where that is unknown)."""
 
     name: str
-    option: Option
+    option: ProgramOption
     value: Argument = None
 
 
@@ -147,7 +147,7 @@ class ArgumentParser:
         single: a single dash begins names of several letters, and there are no clusters.
     """
 
-    options: Mapping[str, Option]
+    options: Mapping[str, ProgramOption]
     permutes: bool = attrs.field(kw_only=True)
     single: bool = attrs.field(kw_only=True)
     used: list[UsedOption] = attrs.field(factory=list[UsedOption], init=False)
@@ -290,7 +290,7 @@ class ArgumentParser:
             self.used.append(UsedOption(f"-{letter}", option, value))
             return
 
-    def _value(self, option: Option) -> Argument:
+    def _value(self, option: ProgramOption) -> Argument:
         """Return the value that follows an option."""
         if option.takes == "pair":
             self._next()
@@ -308,5 +308,5 @@ def _may_be_option(word: Argument) -> bool:
     return word is None or (isinstance(word, WordPrefix) and (word == "" or word[0] in "-+"))
 
 
-def _badness(option: Option) -> tuple[bool, bool, bool]:
+def _badness(option: ProgramOption) -> tuple[bool, bool, bool]:
     return option.role in EXECUTING, option.role in {"writes", "edits", "changes"}, option.takes == "value"

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.permission.programs.tables.option_spec import EXECUTING, Option, Role, parse_options, role_of
+from engine.permission.programs.tables.option_spec import EXECUTING, ProgramOption, Role, parse_options, role_of
 
 # The code that reads a program's arguments where the notation is not enough: see `custom_readers`.
 CustomReader = Literal[
@@ -121,7 +121,7 @@ class Program:
     started: str = ""
 
     @cached_property
-    def table(self) -> Mapping[str, Option]:
+    def table(self) -> Mapping[str, ProgramOption]:
         """The options by their spellings, parsed when the program is first looked up: few of the 700 rows ever are."""
         return parse_options(self.options, single=self.dashes == "single")
 

@@ -18,11 +18,11 @@ from engine.permission.shell.parser.nodes import (
     Function,
     Group,
     If,
+    LiteralText,
     Part,
     Redirect,
     Redirected,
     Script,
-    Text,
     While,
     Word,
 )
@@ -239,13 +239,13 @@ class CompoundReader(SimpleReader):
         while (sign := self.source[self.at : self.at + 1]) not in ("", " ", "\t", "\n"):
             match = _REGEX_TEXT.match(self.source, self.at)
             if match is not None:
-                parts.append(Text(match.group(), quoted=True))
+                parts.append(LiteralText(match.group(), quoted=True))
                 self.move_to(match.end())
             elif sign in "<>`":
                 raise self.unsupported("an unsupported pattern")
             else:
                 self._word_piece(sign, parts)
-        text = "".join(part.text for part in parts if isinstance(part, Text))
+        text = "".join(part.text for part in parts if isinstance(part, LiteralText))
         if text.count("(") != text.count(")"):
             raise self.unsupported("an unsupported pattern")
         return Word(tuple(parts), start, self.at)

@@ -13,11 +13,11 @@ import attrs
 
 from engine.permission.shell.parser.nodes import (
     Arithmetic,
+    LiteralText,
     Parameter,
     Part,
     Script,
     Substitution,
-    Text,
     UnsupportedSyntax,
 )
 
@@ -147,7 +147,7 @@ class DollarReader(ABC):
         elif following in ("[", "\\", "`") or (following == '"' and not quoted):
             raise self.unsupported(f"a dollar before {following}")
         else:
-            parts.append(Text("$", quoted=True))
+            parts.append(LiteralText("$", quoted=True))
             self.at += 1
 
     def _parenthesized(self, *, quoted: bool) -> Arithmetic | Substitution:
@@ -215,7 +215,7 @@ class DollarReader(ABC):
             match = text.match(source, self.at)
             sign = source[self.at : self.at + 1]
             if match is not None:
-                parts.append(Text(match.group(), quoted))
+                parts.append(LiteralText(match.group(), quoted))
                 self.at = match.end()
             elif sign == "$":
                 self.dollar(parts, quoted=quoted)
@@ -230,7 +230,7 @@ class DollarReader(ABC):
     def _quotation(self, sign: str) -> list[Part]:
         """Parse a text in quotes, or an escaped character, in an operand that is not quoted itself."""
         if sign == "'":
-            return [Text(self._quoted_text("'"), quoted=True)]
+            return [LiteralText(self._quoted_text("'"), quoted=True)]
         if sign == '"':
             self.at += 1
             return self.double_quoted()
@@ -238,7 +238,7 @@ class DollarReader(ABC):
         if sign != "\\" or following in ("", "\n"):
             raise self.unsupported("an unsupported expansion")
         self.at += 2
-        return [Text(following, quoted=True)]
+        return [LiteralText(following, quoted=True)]
 
     def _slice(self) -> tuple[Part, ...]:
         """Parse `a:b` in `${x:a:b}`, and consume the closing brace."""
@@ -246,7 +246,7 @@ class DollarReader(ABC):
         while not self._skip_sign("}"):
             match = _SLICE_TEXT.match(self.source, self.at)
             if match is not None:
-                parts.append(Text(match.group(), quoted=True))
+                parts.append(LiteralText(match.group(), quoted=True))
                 self.at = match.end()
             elif self.source.startswith("$", self.at):
                 self.dollar(parts, quoted=True)
@@ -263,20 +263,20 @@ class DollarReader(ABC):
             match = _ARITHMETIC_TEXT.match(source, self.at)
             sign = source[self.at : self.at + 1]
             if match is not None:
-                parts.append(Text(match.group(), quoted=True))
+                parts.append(LiteralText(match.group(), quoted=True))
                 self.at = match.end()
             elif sign == "(":
                 open_ones += 1
-                parts.append(Text("(", quoted=True))
+                parts.append(LiteralText("(", quoted=True))
                 self.at += 1
             elif sign == ")" and open_ones:
                 open_ones -= 1
-                parts.append(Text(")", quoted=True))
+                parts.append(LiteralText(")", quoted=True))
                 self.at += 1
             elif sign == ")" and self._skip_sign(end):
                 return tuple(parts)
             elif sign == ";" and end == "))":
-                parts.append(Text(";", quoted=True))
+                parts.append(LiteralText(";", quoted=True))
                 self.at += 1
             elif sign == "$":
                 self.dollar(parts, quoted=True)
@@ -285,7 +285,7 @@ class DollarReader(ABC):
 
     # ---- other quotes ------------------------------------------------------------------------------------------------
 
-    def _ansi_c(self) -> Text:
+    def _ansi_c(self) -> LiteralText:
         """Parse `$'…'` from behind the dollar."""
         if self.is_posix:
             raise self.unsupported("$'…', which only bash supports")
@@ -295,11 +295,11 @@ class DollarReader(ABC):
         self.at = match.end()
         text = match.group(1)
         if "\\" not in text:
-            return Text(text, quoted=True)
+            return LiteralText(text, quoted=True)
         value = _C_ESCAPE.sub(_decode_escape, text)
         if "\0" in value or "\ufffd" in value:
             raise self.unsupported("a character in $'…' that cannot be decoded")
-        return Text(value, quoted=True)
+        return LiteralText(value, quoted=True)
 
     def _backticks(self, *, quoted: bool) -> Substitution:
         source, start = self.source, self.at

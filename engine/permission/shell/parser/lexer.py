@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.shell.parser.nodes import Part, Redirect, Text, Word
+from engine.permission.shell.parser.nodes import LiteralText, Part, Redirect, Word
 from engine.permission.shell.parser.words import WordReader
 
 # A double backslash is a literal one; a backslash before a newline joins two lines.
@@ -131,12 +131,15 @@ class LineReader(WordReader):
 
     def _start_here_document(self, redirect: Redirect, *, strips_tabs: bool) -> None:
         word = redirect.target
-        if not all(isinstance(part, Text) for part in word.parts) or "\\\n" in self.source[word.start : word.end]:
+        if (
+            not all(isinstance(part, LiteralText) for part in word.parts)
+            or "\\\n" in self.source[word.start : word.end]
+        ):
             raise self.unsupported("an unsupported end mark of a here-document")
-        end = "".join(part.text for part in word.parts if isinstance(part, Text))
+        end = "".join(part.text for part in word.parts if isinstance(part, LiteralText))
         if "\n" in end or not end or "$" in self.source[word.start : word.end]:
             raise self.unsupported("an unsupported end mark of a here-document")
-        is_literal = any(isinstance(part, Text) and part.quoted for part in word.parts)
+        is_literal = any(isinstance(part, LiteralText) and part.quoted for part in word.parts)
         redirect.operator = "<<"
         self._pending_documents.append(_HereDocument(redirect, end, is_literal, strips_tabs))
 
@@ -154,13 +157,13 @@ class LineReader(WordReader):
                 break
             lines.append(line)
         text = "".join(lines)
-        parts: tuple[Part, ...] = (Text(text, quoted=True),)
+        parts: tuple[Part, ...] = (LiteralText(text, quoted=True),)
         if not document.is_literal:
             inner = type(self)(text, is_posix=self.is_posix, depth=self.depth + 1)
             self.inner.append((text, inner))
             parts = inner.here_document()
-        plain = "".join(part.text for part in parts if isinstance(part, Text))
-        is_plain = all(isinstance(part, Text) for part in parts)
+        plain = "".join(part.text for part in parts if isinstance(part, LiteralText))
+        is_plain = all(isinstance(part, LiteralText) for part in parts)
         document.redirect.target = Word(parts, start, self.at, plain if is_plain else None)
         self.masked.append((start, self.at))
 

@@ -13,7 +13,7 @@ class UnsupportedSyntax(Exception):
 
 
 @attrs.define(eq=False)
-class Text:
+class LiteralText:
     """Literal characters. An unquoted one may still be a pattern, a tilde or a brace."""
 
     text: str
@@ -63,7 +63,7 @@ class Process:
     body: Script
 
 
-Part = Text | Parameter | Substitution | Arithmetic | Process
+Part = LiteralText | Parameter | Substitution | Arithmetic | Process
 
 
 @attrs.define(eq=False)

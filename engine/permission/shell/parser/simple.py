@@ -10,7 +10,16 @@ import attrs
 
 from engine.permission.shell.parser.expansion import SUBSCRIPT
 from engine.permission.shell.parser.lexer import LineReader
-from engine.permission.shell.parser.nodes import Arithmetic, Assignment, Command, Function, Process, Simple, Text, Word
+from engine.permission.shell.parser.nodes import (
+    Arithmetic,
+    Assignment,
+    Command,
+    Function,
+    LiteralText,
+    Process,
+    Simple,
+    Word,
+)
 
 _ASSIGNMENT: Final = re.compile(rf"([A-Za-z_]\w*)(?:\[({SUBSCRIPT})\])?(\+?)=", re.ASCII)
 _SUBSCRIPTED: Final = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
@@ -157,4 +166,4 @@ class SimpleReader(LineReader):
 
 def _is_whole(word: Word) -> bool:
     """Return whether a word certainly expands to one word."""
-    return all(isinstance(part, Text | Process | Arithmetic) or part.quoted for part in word.parts)
+    return all(isinstance(part, LiteralText | Process | Arithmetic) or part.quoted for part in word.parts)

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from engine.permission.shell.parser.expansion import DollarReader
-from engine.permission.shell.parser.nodes import Part, Process, Text, Word
+from engine.permission.shell.parser.nodes import LiteralText, Part, Process, Word
 
 _PLAIN: Final = re.compile(r"[\w./:=@%+,^\-]+")
 _PLAIN_WORD: Final = re.compile(r"[\w./:@%+,^\-=]+(?=[\s;&|)]|\Z)")
@@ -29,7 +29,7 @@ class WordReader(DollarReader):
         if match is not None:
             self.move_to(match.end())
             text = match.group()
-            return Word((Text(text, quoted=False),), start, self.at, text)
+            return Word((LiteralText(text, quoted=False),), start, self.at, text)
         parts: list[Part] = []
         while self.at < len(source):
             sign = source[self.at]
@@ -55,10 +55,10 @@ class WordReader(DollarReader):
         source = self.source
         match = _PLAIN.match(source, self.at)
         if match is not None:
-            parts.append(Text(match.group(), quoted=False))
+            parts.append(LiteralText(match.group(), quoted=False))
             self.move_to(match.end())
         elif sign == "'":
-            parts.append(Text(self._quoted_text("'"), quoted=True))
+            parts.append(LiteralText(self._quoted_text("'"), quoted=True))
         elif sign == '"':
             self.move_to(self.at + 1)
             parts.extend(self.double_quoted())
@@ -77,7 +77,7 @@ class WordReader(DollarReader):
             # The other signs are literal, or belong to a pattern.
             if sign not in _SPECIAL and sign.isascii():
                 raise self.unsupported(f"unexpected {sign!r}")
-            parts.append(Text(sign, quoted=False))
+            parts.append(LiteralText(sign, quoted=False))
             self.move_to(self.at + 1)
 
     def _escaped(self, parts: list[Part]) -> None:
@@ -90,7 +90,7 @@ class WordReader(DollarReader):
             # It may be the name of an assignment, or the number of a redirection.
             raise self.unsupported("a word split over two lines")
         if following != "\n":
-            parts.append(Text(following, quoted=True))
+            parts.append(LiteralText(following, quoted=True))
         self.move_to(self.at + 2)
 
     # ---- quotes ------------------------------------------------------------------------------------------------------
@@ -102,14 +102,14 @@ class WordReader(DollarReader):
         while True:
             match = _DOUBLE_TEXT.match(source, self.at)
             if match is not None:
-                parts.append(Text(match.group(), quoted=True))
+                parts.append(LiteralText(match.group(), quoted=True))
                 self.move_to(match.end())
             sign = source[self.at : self.at + 1]
             if not sign:
                 raise self.unsupported("a double quote is not closed")
             if sign == '"':
                 self.move_to(self.at + 1)
-                return parts or [Text("", quoted=True)]
+                return parts or [LiteralText("", quoted=True)]
             self._in_double(sign, parts, '$`"\\')
 
     def _in_double(self, sign: str, parts: list[Part], escapable: str) -> None:
@@ -119,9 +119,9 @@ class WordReader(DollarReader):
             if following == "\n":
                 pass
             elif following and following in escapable:
-                parts.append(Text(following, quoted=True))
+                parts.append(LiteralText(following, quoted=True))
             else:
-                parts.append(Text("\\" + following, quoted=True))
+                parts.append(LiteralText("\\" + following, quoted=True))
             self.move_to(self.at + 2)
         elif sign == "$":
             self.dollar(parts, quoted=True)
@@ -135,11 +135,11 @@ class WordReader(DollarReader):
             start = self.at
             match = _HERE_TEXT.match(self.source, self.at)
             if match is not None:
-                parts.append(Text(match.group(), quoted=True))
+                parts.append(LiteralText(match.group(), quoted=True))
                 self.move_to(match.end())
             else:
                 self._in_double(self.source[self.at], parts, "$`\\")
-            if not parts or isinstance(parts[-1], Text):
+            if not parts or isinstance(parts[-1], LiteralText):
                 self.masked.append((start, self.at))
             else:
                 self.starts.append(start)
@@ -147,9 +147,9 @@ class WordReader(DollarReader):
 
 
 def _word(parts: list[Part], start: int, end: int) -> Word:
-    signs = {part.text for part in parts if isinstance(part, Text) and not part.quoted and len(part.text) == 1}
+    signs = {part.text for part in parts if isinstance(part, LiteralText) and not part.quoted and len(part.text) == 1}
     plain: str | None = None
     # An unclosed bracket is literal.
-    if not signs & _MAGIC and not {"[", "]"} <= signs and all(isinstance(part, Text) for part in parts):
-        plain = "".join(part.text for part in parts if isinstance(part, Text))
+    if not signs & _MAGIC and not {"[", "]"} <= signs and all(isinstance(part, LiteralText) for part in parts):
+        plain = "".join(part.text for part in parts if isinstance(part, LiteralText))
     return Word(tuple(parts), start, end, plain, "{" in signs)
