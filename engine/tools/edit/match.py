@@ -162,7 +162,7 @@ def _decide(search: LineSearch, tiers: Iterable[Finder]) -> Answer:
     return Missing("lossy", lossy) if lossy else _missing(source, request.old)
 
 
-def _match_at(source: Source, tier: Tier, place: TextRange, request: Request) -> Matched | Missing:
+def _match_at(source: SourceText, tier: Tier, place: TextRange, request: Request) -> Matched | Missing:
     """Return the splices that make the edit at *place*, or that it was made already."""
     lines = (place.first + 1, place.last + 1)
     splices = merge(source, request, place.pairs) if place.splice is None else (place.splice,)
@@ -172,7 +172,7 @@ def _match_at(source: Source, tier: Tier, place: TextRange, request: Request) ->
     return Matched(tier, (lines,), splices) if applied is None else Missing("applied", applied)
 
 
-def _is_lossy(source: Source, place: TextRange, request: Request) -> bool:
+def _is_lossy(source: SourceText, place: TextRange, request: Request) -> bool:
     return _is_much_larger(source, place, request) or _loses_lines(source, place, request)
 
 
