@@ -282,7 +282,7 @@ class Dialogue:
         try:
             self.turn.steer(line)
         except TurnOver:
-            self.screen.add_lines("  (the turn has ended: nobody reads this)\n")
+            self.screen.add_lines("  (the turn has ended: it will not be read)\n")
         else:
             self.screen.add_lines("  (the model will read this before its next step)\n")
 

@@ -27,7 +27,7 @@ _SOURCES: dict[AnswerKind, str] = {
     "once": "the user, once",
     "always": "the user, for always",
     "reject": "the user",
-    "expired": "nobody answered in time",
+    "expired": "no one answered in time",
 }
 
 

@@ -98,7 +98,7 @@ def check_not_parked(state: SessionState, request_id: object = None, *, is_runni
         return
     raise TurnParked(
         f"turn {state.turn.turn_id} of session {state.session_id} is parked: go on with it first, with session.resume(); "
-        "what it asks is then asked anew"
+        "what it asks is then asked again"
     )
 
 

@@ -132,7 +132,7 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
             run.notice("warning", "project_not_trusted", text)
         return False
     question = (
-        f"The project in {project} brings along instructions for the agent ({reading.withheld_text}). Whoever wrote them would "
+        f"The project in {project} brings along instructions for the agent ({reading.withheld_text}). Their author would "
         "speak to the model in your name. May they be read?"
     )
     choices = (TRUST, ONCE, NO) if layers.trust is not None else (ONCE, NO)

@@ -97,7 +97,7 @@ class ToolHost:
             return "once", ""
         if headless != "wait":
             await trio.lowlevel.checkpoint()
-            return "reject", "nobody is there to answer"
+            return "reject", "no one is available to answer"
         # A tool may stop waiting by itself; its turn is not cancelled by that.
         answer = await permission.ask(query, judgement, lambda: None, by_rule=True)
         return answer.kind, answer.feedback

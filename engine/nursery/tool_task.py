@@ -227,7 +227,7 @@ class _Call:
         if now is prepared.tool:
             return None
         name = prepared.tool.name
-        what = f"There is no tool {name} any more" if now is None else f"{name} has changed since you were told of it"
+        what = f"There is no tool {name} any more" if now is None else f"{name} has changed since you saw it"
         return Settlement(status="error", text=f"Not executed: {what}. Look at the tools again, then go on.")
 
     def change(self, arguments: str, source: str) -> Prepared | Settlement:

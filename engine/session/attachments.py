@@ -59,7 +59,7 @@ def attachment(data: bytes, *, media_type: str = "", name: str = "") -> MediaPar
         raise ConfigError(f"can't attach {called}: it is larger than {LARGEST // 1024 // 1024} MB")
     kind = media_type or _kind_of(data) or mimetypes.guess_type(name)[0] or ""
     if "/" not in kind:
-        raise ConfigError(f"can't attach {called}: what it is can't be told; say it with media_type=")
+        raise ConfigError(f"can't attach {called}: its type is unknown; pass media_type=")
     text = base64.b64encode(data).decode()
     return (
         ImagePart(media_type=kind, data=text)

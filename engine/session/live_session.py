@@ -93,7 +93,7 @@ class LiveSession:
             raise EngineClosed("the engine was closed; open a new one")
         if self.journal.is_closed:
             raise SessionError(
-                f"session {self.id} was let go of when its sub-agent had ended: open it anew, with open_session()"
+                f"session {self.id} was let go of when its sub-agent had ended: open it again, with open_session()"
             )
 
     def check_idle(self) -> None:
@@ -205,7 +205,7 @@ class LiveSession:
         try:
             self.engine.start_queued_turn(self)
         except Exception as error:  # noqa: BLE001  # raised here it would end the turn's host, or all turns of the engine
-            text = f"the next queued input could not be begun: {describe(error)}"
+            text = f"the next queued input could not be started: {describe(error)}"
             self.notice("warning", "internal_error", text)
 
     # -- the end of a turn ----------------------------------------------------------------------

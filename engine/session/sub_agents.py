@@ -352,7 +352,7 @@ class _Background:
                 job.error = describe(boundary.error)
             self._children.closed(child)
             if job.result is None:
-                job.error = job.error or "it was stopped before it had begun"
+                job.error = job.error or "it was stopped before it started"
             job.mark_finished()
             self._children.tell(job, may_wake=came_to_its_end)
 

@@ -444,7 +444,7 @@ class UndoHistory:
         if plan.conflicts:
             shown = self._shown(plan.conflicts)
             raise UndoConflict(
-                f"changed since by somebody else, so nothing was done: {', '.join(shown)}. With force they are overwritten.",
+                f"changed since by another program, so nothing was done: {', '.join(shown)}. With force they are overwritten.",
                 shown,
             )
 

@@ -74,7 +74,7 @@ def read(path: Path) -> Exchange:
         sent = request.get("body")
         body_file = str(response["body_file"])
         if Path(body_file).name != body_file:
-            raise ValueError("the body's file stands beside the request's")
+            raise ValueError("the body's file must be in the directory of the request's")
         return Exchange(
             provider=str(record.get("provider", "")),
             host=str(record.get("host", "")),

@@ -147,7 +147,7 @@ async def _behave(args: Work, ctx: ToolContext) -> str | ToolOutput:
             # It can't be stopped half way, but it is quick enough for its grace.
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLEAN_UP):
                 await trio.sleep(CLEAN_UP / 2)
-            return "finished what it had begun"
+            return "finished its work"
         case "cleans_up":
             try:
                 await trio.sleep(args.seconds)

@@ -128,7 +128,7 @@ class _Player:
     async def _refuse(self, failure: HttpFailure) -> bool:
         if self._has_started or self._pending:
             raise ConfigError(
-                "a script can't send an HttpFailure after the answer has begun: use Fail, or put it first"
+                "a script can't send an HttpFailure after the answer has started: use Fail, or put it first"
             )
         body = failure.body.encode()
         names = {name.lower() for name, _ in failure.headers}

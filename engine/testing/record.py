@@ -147,7 +147,7 @@ class _Remembered(httpx.AsyncByteStream):
 
 def _exchange(provider: str, response: httpx.Response, scrubber: Scrubber, *, sent: bytes, body: bytes) -> Exchange:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise ConfigError("the host's answer is compressed, though nobody asked for that: it can't be recorded")
+        raise ConfigError("the host's answer is compressed, although it was asked not to be: it can't be recorded")
     is_binary = response.headers.get("content-type", "").startswith(_BINARY)
     row = BY_NAME.get(provider)
     return Exchange(

@@ -127,8 +127,8 @@ def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: HookVerdict) -> Set
             "allow", hooks.source if hooks.verdict == "allow" else "what it touches is the session's own"
         )
     elif call.judgement.is_default and site.settings.headless == "rules" and hooks.verdict != "allow":
-        site.permission.record("deny", "no rule allows it, and nobody is there to ask")
-        return _denied(f"Denied: no rule allows {call.need.permission!r} here, and nobody is there to ask.")
+        site.permission.record("deny", "no rule allows it, and no one is available to ask")
+        return _denied(f"Denied: no rule allows {call.need.permission!r} here, and no one is available to ask.")
     return None
 
 
@@ -202,8 +202,8 @@ async def _ask_somebody(site: CallSite, call: JudgedCall, hooks: HookVerdict) ->
         if verdict == "deny":
             return _denied(f"Denied by {opinion.name}. Don't try to get around it.")
     if site.settings.headless != "wait":
-        site.permission.record("deny", "nobody is there to ask")
-        return _denied(f"Denied: it needs the permission {call.need.permission!r}, and nobody is there to give it.")
+        site.permission.record("deny", "no one is available to ask")
+        return _denied(f"Denied: it needs the permission {call.need.permission!r}, and no one is available to give it.")
     answer, feedback = await site.permission.question(call.query, judgement, by_rule=hooks.verdict != "ask")
     return _refusal(answer, feedback)
 
@@ -249,6 +249,6 @@ def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:
         case "reject":
             return _denied(f"Rejected by the user{f': {feedback}' if feedback else '.'}")
         case "expired":
-            return _denied("Denied: nobody answered the question in time.")
+            return _denied("Denied: no one answered the question in time.")
         case "withdrawn":
             return Settlement(status="aborted", reason="not_executed", text="Not executed: the question was withdrawn.")

@@ -296,7 +296,7 @@ async def _read(chunks: AsyncIterator[bytes], announced: str, limit: int) -> byt
 async def _leave(chunks: AsyncIterator[bytes]) -> None:
     """Leave an answer in the middle: a cancelled read unwinds httpx's chain of generators. A checkpoint."""
     with trio.CancelScope() as scope:
-        scope.cancel(reason="the rest of the answer is not wanted")
+        scope.cancel(reason="the rest of the answer is not needed")
         while await anext(chunks, None) is not None:
             pass
     await trio.lowlevel.checkpoint()

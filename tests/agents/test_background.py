@@ -293,10 +293,10 @@ async def test_one_that_waits_for_its_place_is_stopped_before_it_begins(autojump
         await trio.sleep(1)
         second.stop()
         await second.finished.wait()
-        assert (second.result, second.status_text) == (None, "it was stopped before it had begun")
+        assert (second.result, second.status_text) == (None, "it was stopped before it started")
         assert first.is_running
         await until_idle(w.session, 2)
-    assert "It never began: it was stopped before it had begun." in reports(w)[0]
+    assert "It never began: it was stopped before it started." in reports(w)[0]
 
 
 async def test_closing_the_engine_ends_it_and_the_next_prompt_hears_of_it(tmp_path: Path) -> None:
@@ -641,9 +641,9 @@ async def test_a_host_that_still_holds_one_that_is_done_has_to_open_it_anew(auto
             partial(held.switch_model, w.model),
             partial(held.files.undo, force=True),
         ):
-            with pytest.raises(SessionError, match="open it anew"):
+            with pytest.raises(SessionError, match="open it again"):
                 await attempt()
-        with pytest.raises(SessionError, match="open it anew"):
+        with pytest.raises(SessionError, match="open it again"):
             held.queue("hello")
         assert list(await w.store.load(held.id)) == before
         again = await w.engine.open_session(held.id)

@@ -120,7 +120,7 @@ def test_a_tools_questions_are_answered_by_numbers_words_or_not_at_all(engine: S
     assert told.startswith(
         "Question: Which colour?\nAnswer: blue\n\nQuestion: Which ones?^[[2J\nAnswer: c; a\n\n"
         "Question: Which way?\nAnswer: neither of them\n\n"
-        "Question: Why?\nAnswer: (no answer: the user declined, or nobody is there to answer)\n"
+        "Question: Why?\nAnswer: (no answer: the user declined, or no one is available to answer)\n"
     )
     assert "permission" not in command.output
 
@@ -152,7 +152,7 @@ def test_ctrl_d_at_a_tools_question_declines_it_and_the_next(engine: Start) -> N
     command.read_until(WORDS)
     command.type("\x04")
     assert command.wait() == 0
-    assert command.output.count("(no answer: the user declined, or nobody is there to answer)") == 4
+    assert command.output.count("(no answer: the user declined, or no one is available to answer)") == 4
     assert command.output.count(WORDS) == 1
 
 

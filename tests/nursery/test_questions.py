@@ -279,7 +279,7 @@ async def test_an_expired_question_is_a_denial_with_an_event_and_the_turn_goes_o
     async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy(), settings=settings) as w:
         played = await w.play()
         assert (log, answers(played), played.statuses) == ([], ["expired"], ["denied"])
-        assert "nobody answered" in played.settlements[0].text
+        assert "no one answered" in played.settlements[0].text
         assert (played.stop_reason, autojump_clock.current_time()) == ("completed", about(60))
         with pytest.raises(RequestNotFound):
             await w.session.reply(played.one(PermissionAsked).request_id, engine.Once())
@@ -327,7 +327,7 @@ async def test_headless_a_question_is_a_denial_that_the_model_is_told_of(autojum
         else:
             result = (await w.play(settings=Settings(headless="deny"))).result
         assert (log, result.stop_reason) == ([], "completed")
-        assert "nobody is there to give it" in said(w.requests[1].transcript[-1])
+        assert "no one is available to give it" in said(w.requests[1].transcript[-1])
         assert not [e for e in w.session.events() if isinstance(e, PermissionAsked)]
 
 
@@ -416,7 +416,7 @@ async def test_a_tools_question_is_withdrawn_if_the_tool_stops_waiting(autojump_
 async def test_a_tools_question_is_rejected_where_nobody_is_there(autojump_clock: MockClock) -> None:
     async with world(step("curious", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         await w.session.run("go")
-    assert said(w.requests[1].transcript[-1]) == "reject: nobody is there to answer"
+    assert said(w.requests[1].transcript[-1]) == "reject: no one is available to answer"
 
 
 async def test_a_question_does_not_hold_back_the_stream_nor_the_running_calls(autojump_clock: MockClock) -> None:

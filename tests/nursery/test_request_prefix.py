@@ -508,7 +508,7 @@ async def test_t28_a_project_seen_for_the_first_time_is_asked_about_and_trusted_
         await w.play(react=user)
     (asked,) = user.asked
     assert asked.question == (
-        f"The project in {project} brings along instructions for the agent (AGENTS.md). Whoever wrote them would speak to "
+        f"The project in {project} brings along instructions for the agent (AGENTS.md). Their author would speak to "
         "the model in your name. May they be read?"
     )
     assert (asked.call_id, [c.label for c in asked.choices]) == ("", ["Trust it", "This time", "No"])

@@ -62,7 +62,7 @@ async def test_t14_tools_that_are_replaced_hold_from_the_next_request_on(autojum
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda log: [tool("work", log, "new")], "work has changed since you were told of it"),
+        (lambda log: [tool("work", log, "new")], "work has changed since you saw it"),
         (lambda log: [tool("other", log)], "There is no tool work any more"),
         (lambda _: [], "There is no tool work any more"),
     ],

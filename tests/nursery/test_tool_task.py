@@ -221,7 +221,7 @@ async def test_a_result_reached_within_the_grace_is_kept(autojump_clock: MockClo
     async def nearly(args: Nothing, ctx: engine.ToolContext) -> str:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 10):
             await trio.sleep(1.1)
-        return "finished what it had begun"
+        return "finished its work"
 
     async with world([*call("nearly", {}, id="1"), *done("calls")], tools=[nearly]) as w:
         async with w.session.prompt("go") as turn:
@@ -230,7 +230,7 @@ async def test_a_result_reached_within_the_grace_is_kept(autojump_clock: MockClo
             await turn.wait()
             assert trio.current_time() == about(1.1)
         (settled,) = [e.settlement for e in w.session.events() if isinstance(e, CallSettled)]
-        assert (settled.status, settled.text) == ("completed", "finished what it had begun")
+        assert (settled.status, settled.text) == ("completed", "finished its work")
         await w.goes_on()
 
 

@@ -611,8 +611,8 @@ async def test_headless_rules_allow_nothing_by_default(tmp_path: Path) -> None:
         played = await there.play(headless="rules")
         texts = [one.text for one in played.settlements]
     assert texts == [
-        "Denied: no rule allows 'read' here, and nobody is there to ask.",
-        "Denied: no rule allows 'bash' here, and nobody is there to ask.",
+        "Denied: no rule allows 'read' here, and no one is available to ask.",
+        "Denied: no rule allows 'bash' here, and no one is available to ask.",
     ]
 
 

@@ -229,7 +229,7 @@ async def test_what_somebody_else_changed_is_a_conflict_unless_forced(repository
         repository.write({"a.txt": "mine\n", "other": "mine\n"})
         before, count = state_of(host.root), len(host.session.events())
         with pytest.raises(
-            UndoConflict, match=r"changed since by somebody else, so nothing was done: a\.txt"
+            UndoConflict, match=r"changed since by another program, so nothing was done: a\.txt"
         ) as caught:
             await host.session.files.undo()
         assert caught.value.paths == ("a.txt",)

@@ -150,7 +150,7 @@ async def test_a_silent_host_stays_silent() -> None:
 async def test_a_script_can_t_refuse_what_it_has_begun_to_answer() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await raw(REQUEST, script=[[*text("a"), HttpFailure(500)]])
-    assert caught.group_contains(ConfigError, match="after the answer has begun")
+    assert caught.group_contains(ConfigError, match="after the answer has started")
 
 
 @pytest.mark.parametrize(

@@ -248,8 +248,8 @@ async def test_c5_a_hooks_allow_bypasses_no_rule_and_its_deny_is_final(
             assert (log, asked, settled.status, last.verdict) == (["a"], 0, "completed", "allow")
         case "asks" if headless:
             assert (log, asked, settled.status) == ([], 0, "denied")
-            assert "nobody is there" in settled.text
-            assert (last.verdict, last.source) == ("deny", "nobody is there to ask")
+            assert "no one is available" in settled.text
+            assert (last.verdict, last.source) == ("deny", "no one is available to ask")
         case "asks":
             assert (log, asked, settled.status) == (["a"], 1, "completed")
             assert (last.verdict, last.source) == ("allow", "the user, once")
@@ -310,7 +310,7 @@ async def test_c5_every_decision_is_recorded_with_its_source_and_the_last_one_co
         (engine.Always(), "allow", "the user, for always"),
         (engine.Reject(), "deny", "the user"),
         (engine.Reject("not that"), "deny", "the user"),
-        (None, "deny", "nobody answered in time"),
+        (None, "deny", "no one answered in time"),
     ],
     ids=repr,
 )

@@ -24,8 +24,8 @@ KEEP_PLANNING: Final = Choice(label="Keep planning", description="nothing is cha
 # Who types instead of choosing; all other words are wishes.
 _YES: Final = frozenset({APPROVE.label.casefold(), "yes", "y", "ok"})
 _UNANSWERED: Final[dict[QuestionOutcome, str]] = {
-    "declined": "The user gave no answer, or nobody is there to give one",
-    "expired": "Nobody answered in time",
+    "declined": "The user gave no answer, or no one is available to give one",
+    "expired": "No one answered in time",
     "withdrawn": "The question was withdrawn",
 }
 

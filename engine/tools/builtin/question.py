@@ -20,8 +20,8 @@ MAX_CHARS: Final = 2_000
 MAX_LABEL_CHARS: Final = 100
 
 _UNANSWERED: Final[dict[QuestionOutcome, str]] = {
-    "declined": "no answer: the user declined, or nobody is there to answer",
-    "expired": "no answer: nobody answered in time",
+    "declined": "no answer: the user declined, or no one is available to answer",
+    "expired": "no answer: no one answered in time",
     "withdrawn": "no answer: the question was withdrawn",
 }
 

@@ -75,7 +75,7 @@ async def test_questions_are_asked_one_after_the_other(ctx: ToolContext) -> None
     ]
     assert output.text == (
         "Question: Which colour?\nAnswer: red\n\nQuestion: Which ones?\nAnswer: a; my own\n\n"
-        "Question: Why?\nAnswer: (no answer: the user declined, or nobody is there to answer)\n\n"
+        "Question: Why?\nAnswer: (no answer: the user declined, or no one is available to answer)\n\n"
         "Question: And?\nAnswer: x"
     )
     assert json.loads(output.metadata) == {"summary": "3 of 4 questions answered", "answered": 3}
@@ -84,8 +84,8 @@ async def test_questions_are_asked_one_after_the_other(ctx: ToolContext) -> None
 @pytest.mark.parametrize(
     ("words", "asked", "said"),
     [
-        ([("declined", ())] * 3, 3, "Answer: (no answer: the user declined, or nobody is there to answer)"),
-        ([("expired", ())], 1, "(no answer: nobody answered in time)\n\n(2 further questions were not asked.)"),
+        ([("declined", ())] * 3, 3, "Answer: (no answer: the user declined, or no one is available to answer)"),
+        ([("expired", ())], 1, "(no answer: no one answered in time)\n\n(2 further questions were not asked.)"),
         ([("answered", ("x",)), ("withdrawn", ())], 2, "was withdrawn)\n\n(1 further question was not asked.)"),
     ],
 )
@@ -113,9 +113,9 @@ async def test_no_answer(ctx: ToolContext, words: list[UserAnswers], asked: int,
         (
             ("declined", ()),
             "plan",
-            "The user gave no answer, or nobody is there to give one: the plan is not approved.",
+            "The user gave no answer, or no one is available to give one: the plan is not approved.",
         ),
-        (("expired", ()), "plan", "Nobody answered in time: the plan is not approved."),
+        (("expired", ()), "plan", "No one answered in time: the plan is not approved."),
         (("withdrawn", ()), "plan", "The question was withdrawn: the plan is not approved."),
     ],
 )
@@ -209,7 +209,7 @@ async def test_nobody_answers_in_time(autojump_clock: MockClock) -> None:
 @pytest.mark.parametrize(("tool", "arguments"), CALLS, ids=["question", "plan_exit"])
 async def test_where_nobody_is_there(autojump_clock: MockClock, tool: Tool, arguments: dict[str, object]) -> None:
     settled = await played(tool, arguments, [], Settings(headless="deny"))
-    assert "nobody is there" in settled.settlements[0].text
+    assert "no one is available" in settled.settlements[0].text
 
 
 @pytest.mark.slow
