@@ -5,6 +5,7 @@ well, so that none of them can fall silent.
 """
 
 import ast
+import functools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -77,6 +78,20 @@ LAYERS = (
 )
 MOST_MODULES = 30
 MOST_AT_THE_TOP = 12
+
+# Module names that stand in several folders. Everywhere else a name means one thing.
+REPEATED_MODULES = frozenset(
+    {"__main__"}
+    | {"errors", "events", "hooks"}  # a facade, and the module of core/ that it offers
+    | {"wire", "encode", "decode", "content", "blocks"}  # the same part of each wire format
+    # the same part of each database
+    | {"connections", "error_mapping", "full_text", "integrity", "schema", "store"}
+    | {"table_reader", "table_writer", "writer_connection"}
+    | {"git", "wrappers"}  # programs: their table, and the code that reads it
+    | {"context", "list"}  # a tool, and a command: both are called like that
+    | {"registry"}  # of models, and of tools
+    | {"undo"}  # what a session does, and the command for it
+)
 
 # Pure logic: no clock, no randomness, no files, no Trio. They get what they need as arguments.
 PURE = (
@@ -231,6 +246,7 @@ class Tree:
     name: str
     modules: Mapping[str, ast.Module]  # by relative dotted name; "" is the package's own __init__
     packages: frozenset[str]
+    _imports: dict[str, list[Import]] = attrs.field(factory=dict, init=False, repr=False)
 
     @classmethod
     def read(cls, root: Path) -> "Tree":
@@ -245,11 +261,14 @@ class Tree:
         return cls(root.name, modules, frozenset(packages))
 
     def imports(self, module: str) -> list[Import]:
-        return [
-            found
-            for node, typing, lazy in _statements(self.modules[module])
-            for found in self._read(node, typing, lazy)
-        ]
+        """The imports of *module*, read once for all rules."""
+        if module not in self._imports:
+            self._imports[module] = [
+                imported
+                for node, typing, lazy in _statements(self.modules[module])
+                for imported in self._read(node, typing, lazy)
+            ]
+        return self._imports[module]
 
     def _read(self, node: ast.stmt, typing_only: bool, lazy: bool) -> Iterator[Import]:
         at_import = not (typing_only or lazy)
@@ -349,6 +368,26 @@ def crowded_folders(tree: Tree) -> Iterator[str]:
         most = MOST_MODULES if folder else MOST_AT_THE_TOP
         if count > most:
             yield f"{folder or tree.name}: {count} modules lie in one folder, more than {most}"
+
+
+def repeated_modules(tree: Tree) -> Iterator[str]:
+    folders: dict[str, list[str]] = {}
+    for module in tree.modules:
+        if module not in tree.packages:
+            folders.setdefault(module.rpartition(".")[2], []).append(module)
+    for name, modules in folders.items():
+        if len(modules) > 1 and name not in REPEATED_MODULES:
+            yield f"{modules[-1]}:1: there is another module called {name}: {', '.join(modules[:-1])}"
+
+
+def repeated_classes(tree: Tree) -> Iterator[str]:
+    homes: dict[str, str] = {}
+    for module, parsed in tree.modules.items():
+        for node in parsed.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                if node.name in homes:
+                    yield f"{module}:{node.lineno}: there is another class {node.name}, in {homes[node.name]}"
+                homes[node.name] = module
 
 
 def foreign_imports(tree: Tree) -> Iterator[str]:
@@ -464,6 +503,8 @@ RULES: tuple[Rule, ...] = (
     unknown_folders,
     upward_imports,
     crowded_folders,
+    repeated_modules,
+    repeated_classes,
     foreign_imports,
     imports_of_packages,
     import_cycles,
@@ -472,12 +513,18 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+@functools.cache
+def engine_tree() -> Tree:
+    """The engine itself: parsed once."""
+    return Tree.read(ENGINE)
+
+
 # ---- the tests -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_engine_keeps(rule: Rule) -> None:
-    assert list(rule(Tree.read(ENGINE))) == []
+    assert list(rule(engine_tree())) == []
 
 
 GOOD = {
@@ -530,6 +577,13 @@ FAULTS = (
         "nursery/__init__.py",
         "from engine.session.session import run\n",
         "nursery:1: nursery imports session.session, which lies above it",
+    ),
+    (repeated_modules, "cli/demux.py", "", "there is another module called demux"),
+    (
+        repeated_classes,
+        "cli/run.py",
+        "class Run:\n    pass\n\n\nclass Run:\n    pass\n",
+        "another class Run, in cli.run",
     ),
     (foreign_imports, "core/ids.py", "import trio\n", "core.ids:1: pure logic imports trio"),
     (foreign_imports, "core/fold.py", "from trio import Event\n", "core.fold:1: pure logic imports trio"),
@@ -619,7 +673,7 @@ def test_a_crowded_folder_is_caught(tmp_path: Path, folder: str, most: int) -> N
 
 
 def test_the_pure_modules_exist() -> None:
-    assert set(PURE) <= set(Tree.read(ENGINE).modules)
+    assert set(PURE) <= set(engine_tree().modules)
 
 
 @pytest.mark.parametrize(
