@@ -20,7 +20,7 @@ from engine.core.named_locks import Locks
 from engine.files.read_state import digest, note_read
 from engine.tools.builtin.edit import EDIT, Edit
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import CallHost, ToolContext
+from engine.tools.tool_context import CallHost, ToolContext
 
 FUNCTIONS = 1_000
 ROUNDS = 15

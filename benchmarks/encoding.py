@@ -19,7 +19,7 @@ from engine.core.messages import (
     Transcript,
     UserMessage,
 )
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format
 from engine.providers.wire.wire_format import WireEncoder

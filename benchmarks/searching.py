@@ -18,8 +18,8 @@ from engine.core.events import SharedContext
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.tools.builtin.glob import Glob, glob_with
 from engine.tools.builtin.grep import Grep, grep_with
-from engine.tools.context import ToolContext
 from engine.tools.search.ripgrep import find_ripgrep
+from engine.tools.tool_context import ToolContext
 
 FILES: Final = 100_000
 IN_A_FOLDER: Final = 100

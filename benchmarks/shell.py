@@ -23,9 +23,9 @@ from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.builtin.bash import Bash, bash
 from engine.tools.builtin.bash_permissions import only_reads
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import AgentRequest, EditReviewer, ToolContext, UserAnswers
 from engine.tools.output.spill import Spills, SpillStore
 from engine.tools.shell_environment import argv
+from engine.tools.tool_context import AgentRequest, EditReviewer, ToolContext, UserAnswers
 
 COMMAND: Final = "echo hi"
 ROUNDS: Final = 201

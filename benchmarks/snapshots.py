@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from benchmarks.report import Figure, Row, median, seconds
-from engine.snapshots.project import ProjectSnapshots
+from engine.snapshots.project_snapshots import ProjectSnapshots
 
 SIZES: Final = (10_000, 100_000)
 LINES: Final = 60

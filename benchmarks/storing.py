@@ -47,8 +47,8 @@ from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.messages import CallPart, Settlement, TextPart, Usage, UserMessage
 from engine.core.protocols import Store
-from engine.store.protocols import FullStore, SessionQuery, SpendingKind, SpendingQuery
 from engine.store.sqlite.store import open_sqlite_store
+from engine.store.store_protocols import FullStore, SessionQuery, SpendingKind, SpendingQuery
 
 # Of the sustained run: about five seconds of it.
 EVENTS = 300_000

@@ -7,7 +7,7 @@ import time
 
 from benchmarks.report import Figure, Row, interleaved, median
 from engine.core.messages import Settlement
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.registry import Registry
 
 CALLS = 5_000

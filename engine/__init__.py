@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from engine.session.session import Session as Session
     from engine.session.turn import Turn as Turn
     from engine.tools.call_values import ToolOutput as ToolOutput
-    from engine.tools.context import ToolContext as ToolContext
     from engine.tools.tool import tool as tool
+    from engine.tools.tool_context import ToolContext as ToolContext
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -51,7 +51,7 @@ else:
             "engine.session.session": "Session",
             "engine.session.turn": "Turn",
             "engine.tools.call_values": "ToolOutput",
-            "engine.tools.context": "ToolContext",
             "engine.tools.tool": "tool",
+            "engine.tools.tool_context": "ToolContext",
         },
     )

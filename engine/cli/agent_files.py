@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.agents.discovery import LoadedAgents, agent_folders, drop_unknown_models, load_agents
 from engine.config.config import Config
-from engine.permission.project import find_project_root
+from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles
 from engine.settings_file.config_file import usual_path
 

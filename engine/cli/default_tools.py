@@ -12,7 +12,7 @@ from engine.config.builtin_agents import BUILT_IN
 from engine.config.sandbox_config import Sandbox
 from engine.prompt.skills import find_skills
 from engine.settings_file.config_file import usual_path
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.skill import skill_tool
 from engine.tools.builtin.task import Agents, task_tool
 from engine.tools.tool import Tool
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.config.config import Config
-    from engine.permission.programs.registry import ProgramRegistry
+    from engine.permission.programs.program_registry import ProgramRegistry
     from engine.prompt.layers import PromptLayers
 
 
@@ -30,7 +30,7 @@ def knowledge_for(config: Config) -> ProgramRegistry | None:
     if config.programs is None:
         return None
     # Imported here: the table holds some 850 programs, and most configurations add none.
-    from engine.permission.programs.registry import extend_registry
+    from engine.permission.programs.program_registry import extend_registry
 
     return extend_registry(config.programs)
 

@@ -40,7 +40,7 @@ from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.call_values import GRACE
 
 _MODEL: Final = "anthropic/claude-sonnet-4-5"

@@ -38,7 +38,7 @@ commands:
 # Each of these modules has a function `main`.
 _MODULES: Mapping[str, str] = {
     "run": "engine.cli.run",
-    "sessions": "engine.cli.sessions.main",
+    "sessions": "engine.cli.sessions.dispatch",
     "stats": "engine.cli.sessions.stats",
     "models": "engine.cli.models",
     "tools": "engine.cli.tools",

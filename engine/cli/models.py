@@ -19,7 +19,7 @@ from engine.config.config import Config, suggest_names
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelInfo
 from engine.providers.auth.auth import split_password
-from engine.providers.auth.environment import auth_of, public_headers
+from engine.providers.auth.key_variables import auth_of, public_headers
 from engine.providers.hosts.base_url import base_url_of
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import hosts_of

@@ -20,7 +20,7 @@ from engine.core.permission_types import PermissionQuery, PermissionScope, Requi
 from engine.files.real_path import followed
 from engine.permission.grants.grants import Grant
 from engine.permission.policy import Policy
-from engine.permission.project import find_project_root
+from engine.permission.project_root import find_project_root
 from engine.permission.requested_rights import rights_to_judge
 from engine.permission.rules.explain import explain
 from engine.permission.rules.lint import lint

@@ -57,9 +57,9 @@ from engine.session.engine_options import ContextOptions, FileOptions, Permissio
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.settings_file.config_file import load_config
-from engine.snapshots.project import ProjectSnapshots
-from engine.store.protocols import SessionRow
-from engine.store.sqlite.location import MEMORY
+from engine.snapshots.project_snapshots import ProjectSnapshots
+from engine.store.sqlite.file_location import MEMORY
+from engine.store.store_protocols import SessionRow
 from engine.tools.tool import Tool
 
 USAGE_ERROR: Final = 2

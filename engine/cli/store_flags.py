@@ -12,11 +12,11 @@ from engine.core.errors import SessionNotFound
 from engine.core.ids import SessionId
 from engine.session.open_store import open_store_at
 from engine.session.validation import store_of
-from engine.store.protocols import FullStore, SessionQuery, SessionRow
-from engine.store.sqlite.location import default_path
+from engine.store.sqlite.file_location import default_path
+from engine.store.store_protocols import FullStore, SessionQuery, SessionRow
 
 if TYPE_CHECKING:
-    from engine.store.protocols import Catalogue
+    from engine.store.store_protocols import Catalogue
 
 VARIABLE: Final = "ENGINE_STORE"
 LAST: Final = "last"

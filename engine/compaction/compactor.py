@@ -12,7 +12,7 @@ import trio
 from engine.compaction.fallback_summary import extract_summary
 from engine.compaction.preserved import Pins, collect_pins, fit_pins
 from engine.compaction.prune import without_media
-from engine.compaction.rebuild import continue_message, continue_text, parse_summary, rebuild_history
+from engine.compaction.rebuild_history import continue_message, continue_text, parse_summary, rebuild_history
 from engine.compaction.split import Selection, split_history, tail_budget
 from engine.compaction.summary_prompt import (
     MOST_OUTPUT,

@@ -193,7 +193,7 @@ class Config:
         profile: the permission profile, for calls that no rule decides; None: not set.
         rules: the permission rules.
         sandbox: the sandbox for commands; None: no sandbox.
-        programs: how programs read their arguments, by name, as `engine.permission.programs.registry.extend_registry` takes them.
+        programs: how programs read their arguments, by name, as `engine.permission.programs.program_registry.extend_registry` takes them.
         instructions: which files hold instructions for the agent.
         skills: further folders with skills.
         source: the file that it was read from; empty: none.

@@ -8,7 +8,7 @@ from engine.core.errors import SessionNotFound
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.core.protocols import Store
-from engine.store.protocols import Catalogue, SessionQuery, SessionRow
+from engine.store.store_protocols import Catalogue, SessionQuery, SessionRow
 
 _PAGE = 500
 

@@ -32,7 +32,7 @@ from engine.core.ids import RequestId
 from engine.core.permission_types import Allowance, Approver, PermissionQuery
 from engine.core.protocols import Model
 from engine.journal.log import TurnJournal
-from engine.tools.context import UserAnswers
+from engine.tools.tool_context import UserAnswers
 
 
 @attrs.frozen(kw_only=True)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from engine.nursery.step import Step
     from engine.prompt.layers import PromptLayers
     from engine.tools.background_jobs import Jobs
-    from engine.tools.context import AgentRequest, EditReviewer
+    from engine.tools.tool_context import AgentRequest, EditReviewer
 
 # Of `Settings.durable_within`: a little more, so that a store which gives a lock up after just so long can say why.
 _AT_A_BARRIER: Final = 1.1

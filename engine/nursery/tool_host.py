@@ -16,8 +16,8 @@ from engine.core.ids import RequestId
 from engine.core.named_locks import Locks
 from engine.nursery.hook_points import while_notifying
 from engine.tools.call_values import Need, ToolOutput, check_need
-from engine.tools.context import AgentRequest, UserAnswers
 from engine.tools.output.spill import READER, Spills
+from engine.tools.tool_context import AgentRequest, UserAnswers
 
 if TYPE_CHECKING:
     from engine.agents.background import AgentJob, AgentJobs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from engine.nursery.call_permission import CallPermission
     from engine.nursery.step import Step
     from engine.tools.background_jobs import Jobs
-    from engine.tools.context import EditReviewer
+    from engine.tools.tool_context import EditReviewer
 
 
 @attrs.define(eq=False)

@@ -25,11 +25,11 @@ from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.tool_host import ToolHost
 from engine.tools.call_site import Outcome
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
 from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
 from engine.tools.pipeline import run_call
 from engine.tools.registry import Prepared
+from engine.tools.tool_context import ToolContext
 
 if TYPE_CHECKING:
     from engine.nursery.call_ledger import CallEntry

@@ -24,7 +24,7 @@ from engine.core.threads import to_thread
 from engine.files.real_path import followed
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.grants.grants import Grant, GrantOrigin, Grants
-from engine.permission.project import find_project_root
+from engine.permission.project_root import find_project_root
 from engine.permission.requested_rights import granted_rights, right_to_judge, would_grant
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import DEFAULT, defaults

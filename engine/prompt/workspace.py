@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from engine.files.real_path import Real, is_within, real_path
-from engine.permission.project import find_project_root
+from engine.permission.project_root import find_project_root
 from engine.prompt.instruction_globs import IGNORED_FOLDERS
 
 SKILLS: Final = (".engine/skills", ".claude/skills", ".agents/skills", ".opencode/skills", ".opencode/skill")

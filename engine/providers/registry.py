@@ -14,11 +14,11 @@ from engine.config.config import Config, ModelConfig, suggest_names
 from engine.core.errors import ConfigError, UnknownModel
 from engine.core.protocols import Model
 from engine.providers.auth.auth import split_password
-from engine.providers.auth.environment import auth_of, public_headers, with_region
+from engine.providers.auth.key_variables import auth_of, public_headers, with_region
 from engine.providers.hosts.base_url import base_url_of, path_of
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import host_named, hosts_of
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.catalog import info_of
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.wire.quirks import Quirks
@@ -83,7 +83,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     )
     # Importing httpx takes longer than importing the rest of the engine: only users of a model should pay for it.
     from engine.providers.http.endpoint import Endpoint
-    from engine.providers.http.model import HttpModel
+    from engine.providers.http.http_model import HttpModel
 
     same_as = config.models.get(name, ModelConfig()).same_as
     real_name = own_name if same_as is None else same_as.partition("/")[2]
@@ -104,7 +104,7 @@ def _limits_prober(host: Host, endpoint: Endpoint, model: str) -> Callable[[Mode
 
 def _local_file_model(name: str, config: Config) -> ProviderModel:
     """Return the model of a GGUF file, served by llama.cpp."""
-    from engine.providers.local.model import local_model
+    from engine.providers.local.local_model import local_model
 
     host = BY_NAME["llamacpp"]
     model_config = config.models.get(name, ModelConfig())

@@ -22,7 +22,7 @@ from typing import Final
 from engine.config.sandbox_config import Kind, Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.files.real_path import followed, is_within
-from engine.permission.project import find_project_root
+from engine.permission.project_root import find_project_root
 
 # Read-only in the project: they determine what runs later, outside. Missing folders are created, or a command could
 # create them.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.session.sub_agent_limiter import SubAgentLimiter
     from engine.session.sub_agents import SubAgents
     from engine.tools.background_jobs import Job, Jobs
-    from engine.tools.context import AgentRequest
+    from engine.tools.tool_context import AgentRequest
 
 
 @final

@@ -58,7 +58,7 @@ class FileOptions:
 
     Attributes:
         snapshots: notes a project's files around what a turn changes, so that `session.files.undo` can put them back:
-            `engine.snapshots.project.ProjectSnapshots()`. None: only the conversation can be undone.
+            `engine.snapshots.project_snapshots.ProjectSnapshots()`. None: only the conversation can be undone.
         spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
             `os.devnull`: they are not kept.
         diagnostics: asked about each file that a tool has changed, after the checkers of the configuration;

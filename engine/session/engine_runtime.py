@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
     from engine.store.lazy_events import StoredSession
     from engine.tools.background_jobs import TaskFunction
-    from engine.tools.context import EditReviewer
+    from engine.tools.tool_context import EditReviewer
 
 
 # Of the time that closing has: the rest is for telling which hooks were late.

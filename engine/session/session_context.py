@@ -61,7 +61,7 @@ class SessionContext:
         session.check_open()
         session.check_idle()
         # Imported here: it is seldom done.
-        from engine.compaction.undo import undo_compaction
+        from engine.compaction.undo_compaction import undo_compaction
 
         journal, store = session.journal, session.deps.store
         before = journal.seq

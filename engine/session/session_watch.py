@@ -12,7 +12,7 @@ from engine.core.errors import ConfigError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.core.protocols import Store
-from engine.store.protocols import Watching
+from engine.store.store_protocols import Watching
 
 
 @final

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from engine.nursery.call_ledger import CallEntry
     from engine.session.engine_runtime import EngineRuntime
     from engine.session.live_session import LiveSession
-    from engine.tools.context import AgentRequest
+    from engine.tools.tool_context import AgentRequest
 
 CHILD_SHARE: Final = 0.8
 _WAITING: Final = "waits: as many sub-agents as may be are at work"

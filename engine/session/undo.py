@@ -371,7 +371,7 @@ class UndoHistory:
 
     def _diffs(self, changed: Mapping[str, Change], contents: Mapping[str, bytes]) -> tuple[FileDiff, ...]:
         # Imported here: it is needed by who compares, and by no turn.
-        from engine.snapshots.diff import unified_diff
+        from engine.snapshots.file_diff import unified_diff
 
         return tuple(
             FileDiff(

@@ -254,7 +254,7 @@ def _programs(reader: _Reader) -> Mapping[str, object] | None:
     if not isinstance(tables, dict):
         raise ConfigError(f"{reader.source}: programs must contain tables: [programs.NAME]")
     # Imported here: the table holds some 850 programs, and most configurations add none.
-    from engine.permission.programs.registry import extend_registry
+    from engine.permission.programs.program_registry import extend_registry
 
     programs = cast("dict[str, object]", tables)
     reader.made("[programs]", lambda: extend_registry(programs))

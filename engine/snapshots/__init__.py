@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from engine.core.snapshot_types import Put as Put
     from engine.core.snapshot_types import SnapshotResult as SnapshotResult
     from engine.core.snapshot_types import TreeEntry as TreeEntry
-    from engine.snapshots.project import ProjectSnapshots as ProjectSnapshots
+    from engine.snapshots.project_snapshots import ProjectSnapshots as ProjectSnapshots
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "engine.core.snapshot_types": "Change FILE LEFT_OUT LINK PROGRAM Put SnapshotResult TreeEntry",
-            "engine.snapshots.project": "ProjectSnapshots",
+            "engine.snapshots.project_snapshots": "ProjectSnapshots",
         },
     )

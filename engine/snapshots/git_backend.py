@@ -14,9 +14,9 @@ from engine.core.errors import SnapshotError
 from engine.core.snapshot_types import Change, TreeEntry
 from engine.core.threads import to_thread
 from engine.files.cancellable_thread import to_halting_thread
-from engine.snapshots.classify import IndexUpdate, git_folders_among, plan_index_update, stale_marks
-from engine.snapshots.location import exclude_file, git_folder
+from engine.snapshots.file_selection import IndexUpdate, git_folders_among, plan_index_update, stale_marks
 from engine.snapshots.repository import PACKED, OutputTooLarge, Repository
+from engine.snapshots.snapshot_dir import exclude_file, git_folder
 
 # A folder with more files than this is not a project.
 MAX_FILES: Final = 200_000

@@ -28,7 +28,7 @@ import trio
 from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
 from engine.process.process import run_tree
-from engine.snapshots.location import SnapshotDir, write_atomically
+from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
 
 INDEX: Final = "index"
 # Next to the index: the paths that were left out.

@@ -14,8 +14,8 @@ import trio
 
 from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
-from engine.snapshots.location import SnapshotDir
 from engine.snapshots.repository import Repository, safe_name
+from engine.snapshots.snapshot_dir import SnapshotDir
 
 KEPT_DAYS: Final = 30
 _STAMP_FILE: Final = ".swept"

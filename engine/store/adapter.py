@@ -20,7 +20,7 @@ from engine.core.protocols import Store
 from engine.core.state import SessionState
 from engine.journal.closing_events import RunningAgent, running_calls
 from engine.journal.partial_output import DraftSaver, DraftStore, with_drafts
-from engine.store.protocols import Catalogue, Leasing, SessionQuery, StateCaching
+from engine.store.store_protocols import Catalogue, Leasing, SessionQuery, StateCaching
 
 if TYPE_CHECKING:
     from engine.store.lazy_events import StoredSession

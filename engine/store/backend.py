@@ -15,7 +15,7 @@ from engine.core.ids import PartId, SessionId
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Lease, Owner
 from engine.store.projection import SessionChange
-from engine.store.protocols import SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.store_protocols import SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 
 class TransientStoreError(StoreError):

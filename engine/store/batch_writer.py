@@ -23,9 +23,9 @@ from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.store.backend import EventRow, TableWriter, TransientStoreError, WriterConnection
-from engine.store.commands import WriteCommand, take_lease
 from engine.store.leases import Lease, Owner, session_elsewhere
 from engine.store.projection import SessionChange
+from engine.store.write_commands import WriteCommand, take_lease
 
 T = TypeVar("T")
 

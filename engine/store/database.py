@@ -23,7 +23,13 @@ from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
 from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink, invalid_id_reason
-from engine.store.commands import (
+from engine.store.heartbeat import Heartbeat
+from engine.store.import_command import ImportSessions
+from engine.store.lazy_events import StoredSession
+from engine.store.leases import RENEWALS_PER_LEASE
+from engine.store.session_rows import fold_version
+from engine.store.store_protocols import SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.write_commands import (
     ClaimSession,
     DeleteDrafts,
     DeleteSession,
@@ -35,12 +41,6 @@ from engine.store.commands import (
     SaveState,
     WriteCommand,
 )
-from engine.store.heartbeat import Heartbeat
-from engine.store.import_command import ImportSessions
-from engine.store.lazy_events import StoredSession
-from engine.store.leases import RENEWALS_PER_LEASE
-from engine.store.protocols import SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
-from engine.store.session_rows import fold_version
 from engine.store.writer_thread import WriteFailed, Writer, WriterUnusable
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from engine.core.errors import StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.store.backend import EventRow
-from engine.store.commands import WriteCommand, WriteTransaction, take_lease
 from engine.store.leases import session_elsewhere
 from engine.store.projection import SessionChange
+from engine.store.write_commands import WriteCommand, WriteTransaction, take_lease
 
 
 @attrs.define(eq=False)

@@ -9,7 +9,7 @@ from engine.core.events import StopReason
 from engine.core.ids import SessionId
 from engine.core.messages import Usage
 from engine.store.leases import Lease, Owner
-from engine.store.protocols import Holder, RowStatus, SessionRow
+from engine.store.store_protocols import Holder, RowStatus, SessionRow
 
 # Search stops after looking at so many matching texts, however few sessions they belong to.
 MAX_SEARCHED_TEXTS: Final = 5_000

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from engine.core.messages import Usage
 from engine.store.projection import SLOT_SECONDS, slot_of
-from engine.store.protocols import Spending, SpendingQuery
+from engine.store.store_protocols import Spending, SpendingQuery
 
 _SLOTS_OF_A_DAY: Final = 86_400 // SLOT_SECONDS
 _FIRST_DAY: Final = date(1970, 1, 1).toordinal()

@@ -16,8 +16,8 @@ from engine.core.errors import ToolError
 from engine.core.events import SharedContext
 from engine.core.ids import CallId
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import ToolContext
 
 Behaviour = Literal[
     "plain",

@@ -8,7 +8,7 @@
 
 When the block is left, `hello-0`, `hello-1` … are written: one exchange for each
 request, failed ones and such as were cancelled among them. No key is in them, nor
-what else shows who asked; see `engine.testing.redact`.
+what else shows who asked; see `engine.testing.redact_recording`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import httpx
 from engine.config.host_values import WireName
 from engine.core.errors import ConfigError
 from engine.core.protocols import Model
-from engine.providers.hosts.table import BY_NAME
-from engine.providers.http.model import HttpModel
+from engine.providers.hosts.host_table import BY_NAME
+from engine.providers.http.http_model import HttpModel
 from engine.providers.wire.wire_format import Body
 from engine.testing import cassette
 from engine.testing.cassette import Exchange
-from engine.testing.redact import Scrubber
+from engine.testing.redact_recording import Scrubber
 
 # What a recording calls them.
 PROTOCOLS: Mapping[WireName, str] = {
@@ -113,7 +113,7 @@ class _Keep(Protocol):
 class _Remembered(httpx.AsyncByteStream):
     """The bytes of an answer, remembered as they pass.
 
-    No generator, for the reason that `engine.providers.http.model` gives.
+    No generator, for the reason that `engine.providers.http.http_model` gives.
     """
 
     def __init__(self, stream: httpx.AsyncByteStream, keep: _Keep) -> None:

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from engine.process.process import FinishedProcess as FinishedProcess
     from engine.process.process import run_tree as run_tree
     from engine.prompt.skills import Skills as Skills
-    from engine.tools.builtin.all import builtin_tools as builtin_tools
     from engine.tools.builtin.bash import BASH as BASH
     from engine.tools.builtin.bash import bash_tool as bash_tool
+    from engine.tools.builtin.builtin_tools import builtin_tools as builtin_tools
     from engine.tools.builtin.skill import skill_tool as skill_tool
     from engine.tools.builtin.task import Agent as Agent
     from engine.tools.builtin.task import Agents as Agents
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from engine.tools.call_values import Need as Need
     from engine.tools.call_values import ToolOutput as ToolOutput
     from engine.tools.claude_hooks.load import load_hooks as load_hooks
-    from engine.tools.context import ToolContext as ToolContext
     from engine.tools.external import external_tool as external_tool
     from engine.tools.tool import Tool as Tool
     from engine.tools.tool import ToolOptions as ToolOptions
+    from engine.tools.tool_context import ToolContext as ToolContext
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -33,8 +33,8 @@ else:
             "engine.core.schema": "doc",
             "engine.process.process": "FinishedProcess run_tree",
             "engine.prompt.skills": "Skills",
-            "engine.tools.builtin.all": "builtin_tools",
             "engine.tools.builtin.bash": "BASH bash_tool",
+            "engine.tools.builtin.builtin_tools": "builtin_tools",
             "engine.tools.builtin.skill": "skill_tool",
             "engine.tools.builtin.task": "Agent Agents task_tool",
             "engine.tools.builtin.task_jobs": "task_tools",
@@ -42,8 +42,8 @@ else:
             "engine.tools.builtin.web_search_hosts": "SearchProvider",
             "engine.tools.call_values": "Need ToolOutput",
             "engine.tools.claude_hooks.load": "load_hooks",
-            "engine.tools.context": "ToolContext",
             "engine.tools.external": "external_tool",
             "engine.tools.tool": "Tool ToolOptions",
+            "engine.tools.tool_context": "ToolContext",
         },
     )

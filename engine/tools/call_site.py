@@ -13,10 +13,10 @@ from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement, Opinion, PermissionQuery
 from engine.core.settings import Settings
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
 from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
 from engine.tools.registry import Prepared
+from engine.tools.tool_context import ToolContext
 
 
 @attrs.frozen(kw_only=True)

@@ -17,14 +17,14 @@ from engine.core.errors import ToolError
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Hooks, ToolDecision, ToolHook
 from engine.core.messages import Settlement
-from engine.tools.call_permission import ask_hooks_before, pass_on, permit
 from engine.tools.call_site import CallSite, Outcome
 from engine.tools.call_values import ToolOutput, find_output_problem
-from engine.tools.context import ToolContext
 from engine.tools.hook_runner import name_of
 from engine.tools.output.truncate import Rest, cut, encoded, fits
+from engine.tools.permission_check import ask_hooks_before, pass_on, permit
 from engine.tools.registry import Prepared
 from engine.tools.tool import Body, Direction
+from engine.tools.tool_context import ToolContext
 
 
 async def run_call(site: CallSite) -> Outcome:

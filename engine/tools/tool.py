@@ -18,8 +18,8 @@ from engine.core.schema import schema_of
 from engine.tools.call_values import GRACE, Need, ToolOutput
 
 if TYPE_CHECKING:
-    from engine.tools.context import ToolContext
-from engine.tools.context import ToolContext
+    from engine.tools.tool_context import ToolContext
+from engine.tools.tool_context import ToolContext
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 _RIGHT = re.compile(r"[^\s:*?\[\]]{1,128}")

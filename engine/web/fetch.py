@@ -31,7 +31,7 @@ from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.core.version import __version__
 from engine.web.address_guard import Guard, Target, literal, parse_url
-from engine.web.content import too_large, unpacked
+from engine.web.page_content import too_large, unpacked
 
 if TYPE_CHECKING:
     import ssl

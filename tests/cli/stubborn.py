@@ -9,9 +9,9 @@ import trio
 import engine.cli.run
 from engine.cli import main
 from engine.process.orphans import marked
-from engine.tools.context import ToolContext
 from engine.tools.shell_environment import marker
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ import trio
 
 from engine.cli.models_text import HostReport, _newest_first, _short_reason, _size
 from engine.core.llm_types import ModelInfo
-from engine.providers.hosts.table import BY_NAME, HOSTS
+from engine.providers.hosts.host_table import BY_NAME, HOSTS
 from tests.cli.processes import REPOSITORY
 from tests.support.json_server import Hang, JsonServer
 

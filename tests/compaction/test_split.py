@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.compaction.preserved import PinnedFile, Pins, collect_pins, fit_pins, parse_pins, rules_in
-from engine.compaction.rebuild import GO_ON, continue_text, parse_summary, rebuild_history
+from engine.compaction.rebuild_history import GO_ON, continue_text, parse_summary, rebuild_history
 from engine.compaction.roles import is_mid_turn, is_user_message
 from engine.compaction.split import split_history, tail_budget
 from engine.compaction.token_estimate import message_tokens

@@ -7,7 +7,7 @@ import pytest
 
 from engine.compaction.fallback_summary import extract_summary
 from engine.compaction.preserved import FILES, RULES, collect_pins
-from engine.compaction.rebuild import rebuild_history
+from engine.compaction.rebuild_history import rebuild_history
 from engine.compaction.split import split_history
 from engine.compaction.summary_prompt import (
     SECTIONS,

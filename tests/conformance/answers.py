@@ -14,7 +14,7 @@ from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import Finished, ModelRequest, Ping, StreamEvent, UsageReported
 from engine.core.messages import Citation, TextPart, Transcript, Usage, UserMessage
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
-from engine.providers.http.model import HttpModel
+from engine.providers.http.http_model import HttpModel
 from engine.testing.cassette import Exchange
 from engine.testing.fakes import CountingIds
 from engine.testing.replay import ReplayServer

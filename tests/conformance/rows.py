@@ -10,9 +10,9 @@ from engine.config.host_values import WireName
 from engine.core.llm_types import ModelInfo
 from engine.providers.auth.auth import NoAuth
 from engine.providers.hosts.host import Host
-from engine.providers.hosts.table import BY_NAME, HOSTS
+from engine.providers.hosts.host_table import BY_NAME, HOSTS
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.http.model import HttpModel
+from engine.providers.http.http_model import HttpModel
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format
 

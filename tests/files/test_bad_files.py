@@ -15,10 +15,10 @@ import trio
 from engine.core.errors import ToolError
 from engine.core.messages import Settlement
 from engine.files.text_files import MAX_TEXT_BYTES
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.registry import Registry
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_in
 from tests.support.reading import having_read
 

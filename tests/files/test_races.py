@@ -17,7 +17,7 @@ from engine.tools.builtin.edit import EDIT, Edit
 from engine.tools.builtin.read import READ, Read
 from engine.tools.builtin.write import WRITE, Write
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 from tests.support.reading import having_read
 
 pytestmark = [

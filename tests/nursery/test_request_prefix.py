@@ -39,7 +39,7 @@ from engine.session.turn import Turn
 from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.plan_exit import PLAN_EXIT
 from engine.tools.builtin.skill import skill_tool
 from engine.tools.call_values import Need, ToolOutput

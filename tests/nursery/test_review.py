@@ -40,8 +40,8 @@ from engine.testing.fakes import SlowStore
 from engine.testing.script import Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import ToolContext
 
 LAST: ScriptedAnswer = [*text("That is all."), *done()]
 

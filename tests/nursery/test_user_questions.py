@@ -14,7 +14,7 @@ from engine.core.events import Choice, QuestionAnswered, QuestionAsked
 from engine.core.settings import Settings
 from engine.core.state import Waiting
 from engine.testing.script import call, done, text
-from engine.tools.context import UserAnswers
+from engine.tools.tool_context import UserAnswers
 from tests.support.world import World, world
 
 DONE = [*text("Done."), *done()]

@@ -10,7 +10,7 @@ from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import call, done
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 
 
 async def main(cwd: str, job: str, command: str, store: str) -> None:

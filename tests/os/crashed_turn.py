@@ -8,7 +8,7 @@ import trio
 import engine
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
-from engine.snapshots.project import ProjectSnapshots
+from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.testing.script import call, done
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH

@@ -25,8 +25,8 @@ from engine.core.messages import TextPart
 from engine.core.state import SessionState
 from engine.nursery.parkable import only_waits
 from engine.process.orphans import find_marked
-from engine.store.protocols import SessionQuery
 from engine.store.sqlite.store import SqliteStore, open_sqlite_store
+from engine.store.store_protocols import SessionQuery
 from engine.testing.invariants import Seen, check_events, check_transcript
 from engine.tools.shell_environment import marker
 from tests.os.killing_engine import Place, answer

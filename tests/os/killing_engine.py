@@ -33,7 +33,7 @@ from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import live_session
 from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from engine.testing.invariants import Seen
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.task import Agent, task_tool
 from engine.tools.external import external_tool
 from engine.tools.tool import Tool

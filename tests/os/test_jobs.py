@@ -25,7 +25,7 @@ from engine.session.session import Session
 from engine.store.memory import MemoryStore
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.shell_environment import marker
 from tests.conftest import CountRuns, Soak
 from tests.os import trees
@@ -246,7 +246,7 @@ from pathlib import Path
 from engine.core.events import SharedContext
 from engine.core.named_locks import Locks
 from engine.tools.builtin.bash import Bash, bash
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 
 from engine.tools.output.spill import SpillStore
 

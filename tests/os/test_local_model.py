@@ -18,7 +18,7 @@ from engine.core.errors import ConfigError, EngineClosed
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import Transcript
 from engine.core.settings import RetryPolicy, Settings, Timeouts
-from engine.providers.local.model import LocalModel
+from engine.providers.local.local_model import LocalModel
 from engine.providers.registry import resolve
 from engine.session.session import live_session
 

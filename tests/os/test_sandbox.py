@@ -26,7 +26,7 @@ from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from tests.conftest import CountRuns, Soak
 from tests.os import trees
 

@@ -18,7 +18,7 @@ from engine.core.hooks import Hooks
 from engine.core.settings import Settings
 from engine.permission.policy import Policy
 from engine.testing.script import Answer, call, done, text
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.claude_hooks.load import load_hooks
 from engine.tools.shell_environment import marker
 from tests.os import trees

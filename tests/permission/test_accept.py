@@ -47,7 +47,7 @@ from engine.session.session import Session, live_session
 from engine.session.turn import Turn
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, call, done, text
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from tests.support.world import Played, React, Seen, World, said, world
 
 pytestmark = pytest.mark.os

@@ -17,7 +17,7 @@ from engine.process.redact import Mask, secrets_in
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.testing.script import call, done
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 
 KEY = "sk-canary-0123456789abcdef"
 

@@ -35,8 +35,8 @@ from engine.testing.fake_tools import BEHAVIOURS, Work
 from engine.testing.fakes import ScriptedKeeper, ScriptedSnapshots
 from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
-from engine.tools.context import ToolContext
 from engine.tools.tool import assessed_by, tool
+from engine.tools.tool_context import ToolContext
 
 
 def _manner(manner: str) -> Scenario:

@@ -26,7 +26,7 @@ from engine.core.messages import (
     UserMessage,
 )
 from engine.providers.hosts.host import Host
-from engine.providers.hosts.table import HOSTS
+from engine.providers.hosts.host_table import HOSTS
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format
 from engine.providers.wire.normalize_transcript import safe_tool

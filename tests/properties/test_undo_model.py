@@ -23,10 +23,10 @@ from engine.core.errors import NothingToUndo, UndoConflict
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
-from engine.snapshots.project import ProjectSnapshots
+from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 from tests.conftest import Soak
 
 pytestmark = pytest.mark.slow

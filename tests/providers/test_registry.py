@@ -9,7 +9,7 @@ from engine.config.config import Config, HostConfig, ModelConfig, Prices
 from engine.core.errors import ConfigError, UnknownModel
 from engine.core.llm_types import ModelOptions
 from engine.providers.auth.auth import ExtraHeadersAuth, KeyAuth, NoAuth
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.registry import resolve, split_name, unusable_reason
 
@@ -198,10 +198,10 @@ def wires_of(modules: set[str]) -> set[str]:
 def test_httpx_and_the_wire_formats_are_imported_on_use() -> None:
     requested = loaded_after(
         "from engine.providers.registry import unusable_reason\n"
-        "from engine.providers.hosts.table import HOSTS\n"
+        "from engine.providers.hosts.host_table import HOSTS\n"
         "[unusable_reason(host, {}) for host in HOSTS if host.auth != 'google']"
     )
-    assert not requested & {"httpx", "engine.providers.http.model", "tomllib", "platformdirs"}
+    assert not requested & {"httpx", "engine.providers.http.http_model", "tomllib", "platformdirs"}
     assert wires_of(requested) == set()
 
 

@@ -25,7 +25,7 @@ from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, call, done, text
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from tests.providers.test_secrets import ECHOES, FORMS, KEY, NAME, PASSWORD, SETTINGS, TOKEN, Echo
 
 pytestmark = pytest.mark.os

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from engine.core.snapshot_types import Change, Put
-from engine.snapshots.project import ProjectSnapshots
+from engine.snapshots.project_snapshots import ProjectSnapshots
 
 State = dict[str, tuple[str, bytes]]
 

@@ -15,12 +15,12 @@ import trio.testing
 
 from engine.core.errors import SnapshotError, UndoConflict, UndoIncomplete
 from engine.core.snapshot_types import Put
-from engine.snapshots.classify import LARGEST_FILE
-from engine.snapshots.location import SnapshotDir
-from engine.snapshots.project import ProjectSnapshots
+from engine.snapshots.file_selection import LARGEST_FILE
+from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.snapshots.repository import Repository
 from engine.snapshots.restore import RestoreJob
 from engine.snapshots.retention import clean_up, forget_sessions
+from engine.snapshots.snapshot_dir import SnapshotDir
 from tests.snapshots.conftest import Project, state_of
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")

@@ -38,7 +38,7 @@ from engine.journal.closing_events import CRASHED
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session, live_session
-from engine.snapshots.project import ProjectSnapshots
+from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider

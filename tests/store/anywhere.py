@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.store.protocols import FullStore
 from engine.store.sqlite import store as sqlite
+from engine.store.store_protocols import FullStore
 
 
 async def open_at(place: str) -> FullStore:

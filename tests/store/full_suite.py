@@ -33,9 +33,9 @@ from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.core.messages import TextPart, Usage, UserMessage
 from engine.journal.partial_output import DraftStore
-from engine.store.commands import DeleteSession
 from engine.store.database import DatabaseStore
-from engine.store.protocols import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery
+from engine.store.store_protocols import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery
+from engine.store.write_commands import DeleteSession
 from tests.store.journals import BEGIN, MODEL, STEP_USAGE, A, B, created, noted, notes, numbered, session, turn
 from tests.store.suite import StoreSuite
 

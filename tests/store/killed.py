@@ -16,7 +16,7 @@ import traceback
 import trio
 
 from engine.core.ids import SessionId
-from engine.store.protocols import SessionQuery
+from engine.store.store_protocols import SessionQuery
 from tests.store.anywhere import empty, open_at
 from tests.store.journals import noted
 

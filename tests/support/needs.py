@@ -4,8 +4,8 @@ from collections.abc import Awaitable
 from typing import cast
 
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool
+from engine.tools.tool_context import ToolContext
 
 
 def need_of(tool: Tool, arguments: object) -> Need:

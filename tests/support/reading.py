@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 
 from engine.files.read_state import digest, note_read
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 
 
 def having_read(ctx: ToolContext, *names: str | Path) -> ToolContext:

@@ -23,9 +23,9 @@ from engine.core.llm_types import ModelRequest, Ping, StreamEvent
 from engine.core.messages import TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import Model
 from engine.providers.auth.auth import Auth, KeyAuth
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.http.model import HttpModel
+from engine.providers.http.http_model import HttpModel
 from engine.providers.models.catalog import info_of
 from engine.providers.registry import resolve, wire_format
 from engine.testing import ScriptedProvider, cassette
@@ -33,7 +33,7 @@ from engine.testing.cassette import Exchange
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import LoopbackServer
 from engine.testing.record import PROTOCOLS, Recorder
-from engine.testing.redact import Scrubber
+from engine.testing.redact_recording import Scrubber
 from engine.testing.replay import ReplayServer
 from engine.testing.script import Answer, Break, HttpFailure, Pause, call, done, reasoning, text
 

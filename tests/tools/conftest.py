@@ -15,8 +15,8 @@ from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import AgentRequest, EditReviewer, ToolContext, UserAnswers
 from engine.tools.output.spill import Spills, SpillStore
+from engine.tools.tool_context import AgentRequest, EditReviewer, ToolContext, UserAnswers
 
 
 async def _no_nursery(task: TaskFunction, *, name: str) -> None:

@@ -25,11 +25,11 @@ from engine.tools.builtin.bash import Bash, bash
 from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output, describe_job
 from engine.tools.builtin.bash_stop import BASH_STOP, BashStop, bash_stop
 from engine.tools.call_values import GRACE, Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.output.spill import SpillStore
 from engine.tools.output.spill_writer import SpillWriter
 from engine.tools.output.truncate import fits
 from engine.tools.shell_environment import marker
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_of
 from tests.tools.conftest import Listener
 

@@ -35,7 +35,7 @@ from engine.core.events import CompactionEnded, CompactionStarted, TurnResult
 from engine.session.engine import open_engine
 from engine.session.session import Session
 from engine.settings_file.config_file import load_config
-from engine.store.protocols import FullStore, SessionRow
+from engine.store.store_protocols import FullStore, SessionRow
 
 _MAX_ERROR_CHARS: Final = 2_000
 

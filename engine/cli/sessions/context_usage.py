@@ -35,7 +35,7 @@ def context_report(state: SessionState, config: Config, *, model: str | None = N
 def _info(name: str, config: Config, *, is_explicit: bool) -> ModelInfo:
     """Return the limits of a model. Raises `UnknownModel`."""
     # Imported here: the catalogue of models is large.
-    from engine.providers.hosts.table import BY_NAME
+    from engine.providers.hosts.host_table import BY_NAME
     from engine.providers.models.catalog import info_of
     from engine.providers.registry import split_name
 

@@ -27,8 +27,8 @@ from engine.cli.standard_streams import print_text
 from engine.cli.terminal_text import escape_control_chars, one_line, stdout_width
 from engine.core.ids import SessionId
 from engine.export.format_cost import format_cost
-from engine.store.protocols import FullStore, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.search_text import MATCH_MARKS
+from engine.store.store_protocols import FullStore, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 _LISTED: Final = 20
 _ALL: Final = (1 << 31) - 2

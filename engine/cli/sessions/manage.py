@@ -31,11 +31,11 @@ from engine.core.system_clock import RandomIds
 from engine.core.threads import to_thread
 from engine.export.seed_events import seed_events
 from engine.session.fork import forked
-from engine.snapshots.location import default_folder
 from engine.snapshots.retention import forget_sessions
+from engine.snapshots.snapshot_dir import default_folder
 from engine.store.lazy_events import StoredSession
 from engine.store.projection import make_title
-from engine.store.protocols import FullStore
+from engine.store.store_protocols import FullStore
 from engine.tools.output.spill import SpillStore
 from engine.tools.tool_text import counted
 

@@ -23,8 +23,8 @@ from engine.core.errors import (
 )
 from engine.core.ids import SessionId
 from engine.session.open_store import DATABASES
-from engine.store.protocols import FullStore
-from engine.store.sqlite.location import MEMORY
+from engine.store.sqlite.file_location import MEMORY
+from engine.store.store_protocols import FullStore
 
 T = TypeVar("T")
 

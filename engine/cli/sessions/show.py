@@ -26,7 +26,7 @@ from engine.core.messages import AssistantMessage, CallPart, CallResult, Results
 from engine.export.format_cost import format_cost
 from engine.export.history import History, HistoryEntry, render_history
 from engine.store.projection import make_title
-from engine.store.protocols import FullStore, SpendingQuery
+from engine.store.store_protocols import FullStore, SpendingQuery
 from engine.tools.tool_text import counted
 
 _SHORTEST = 6

@@ -19,7 +19,7 @@ from engine.cli.store_flags import add_store_flag
 from engine.cli.terminal_text import stdout_width
 from engine.core.messages import Usage
 from engine.export.format_cost import format_cost
-from engine.store.protocols import FullStore, Spending, SpendingKind, SpendingQuery
+from engine.store.store_protocols import FullStore, Spending, SpendingKind, SpendingQuery
 from engine.tools.tool_text import counted
 
 _DAY: Final = 86_400

@@ -38,7 +38,7 @@ from engine.export.json_document import parse_json_document, render_json_documen
 from engine.export.markdown import parse_markdown, render_markdown
 from engine.export.seed_events import seed_events
 from engine.settings_file.config_file import load_config
-from engine.store.protocols import FullStore
+from engine.store.store_protocols import FullStore
 
 Format = Literal["json", "markdown", "html"]
 Journals = Sequence[Sequence[Durable]]

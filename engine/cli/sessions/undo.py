@@ -38,8 +38,8 @@ from engine.session.engine import open_engine
 from engine.session.engine_options import FileOptions
 from engine.session.session import Session
 from engine.session.undo import FileDiff
-from engine.snapshots.project import ProjectSnapshots
-from engine.store.protocols import FullStore
+from engine.snapshots.project_snapshots import ProjectSnapshots
+from engine.store.store_protocols import FullStore
 
 _MAX_PROMPT_CHARS: Final = 70
 _FORCE: Final = "also overwrite files that were changed since; leave files that can't be restored"

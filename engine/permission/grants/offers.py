@@ -17,8 +17,8 @@ from typing import Final
 from engine.core.permission_types import UNKNOWN
 from engine.permission.effects.program_effects import ProgramInvocation, StartedCommand, WordPrefix
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analyze import analyze_program
-from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
+from engine.permission.programs.analyze_program import analyze_program
+from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.programs.subcommand_depth import NEVER
 from engine.permission.programs.tables.names import base_name, is_trusted_place
 from engine.permission.programs.tables.option_spec import ArgumentParser

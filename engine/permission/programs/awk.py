@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.tables.program_spec import Program
 
 _SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")

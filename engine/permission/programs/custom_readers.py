@@ -8,7 +8,6 @@ from typing import Final
 
 from engine.permission.effects.program_effects import UnknownInput, WordPrefix
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.awk import analyze_awk
 from engine.permission.programs.date import analyze_date
 from engine.permission.programs.find import analyze_fd, analyze_find
@@ -29,6 +28,7 @@ from engine.permission.programs.languages import (
     analyze_sqlite,
     check_ssh_settings,
 )
+from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.sed import analyze_sed
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import CustomReader, Program

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.permission.programs.analysis import ProgramAnalysis
+from engine.permission.programs.program_analysis import ProgramAnalysis
 from engine.permission.programs.tables.program_spec import Program
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.permission.effects.program_effects import FileAccess, WordPrefix
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analysis import FILE_NAME, ProgramAnalysis, exact_text
+from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 

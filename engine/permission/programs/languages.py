@@ -8,8 +8,8 @@ from typing import Final
 
 from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analysis import ProgramAnalysis, exact_text, split_assignment
-from engine.permission.programs.environment import is_dangerous_setting
+from engine.permission.programs.environment_variables import is_dangerous_setting
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 from engine.permission.programs.wrappers import uses

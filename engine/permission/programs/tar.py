@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.tables.program_spec import Program
 
 _MODES: Final = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analysis import ProgramAnalysis, exact_text, split_assignment
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
 

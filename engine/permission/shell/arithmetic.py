@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from engine.permission.shell.shell_state import ShellState, ValueKind, is_number
 from engine.permission.shell.special_variables import SPECIAL_VARIABLES
-from engine.permission.shell.state import ShellState, ValueKind, is_number
 
 _TOKEN: Final = re.compile(
     r"(?P<number>(?:10#\d+|16#[\da-fA-F]+|8#[0-7]+|2#[01]+|0[xX][\da-fA-F]+|0[0-7]*|[1-9]\d{0,17})(?![\w#@]))"

@@ -14,8 +14,8 @@ from engine.permission.shell.change_dir import change_folder, pop_folder, push_f
 from engine.permission.shell.conditions import is_safe_test
 from engine.permission.shell.parser.nodes import LiteralText, Simple, Word
 from engine.permission.shell.set_shopt import set_options, shopt
+from engine.permission.shell.shell_state import Field
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
-from engine.permission.shell.state import Field
 from engine.permission.shell.variable_builtins import declare, getopts, let, mapfile, read, shift, unset
 
 _COUNT: Final = re.compile(r"0|[1-9]\d{0,8}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 
+from engine.permission.shell.shell_state import Field, Folders, ShellState, join_folders
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
-from engine.permission.shell.state import Field, Folders, ShellState, join_folders
 
 
 def change_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from engine.permission.shell.parser.nodes import Conditional, Word
-from engine.permission.shell.state import Field, ShellState, Value, ValueKind, is_number
+from engine.permission.shell.shell_state import Field, ShellState, Value, ValueKind, is_number
 
 if TYPE_CHECKING:
     from engine.permission.shell.word_expansion import Expander

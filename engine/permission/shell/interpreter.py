@@ -32,8 +32,8 @@ from engine.permission.shell.parser.nodes import (
     Simple,
     While,
 )
+from engine.permission.shell.shell_state import Field, Folders, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.simulated_shell import Frame, Outcome
-from engine.permission.shell.state import Field, Folders, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.word_expansion import Expander
 
 _MAX_CALLS: Final = 12
@@ -55,7 +55,7 @@ class Interpreter(Loops):
     _called_functions: list[Function] = attrs.field(factory=list[Function], init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.expander = Expander(self.findings, self.home, self._substitute, self._process)
+        self.expander: Expander = Expander(self.findings, self.home, self._substitute, self._process)
 
     def interpret(self, script: Script, state: ShellState) -> None:
         """Simulate a script from its beginning to its end."""
@@ -250,7 +250,8 @@ class Interpreter(Loops):
         inner = state.copy()
         self.run_commands(script, inner)
         is_one = len(script) == 1 and len(script[0].pipelines) == 1 and not script[0].background
-        printed, self.output = self.output, UnknownInput()
+        printed = self.output
+        self.output: Stdin | ValueKind = UnknownInput()
         if is_one and isinstance(printed, str):
             return printed.rstrip("\n")
         return printed if is_one and isinstance(printed, ValueKind) else ValueKind.UNKNOWN

@@ -20,7 +20,7 @@ from engine.permission.effects.program_effects import (
 )
 from engine.permission.effects.scan_result import Access, Argument, PathUse, ScannedCommand
 from engine.permission.shell.findings import Findings
-from engine.permission.shell.state import PIPE, Field, Folders, ValueKind, escape_pattern
+from engine.permission.shell.shell_state import PIPE, Field, Folders, ValueKind, escape_pattern
 
 _MAX_DEPTH: Final = 12
 # A part of a path for which bash has to list a folder.

@@ -18,10 +18,18 @@ from engine.permission.shell.parser.nodes import (
     Script,
     While,
 )
+from engine.permission.shell.shell_state import (
+    Field,
+    PatternMatch,
+    ShellState,
+    Value,
+    ValueKind,
+    is_number,
+    join_states,
+)
 from engine.permission.shell.simple_command import SimpleCommands
 from engine.permission.shell.simulated_shell import Outcome
 from engine.permission.shell.special_variables import is_dangerous
-from engine.permission.shell.state import Field, PatternMatch, ShellState, Value, ValueKind, is_number, join_states
 
 _MAX_ROUNDS: Final = 6
 # A loop over at most so many words is unrolled, unless the scan has taken too many steps already.

@@ -18,8 +18,8 @@ from engine.permission.shell.parser.nodes import (
     Script,
     Word,
 )
+from engine.permission.shell.shell_state import Field, PatternMatch, ShellState, Value, ValueKind, is_number
 from engine.permission.shell.special_variables import SPECIAL_VARIABLES, is_dangerous
-from engine.permission.shell.state import Field, PatternMatch, ShellState, Value, ValueKind, is_number
 from engine.permission.shell.trim_expansion import trim_value
 
 _PLAIN: Final = re.compile(r"[\w./:@%+=,\-]*", re.ASCII)

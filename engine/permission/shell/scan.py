@@ -20,14 +20,14 @@ import attrs
 
 from engine.permission.effects.program_effects import ProgramEffects, ProgramInvocation, ShellText, UnknownInput
 from engine.permission.effects.scan_result import Scan
-from engine.permission.programs.analyze import DEFAULT_REGISTRY, ProgramRegistry, analyze_program
+from engine.permission.programs.analyze_program import DEFAULT_REGISTRY, ProgramRegistry, analyze_program
 from engine.permission.shell.builtins import BUILTINS
 from engine.permission.shell.findings import Findings
 from engine.permission.shell.interpreter import Interpreter
 from engine.permission.shell.invoke import ProgramRun, ProgramScanner
 from engine.permission.shell.parser.nodes import Group, Pipeline, Simple, UnsupportedSyntax, Word
 from engine.permission.shell.parser.parser import parse_script
-from engine.permission.shell.state import Field, ShellState
+from engine.permission.shell.shell_state import Field, ShellState
 from engine.permission.shell.treesitter_check import find_disagreement
 
 MAX_CHARS: Final = 10_000

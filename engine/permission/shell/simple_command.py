@@ -13,9 +13,9 @@ from engine.permission.effects.scan_result import Access
 from engine.permission.shell.builtins import BUILTINS
 from engine.permission.shell.invoke import ProgramRun
 from engine.permission.shell.parser.nodes import Assignment, Function, Redirect, Simple, Word
+from engine.permission.shell.shell_state import Field, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
-from engine.permission.shell.state import Field, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.word_expansion import OPEN_FILES
 
 _WRITES: Final = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})

@@ -11,7 +11,7 @@ from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.findings import Findings
 from engine.permission.shell.invoke import ProgramScanner
 from engine.permission.shell.parser.nodes import Assignment, Function, Simple
-from engine.permission.shell.state import Field, ShellState, Value, ValueKind
+from engine.permission.shell.shell_state import Field, ShellState, Value, ValueKind
 from engine.permission.shell.word_expansion import Expander
 
 # The states after success and after failure; None: that does not happen.

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from engine.permission.programs.environment import is_dangerous_setting
-from engine.permission.shell.state import ValueKind
+from engine.permission.programs.environment_variables import is_dangerous_setting
+from engine.permission.shell.shell_state import ValueKind
 
 # Locales with ordinary character sets.
 _LOCALE: Final = re.compile(r"(?:C|POSIX|[a-z]{2}_[A-Z]{2}|C)?(?:\.(?:UTF|utf)-?8)?|[a-z]{2}_[A-Z]{2}")

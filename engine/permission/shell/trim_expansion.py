@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.permission.shell.state import PatternMatch, Value, ValueKind
+from engine.permission.shell.shell_state import PatternMatch, Value, ValueKind
 
 _LITERAL: Final = re.compile(r"[\w.,:@%+=\-]+", re.ASCII)
 _MAGIC: Final = re.compile(r"[*?\[\\]")

@@ -9,9 +9,9 @@ import attrs
 
 from engine.permission.shell.builtin_args import record_command, set_unknown, without_options
 from engine.permission.shell.parser.nodes import Assignment, LiteralText
+from engine.permission.shell.shell_state import Field, ShellState, Value, ValueKind
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
-from engine.permission.shell.state import Field, ShellState, Value, ValueKind
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SETTING: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL | re.ASCII)

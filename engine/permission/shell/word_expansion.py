@@ -19,7 +19,7 @@ from engine.permission.shell.parser.nodes import (
     Substitution,
     Word,
 )
-from engine.permission.shell.state import PIPE, Field, PatternMatch, ShellState, Value, ValueKind, escape_pattern
+from engine.permission.shell.shell_state import PIPE, Field, PatternMatch, ShellState, Value, ValueKind, escape_pattern
 
 # The folder of open files, with process substitutions among them.
 OPEN_FILES: Final = "/dev/fd/"

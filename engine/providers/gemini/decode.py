@@ -44,9 +44,9 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import Citation, Usage
 from engine.providers.failures.error_body import stream_failure
-from engine.providers.gemini.arguments import PartialArguments
 from engine.providers.gemini.framing import DOCUMENT
 from engine.providers.gemini.metadata import FINISH_REASONS, citations_in, has_counts, usage_of
+from engine.providers.gemini.partial_arguments import PartialArguments
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, number, text
 
 # Metadata of a part; any other member is its content.

@@ -1,6 +1,6 @@
 """A host: where models are served, in which wire format, and with which quirks.
 
-A host is data. One that speaks an existing wire format is added as a row of `engine.providers.hosts.table`, or in a
+A host is data. One that speaks an existing wire format is added as a row of `engine.providers.hosts.host_table`, or in a
 user's configuration, without code. Importing the table imports no wire format and no HTTP library.
 """
 

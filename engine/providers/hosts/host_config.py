@@ -11,7 +11,7 @@ import attrs
 from engine.config.config import Config, HostConfig, QuirkValue, suggest_names
 from engine.core.errors import ConfigError
 from engine.providers.hosts.host import Host
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.wire.quirks import Quirks
 
 _SETS = frozenset(name for name, value in attrs.asdict(Quirks(), recurse=False).items() if isinstance(value, frozenset))

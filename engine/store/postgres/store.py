@@ -54,7 +54,7 @@ async def open_address(address: Address, *, lease_seconds: float, schema: Schema
 
 @attrs.define(eq=False, kw_only=True)
 class PostgresStore(DatabaseStore):
-    """A store in a database: see `engine.store.protocols` for what it can do. For one `trio.run`.
+    """A store in a database: see `engine.store.store_protocols` for what it can do. For one `trio.run`.
 
     Attributes:
         address: of the database.

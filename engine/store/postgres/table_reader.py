@@ -16,10 +16,10 @@ from engine.store.leases import Owner
 from engine.store.postgres.connections import Connection
 from engine.store.postgres.full_text import SearchQuery
 from engine.store.postgres.table_writer import all_leases, postgres_text
-from engine.store.protocols import Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.session_list import COLUMNS, MAX_SEARCHED_TEXTS, holders, session_row
 from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
 from engine.store.spending_report import spending_from_row, spending_statement
+from engine.store.store_protocols import Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 _AT_ONCE: Final = 50
 # What can be done about a gap: `engine sessions repair` is for files.

@@ -19,7 +19,7 @@ import attrs
 from engine.core.errors import StoreError
 from engine.store.reader_pool import ReaderPool
 from engine.store.sqlite.error_mapping import map_errors, primary_code
-from engine.store.sqlite.location import MEMORY, Identity, JournalMode, check_identity
+from engine.store.sqlite.file_location import MEMORY, Identity, JournalMode, check_identity
 
 T = TypeVar("T")
 

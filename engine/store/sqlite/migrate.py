@@ -10,7 +10,7 @@ import attrs
 
 from engine.core.errors import StoreMismatch
 from engine.store.sqlite.error_mapping import primary_code
-from engine.store.sqlite.rebuild import rebuild_projections, split_script
+from engine.store.sqlite.rebuild_projections import rebuild_projections, split_script
 from engine.store.sqlite.schema import APPLICATION_ID, TABLES, VERSION
 
 Step = Callable[[sqlite3.Connection], None]

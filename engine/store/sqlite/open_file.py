@@ -17,8 +17,8 @@ from engine.core.threads import in_background
 from engine.store.leases import Owner
 from engine.store.sqlite.connections import Connections
 from engine.store.sqlite.error_mapping import is_transient, map_errors, primary_code
+from engine.store.sqlite.file_location import MEMORY, JournalMode, create_file, journal_mode
 from engine.store.sqlite.integrity import check_file, is_due, note_checked
-from engine.store.sqlite.location import MEMORY, JournalMode, create_file, journal_mode
 from engine.store.sqlite.migrate import check_compatible, migrate
 
 

@@ -28,7 +28,7 @@ from engine.store.lazy_events import decode_stored_event
 from engine.store.leases import Owner
 from engine.store.sqlite.connections import Connections, file_uri
 from engine.store.sqlite.error_mapping import map_errors, primary_code, to_store_error
-from engine.store.sqlite.location import create_file
+from engine.store.sqlite.file_location import create_file
 from engine.store.sqlite.migrate import migrate
 from engine.store.sqlite.writer_connection import SqliteWriterConnection
 

@@ -24,8 +24,8 @@ from engine.store.batch_writer import EventSink
 from engine.store.database import DatabaseStore
 from engine.store.leases import LEASE_SECONDS, Owner
 from engine.store.sqlite.connections import Connections
+from engine.store.sqlite.file_location import JournalMode, default_path
 from engine.store.sqlite.filesystem import MOUNTS
-from engine.store.sqlite.location import JournalMode, default_path
 from engine.store.sqlite.open_file import FileOpening
 from engine.store.sqlite.table_reader import SqliteTableReader
 from engine.store.sqlite.writer_connection import SqliteWriterConnection
@@ -76,7 +76,7 @@ async def open_sqlite_store(
 
 @attrs.define(eq=False, kw_only=True)
 class SqliteStore(DatabaseStore):
-    """A store in a file: see `engine.store.protocols` for what it can do. Made by `open_sqlite_store`, for one `trio.run`.
+    """A store in a file: see `engine.store.store_protocols` for what it can do. Made by `open_sqlite_store`, for one `trio.run`.
 
     Attributes:
         path: of the file, or `:memory:`.

@@ -14,7 +14,6 @@ from engine.core.ids import SessionId
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Owner
 from engine.store.projection import storable
-from engine.store.protocols import Holder, Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 from engine.store.session_list import COLUMNS, Columns, holders, session_row
 from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
 from engine.store.spending_report import SpendingColumns, spending_from_row, spending_statement
@@ -22,6 +21,7 @@ from engine.store.sqlite.full_text import display_text, match_query
 from engine.store.sqlite.lease_table import LeaseTable
 from engine.store.sqlite.schema import has_drafts
 from engine.store.sqlite.text_table import SqliteTextTable
+from engine.store.store_protocols import Holder, Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 
 @attrs.frozen

@@ -14,7 +14,6 @@ from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.tools_by_model import writes_patches
 from engine.tools.builtin.write import fitting
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import EditReviewer, ToolContext
 from engine.tools.edit.edit_session import Basis, Plan, Revision, SeenFile, look, need, revise
 from engine.tools.edit.match import Ambiguous, Missing
 from engine.tools.edit.patch_format import AddFile, DeleteFile, Operation, UpdateFile, parse_patch
@@ -22,6 +21,7 @@ from engine.tools.edit.patch_match import Placed, Unplaced, place_chunks
 from engine.tools.edit.replace import compared, named
 from engine.tools.edit.source_text import SourceText
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import counted, description
 
 

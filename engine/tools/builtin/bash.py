@@ -22,16 +22,16 @@ from engine.process.redact import Mask, secrets_in
 from engine.tools.background_jobs import MAX_RUNNING
 from engine.tools.builtin.bash_output import Shown, describe_job
 from engine.tools.call_values import GRACE, Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.output.live_output import LiveOutput
 from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
 from engine.tools.output.truncate import LIMITS, OutputLimits
 from engine.tools.shell_environment import argv, ending_of, environment, marker, survivors_of
 from engine.tools.tool import Tool, assessed_by, tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
 if TYPE_CHECKING:
-    from engine.permission.programs.registry import ProgramRegistry
+    from engine.permission.programs.program_registry import ProgramRegistry
     from engine.tools.builtin.bash_permissions import CommandScan
 
 DEFAULT_TIMEOUT: Final = 120.0

@@ -17,12 +17,12 @@ from engine.core.events import SharedContext
 from engine.core.schema import doc
 from engine.tools.background_jobs import RECENT_BYTES, Job
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.output.live_output import without_half
 from engine.tools.output.spill import PREFIX
 from engine.tools.output.truncate import LIMITS, first_part, last_part
 from engine.tools.shell_environment import survivors_of
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
 MAX_WAIT: Final = 600.0

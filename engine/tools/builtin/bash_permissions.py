@@ -16,8 +16,8 @@ from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument, Scan, ScannedCommand
 from engine.permission.grants.offers import bare_command_line, command_line, full_command_line, offers_for
 from engine.permission.paths.path_access import PathAccess, PathAnalysis, analyse_paths, can_enter
-from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
-from engine.permission.project import find_project_root
+from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
+from engine.permission.project_root import find_project_root
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.shell.scan import reads_only, scan
 from engine.tools.call_values import Need

@@ -18,13 +18,13 @@ from engine.core.schema import doc
 from engine.sandbox.sandbox import KEEPERS, SandboxLauncher
 from engine.tools.builtin.bash import Bash, CommandScans, bash_description, run_command
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.shell_environment import argv
 from engine.tools.tool import Tool, assessed_by, tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description
 
 if TYPE_CHECKING:
-    from engine.permission.programs.registry import ProgramRegistry
+    from engine.permission.programs.program_registry import ProgramRegistry
 
 OUTSIDE: Final = "unsandboxed"
 

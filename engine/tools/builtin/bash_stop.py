@@ -10,8 +10,8 @@ import trio
 from engine.core.schema import doc
 from engine.tools.builtin.bash_output import Shown, describe_job, find, shown_to
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
 

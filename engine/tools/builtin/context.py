@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
 

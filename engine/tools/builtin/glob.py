@@ -18,7 +18,6 @@ from engine.files.cancellable_thread import to_halting_thread
 from engine.files.globs import is_magic
 from engine.files.text_files import resolve
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.search.ripgrep import SearchRequest, find_ripgrep
 from engine.tools.search.search import SearchResults, SearchScope, search
 from engine.tools.search.search_paths import (
@@ -34,6 +33,7 @@ from engine.tools.search.search_paths import (
 )
 from engine.tools.shell_environment import marker
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
 LIMIT: Final = 100

@@ -15,7 +15,6 @@ from engine.tools.builtin.grep_permissions import Readable, readable
 from engine.tools.builtin.grep_report import MAX_BYTES, SearchReport, Shows
 from engine.tools.builtin.long_lines import MAX_LINE_CHARS
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.search.filetypes import TYPES, names_of
 from engine.tools.search.ripgrep import MAX_COLUMNS, SearchRequest, find_ripgrep
 from engine.tools.search.search import MAX_HELD_BYTES, SearchScope, search
@@ -33,6 +32,7 @@ from engine.tools.search.search_paths import (
 )
 from engine.tools.shell_environment import marker
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description
 
 LIMIT: Final = 100

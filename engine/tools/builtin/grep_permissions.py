@@ -10,8 +10,8 @@ from engine.core.permission_types import RequiredRight
 from engine.files.real_path import followed
 from engine.files.text_files import pattern_of_real, visible_name
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
 from engine.tools.search.search_paths import PathFilter, SearchPlace, joined
+from engine.tools.tool_context import ToolContext
 
 
 @attrs.define(eq=False)

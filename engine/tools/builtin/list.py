@@ -16,10 +16,10 @@ from engine.core.schema import doc
 from engine.files.cancellable_thread import to_halting_thread
 from engine.files.text_files import renamed_errors, resolve, visible_name
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.search.search_paths import SearchPlace, approved_place, folder_at, read_need
 from engine.tools.search.walk import Folder, FolderEntry, Listing, start
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
 DEPTH: Final = 3

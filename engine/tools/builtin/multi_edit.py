@@ -12,10 +12,10 @@ from engine.files.diff import replacement
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import EditReviewer, ToolContext
 from engine.tools.edit.edit_session import Basis, Plan, Revision, look, need, revise
 from engine.tools.edit.replace import Replaced, replace
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import counted, description
 
 

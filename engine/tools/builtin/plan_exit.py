@@ -10,8 +10,8 @@ import attrs
 from engine.core.events import APPROVAL, Choice, QuestionOutcome
 from engine.core.schema import doc
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
 # The name of what is kept in the shared context, as a JSON text: what the session is at.

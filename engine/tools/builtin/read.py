@@ -14,16 +14,16 @@ from engine.core.schema import doc
 from engine.files.read_state import note_read
 from engine.files.text_files import BOM, MAX_TEXT_BYTES, is_utf16, looks_binary, real_file, renamed_errors, resolve
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.output.spill import PREFIX, READER, Spills
 from engine.tools.read.folder import folder_output
 from engine.tools.read.image import MAX_SOURCE_BYTES, Image, image_output, picture_of
 from engine.tools.read.line_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES, Part, window
 from engine.tools.read.notebook import notebook_of
-from engine.tools.read.open_file import OpenedSource, opened
+from engine.tools.read.opened_file import OpenedSource, opened
 from engine.tools.read.pdf import MAX_ATTACHED_BYTES, Pdf, pdf_output
 from engine.tools.search.search_paths import read_need
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "read"

@@ -13,8 +13,8 @@ from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.prompt.skills import MAX_FILES, SkillError, Skills, find_skills, read_skill, skill_files, skill_list
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import NeedFunction, Tool, tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "skill"

@@ -17,8 +17,8 @@ from engine.core.agent_result import AgentResult
 from engine.core.errors import ConfigError, EngineError, ToolError
 from engine.core.schema import doc
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "task"

@@ -12,8 +12,8 @@ from engine.agents.reports import render_result
 from engine.core.schema import doc
 from engine.tools.builtin.task import Agent, Agents, task_tool
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
 MAX_WAIT: Final = 600.0

@@ -12,8 +12,8 @@ from engine.core.errors import ToolError
 from engine.core.events import SharedContext
 from engine.core.schema import doc
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
 # The name of the list in the shared context: `{"last": 7, "todos": [{"id": "7", "content": "…", "status": "pending"}]}`.

@@ -15,13 +15,13 @@ from engine.core.schema import doc
 from engine.core.threads import to_thread
 from engine.tools.builtin.web_fetch_media import media_output
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 from engine.web.address_guard import Guard, parse_url
-from engine.web.content import Kind, decoded, kind_of
 from engine.web.fetch import MAX_REDIRECTS, FetchReply, fetch
 from engine.web.html_markdown import OutOfTime, markdown_of
+from engine.web.page_content import Kind, decoded, kind_of
 
 PERMISSION: Final = "web"
 DEFAULT_TIMEOUT: Final = 30.0

@@ -19,10 +19,10 @@ from engine.core.messages import FilePart
 from engine.core.threads import to_thread
 from engine.providers.wire.untrusted_json import number
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.read.image import Image, image_output
 from engine.tools.read.media_process import has_library, pdf_text
 from engine.tools.read.pdf import MAX_ATTACHED_PAGES
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, metadata
 
 _MAX_PAGES: Final = 500

@@ -13,8 +13,8 @@ from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.tools.builtin.web_search_hosts import SearchProvider, SearchResult, provider_from
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
 PERMISSION: Final = "web"

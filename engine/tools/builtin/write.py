@@ -11,9 +11,9 @@ from engine.files.diff import whole_text
 from engine.files.text_files import TextFile
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import EditReviewer, ToolContext
 from engine.tools.edit.edit_session import Basis, Plan, Revision, SeenFile, look, need, revise
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import counted, description
 
 

@@ -11,8 +11,8 @@ import trio
 from engine.config.formatter_config import FileProgram
 from engine.process.process import run_tree
 from engine.tools.call_values import GRACE
-from engine.tools.context import ToolContext
 from engine.tools.shell_environment import marker
+from engine.tools.tool_context import ToolContext
 
 _SHOWN_BYTES: Final = 8_000
 _PROCESS_GRACE: Final = 0.8 * GRACE

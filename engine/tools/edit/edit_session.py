@@ -35,11 +35,11 @@ from engine.files.text_files import (
     resolve,
 )
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import EditReviewer, ToolContext
 from engine.tools.edit.atomic_write import FileChange, commit
 from engine.tools.edit.formatters import EditChecks
 from engine.tools.edit.source_text import unix
 from engine.tools.search.search_paths import shown_path
+from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import metadata
 
 PERMISSION: Final = "edit"

@@ -22,9 +22,9 @@ from engine.core.exception_groups import describe
 from engine.core.threads import to_thread
 from engine.process.process import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE
-from engine.tools.context import ToolContext
 from engine.tools.edit.checkers import check
 from engine.tools.shell_environment import marker
+from engine.tools.tool_context import ToolContext
 
 # Asked for a file that was edited; answers with what is wrong in it, as text for the model, or nothing.
 Diagnose = Callable[[str], Awaitable[str]]

@@ -19,8 +19,8 @@ from engine.core.messages import ImagePart
 from engine.files.read_state import Modifier
 from engine.providers.wire.untrusted_json import number, text
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.read.media_process import Identity, has_library, scaled_image
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import metadata
 
 # A host's limit is 5 MB of base64.

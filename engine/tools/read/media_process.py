@@ -14,7 +14,7 @@ from engine.core.errors import ToolError
 from engine.process.process import run_tree
 from engine.providers.wire.untrusted_json import Json, as_object, loads, text
 from engine.tools.call_values import GRACE
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 
 _PROGRAM: Final = Path(__file__).with_name("media_worker.py")
 # After these the program stops by itself with what it has, or is stopped.

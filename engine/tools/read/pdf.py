@@ -14,9 +14,9 @@ from engine.core.messages import FilePart
 from engine.files.read_state import Modifier
 from engine.providers.wire.untrusted_json import number
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.read.line_window import Part, window
 from engine.tools.read.media_process import Identity, has_library, pdf_text
+from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, metadata
 
 # What hosts take; a request that holds more is refused, and with it every later one.

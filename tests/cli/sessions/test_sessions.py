@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from engine.cli import main
-from engine.cli.sessions.main import SUBCOMMANDS
+from engine.cli.sessions.dispatch import SUBCOMMANDS
 from engine.cli.sessions.session_command import short_ids
 from engine.cli.sessions.stats import utc_offsets
 from engine.cli.sessions.table import display_width

@@ -11,10 +11,10 @@ import pytest
 import trio
 
 import engine
-from engine.cli.sessions.main import main
+from engine.cli.sessions.dispatch import main
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
-from engine.snapshots.project import ProjectSnapshots
+from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH

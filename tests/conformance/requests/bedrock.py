@@ -28,7 +28,7 @@ from engine.core.messages import (
 )
 from engine.providers.bedrock.encode import encoder
 from engine.providers.bedrock.wire import wire
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.wire.quirks import MediaKind, Quirks, thinking_budget
 from engine.providers.wire.untrusted_json import dumps

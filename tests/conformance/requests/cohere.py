@@ -24,7 +24,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.cohere.encode import encoder
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.wire.quirks import Quirks, thinking_budget
 from engine.providers.wire.wire_format import WireEncoder

@@ -29,7 +29,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.gemini.encode import UNSIGNED, encoder
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import WireEncoder

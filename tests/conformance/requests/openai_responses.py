@@ -24,7 +24,7 @@ from engine.core.messages import (
     UserMessage,
     UserPart,
 )
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.openai_responses.encode import encoder
 from engine.providers.wire.quirks import MediaKind, Quirks

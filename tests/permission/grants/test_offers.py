@@ -15,7 +15,7 @@ from engine.permission.grants.offers import (
     full_command_line,
     offers_for,
 )
-from engine.permission.programs.registry import DEFAULT_REGISTRY, extend_registry
+from engine.permission.programs.program_registry import DEFAULT_REGISTRY, extend_registry
 from engine.permission.rules.wildcard import Wildcard
 
 

@@ -19,7 +19,7 @@ from engine.files.real_path import MAX_LINKS, Real, Unclear, is_within, real_pat
 from engine.permission.effects.scan_result import Access, PathUse, Scan, ScannedCommand
 from engine.permission.paths.path_access import PathAnalysis, PathLocation, analyse_paths, judge_path
 from engine.permission.paths.shell_glob import MAX_MATCHES, expand_glob
-from engine.permission.project import find_project_root
+from engine.permission.project_root import find_project_root
 from engine.permission.shell.scan import scan
 
 FILES = (

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from engine.permission.effects.program_effects import ProgramEffects, ProgramInvocation, ShellText, WordPrefix
-from engine.permission.programs.analyze import analyze_program
+from engine.permission.programs.analyze_program import analyze_program
 
 
 def meaning(line: str) -> ProgramEffects:

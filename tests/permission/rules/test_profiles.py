@@ -8,7 +8,7 @@ from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.rules.profiles import PROFILES, defaults
 from engine.permission.rules.rules import Layer, Ruleset
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 
 PROJECT, HOME = "/home/me/app", "/home/me"
 

@@ -26,8 +26,8 @@ from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.auth.aws_credentials import AwsAuth, AwsKeyChain, aws_auth, region_of
 from engine.providers.auth.aws_sigv4 import AwsKeys, signature_headers
-from engine.providers.auth.environment import auth_of
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.auth.key_variables import auth_of
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.registry import resolve, unusable_reason
 from engine.providers.wire.wire_format import Body
 from engine.testing.cassette import Exchange

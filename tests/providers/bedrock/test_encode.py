@@ -32,7 +32,7 @@ from engine.core.messages import (
 )
 from engine.providers.bedrock.encode import BedrockDialect, encoder
 from engine.providers.bedrock.wire import wire
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import AssistantItem

@@ -31,7 +31,7 @@ from engine.core.messages import (
 from engine.providers.anthropic import encode as anthropic_encode
 from engine.providers.gemini.encode import UNSIGNED, encoder
 from engine.providers.gemini.wire import wire
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format
 from engine.providers.vertex_anthropic import wire as vertex_anthropic

@@ -6,7 +6,7 @@ import pytest
 
 from engine.core.errors import ConfigError
 from engine.providers.hosts.base_url import base_url_of, missing_variables
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 
 CANARY = "hunter2-canary"
 

@@ -15,8 +15,8 @@ from engine.core.llm_types import ModelRequest, ToolSchema
 from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.providers.hosts.base_url import missing_variables
 from engine.providers.hosts.host import Host
-from engine.providers.hosts.table import BY_NAME, HOSTS
-from engine.providers.http.model import HttpModel
+from engine.providers.hosts.host_table import BY_NAME, HOSTS
+from engine.providers.http.http_model import HttpModel
 from engine.providers.registry import resolve
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -17,7 +17,7 @@ from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.providers.anthropic.wire import wire
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.http.model import HttpModel
+from engine.providers.http.http_model import HttpModel
 from engine.providers.wire.quirks import Quirks
 from engine.testing.http_server import ScriptedServer
 from engine.testing.script import ScriptItem, done, text

@@ -12,7 +12,7 @@ from engine.config.config import Config, HostConfig, ModelConfig, Prices
 from engine.core.llm_types import ModelInfo
 from engine.providers.auth.auth import KeyAuth, NoAuth
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.http.model import HttpModel
+from engine.providers.http.http_model import HttpModel
 from engine.providers.local import probe as asking
 from engine.providers.local.probe import list_models
 from engine.providers.local.probe_parsing import ProbeRequest, ServerLimits, apply_limits, parse_limits, probe_requests

@@ -10,7 +10,7 @@ import pytest
 from engine.config.config import Config, ModelConfig, Prices
 from engine.core.llm_types import LongPrices, ModelInfo, ModelOptions
 from engine.core.messages import Usage
-from engine.providers.hosts.table import BY_NAME, HOSTS
+from engine.providers.hosts.host_table import BY_NAME, HOSTS
 from engine.providers.models import prices
 from engine.providers.models.catalog import info_of, list_models
 from engine.providers.models.limits import UNKNOWN, limits_of

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from engine.config.config import Config, HostConfig
-from engine.providers.hosts.table import BY_NAME, HOSTS
+from engine.providers.hosts.host_table import BY_NAME, HOSTS
 from engine.providers.models.family_names import family_of
 from engine.providers.models.quirks_lookup import FAMILIES, quirks_of
 from engine.providers.registry import split_name

@@ -27,7 +27,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Demux, Grow, OpenBlock
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.openai_responses.decode import ResponsesReader
 from engine.providers.openai_responses.encode import encoder

@@ -6,10 +6,10 @@ import pytest
 
 from engine.core.errors import ConfigError
 from engine.providers.auth.auth import KeyAuth
-from engine.providers.auth.environment import auth_of
 from engine.providers.auth.google import KEY_FILE, GoogleAuth
+from engine.providers.auth.key_variables import auth_of
 from engine.providers.hosts.base_url import base_url_of, path_of
-from engine.providers.hosts.table import BY_NAME
+from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.registry import unusable_reason
 
 pytest.importorskip("google.auth", reason="the extra vertex is not installed")

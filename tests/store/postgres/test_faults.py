@@ -20,10 +20,10 @@ import trio
 
 from engine.core.errors import ConfigError, JournalCorrupt, StoreError, StoreMismatch
 from engine.core.ids import SessionId
-from engine.store.commands import WriteCommand, WriteTransaction
 from engine.store.postgres.open import open_postgres_store
 from engine.store.postgres.store import PostgresStore
 from engine.store.postgres.writer_connection import PostgresWriterConnection
+from engine.store.write_commands import WriteCommand, WriteTransaction
 from tests.conftest import REPOSITORY
 from tests.store.full_suite import put_all
 from tests.store.journals import A, B, noted, notes

@@ -18,10 +18,10 @@ import trio
 
 from engine.core.errors import StoreError, StoreMismatch
 from engine.core.ids import SessionId
-from engine.store.commands import WriteCommand, WriteTransaction
+from engine.store.sqlite.file_location import default_path
 from engine.store.sqlite.filesystem import filesystem_type, is_shared
-from engine.store.sqlite.location import default_path
 from engine.store.sqlite.store import SqliteStore, open_sqlite_store
+from engine.store.write_commands import WriteCommand, WriteTransaction
 from tests.conftest import NOBODY
 from tests.store.journals import A, B, created, noted, notes
 

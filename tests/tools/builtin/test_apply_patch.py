@@ -21,14 +21,14 @@ from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.apply_patch import APPLY_PATCH, ApplyPatch, apply_patch_tool
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.edit import EDIT
 from engine.tools.builtin.multi_edit import MULTI_EDIT
 from engine.tools.builtin.write import WRITE, Write
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
 from engine.tools.edit.formatters import EditChecks
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

@@ -16,18 +16,18 @@ import trio
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
-from engine.permission.programs.registry import DEFAULT_REGISTRY, ProgramRegistry
+from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.programs.tables.program_spec import Program
 from engine.process.orphans import find_marked
 from engine.process.process import FinishedProcess
 from engine.process.procfs import ProcessId
 from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, bash_tool, report
 from engine.tools.call_values import GRACE, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.output.spill import SpillStore
 from engine.tools.output.spill_writer import CapturedOutput
 from engine.tools.output.truncate import fits
 from engine.tools.shell_environment import marker
+from engine.tools.tool_context import ToolContext
 from tests.tools.conftest import Listener
 
 pytestmark = pytest.mark.os

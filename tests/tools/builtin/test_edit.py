@@ -20,8 +20,8 @@ from engine.files.read_state import note_read
 from engine.files.text_files import MAX_TEXT_BYTES
 from engine.tools.builtin.edit import EDIT, Edit, edit_tool
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
 from engine.tools.edit.replace import Replaced, named, replace
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

@@ -14,8 +14,8 @@ from engine.core.errors import InvalidArguments, ToolError
 from engine.process.orphans import find_marked
 from engine.tools.builtin.glob import GLOB, Glob, glob, glob_with, newest
 from engine.tools.call_values import GRACE, Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.shell_environment import marker
+from engine.tools.tool_context import ToolContext
 from tests.support.searched import RIPGREP, Link, make
 
 pytestmark = pytest.mark.os

@@ -23,9 +23,9 @@ from engine.tools.builtin.grep import GREP, MAX_LIMIT, Grep, grep, grep_with
 from engine.tools.builtin.grep_report import MAX_BYTES
 from engine.tools.builtin.long_lines import MAX_LINE_CHARS
 from engine.tools.call_values import GRACE, Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.search.ripgrep import MAX_COLUMNS
 from engine.tools.shell_environment import marker
+from engine.tools.tool_context import ToolContext
 from tests.support.searched import RIPGREP, Link, make
 
 pytestmark = pytest.mark.os

@@ -15,7 +15,7 @@ from engine.core.errors import InvalidArguments, ToolError
 from engine.files.cancellable_thread import to_halting_thread
 from engine.tools.builtin.list import LIST, MAX_ENTRIES, MAX_SEEN_IN_ONE, List, list_folder, size
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 from tests.support.searched import Link, make
 
 

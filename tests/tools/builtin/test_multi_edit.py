@@ -10,7 +10,7 @@ from engine.core.errors import InvalidArguments, ToolError
 from engine.core.permission_types import RequiredRight
 from engine.tools.builtin.multi_edit import MULTI_EDIT, MultiEdit, Replacement, multi_edit_tool
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

@@ -30,8 +30,8 @@ from engine.tools.builtin.question import (
     question,
 )
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext, UserAnswers
 from engine.tools.tool import Tool
+from engine.tools.tool_context import ToolContext, UserAnswers
 from tests.support.needs import need_of
 from tests.support.world import Played, Seen, world
 from tests.tools.conftest import Listener

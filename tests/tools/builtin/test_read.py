@@ -16,9 +16,9 @@ from engine.core.permission_types import RequiredRight
 from engine.files.read_state import digest, last_read
 from engine.tools.builtin.read import READ, Read, read
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.read.line_window import MAX_BYTES, MAX_LINE_CHARS, MAX_LINES
-from engine.tools.read.open_file import HASHED_BYTES
+from engine.tools.read.opened_file import HASHED_BYTES
+from engine.tools.tool_context import ToolContext
 from tests.tools.conftest import Listener
 
 

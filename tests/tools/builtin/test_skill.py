@@ -14,8 +14,8 @@ from engine.core.errors import InvalidArguments, ToolError
 from engine.prompt.skills import MAX_BYTES, MAX_FILES, MAX_SKILLS, Skill, SkillFolder, Skills, find_skills
 from engine.tools.builtin.skill import MAX_LISTED_CHARS, LoadSkill, skill_tool
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_of
 
 BODY = "Do it so."

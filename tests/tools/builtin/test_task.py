@@ -27,8 +27,8 @@ from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.tools.builtin.task import MAX_PROMPT_CHARS, Agent, Agents, Task, task_tool
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import AgentRequest, ToolContext
 from engine.tools.tool import Tool
+from engine.tools.tool_context import AgentRequest, ToolContext
 from tests.support.needs import need_of
 from tests.support.world import Seen, about, world
 from tests.tools.conftest import Listener

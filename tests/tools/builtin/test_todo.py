@@ -26,8 +26,8 @@ from engine.tools.builtin.todo import (
     todos_of,
 )
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
 from engine.tools.registry import Registry
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_of
 from tests.support.world import world
 

@@ -22,7 +22,7 @@ from engine.core.messages import FilePart
 from engine.tools.builtin.web_fetch import MAX_BYTES, WebFetch, web_fetch_tool
 from engine.tools.builtin.web_fetch_media import media_output
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 from engine.web.fetch import MAX_REDIRECTS
 from tests.support.needs import need_of
 from tests.support.network import OPENSSL, Certificates, make_certificates, proxy_to, tls_before

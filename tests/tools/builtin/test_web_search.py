@@ -31,7 +31,7 @@ from engine.tools.builtin.web_search_hosts import (
     tavily,
 )
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.context import ToolContext
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_of
 from tests.support.pages import Pages, hang, page, web
 

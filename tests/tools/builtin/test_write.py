@@ -17,8 +17,8 @@ from engine.core.permission_types import RequiredRight
 from engine.files import text_files as files
 from engine.tools.builtin.write import WRITE, Write
 from engine.tools.call_values import Need
-from engine.tools.context import ToolContext
 from engine.tools.edit.atomic_write import FileChange, commit
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 

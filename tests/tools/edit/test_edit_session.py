@@ -22,13 +22,13 @@ from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.settings_file.config_file import read_config
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
-from engine.tools.builtin.all import builtin_tools
 from engine.tools.builtin.apply_patch import ApplyPatch, apply_patch_tool
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.edit import EDIT, Edit, edit_tool
 from engine.tools.builtin.multi_edit import MultiEdit, Replacement, multi_edit_tool
 from engine.tools.builtin.write import WRITE, Write, write_tool
-from engine.tools.context import ToolContext
 from engine.tools.edit.formatters import EditChecks
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import output_of
 from tests.support.reading import having_read
 from tests.tools.conftest import Listener

@@ -8,8 +8,8 @@ import trio
 from engine.config.formatter_config import FileProgram
 from engine.core.events import SharedContext
 from engine.core.ids import CallId, SessionId, TurnId
-from engine.tools.context import ToolContext
 from engine.tools.edit.formatters import EditChecks
+from engine.tools.tool_context import ToolContext
 from tests.tools.conftest import Listener
 
 pytestmark = pytest.mark.os

@@ -15,8 +15,8 @@ from engine.core.messages import ImagePart
 from engine.files.read_state import digest, last_read
 from engine.tools.builtin.read import Read, read
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.read.image import MAX_IMAGE_BYTES, Picture, picture_of
+from engine.tools.tool_context import ToolContext
 from tests.support.media import GIF, gif, jpeg, png, webp
 
 needs_pillow = pytest.mark.skipif(importlib.util.find_spec("PIL") is None, reason="pillow is not installed")

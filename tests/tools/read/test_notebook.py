@@ -9,8 +9,8 @@ import pytest
 from engine.core.messages import ImagePart
 from engine.files.read_state import digest, last_read
 from engine.tools.builtin.read import Read, read
-from engine.tools.context import ToolContext
 from engine.tools.read.notebook import MAX_IMAGES, MAX_OUTPUT_CHARS, Notebook, notebook_of
+from engine.tools.tool_context import ToolContext
 from tests.support.media import png
 
 DOT = base64.b64encode(png(1, 1)).decode()

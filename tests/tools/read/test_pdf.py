@@ -16,9 +16,9 @@ from engine.core.messages import FilePart
 from engine.files.read_state import digest, last_read
 from engine.tools.builtin.read import Read, read
 from engine.tools.call_values import ToolOutput
-from engine.tools.context import ToolContext
 from engine.tools.read import media_worker as read_media
 from engine.tools.read.pdf import MAX_ATTACHED_BYTES
+from engine.tools.tool_context import ToolContext
 from tests.support.media import pdf
 
 pytestmark = pytest.mark.os

@@ -11,8 +11,8 @@ from engine.core.errors import ToolError
 from engine.tools.builtin.glob import GLOB, Glob
 from engine.tools.builtin.grep import GREP, Grep
 from engine.tools.builtin.list import LIST, List
-from engine.tools.context import ToolContext
 from engine.tools.tool import Tool
+from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_in, output_of
 
 

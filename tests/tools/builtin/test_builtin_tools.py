@@ -9,7 +9,7 @@ import pytest
 from engine.tools import background_jobs as jobs
 from engine.tools.builtin import bash, bash_output, grep, grep_report, long_lines, question, todo, web_fetch, web_search
 from engine.tools.builtin import list as list_module
-from engine.tools.builtin.all import builtin_tools
+from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.skill import skill_tool
 from engine.tools.builtin.task_jobs import task_tools
 from engine.tools.call_values import GRACE

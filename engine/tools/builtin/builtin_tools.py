@@ -10,7 +10,7 @@ from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from engine.config.sandbox_config import Sandbox
-    from engine.permission.programs.registry import ProgramRegistry
+    from engine.permission.programs.program_registry import ProgramRegistry
 
 
 def builtin_tools(

@@ -20,9 +20,9 @@ from engine.permission.effects.program_effects import (
     WordPrefix,
 )
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.analyze import analyze_program
-from engine.permission.programs.environment import is_dangerous_setting, is_dangerous_variable
-from engine.permission.programs.registry import (
+from engine.permission.programs.analyze_program import analyze_program
+from engine.permission.programs.environment_variables import is_dangerous_setting, is_dangerous_variable
+from engine.permission.programs.program_registry import (
     DEFAULT_REGISTRY,
     ProgramRegistry,
     extend_registry,

@@ -18,10 +18,10 @@ from engine.core.threads import to_thread
 from engine.snapshots import git_backend as git
 from engine.snapshots.copy_backend import COPIES_NOTE, FileCopies
 from engine.snapshots.git_backend import ProjectTooLarge
-from engine.snapshots.location import SnapshotDir, default_folder, is_git_folder, is_too_wide, project_root
 from engine.snapshots.repository import Repository, find_git
 from engine.snapshots.restore import RestoreJob
 from engine.snapshots.retention import clean_up
+from engine.snapshots.snapshot_dir import SnapshotDir, default_folder, is_git_folder, is_too_wide, project_root
 
 _MAX_NAMED: Final = 5
 # After so many timeouts, no more snapshots of the project are attempted.

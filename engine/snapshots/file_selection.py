@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from engine.core.snapshot_types import LEFT_OUT
-from engine.snapshots.location import is_git_folder
+from engine.snapshots.snapshot_dir import is_git_folder
 
 LARGEST_FILE: Final = 10_485_760
 _REMOVED: Final = b"0 " + b"0" * 40

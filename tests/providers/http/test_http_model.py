@@ -45,7 +45,7 @@ from engine.core.messages import TextPart, Transcript, Usage, UserMessage
 from engine.providers.anthropic.wire import wire
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.http.model import HttpModel, HttpStream
+from engine.providers.http.http_model import HttpModel, HttpStream
 from engine.providers.wire.quirks import Quirks
 from engine.testing.http_server import Script, ScriptedServer
 from engine.testing.script import Break, Fail, HttpFailure, Pause, ScriptItem, call, done, reasoning, text

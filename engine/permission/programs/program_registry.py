@@ -9,7 +9,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.permission.programs.subcommand_depth import ARITY
-from engine.permission.programs.tables.all import PROGRAMS
+from engine.permission.programs.tables.all_programs import PROGRAMS
 from engine.permission.programs.tables.names import names_for
 from engine.permission.programs.tables.option_spec import EXECUTING, ProgramOption
 from engine.permission.programs.tables.program_spec import CustomReader, Dashes, Program, Reading, Tail

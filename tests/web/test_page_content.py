@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from engine.core.errors import ToolError
-from engine.web.content import decoded, kind_of, unpacked
+from engine.web.page_content import decoded, kind_of, unpacked
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -20,7 +20,7 @@ from engine.permission.effects.program_effects import (
     WordPrefix,
 )
 from engine.permission.effects.scan_result import Access, Argument
-from engine.permission.programs.environment import is_dangerous_setting
+from engine.permission.programs.environment_variables import is_dangerous_setting
 from engine.permission.programs.tables.option_spec import ArgumentParser, Arguments, Role, UsedOption
 from engine.permission.programs.tables.program_spec import CustomReader, Program
 
