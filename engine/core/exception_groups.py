@@ -28,6 +28,7 @@ class ErrorBoundary:
             await somebody_elses_code()
         if boundary.error is not None: ...
 
+    A `Cancelled` that is raised although nothing is cancelled counts as an ordinary error.
     Out of a group that holds both, the part that must propagate is raised alone. Then
     nothing after the block runs, so what has to happen in any case goes into a callback.
     Callbacks are synchronous: between the error and what is made of it there is no checkpoint.
@@ -53,6 +54,11 @@ class ErrorBoundary:
         if error is None:
             return False
         propagating, self.error = split(error)
+        if propagating is not None and _is_stray(propagating):
+            # Foreign code kept a `Cancelled` and raised it again, far from its scope. A nursery would take it for
+            # a cancel of its own, abort its other tasks and go on as if nothing had happened.
+            propagating, self.error = None, RuntimeError("trio.Cancelled was raised though nothing was cancelled")
+            self.error.__cause__ = error
         if self.error is not None and self.on_error is not None:
             self.on_error(self.error)
         if propagating is None:
@@ -135,6 +141,12 @@ def describe(error: BaseException, limit: int = 2_000) -> str:
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:limit]
+
+
+def _is_stray(propagating: BaseException) -> bool:
+    if any(first_of(propagating, kind) for kind in PROPAGATING if kind is not trio.Cancelled):
+        return False
+    return trio.current_effective_deadline() != float("-inf")
 
 
 def _only(error: BaseException | None) -> BaseException | None:

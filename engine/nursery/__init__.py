@@ -1,1 +1,1 @@
-"""One turn, in the order of its stages: frame → loop → step → reader → demux → ledger, admission → worker → cleanup."""
+"""One turn, in the order of its stages: turn_task → loop → step → stream_reader → demux → call_ledger → tool_task → concluder."""

@@ -78,6 +78,7 @@ async def _leave_open(run: TurnRun) -> None:
         run.inputs.on_parked(run)
 
 
+@enable_ki_protection
 async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], bool]) -> None:
     """Run the frame of a turn; a cancel from outside reaches it only after *park* was called. Always a checkpoint.
 
@@ -87,6 +88,7 @@ async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], b
     # It has no deadline of its own: it ends in the very step in which the cancel arrives.
     apart, gone = trio.CancelScope(shield=True, deadline=float("inf")), trio.Event()
 
+    @enable_ki_protection
     async def frame() -> None:
         try:
             with apart:
@@ -99,8 +101,10 @@ async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], b
         try:
             await gone.wait()
         finally:
-            park()
-            apart.shield = False
+            try:
+                park()
+            finally:
+                apart.shield = False
 
 
 async def _settle_all(run: TurnRun) -> None:

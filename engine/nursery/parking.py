@@ -55,6 +55,7 @@ def park(run: TurnRun) -> bool:
     return run.end(TurnCause(kind="parked", reason="aborted", detail="the engine ended while the turn waited"))
 
 
+@enable_ki_protection
 async def run_own_turn(run: TurnRun) -> None:
     """Run a turn in the engine's own nursery. Always a checkpoint; a cancel of the engine parks it, if it may be parked."""
     if run.state.may_park:

@@ -111,7 +111,7 @@ async def _receive(step: Receiver, passage: Passage) -> None:
             if not batch:
                 return
     finally:
-        await _close(step, stream)  # noqa: ASYNC102  # bounded: see cleanup.py
+        await _close(step, stream)  # noqa: ASYNC102  # bounded: see concluder.py
 
 
 async def _open(step: Receiver, limit: float) -> ModelStream:
@@ -144,10 +144,11 @@ async def _close(step: Receiver, stream: ModelStream) -> None:
         await stream.aclose()
 
 
+@enable_ki_protection
 async def keep_drafts(step: Step) -> None:
-    """Save what has come, every so often, until the stream is over. Always a checkpoint.
+    """Save what has come, every so often, until the stream is over. A checkpoint unless it is over, or nothing is saved.
 
-    By the clock and not by what comes: a host that falls silent has sent something before. If
+    On a timer, not per chunk: a host that falls silent has sent something before. If
     cancelled, the concluder closes the parts, and what they hold is saved with them.
     """
     journal = step.run.journal.log

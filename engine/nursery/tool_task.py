@@ -13,7 +13,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.events import CallChanged, DoomDetected
-from engine.core.exception_groups import ErrorBoundary, describe, first_of, split
+from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Hooks, ToolUse
 from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from engine.nursery.step import Step
 
 REPETITION_PERMISSION = "doom_loop"
-_INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 @enable_ki_protection
@@ -53,7 +52,7 @@ async def work(step: Step, entry: CallEntry) -> None:
         call.settle(entry.provisional or Outcome(settlement=_aborted(entry)))
 
     outcome: Outcome | None = None
-    with ErrorBoundary(on_propagate=settle_aborted) as boundary, _UnscopedCancelIsAnError():
+    with ErrorBoundary(on_propagate=settle_aborted) as boundary:
         # A task that is started in a cancelled nursery runs up to its first
         # checkpoint, so this must come before anything that has an effect.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -114,24 +113,6 @@ def note_result(entry: CallEntry, settlement: Settlement) -> None:
     if seen is not None and seen.result is None:
         seen.result = digest(f"{settlement.status}:{settlement.text}")
         seen.is_error = settlement.status == "error"
-
-
-class _UnscopedCancelIsAnError:
-    """Make an ordinary error of a `Cancelled` that is raised though nothing is cancelled.
-
-    A tool that keeps one can raise it again far from its scope. No scope would catch it, so it would end the step.
-    """
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is None or trio.current_effective_deadline() == float("-inf"):
-            return
-        propagating, _ = split(error)
-        if propagating is None or any(first_of(propagating, kind) for kind in _INTERRUPTS):
-            return
-        raise RuntimeError("trio.Cancelled was raised though nothing was cancelled") from error
 
 
 def _aborted(entry: CallEntry) -> Settlement:

@@ -35,7 +35,7 @@ async def run_turn(run: TurnRun) -> None:
         finally:
             if run.ending.cause is None:
                 run.end(run.ending.first_catch())
-            await conclude(run)  # noqa: ASYNC102  # bounded: see cleanup.py
+            await conclude(run)  # noqa: ASYNC102  # bounded: see concluder.py
 
 
 @enable_ki_protection

@@ -7,12 +7,14 @@ from typing import Final
 
 import attrs
 import trio
+from trio.lowlevel import disable_ki_protection
 
 from engine.config.agent_config import AgentConfig
 from engine.core.errors import ConfigError, InvalidArguments
+from engine.core.exception_groups import ErrorBoundary
 from engine.core.llm_types import ToolSchema
 from engine.core.messages import Settlement
-from engine.tools.tool import Tool
+from engine.tools.tool import Assess, Tool
 
 # A name has 64 characters at most; what the model writes for one may have any number.
 _SHOWN_CHARS: Final = 80
@@ -52,10 +54,15 @@ class Prepared:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self.tool.assess is None:
             return self.safe is True
-        try:
-            return bool(await self.tool.assess(self.arguments, cwd))
-        except Exception:  # noqa: BLE001  # in doubt the call runs alone
-            return False
+        with ErrorBoundary():
+            return await _unprotected(self.tool.assess, self.arguments, cwd)
+        return False  # in doubt the call runs alone
+
+
+@disable_ki_protection
+async def _unprotected(assess: Assess, arguments: object, cwd: str) -> bool:
+    """Enter code of the tool's author, which an interrupt may hit; our frames it may not."""
+    return bool(await assess(arguments, cwd))
 
 
 @attrs.define(eq=False)

@@ -74,3 +74,25 @@ async def test_cancelled_reaches_its_scope(autojump_clock: trio.testing.MockCloc
             nursery.start_soon(fail_late)
     assert scope.cancelled_caught
     assert isinstance(boundary.error, ValueError)
+
+
+async def _cancelled_error() -> trio.Cancelled:
+    """Return a `Cancelled` that was caught in its scope."""
+    stray: trio.Cancelled | None = None
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:
+            stray = error
+            raise
+    assert stray is not None
+    return stray
+
+
+async def test_stray_cancelled_is_an_ordinary_error() -> None:
+    stray = await _cancelled_error()
+    with ErrorBoundary() as boundary:
+        raise _group(stray, ValueError("x"))
+    assert isinstance(boundary.error, RuntimeError)
+    assert boundary.error.__cause__ is not None

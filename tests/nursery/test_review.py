@@ -1,6 +1,7 @@
 """Defects found by reading: each test is named for what was wrong."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 import pytest
@@ -31,6 +32,7 @@ from engine.core.llm_types import (
 )
 from engine.core.permission_types import Approver
 from engine.core.protocols import Model, ModelStream
+from engine.nursery.concluder import until_parked
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.engine_options import PermissionOptions
@@ -295,6 +297,47 @@ async def test_a_cancelled_that_a_tool_had_kept_ended_the_step(autojump_clock: t
         session = await eng.create_session()
         assert (await session.run("go")).stop_reason == "completed"
     assert statuses(session) == [("error", None), ("completed", None)]
+
+
+async def test_stray_cancelled_of_a_stream_fails_the_request(autojump_clock: trio.testing.MockClock) -> None:
+    class Stray(Stream):
+        async def receive(self) -> Sequence[StreamEvent]:
+            batch = await self.inner.receive()
+            if batch:
+                return batch
+            kept: trio.Cancelled | None = None
+            with trio.CancelScope() as scope:
+                scope.cancel(reason="test")
+                try:
+                    await trio.sleep_forever()
+                except trio.Cancelled as error:
+                    kept = error
+                    raise
+            assert kept is not None
+            raise kept
+
+    @tool(read_only=True)
+    async def slow(args: Nothing, ctx: ToolContext) -> str:
+        """Work longer than the stream."""
+        await trio.sleep(2)
+        return "finished"
+
+    model = ScriptedProvider([[*call("slow", id="a")]])
+    async with opened(model=Wrapped(model, Stray), tools=(slow,)) as eng:
+        session = await eng.create_session()
+        result = await session.run("go")
+        check_ended(session)
+    assert result.stop_reason != "completed"
+    assert statuses(session) == [("completed", None)]
+
+
+async def test_a_failing_park_leaves_no_shield(autojump_clock: trio.testing.MockClock) -> None:
+    def fail() -> bool:
+        raise ValueError("park")
+
+    with pytest.raises(ExceptionGroup), trio.move_on_after(1):
+        await until_parked(partial(trio.sleep, 60), fail)
+    assert trio.current_time() < 2
 
 
 def test_an_endless_grace_made_a_shield_without_a_deadline() -> None:
