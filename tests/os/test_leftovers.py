@@ -82,6 +82,8 @@ def running(cwd: Path, *store: str) -> Generator[Running]:
         it = Running(process, process.stdout.readline().strip())
         try:
             assert [process.stdout.readline(), process.stdout.readline()] == ["job\n", "command\n"]
+            # Both shells run by now; what they start may be a moment behind.
+            trio.run(_until_all_started, it)
             yield it
         finally:
             it.kill()
@@ -97,6 +99,12 @@ def another_engine() -> Generator[None]:
         yield
         process.communicate("\n")
         assert process.returncode == 0
+
+
+async def _until_all_started(it: Running) -> None:
+    with trio.fail_after(10):
+        while len(it.pids()) < 4:
+            await trio.sleep(0.01)
 
 
 async def _until_gone(it: Running) -> None:

@@ -12,7 +12,7 @@ from engine.sandbox.bwrap import argv
     [
         ({"backend": "docker"}, "sandbox.backend must be one of bwrap, not 'docker'"),
         ({"network": 1}, "sandbox.network must be True or False, not 1"),
-        ({"writable": ["/a"]}, "sandbox.writable must be a tuple of paths, each absolute or with ~/ at its beginning"),
+        ({"writable": ["/a"]}, "sandbox.writable must be a tuple of paths that are absolute or begin with ~/"),
         ({"writable": ("a",)}, "sandbox.writable must be a tuple of paths"),
         ({"hidden": ("~root/x",)}, "sandbox.hidden must be a tuple of paths"),
         ({"hidden": ("/a\0b",)}, "sandbox.hidden must be a tuple of paths"),
