@@ -66,7 +66,12 @@ def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> 
 def check_compatible(connection: sqlite3.Connection) -> None:
     """Raise `StoreMismatch` if the file is not for us; nothing is written."""
     try:
-        _version(connection, PRESENT)
+        # One transaction: between two reads another engine may finish making the file.
+        connection.execute("BEGIN")
+        try:
+            _version(connection, PRESENT)
+        finally:
+            connection.execute("ROLLBACK")
     except sqlite3.DatabaseError as error:
         if primary_code(error) != sqlite3.SQLITE_NOTADB:
             raise

@@ -66,6 +66,16 @@ async def test_a_name_with_everything_in_it(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == [path.name]
 
 
+async def test_new_file_opened_by_several_at_once(path: Path) -> None:
+    async def open_and_close(path: Path) -> None:
+        await (await open_sqlite_store(path)).aclose()
+
+    for number in range(30):
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(open_and_close, path.with_name(f"{number}.db"))
+
+
 async def test_a_cancelled_opening_leaves_nothing_open(path: Path) -> None:
     for _ in range(3):
         with trio.CancelScope() as scope:
