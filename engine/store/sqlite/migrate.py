@@ -71,7 +71,8 @@ def check_compatible(connection: sqlite3.Connection) -> None:
         try:
             _version(connection, PRESENT)
         finally:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # an error may have ended it
+                connection.execute("ROLLBACK")
     except sqlite3.DatabaseError as error:
         if primary_code(error) != sqlite3.SQLITE_NOTADB:
             raise
