@@ -55,7 +55,9 @@ def surface() -> list[str]:
         lines += ["", f"[{facade}]"]
         for name in exports(facade):
             value = getattr(import_module(facade), name)
-            first = described.setdefault(id(value), f"{facade}.{name}")
+            # Equal types such as two Literals may or may not be one object, depending on what was imported before.
+            is_definition = isinstance(value, type) or inspect.isfunction(value)
+            first = described.setdefault(id(value), f"{facade}.{name}") if is_definition else f"{facade}.{name}"
             lines += _describe(name, value) if first == f"{facade}.{name}" else [f"{name}: {first}"]
     return lines[1:]
 

@@ -69,7 +69,7 @@ class StoreAdapter:
                 return session
             drafts = await self.drafting.drafts(session_id)
             return attrs.evolve(session, state=with_drafts(session.state, session.events, drafts))
-        except BaseException:
+        except BaseException:  # re-raised: a session that could not be opened must not keep its lease
             self.release(session_id)
             raise
 

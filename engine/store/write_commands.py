@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -40,7 +41,7 @@ class WriteTransaction(Protocol):
 
 
 @attrs.define(eq=False)
-class WriteCommand:
+class WriteCommand(ABC):
     """A command. It runs again if its transaction fails, so running it must not depend on earlier runs.
 
     Attributes:
@@ -51,9 +52,9 @@ class WriteCommand:
     is_done: bool = attrs.field(default=False, init=False)
     is_withdrawn: bool = attrs.field(default=False, init=False)
 
+    @abstractmethod
     def run(self, at: WriteTransaction) -> None:
         """Run in the writer's thread. Raises what the database raises."""
-        raise NotImplementedError
 
 
 @attrs.define(eq=False)
