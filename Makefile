@@ -21,7 +21,7 @@ comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards words docs wheel fragments format surface pins prices core dev clean
+.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface pins prices core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -102,6 +102,10 @@ guards: dev
 words: dev # private words in names and messages; see scripts/check_words.py
 	$(call say,words)
 	@$(BIN)/python scripts/check_words.py
+
+shape: dev # branches, nesting, members, lines; see scripts/check_shape.py
+	$(call say,shape)
+	@$(BIN)/python -m scripts.check_shape
 
 docs: dev ## the documentation as a site, in build/docs; links checked
 	$(call say,documentation)

@@ -1,10 +1,11 @@
-"""The scripts of `make check` and `make docs`: the check of words, and the API reference."""
+"""The scripts of `make check` and `make docs`: the checks of words and of shape, and the API reference."""
 
+import ast
 from pathlib import Path
 
 import attrs
 
-from scripts import api_reference, check_words
+from scripts import api_reference, check_shape, check_words
 
 HERE = Path("here.py")
 
@@ -30,6 +31,47 @@ def test_messages_are_checked_and_docstrings_are_not() -> None:
 
 def test_code_lines_are_counted_without_comments_and_docstrings() -> None:
     assert check_words.code_lines('"""A docstring\n\nof three lines."""\n\n# why\nx = [\n    1,\n]\n') == 3
+
+
+def test_every_branch_counts() -> None:
+    text = """
+def f(x):
+    if x and x.a or x.b:
+        return [y for y in x if y]
+    elif x:
+        def inner():
+            if x: pass
+    for y in x:
+        try:
+            y = 1 if x else 2
+        except ValueError:
+            pass
+    while x: pass
+    match x:
+        case 1: pass
+"""
+    function = ast.parse(text).body[0]
+    assert check_shape.branches(function) == 12
+    assert check_shape.nesting(function) == 2
+
+
+def test_elif_is_not_nested() -> None:
+    text = "def f(x):\n if x:\n  pass\n elif x:\n  if x:\n   pass\n else:\n  with x: pass\n"
+    assert check_shape.nesting(ast.parse(text).body[0]) == 2
+
+
+def test_public_members_are_counted() -> None:
+    text = "class C:\n a: int = 1\n _b = 2\n def c(self):\n  self.d = self._e = 1\n @property\n def f(self): ...\n"
+    (cls,) = ast.parse(text).body
+    assert isinstance(cls, ast.ClassDef)
+    assert check_shape.members(cls) == 4
+    (value,) = ast.parse("@attrs.frozen\n" + text).body
+    assert isinstance(value, ast.ClassDef)
+    assert check_shape.members(value) == 2
+
+
+def test_comments_for_tools_do_not_count() -> None:
+    assert check_shape.comments("x = 1  # noqa: E501\n# why\ny = 2  # type: ignore[x]\n") == 1
 
 
 # ---- the API reference -----------------------------------------------------------------------------------------------
