@@ -69,15 +69,7 @@ def members(cls: ast.ClassDef) -> int:
     """Return how many public members a class has: its methods, and its fields unless it is a frozen value or an enum."""
     named = {node.name for node in cls.body if isinstance(node, Function)}
     if not _is_value(cls):
-        for node in cls.body:
-            targets = (
-                node.targets
-                if isinstance(node, ast.Assign)
-                else [node.target]
-                if isinstance(node, ast.AnnAssign)
-                else []
-            )
-            named |= {target.id for target in targets if isinstance(target, ast.Name)}
+        named |= {node.id for node in _own_nodes(cls) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         for node in ast.walk(cls):
             if (
                 isinstance(node, ast.Attribute)
