@@ -27,6 +27,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
 import attrs
@@ -246,11 +247,11 @@ _to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circul
 
 
 def _encode(value: object, schema: Schema) -> str:
-    kind = type(value)
+    kind: Any = type(value)  # (mypy takes a type[object] for unhashable)
     tag = TAGS.get(kind)
     if tag is None:
         raise TypeError(f"there is no JSON of a {kind.__name__}")
-    document: Json = {"type": tag, "v": schema.version(tag), **_WRITERS[kind](value)}
+    document: Json = {"type": tag, "v": schema.version(tag), **_writer(kind)(value)}
     try:
         return _to_json(document)
     except ValueError:
@@ -303,7 +304,7 @@ def _structured(document: Json, kinds: Mapping[str, type], schema: Schema) -> ob
     if version < schema.version(tag):
         raise JournalCorrupt(f"{tag} has version {version}, and nothing leads from there to {schema.version(tag)}")
     try:
-        return _READERS[kind](document, kind)
+        return _reader(kind)(document, kind)
     except (BaseValidationError, ValueError, TypeError) as error:
         issues = "; ".join(transform_error(error, path=tag, format_exception=_described))
         raise JournalCorrupt(issues[: 5 * SHOWN_CHARS]) from error
@@ -465,8 +466,14 @@ def _make_converter() -> Converter:
 
 
 _converter: Final = _make_converter()
-_TOP: Final = {**_RECEIVED, **_MESSAGES, **_STATUSES, TAGS[SessionState]: SessionState}
-_WRITERS: Final[Mapping[type, Callable[[Any], Json]]] = {
-    kind: make_dict_unstructure_fn(kind, _converter) for kind in _TOP.values()
-}
-_READERS: Final[Mapping[type, Callable[[Any, Any], Any]]] = {kind: _fields_reader(kind) for kind in _TOP.values()}
+
+
+# Generated code for each kind of document, at its first use: for all of them it takes 50 ms, and a turn needs a third.
+@cache
+def _writer(kind: type) -> Callable[[Any], Json]:
+    return make_dict_unstructure_fn(kind, _converter)
+
+
+@cache
+def _reader(kind: type) -> Callable[[Any, Any], Any]:
+    return _fields_reader(kind)
