@@ -18,6 +18,7 @@ from engine.permission.effects.program_effects import ProgramEffects, ProgramInv
 from engine.permission.programs.custom_readers import CUSTOM_READERS
 from engine.permission.programs.program_analysis import ProgramAnalysis
 from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
+from engine.permission.programs.row_analysis import analyze_by_row
 from engine.permission.programs.tables.names import base_name, is_trusted_place
 
 __all__ = ["DEFAULT_REGISTRY", "ProgramRegistry", "analyze_program"]
@@ -33,6 +34,6 @@ def analyze_program(invocation: ProgramInvocation, registry: ProgramRegistry = D
         return ProgramEffects()
     name, program = match
     analysis = ProgramAnalysis(invocation=invocation, name=name, words=invocation.argv[1:])
-    analysis.analyze(program, CUSTOM_READERS)
+    analyze_by_row(analysis, program, CUSTOM_READERS)
     effects = analysis.effects()
     return effects if is_trusted_place(place) else attrs.evolve(effects, reads_only=False, prints_names=False)

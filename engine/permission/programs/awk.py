@@ -10,6 +10,7 @@ import attrs
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.row_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
 _SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
@@ -41,7 +42,7 @@ class UnsupportedProgram(Exception):
 
 def analyze_awk(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `awk`."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     names = {used.name for used in arguments.used}
     texts = [used.value for used in arguments.used if used.name in {"-e", "--source"}]
     operands = list(arguments.operands)

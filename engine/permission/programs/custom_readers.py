@@ -29,7 +29,9 @@ from engine.permission.programs.languages import (
     check_ssh_settings,
 )
 from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
+from engine.permission.programs.row_analysis import apply_options, parse_and_apply, parse_words
 from engine.permission.programs.sed import analyze_sed
+from engine.permission.programs.shell_scripts import run_joined_words, run_stdin, split_words
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import CustomReader, Program
 from engine.permission.programs.tar import analyze_tar
@@ -52,7 +54,7 @@ _MAX_INPUT: Final = 4_000
 
 def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of a shell: it runs a text, a file, or standard input."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     operands = list(arguments.operands)
     if operands and exact_text(operands[0]) == "-":
         operands = operands[1:]
@@ -63,11 +65,11 @@ def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.mark_opaque("may have an option that begins with a plus")
     if "-c" in names:
         if operands:
-            analysis.run_text(operands[0], shell, operands[1:])
+            analysis.run_script(operands[0], shell, operands[1:])
     elif operands and "-s" not in names:
         analysis.run_file(operands[0])
     else:
-        analysis.run_input(shell, [shell, *operands])
+        run_stdin(analysis, shell, [shell, *operands])
 
 
 def _check_shell_options(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
@@ -103,7 +105,7 @@ _SET: Final = frozenset(
 
 def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of an interpreter: it runs inline code, a file, or standard input."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     roles = {used.option.role for used in arguments.used}
     if "stops" in roles:
         _add_module(analysis, arguments.used)
@@ -150,14 +152,14 @@ def analyze_env(analysis: ProgramAnalysis, program: Program) -> None:
     words: Sequence[Argument] = analysis.words
     is_shell = False
     while True:
-        arguments = analysis.parse_words(program, words)
+        arguments = parse_words(program, words)
         split = next((used for used in arguments.used if used.option.role == "split"), None)
-        analysis.apply_options(program, arguments.without("split"))
+        apply_options(analysis, program, arguments.without("split"))
         is_shell = is_shell or any(used.name in _SHELL_OPTIONS for used in arguments.used)
         words = _set_all(analysis, arguments.operands)
         if split is None:
             break
-        inserted = analysis.split_words(split.value)
+        inserted = split_words(analysis, split.value)
         if inserted is None:
             return
         words = [*inserted, *words]
@@ -191,7 +193,7 @@ def _set_all(analysis: ProgramAnalysis, words: Sequence[Argument]) -> Sequence[A
 
 def analyze_xargs(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `xargs`: a command, to which it adds what it reads."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     own = analysis.invocation.stdin
     reads_file = any(used.name in {"-a", "--arg-file"} for used in arguments.used)
     added = _added([UnknownInput()] if reads_file else [own], arguments.used)
@@ -240,8 +242,8 @@ def analyze_ssh(analysis: ProgramAnalysis, program: Program) -> None:
     host: Argument = ""
     has_host = False
     while True:
-        arguments = analysis.parse_words(program, words)
-        analysis.apply_options(program, arguments)
+        arguments = parse_words(program, words)
+        apply_options(analysis, program, arguments)
         check_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
         words = arguments.operands
         if has_host or not words:
@@ -254,9 +256,9 @@ def analyze_ssh(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.mark_opaque("the host is unknown")
     analysis.remote = True
     if words:
-        analysis.run_joined(words)
+        run_joined_words(analysis, words)
     elif has_host:
-        analysis.run_input()
+        run_stdin(analysis)
 
 
 CUSTOM_READERS: Final[Mapping[CustomReader, Callable[[ProgramAnalysis, Program], None]]] = {

@@ -8,6 +8,7 @@ from typing import Final
 from engine.permission.effects.program_effects import FileAccess, WordPrefix
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text
+from engine.permission.programs.row_analysis import apply_options, parse_words
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 
@@ -129,8 +130,8 @@ def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `fd`: behind `-x` and `-X` is a command."""
     words = list(analysis.words)
     start = next((at for at, word in enumerate(words) if _starts_command(word)), None)
-    arguments = analysis.parse_words(program, words if start is None else words[:start])
-    analysis.apply_options(program, arguments)
+    arguments = parse_words(program, words if start is None else words[:start])
+    apply_options(analysis, program, arguments)
     for path in arguments.operands[1:]:
         analysis.touch(path, "read")
     if arguments.is_uncertain:

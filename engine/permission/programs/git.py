@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
+from engine.permission.programs.row_analysis import apply_operands, apply_options, parse_and_apply, parse_words
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
@@ -92,7 +93,7 @@ def is_dangerous_key(key: str, value: str | None) -> bool:
 
 def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `git`."""
-    arguments = analysis.parse_and_apply(program, permutes=False)
+    arguments = parse_and_apply(analysis, program, permutes=False)
     analysis.reads_only = bool(arguments.used) and not arguments.operands
     for used in arguments.used:
         if used.name == "--git-dir" and not (exact_text(used.value) or "").endswith(".git"):
@@ -129,14 +130,14 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
         analysis.mark_opaque(below.opaque)
     if (inner := _select_inner(analysis, below)) is None:
         return
-    arguments = analysis.parse_and_apply(inner)
+    arguments = parse_and_apply(analysis, inner)
     if name == "clone":
         _set(analysis, arguments.used)
     _check_strategy(analysis, arguments.used)
     if name == "config":
         _configure(analysis, arguments.used, arguments.operands)
         return
-    analysis.apply_operands(inner, arguments.operands)
+    apply_operands(analysis, inner, arguments.operands)
     for operand in arguments.operands if uses(arguments.used, "--no-index") else ():
         analysis.touch(operand, "read")
     if any(map(_uses_gpg, words)):
@@ -149,14 +150,14 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
 def _select_inner(analysis: ProgramAnalysis, program: Program) -> Program | None:
     """Return the row of the innermost command, as of `git stash show`; None: it is unknown."""
     while program.commands:
-        outer = analysis.parse_arguments(program, permutes=False)
+        outer = parse_words(program, analysis.words, permutes=False)
         inner = exact_text(outer.operands[0]) if outer.operands else ""
         if inner is None:
             analysis.mark_opaque("its command is unknown")
             return None
         if inner not in program.commands:
             break
-        analysis.apply_options(program, outer)
+        apply_options(analysis, program, outer)
         analysis.words = outer.operands[1:]
         analysis.name = f"{analysis.name} {inner}"
         program = program.commands[inner]

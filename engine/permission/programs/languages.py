@@ -10,6 +10,7 @@ from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.environment_variables import is_dangerous_setting
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
+from engine.permission.programs.row_analysis import apply_operands, parse_and_apply
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 from engine.permission.programs.wrappers import uses
@@ -21,7 +22,7 @@ _PLAIN_VALUE: Final = re.compile(r"[\w ./:=,@%+~\"'*-]*", re.ASCII)
 
 def analyze_make(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `make`: targets, variables, and the files of its rules."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     files = [used.value for used in arguments.used if used.name in {"-f", "--file", "--makefile"}]
     for file in files:
         if exact_text(file) != "-":
@@ -52,8 +53,8 @@ def analyze_compiler(analysis: ProgramAnalysis, program: Program) -> None:
         text = exact_text(word) or ""
         if text.startswith(("-B", "@")) or (text.startswith("-Wl,") and "plugin" in text):
             analysis.mark_opaque(f"{text} makes it run other programs")
-    arguments = analysis.parse_and_apply(program)
-    analysis.apply_operands(program, arguments.operands)
+    arguments = parse_and_apply(analysis, program)
+    apply_operands(analysis, program, arguments.operands)
 
 
 _NPM_KEYS: Final = words_of(
@@ -63,7 +64,7 @@ _NPM_KEYS: Final = words_of(
 
 def analyze_npm_config(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `npm config`: some settings are programs."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     words = [exact_text(word) for word in arguments.operands]
     if "get" in words[:1] or "list" in words[:1] or "ls" in words[:1] or "delete" in words[:1]:
         return
@@ -99,7 +100,7 @@ def analyze_cmake(analysis: ProgramAnalysis, program: Program) -> None:
             _define(analysis, text.removeprefix("-D"))
         elif text is not None and text.startswith("-P") and text != "-P":
             analysis.run_file(text.removeprefix("-P"))
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     if not uses(arguments.used, "-P", "--build", "--install", "--version", "--help"):
         analysis.runs.append(analysis.resolve("CMakeLists.txt"))
 
@@ -180,7 +181,7 @@ _MYSQL_SQL: Final = re.compile(
 
 def analyze_sqlite(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `sqlite3`: SQL, and commands that begin with a dot."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     operands = arguments.operands
     if operands:
         analysis.touch(operands[0], "read")
@@ -210,7 +211,7 @@ def _from_stdin(analysis: ProgramAnalysis) -> list[Argument]:
 
 def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `psql` and `mysql`: SQL, and commands of the client."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     texts = [
         used.value for used in arguments.used if used.name in {"-c", "--command", "-e", "--execute", "--init-command"}
     ]
@@ -232,15 +233,15 @@ def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_editor(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of an editor; standard input is typed into it."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     if analysis.invocation.stdin is not None:
         analysis.mark_opaque("reads commands, or keys, from standard input")
-    analysis.apply_operands(program, arguments.operands)
+    apply_operands(analysis, program, arguments.operands)
 
 
 def analyze_debugger(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of a debugger: it starts a program."""
-    arguments = analysis.parse_and_apply(program, permutes=False)
+    arguments = parse_and_apply(analysis, program, permutes=False)
     if analysis.invocation.stdin is not None:
         analysis.mark_opaque("reads commands from standard input")
     analysis.start(arguments.operands, takes_stdin=False)
@@ -248,7 +249,7 @@ def analyze_debugger(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_crontab(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `crontab`: it installs commands."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     if arguments.operands or (analysis.invocation.stdin is not None and not arguments.used):
         analysis.mark_opaque("installs commands that run later")
 
@@ -258,7 +259,7 @@ _BANG: Final = re.compile(r"!(?![<>=])")
 
 def analyze_dc(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `dc`: an exclamation mark executes the rest of the line."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     texts = [used.value for used in arguments.used if used.name in {"-e", "--expression"}]
     if arguments.operands or uses(arguments.used, "-f", "--file"):
         analysis.mark_opaque("reads commands from a file")
@@ -271,7 +272,7 @@ def analyze_dc(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_java(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `java`: a class, an archive, or a file."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     operands = arguments.operands
     texts = [exact_text(word) or "" for word in analysis.words]
     if any(
@@ -313,7 +314,7 @@ def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
         name, set_to = match[1].lower(), match[2].strip().strip('"')
         if name in _SSH_COMMANDS and set_to.lower() != "none":
             remote, analysis.remote = analysis.remote, False
-            analysis.run_text(set_to if "%" not in set_to else None)
+            analysis.run_script(set_to if "%" not in set_to else None)
             analysis.remote = remote
         elif name == "permitlocalcommand" or name in _SSH_COMMANDS:
             continue
@@ -325,8 +326,8 @@ def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
 
 def analyze_scp(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `scp` and `sftp`."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     check_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
     if analysis.name == "sftp" and analysis.invocation.stdin is not None:
         analysis.mark_opaque("reads commands from standard input")
-    analysis.apply_operands(program, arguments.operands)
+    apply_operands(analysis, program, arguments.operands)

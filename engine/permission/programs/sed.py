@@ -13,6 +13,7 @@ import attrs
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.row_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
 _BLANK: Final = re.compile(r"[ \t]*")
@@ -34,7 +35,7 @@ class UnsupportedScript(Exception):
 
 def analyze_sed(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `sed`."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     names = {used.name for used in arguments.used}
     texts = [used.value for used in arguments.used if used.name in _EXPRESSIONS]
     operands = list(arguments.operands)

@@ -8,6 +8,7 @@ from typing import Final
 from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.row_analysis import apply_options, parse_words
 from engine.permission.programs.tables.program_spec import Program
 
 _MODES: Final = {
@@ -22,7 +23,7 @@ _HARMLESS_ACTIONS: Final = ("dot", ".", "echo", "sleep=", "ttyout", "totals", "w
 
 def analyze_tar(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `tar`."""
-    arguments = analysis.parse_words(program, _with_dashes(program, analysis.words))
+    arguments = parse_words(program, _with_dashes(program, analysis.words))
     names = [used.name for used in arguments.used]
     mode = next((_MODES[name] for name in reversed(names) if name in _MODES), "")
     verbatim = "--verbatim-files-from" in names or "--null" in names
@@ -34,7 +35,7 @@ def analyze_tar(analysis: ProgramAnalysis, program: Program) -> None:
             _act(analysis, used.value)
         elif used.name in {"-T", "--files-from"}:
             _read_list(analysis, used.value, verbatim=verbatim)
-    analysis.apply_options(program, arguments)
+    apply_options(analysis, program, arguments)
     _touch_members(analysis, arguments.operands, mode, names)
     analysis.reads_only = mode in {"t", "d"} and not arguments.unknown
 
@@ -81,7 +82,7 @@ def _act(analysis: ProgramAnalysis, value: Argument) -> None:
     if text is None:
         analysis.mark_opaque("its checkpoint action is unknown")
     elif text.startswith("exec="):
-        analysis.run_text(text.removeprefix("exec="))
+        analysis.run_script(text.removeprefix("exec="))
     elif not text.startswith(_HARMLESS_ACTIONS):
         analysis.mark_opaque(f"its checkpoint action is unknown: {text}")
 

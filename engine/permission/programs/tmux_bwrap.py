@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.row_analysis import apply_options, parse_words, start_tail
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 
@@ -64,7 +65,7 @@ def analyze_bwrap(analysis: ProgramAnalysis, program: Program) -> None:
             name, value = [*words[at + 1 : at + 3], "", ""][:2]
             analysis.set_variable(None if name is None or value is None else f"{name}={value}")
         at += 1 + _TAKES[text]
-    analysis.start_tail(program, words[at:])
+    start_tail(analysis, program, words[at:])
 
 
 _TMUX_HARMLESS: Final = words_of(
@@ -106,9 +107,9 @@ def analyze_tmux(analysis: ProgramAnalysis, _: Program) -> None:
 
 def _start_in_pane(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
     """Start the command of a new pane: a single word is a script for a shell."""
-    arguments = analysis.parse_words(_TMUX_OPTIONS, words)
-    analysis.apply_options(_TMUX_OPTIONS, arguments)
+    arguments = parse_words(_TMUX_OPTIONS, words)
+    apply_options(analysis, _TMUX_OPTIONS, arguments)
     if len(arguments.operands) == 1:
-        analysis.run_text(arguments.operands[0])
+        analysis.run_script(arguments.operands[0])
     else:
         analysis.start(arguments.operands, takes_stdin=False)

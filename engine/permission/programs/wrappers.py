@@ -6,22 +6,24 @@ from collections.abc import Sequence
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
+from engine.permission.programs.row_analysis import apply_options, parse_and_apply, parse_words
+from engine.permission.programs.shell_scripts import run_joined_words, run_stdin
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
 
 
 def analyze_watch(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `watch`: a text for a shell, or a command."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     if any(used.name in {"-x", "--exec"} for used in arguments.used):
         analysis.start(arguments.operands)
     else:
-        analysis.run_joined(arguments.operands)
+        run_joined_words(analysis, arguments.operands)
 
 
 def analyze_script(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `script`: it records a shell, or a command."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     operands = arguments.operands
     if operands:
         analysis.touch(operands[0], "write")
@@ -30,12 +32,12 @@ def analyze_script(analysis: ProgramAnalysis, program: Program) -> None:
     if len(operands) > 1:
         analysis.start(operands[1:])
     elif not any(used.name in {"-c", "--command"} for used in arguments.used):
-        analysis.start_shell()
+        analysis.start(["sh"])
 
 
 def analyze_su(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `su` and `runuser`: a user, and the arguments of the user's shell."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     names = {used.name for used in arguments.used}
     operands = list(arguments.operands)
     if names & {"-u", "--user"}:
@@ -46,15 +48,15 @@ def analyze_su(analysis: ProgramAnalysis, program: Program) -> None:
     if len(operands) > 1:
         analysis.start(["sh", *operands[1:]])
     elif not names & {"-c", "--command", "--session-command"}:
-        analysis.start_shell()
+        analysis.start(["sh"])
 
 
 def analyze_exec_in(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze arguments as those of `kubectl exec`: the command is behind `--`, or behind the first operand."""
     words = analysis.words
     border = next((at for at, word in enumerate(words) if exact_text(word) == "--"), None)
-    arguments = analysis.parse_words(program, words if border is None else words[:border])
-    analysis.apply_options(program, arguments)
+    arguments = parse_words(program, words if border is None else words[:border])
+    apply_options(analysis, program, arguments)
     analysis.remote = analysis.remote or program.remote
     analysis.start(arguments.operands[1:] if border is None else words[border + 1 :])
 
@@ -65,7 +67,7 @@ def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
     A package's own program is not a command of this machine, and the command itself names it. With a package named by
     an option, any program on the PATH may be started.
     """
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     names = {used.name for used in arguments.used}
     operands = arguments.operands
     if names & {"-p", "--package", "--from", "--spec"} and operands:
@@ -76,7 +78,7 @@ def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `uv run`: a command, a Python script, or a module."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     names = {used.name for used in arguments.used}
     operands = list(arguments.operands)
     first = exact_text(operands[0]) if operands else ""
@@ -99,7 +101,7 @@ def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_dotenv(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `dotenv`: it sets variables and starts a command."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     operands = list(arguments.operands)
     if operands and exact_text(operands[0]) in {"list", "get", "set", "unset"}:
         return
@@ -114,9 +116,9 @@ def analyze_nix(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `nix` and `nix-shell`."""
     words = analysis.words
     if analysis.name != "nix":
-        analysis.parse_and_apply(program)
+        parse_and_apply(analysis, program)
         if analysis.name == "nix-shell":
-            analysis.run_input()
+            run_stdin(analysis)
         return
     for at, word in enumerate(words):
         text = exact_text(word)
@@ -129,7 +131,7 @@ def analyze_nix(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_just(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `just`."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     if any(used.name in {"-c", "--command"} for used in arguments.used):
         analysis.start(arguments.operands)
     analysis.runs += [analysis.resolve(name) for name in program.runs.split()]
@@ -137,10 +139,10 @@ def analyze_just(analysis: ProgramAnalysis, program: Program) -> None:
 
 def analyze_stdin_shell(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `at` and the like: they read commands from standard input."""
-    arguments = analysis.parse_and_apply(program)
+    arguments = parse_and_apply(analysis, program)
     if any(used.option.role in {"reading", "changes"} for used in arguments.used):
         return
-    analysis.run_input()
+    run_stdin(analysis)
 
 
 def uses(used: Sequence[UsedOption], *names: str) -> bool:

@@ -1,0 +1,226 @@
+"""The analysis of a program's arguments by its row in the tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from engine.permission.effects.program_effects import UnknownInput
+from engine.permission.effects.scan_result import Argument
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.shell_scripts import run_joined_words, run_plain_words
+from engine.permission.programs.tables.option_spec import ArgumentParser, Arguments, Role, UsedOption
+from engine.permission.programs.tables.program_spec import CustomReader, Program
+
+# A path on another machine, as `rsync` and `scp` write it.
+_ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
+_CHANGING: Final[frozenset[Role]] = frozenset({"writes", "edits", "changes"})
+# Without a command they start the user's shell, or a login shell, which executes its start-up files.
+_START_SHELLS: Final = frozenset(
+    [
+        "setarch",
+        "linux",
+        "linux32",
+        "linux64",
+        "i386",
+        "i486",
+        "i586",
+        "i686",
+        "x86_64",
+        "uname26",
+        "aarch64",
+        "unshare",
+        "nsenter",
+        "chroot",
+        "fakeroot",
+        "firejail",
+        "systemd-run",
+        "newgrp",
+        "sg",
+    ]
+)
+
+
+def analyze_by_row(
+    analysis: ProgramAnalysis,
+    program: Program,
+    readers: Mapping[CustomReader, Callable[[ProgramAnalysis, Program], None]],
+) -> None:
+    """Analyze the arguments by a row of the tables."""
+    while True:
+        if program.opaque:
+            analysis.mark_opaque(program.opaque)
+        if program.reader:
+            readers[program.reader](analysis, program)
+            return
+        if not program.commands:
+            break
+        arguments = parse_and_apply(analysis, program, permutes=False)
+        below = _select_subcommand(analysis, program, arguments)
+        if below is None:
+            return
+        program = below
+    arguments = parse_and_apply(analysis, program)
+    apply_operands(analysis, program, _pad_operands(program, arguments))
+
+
+def _pad_operands(program: Program, arguments: Arguments) -> Sequence[Argument]:
+    """Return the operands, with an empty one in the place of an operand that an option replaces."""
+    names = {used.name for used in arguments.used}
+    before = [""] if names & set(program.without_first.split()) else []
+    behind = [""] if names & set(program.without_last.split()) else []
+    return [*before, *arguments.operands, *behind]
+
+
+def _select_subcommand(analysis: ProgramAnalysis, program: Program, arguments: Arguments) -> Program | None:
+    """Return the row of the sub-command that the operands begin with, and continue with its arguments."""
+    if not arguments.operands:
+        analysis.reads_only = analysis.reads_only or program.reading == "free"
+        return None
+    name = exact_text(arguments.operands[0])
+    analysis.words = arguments.operands[1:]
+    if name is None:
+        if any(_is_dangerous(below) for below in program.commands.values()):
+            analysis.mark_opaque("its sub-command is unknown")
+        return None
+    below = program.commands.get(name)
+    if below is not None:
+        analysis.name = f"{analysis.name} {name}"
+    return below
+
+
+def parse_words(program: Program, words: Sequence[Argument], *, permutes: bool | None = None) -> Arguments:
+    """Split words into options and operands."""
+    moves = program.permutes if permutes is None else permutes
+    return ArgumentParser(program.table, permutes=moves, single=program.dashes == "single").parse(words)
+
+
+def parse_and_apply(analysis: ProgramAnalysis, program: Program, *, permutes: bool | None = None) -> Arguments:
+    """Split the arguments into options and operands, and add the effects of the options."""
+    arguments = parse_words(program, analysis.words, permutes=permutes)
+    apply_options(analysis, program, arguments)
+    return arguments
+
+
+def apply_options(analysis: ProgramAnalysis, program: Program, arguments: Arguments) -> None:
+    """Add the effects of the options."""
+    if arguments.unknown and program.strict:
+        analysis.mark_opaque(f"its option {arguments.unknown} is unknown")
+    if arguments.is_uncertain and (program.is_guarded or program.strict):
+        analysis.mark_opaque("one of its words is unknown, and may be an option that executes commands")
+    for used in arguments.used:
+        _apply_option(analysis, used, program)
+    analysis.reads_only = _reads_only(program, arguments)
+    if arguments.is_uncertain and any(option.role in _CHANGING for option in program.table.values()):
+        analysis.changes = True
+    analysis.prints_names = program.prints_names or _prints_names(analysis, program, arguments)
+
+
+def _prints_names(analysis: ProgramAnalysis, program: Program, arguments: Arguments) -> bool:
+    names = {used.name for used in arguments.used}
+    if names & set(program.names_with.split()):
+        return True
+    stdin = analysis.invocation.stdin
+    if not (isinstance(stdin, UnknownInput) and stdin.lists_files and program.filters):
+        return False
+    roles = program.roles_of(len(_pad_operands(program, arguments)))
+    return "reads" not in roles and not arguments.unknown and names <= set(program.filters.split())
+
+
+def _apply_option(analysis: ProgramAnalysis, used: UsedOption, program: Program) -> None:
+    """Add the effect of an option."""
+    if used.option.takes == "attached" and used.value == "" and used.option.role not in {"changes", "code"}:
+        return
+    _apply_role(analysis, used.option.role, used.value, program, f"its option {used.name}")
+
+
+def _apply_role(analysis: ProgramAnalysis, role: Role, value: Argument, program: Program, what: str) -> None:
+    """Add the effect of an option's value or of an operand."""
+    if role in {"reads", "writes", "edits"}:
+        _touch_as(analysis, role, value, program)
+        return
+    match role:
+        case "folder":
+            analysis.change_folder(value)
+        case "shell":
+            analysis.run_script(value, program.shell)
+        case "command":
+            run_plain_words(analysis, value)
+        case "program":
+            analysis.start([value])
+        case "runs":
+            analysis.run_file(value)
+        case "sets":
+            analysis.set_variable(value)
+        case "code" | "split":
+            analysis.mark_opaque(f"{what} may execute any command")
+        case "changes":
+            analysis.changes = True
+        case _:
+            pass
+
+
+def _touch_as(analysis: ProgramAnalysis, role: Role, value: Argument, program: Program) -> None:
+    text = exact_text(value)
+    if text in {"", "-"} or (program.hosts and text is not None and _ELSEWHERE.match(text)):
+        analysis.changes = analysis.changes or role != "reads"
+        return
+    if text is not None and (text[:1] == "|" or (role != "reads" and text[:1] == "!")):
+        # Some programs run the text behind these signs as a command.
+        analysis.mark_opaque(f"it may take {text} for a command")
+    if role != "writes":
+        analysis.touch(value, "read")
+    if role != "reads":
+        analysis.touch(value, "write")
+
+
+def apply_operands(analysis: ProgramAnalysis, program: Program, operands: Sequence[Argument]) -> None:
+    """Add the effects of the operands, and start the command behind them."""
+    analysis.runs += [analysis.resolve(name) for name in program.runs.split()]
+    roles = program.operands.split()
+    if program.tail:
+        count = len(roles)
+        for role, operand in zip(program.roles_of(count), operands, strict=False):
+            _apply_role(analysis, role, operand, program, "its operand")
+        start_tail(analysis, program, operands[count:])
+        return
+    for role, operand in zip(program.roles_of(len(operands)), operands, strict=True):
+        _apply_role(analysis, role, operand, program, "its operand")
+
+
+def start_tail(analysis: ProgramAnalysis, program: Program, words: Sequence[Argument]) -> None:
+    """Start the command behind the operands."""
+    analysis.remote = analysis.remote or program.remote
+    if program.displaced:
+        analysis.cwd = None
+    if not words:
+        _check_default_shell(analysis)
+    first = exact_text(words[0]) if words else None
+    if program.tail == "shell":
+        run_joined_words(analysis, words, program.shell)
+    elif program.tail == "text":
+        texts = words[1:] if first == "-c" else words
+        for text in texts[:1]:
+            analysis.run_script(text, program.shell)
+    elif program.tail == "either" and first in {"-c", "--command"}:
+        analysis.run_script([*words, ""][1], program.shell)
+    else:
+        analysis.start([program.started, *words] if program.started else words)
+
+
+def _check_default_shell(analysis: ProgramAnalysis) -> None:
+    """Mark a program as opaque that starts a shell if no command is behind the operands."""
+    if not analysis.remote and (analysis.invocation.stdin is not None or analysis.name in _START_SHELLS):
+        analysis.mark_opaque("starts a shell, if it starts anything")
+
+
+def _is_dangerous(program: Program) -> bool:
+    return bool(program.is_guarded or program.tail or program.reader or program.opaque)
+
+
+def _reads_only(program: Program, arguments: Arguments) -> bool:
+    """Return whether a program only reads with these options, as its row says."""
+    if program.reading == "asked":
+        return any(used.option.role == "reading" for used in arguments.used)
+    return program.reading == "free" or (program.reading == "known" and not arguments.unknown)
