@@ -224,7 +224,7 @@ def _tidy(text: str) -> str:
     """Drop what differs between runs and versions: addresses, and the paths of modules."""
     text = re.sub(r"<(?:function|class) '?([\w.]+)'?(?: at 0x[0-9a-f]+)?>", r"\1", text)
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    return re.sub(r"\b(?:engine|typing|collections\.abc|types|trio|pathlib|os)\.(?:\w+\.)*(?=\w)", "", text)
+    return re.sub(r"\b(?:engine|typing|collections\.abc|types|trio|pathlib|os|ev)\.(?:\w+\.)*(?=\w)", "", text)
 
 
 def _fence(text: str) -> str:

@@ -102,7 +102,7 @@ def _signature(thing: object) -> str:
 def _tidy(text: str) -> str:
     """Drop what differs between runs and versions: addresses, quotes of forward references, our own module paths."""
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    text = re.sub(r"\b(?:engine|typing|collections\.abc|types)\.(?:\w+\.)*", "", text)
+    text = re.sub(r"\b(?:engine|typing|collections\.abc|types|ev)\.(?:\w+\.)*", "", text)  # ev: `core.events`
     return text.replace("'", "")
 
 

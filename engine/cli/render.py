@@ -16,61 +16,7 @@ import attrs
 
 from engine.cli.compaction_notices import compaction_note
 from engine.cli.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
-from engine.core.events import (
-    ArgumentsDelta,
-    BackgroundEnded,
-    BackgroundStarted,
-    CallAnnounced,
-    CallChanged,
-    CallDelivered,
-    CallHeartbeat,
-    CallJudged,
-    CallProgress,
-    CallQueued,
-    CallSettled,
-    CallStarted,
-    CompactionEnded,
-    CompactionStarted,
-    ContextChanged,
-    ContinueReason,
-    DoomDetected,
-    Durable,
-    HistoryReplaced,
-    InputAdmitted,
-    InputPromoted,
-    Live,
-    LoopContinued,
-    ModelSwitched,
-    Notice,
-    NudgeAdded,
-    PartDiscarded,
-    PartEnded,
-    PartReplaced,
-    PartStarted,
-    PermissionAnswered,
-    PermissionAsked,
-    PromptBlocked,
-    PromptSet,
-    PromptUpdated,
-    QuestionAnswered,
-    QuestionAsked,
-    ReasoningDelta,
-    RecoveryAnswered,
-    RecoveryAsked,
-    RetryScheduled,
-    SessionCreated,
-    SessionTitled,
-    SnapshotTaken,
-    StepEnded,
-    StepReceived,
-    StepStarted,
-    TextDelta,
-    TurnEnded,
-    TurnRedone,
-    TurnResumed,
-    TurnStarted,
-    TurnUndone,
-)
+from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId
 from engine.core.messages import Settlement, TextPart
 from engine.core.state import Resync
@@ -80,7 +26,7 @@ _MAIN_ARGUMENTS: Final = ("command", "path", "pattern", "query", "url", "prompt"
 _MIN_WIDTH: Final = 20
 
 # Reasons for another step that the user should see; the others are ordinary.
-CONTINUED: Final[Mapping[ContinueReason, str]] = {
+CONTINUED: Final[Mapping[ev.ContinueReason, str]] = {
     "overflow_prune_retry": "the context was full; old results were cleared",
     "reactive_compact_retry": "retrying",
     "output_escalate": "the answer was cut off; retrying with a higher output limit",
@@ -130,54 +76,61 @@ class Renderer:
     _is_line_open: bool = attrs.field(default=False, init=False)
     _now: float = attrs.field(default=0.0, init=False)
 
-    def feed(self, event: Durable | Live | Resync) -> str:
+    def feed(self, event: ev.Durable | ev.Live | Resync) -> str:
         """Return the text that *event* adds; often none."""
         if not isinstance(event, Resync):
             self._now = event.time
         match event:
-            case TextDelta() | PartStarted() | PartEnded() | PartReplaced() | PartDiscarded():
+            case ev.TextDelta() | ev.PartStarted() | ev.PartEnded() | ev.PartReplaced() | ev.PartDiscarded():
                 return self._part(event)
-            case CallAnnounced() | CallQueued() | CallStarted() | CallProgress() | CallHeartbeat() | CallSettled():
+            case (
+                ev.CallAnnounced()
+                | ev.CallQueued()
+                | ev.CallStarted()
+                | ev.CallProgress()
+                | ev.CallHeartbeat()
+                | ev.CallSettled()
+            ):
                 return self._call(event)
-            case InputAdmitted() | InputPromoted():
+            case ev.InputAdmitted() | ev.InputPromoted():
                 return self._input(event)
-            case LoopContinued() | RetryScheduled() | ModelSwitched() | DoomDetected() | Notice():
+            case ev.LoopContinued() | ev.RetryScheduled() | ev.ModelSwitched() | ev.DoomDetected() | ev.Notice():
                 return self._note(_event_note(event))
-            case HistoryReplaced() | CompactionStarted() | CompactionEnded():
+            case ev.HistoryReplaced() | ev.CompactionStarted() | ev.CompactionEnded():
                 return self._note(compaction_note(event))
-            case PromptUpdated():
+            case ev.PromptUpdated():
                 return self._note(_prompt_note(event))
             case Resync():
                 return self._note("the output above may be incomplete")
             case (
-                SessionCreated()
-                | SessionTitled()
-                | TurnResumed()
-                | SnapshotTaken()
-                | TurnUndone()
-                | TurnRedone()
-                | BackgroundStarted()
-                | BackgroundEnded()
-                | PromptBlocked()
-                | NudgeAdded()
-                | PromptSet()
-                | TurnStarted()
-                | StepStarted()
-                | StepReceived()
-                | StepEnded()
-                | TurnEnded()
-                | ReasoningDelta()
-                | ArgumentsDelta()
-                | CallJudged()
-                | CallChanged()
-                | CallDelivered()
-                | ContextChanged()
-                | PermissionAsked()
-                | PermissionAnswered()
-                | QuestionAsked()
-                | QuestionAnswered()
-                | RecoveryAsked()
-                | RecoveryAnswered()
+                ev.SessionCreated()
+                | ev.SessionTitled()
+                | ev.TurnResumed()
+                | ev.SnapshotTaken()
+                | ev.TurnUndone()
+                | ev.TurnRedone()
+                | ev.BackgroundStarted()
+                | ev.BackgroundEnded()
+                | ev.PromptBlocked()
+                | ev.NudgeAdded()
+                | ev.PromptSet()
+                | ev.TurnStarted()
+                | ev.StepStarted()
+                | ev.StepReceived()
+                | ev.StepEnded()
+                | ev.TurnEnded()
+                | ev.ReasoningDelta()
+                | ev.ArgumentsDelta()
+                | ev.CallJudged()
+                | ev.CallChanged()
+                | ev.CallDelivered()
+                | ev.ContextChanged()
+                | ev.PermissionAsked()
+                | ev.PermissionAnswered()
+                | ev.QuestionAsked()
+                | ev.QuestionAnswered()
+                | ev.RecoveryAsked()
+                | ev.RecoveryAnswered()
             ):
                 return ""
             case _:
@@ -205,21 +158,21 @@ class Renderer:
 
     # -- the answer -----------------------------------------------------------------------
 
-    def _part(self, event: TextDelta | PartStarted | PartEnded | PartReplaced | PartDiscarded) -> str:
+    def _part(self, event: ev.TextDelta | ev.PartStarted | ev.PartEnded | ev.PartReplaced | ev.PartDiscarded) -> str:
         if len(event.path) > 1:  # a sub-agent's text is for its parent agent only
             return ""
         match event:
-            case TextDelta():
+            case ev.TextDelta():
                 self._shown_parts.add(event.part_id)
                 return self._stream(escape_control_chars(event.text))
-            case PartEnded():
+            case ev.PartEnded():
                 return self.end_line() if isinstance(event.part, TextPart) else ""
-            case PartReplaced() | PartDiscarded():
+            case ev.PartReplaced() | ev.PartDiscarded():
                 if event.part_id not in self._shown_parts:
                     return ""
                 self._shown_parts.discard(event.part_id)
                 return self._note("retrying; ignore the partial answer above")
-            case PartStarted():
+            case ev.PartStarted():
                 return ""
             case _:
                 assert_never(event)
@@ -236,24 +189,25 @@ class Renderer:
     # -- calls ------------------------------------------------------------------------------
 
     def _call(
-        self, event: CallAnnounced | CallQueued | CallStarted | CallProgress | CallHeartbeat | CallSettled
+        self,
+        event: ev.CallAnnounced | ev.CallQueued | ev.CallStarted | ev.CallProgress | ev.CallHeartbeat | ev.CallSettled,
     ) -> str:
-        if isinstance(event, CallAnnounced):
+        if isinstance(event, ev.CallAnnounced):
             self._calls[event.call_id] = _Call(event.tool, max(0, len(event.path) - 1))
             return ""
         call = self._calls.get(event.call_id)
         if call is None:
             return ""
         match event:
-            case CallQueued():
+            case ev.CallQueued():
                 call.tool, call.arguments = event.tool, event.arguments
-            case CallStarted():
+            case ev.CallStarted():
                 call.started = event.time
-            case CallProgress():
+            case ev.CallProgress():
                 call.last_output = _last_line(event.message or event.output) or call.last_output
-            case CallHeartbeat():
+            case ev.CallHeartbeat():
                 return self._running() if self.plain else ""
-            case CallSettled():
+            case ev.CallSettled():
                 del self._calls[event.call_id]
                 return self._settled(call, event.settlement, event.time)
             case _:
@@ -299,8 +253,8 @@ class Renderer:
 
     # -- the rest ---------------------------------------------------------------------------
 
-    def _input(self, event: InputAdmitted | InputPromoted) -> str:
-        if isinstance(event, InputAdmitted):
+    def _input(self, event: ev.InputAdmitted | ev.InputPromoted) -> str:
+        if isinstance(event, ev.InputAdmitted):
             if event.mode == "steer":
                 self._steers.add(event.input_id)
             return ""
@@ -348,7 +302,7 @@ def _last_line(output: str) -> str:
     return escape_control_chars(lines[-1]).strip() if lines else ""
 
 
-def _prompt_note(event: PromptUpdated) -> str:
+def _prompt_note(event: ev.PromptUpdated) -> str:
     """Return the note about a changed prompt; none for a new date, say."""
     added = [section.source or section.name for section in event.sections if section.name not in _UNREPORTED_SECTIONS]
     gone = [name.partition(":")[2] or name for name in event.removed if name not in _UNREPORTED_SECTIONS]
@@ -360,20 +314,20 @@ _UNREPORTED_SECTIONS: Final = frozenset({"environment", "git", "date"})
 
 
 def _event_note(
-    event: LoopContinued | RetryScheduled | ModelSwitched | DoomDetected | Notice,
+    event: ev.LoopContinued | ev.RetryScheduled | ev.ModelSwitched | ev.DoomDetected | ev.Notice,
 ) -> str:
     """Return the note about an event; often none."""
     match event:
-        case LoopContinued():
+        case ev.LoopContinued():
             return CONTINUED.get(event.reason, "")
-        case RetryScheduled():
+        case ev.RetryScheduled():
             wait = duration(event.next_at - event.time)
             return f"{event.message}; trying again in {wait} (retry {event.attempt})"
-        case ModelSwitched():
+        case ev.ModelSwitched():
             return f"from the next turn on, the model is {event.model}"
-        case DoomDetected():
+        case ev.DoomDetected():
             return f"going in circles: {event.detail}"
-        case Notice():
+        case ev.Notice():
             return event.text if event.level == "warning" else ""
         case _:
             assert_never(event)

@@ -30,21 +30,8 @@ from engine.cli.store_flags import LAST, add_store_flag, open_store, resolve_ses
 from engine.cli.terminal import Screen
 from engine.cli.terminal_text import escape_control_chars
 from engine.config.config import Config
+from engine.core import events as ev
 from engine.core.errors import ConfigError, JournalCorrupt, SessionElsewhere, SessionNotFound, StoreError
-from engine.core.events import (
-    CallQueued,
-    Durable,
-    Live,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    RecoveryAnswered,
-    RecoveryAsked,
-    RetryScheduled,
-    TurnResult,
-    TurnStarted,
-)
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
@@ -364,28 +351,28 @@ class _Watch:
                     self._converse(dialogue, event)
             nursery.cancel_scope.cancel(reason="the turn is over")
 
-    def _converse(self, dialogue: Dialogue, event: Durable | Live | Resync) -> None:
+    def _converse(self, dialogue: Dialogue, event: ev.Durable | ev.Live | Resync) -> None:
         """Pass events about questions to the dialogue."""
         match event:
-            case CallQueued():
+            case ev.CallQueued():
                 self._arguments[event.call_id] = event.arguments
-            case TurnStarted():
+            case ev.TurnStarted():
                 self._task_arguments[event.session_id] = (
                     "" if event.call_id is None else self._arguments.get(event.call_id, "")
                 )
-            case PermissionAsked():
+            case ev.PermissionAsked():
                 detail = permission_detail(event, self._arguments.get(event.call_id, ""))
                 dialogue.ask(event, detail, self._task_arguments.get(event.session_id, ""))
-            case RecoveryAsked() | QuestionAsked():
+            case ev.RecoveryAsked() | ev.QuestionAsked():
                 dialogue.ask(event, task_arguments=self._task_arguments.get(event.session_id, ""))
-            case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
+            case ev.PermissionAnswered() | ev.RecoveryAnswered() | ev.QuestionAnswered():
                 dialogue.answered(event)
-            case RetryScheduled():
+            case ev.RetryScheduled():
                 self._screen.add_lines("  (Enter retries now)\n")
             case _:
                 pass
 
-    async def finish(self, result: TurnResult) -> int:
+    async def finish(self, result: ev.TurnResult) -> int:
         """Print the summary and return the exit code. Always a checkpoint."""
         lines = "".join(f"{self._screen.symbols.note} {line}\n" for line in self._last_lines(result))
         if self._options.as_json:
@@ -398,7 +385,7 @@ class _Watch:
                 await self._session.titled()
         return self._exit_code(result)
 
-    def _last_lines(self, result: TurnResult) -> Iterator[str]:
+    def _last_lines(self, result: ev.TurnResult) -> Iterator[str]:
         orphans = find_marked(self.tally.is_of_call)
         pids = ", ".join(str(process.pid) for process in orphans)
         leftover = f"still running: processes {pids}" if orphans else "nothing left running"
@@ -415,7 +402,7 @@ class _Watch:
         if was_denied and self._keyboard is None and result.stop_reason != "aborted":
             yield "calls were denied because there is no terminal to ask in: run it in one, or with --yes"
 
-    def _exit_code(self, result: TurnResult) -> int:
+    def _exit_code(self, result: ev.TurnResult) -> int:
         if self.output.is_reader_gone:
             return exit_code(result, self._interrupted_by) if self._interrupted_by else BROKEN_PIPE
         if self.output.failure is not None:
@@ -432,7 +419,7 @@ def _is_here(folder: str) -> bool:
         return False
 
 
-def _json_of(event: Durable | Live | Resync) -> str:
+def _json_of(event: ev.Durable | ev.Live | Resync) -> str:
     # Imported here: cattrs is needed for JSON only.
     from engine.core.codec import encode_event, encode_resync
 

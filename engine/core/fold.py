@@ -12,62 +12,8 @@ from typing import assert_never
 
 import attrs
 
+from engine.core import events as ev
 from engine.core.errors import JournalCorrupt
-from engine.core.events import (
-    ArgumentsDelta,
-    BackgroundEnded,
-    BackgroundStarted,
-    CallAnnounced,
-    CallChanged,
-    CallDelivered,
-    CallHeartbeat,
-    CallJudged,
-    CallProgress,
-    CallQueued,
-    CallSettled,
-    CallStarted,
-    CompactionEnded,
-    CompactionStarted,
-    ContextChanged,
-    Delta,
-    DoomDetected,
-    Durable,
-    HistoryReplaced,
-    InputAdmitted,
-    InputPromoted,
-    Live,
-    LoopContinued,
-    ModelSwitched,
-    Notice,
-    NudgeAdded,
-    PartDiscarded,
-    PartEnded,
-    PartReplaced,
-    PartStarted,
-    PermissionAnswered,
-    PermissionAsked,
-    PromptBlocked,
-    PromptSet,
-    PromptUpdated,
-    QuestionAnswered,
-    QuestionAsked,
-    ReasoningDelta,
-    RecoveryAnswered,
-    RecoveryAsked,
-    RetryScheduled,
-    SessionCreated,
-    SessionTitled,
-    SnapshotTaken,
-    StepEnded,
-    StepReceived,
-    StepStarted,
-    TextDelta,
-    TurnEnded,
-    TurnRedone,
-    TurnResumed,
-    TurnStarted,
-    TurnUndone,
-)
 from engine.core.ids import CallId, PartId
 from engine.core.messages import (
     AssistantMessage,
@@ -98,7 +44,7 @@ from engine.core.state import (
 )
 
 
-def fold(events: Iterable[Durable | Live], state: SessionState | None = None) -> SessionState:
+def fold(events: Iterable[ev.Durable | ev.Live], state: SessionState | None = None) -> SessionState:
     """Return the state after *events*, beginning with *state*."""
     folded = SessionState() if state is None else state
     for event in events:
@@ -106,13 +52,13 @@ def fold(events: Iterable[Durable | Live], state: SessionState | None = None) ->
     return folded
 
 
-def apply(state: SessionState, event: Durable | Live) -> SessionState:
+def apply(state: SessionState, event: ev.Durable | ev.Live) -> SessionState:
     """Return *state* after one more *event*. Raises `JournalCorrupt` if it can't follow."""
     if event.session_id != state.session_id and state.session_id:
         raise JournalCorrupt(f"an event of session {event.session_id} came among those of {state.session_id}")
-    if isinstance(event, (TextDelta, ReasoningDelta, ArgumentsDelta)):
+    if isinstance(event, (ev.TextDelta, ev.ReasoningDelta, ev.ArgumentsDelta)):
         return _with_step(state, _grown(_open_step(state, event), event))
-    if isinstance(event, (CallProgress, CallHeartbeat)):
+    if isinstance(event, (ev.CallProgress, ev.CallHeartbeat)):
         return state
     if event.seq is not None and event.seq != state.seq + 1:
         raise JournalCorrupt(f"event {event.seq} of session {event.session_id} follows {state.seq}: a gap")
@@ -121,51 +67,70 @@ def apply(state: SessionState, event: Durable | Live) -> SessionState:
     return _apply_durable(state, event)
 
 
-def _apply_durable(state: SessionState, event: Durable) -> SessionState:
+def _apply_durable(state: SessionState, event: ev.Durable) -> SessionState:
     match event:
-        case SessionCreated() | InputAdmitted() | InputPromoted() | PromptBlocked() | NudgeAdded() | HistoryReplaced():
+        case (
+            ev.SessionCreated()
+            | ev.InputAdmitted()
+            | ev.InputPromoted()
+            | ev.PromptBlocked()
+            | ev.NudgeAdded()
+            | ev.HistoryReplaced()
+        ):
             return _apply_to_session(state, event)
         case (
-            SessionTitled() | ModelSwitched() | PromptSet() | PromptUpdated() | BackgroundStarted() | BackgroundEnded()
+            ev.SessionTitled()
+            | ev.ModelSwitched()
+            | ev.PromptSet()
+            | ev.PromptUpdated()
+            | ev.BackgroundStarted()
+            | ev.BackgroundEnded()
         ):
             return _apply_to_heading(state, event)
-        case CompactionStarted() | CompactionEnded():
+        case ev.CompactionStarted() | ev.CompactionEnded():
             return _summarised(state, event)
-        case TurnUndone() | TurnRedone():
+        case ev.TurnUndone() | ev.TurnRedone():
             return _apply_to_past(state, event)
-        case TurnStarted() | TurnResumed() | StepStarted() | StepReceived() | StepEnded() | TurnEnded():
+        case (
+            ev.TurnStarted() | ev.TurnResumed() | ev.StepStarted() | ev.StepReceived() | ev.StepEnded() | ev.TurnEnded()
+        ):
             return _apply_to_turn(state, event)
-        case PartStarted() | PartEnded() | PartReplaced() | PartDiscarded():
+        case ev.PartStarted() | ev.PartEnded() | ev.PartReplaced() | ev.PartDiscarded():
             return _apply_to_message(state, event)
-        case CallAnnounced() | CallQueued() | CallStarted() | CallSettled() | CallDelivered():
+        case ev.CallAnnounced() | ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.CallDelivered():
             return _with_step(state, _apply_to_calls(_open_step(state, event), event))
-        case ContextChanged():
+        case ev.ContextChanged():
             return attrs.evolve(state, context=state.context.merged(event.cwd, event.values, event.removed))
         case (
-            PermissionAsked()
-            | PermissionAnswered()
-            | QuestionAsked()
-            | QuestionAnswered()
-            | RecoveryAsked()
-            | RecoveryAnswered()
-            | RetryScheduled()
-            | LoopContinued()
+            ev.PermissionAsked()
+            | ev.PermissionAnswered()
+            | ev.QuestionAsked()
+            | ev.QuestionAnswered()
+            | ev.RecoveryAsked()
+            | ev.RecoveryAnswered()
+            | ev.RetryScheduled()
+            | ev.LoopContinued()
         ):
             state = attrs.evolve(state, turn=_apply_to_status(_open_turn(state, event), event))
-            if isinstance(event, LoopContinued) and event.reason == "signature_retry":
+            if isinstance(event, ev.LoopContinued) and event.reason == "signature_retry":
                 return attrs.evolve(state, reasoning_from=len(state.transcript))
             return state
-        case CallJudged() | CallChanged() | SnapshotTaken() | DoomDetected() | Notice():
+        case ev.CallJudged() | ev.CallChanged() | ev.SnapshotTaken() | ev.DoomDetected() | ev.Notice():
             return state
     assert_never(event)
 
 
 def _apply_to_session(
     state: SessionState,
-    event: SessionCreated | InputAdmitted | InputPromoted | PromptBlocked | NudgeAdded | HistoryReplaced,
+    event: ev.SessionCreated
+    | ev.InputAdmitted
+    | ev.InputPromoted
+    | ev.PromptBlocked
+    | ev.NudgeAdded
+    | ev.HistoryReplaced,
 ) -> SessionState:
     match event:
-        case SessionCreated():
+        case ev.SessionCreated():
             if state.session_id:
                 raise JournalCorrupt(f"session {state.session_id} was created twice")
             return attrs.evolve(
@@ -177,18 +142,18 @@ def _apply_to_session(
                 parent_id=event.parent_id,
                 forked_from=event.forked_from,
             )
-        case InputAdmitted():
+        case ev.InputAdmitted():
             if any(item.input_id == event.input_id for item in state.inbox):
                 raise JournalCorrupt(f"input {event.input_id} was admitted twice")
             pending = PendingInput(input_id=event.input_id, mode=event.mode, message=event.message)
             return attrs.evolve(state, inbox=(*state.inbox, pending))
-        case InputPromoted():
+        case ev.InputPromoted():
             return _promoted(state, event)
-        case PromptBlocked():
+        case ev.PromptBlocked():
             return _without_turns(state, event)
-        case NudgeAdded():
+        case ev.NudgeAdded():
             return attrs.evolve(state, transcript=state.transcript.append(event.message))
-        case HistoryReplaced():
+        case ev.HistoryReplaced():
             transcript = Transcript(event.messages)
             # What the host rejected may be among the messages that were kept.
             reasoning_from = len(transcript) if state.reasoning_from else 0
@@ -200,9 +165,9 @@ def _apply_to_session(
             )
 
 
-def _apply_to_prompt(state: SessionState, event: PromptSet | PromptUpdated) -> SessionState:
+def _apply_to_prompt(state: SessionState, event: ev.PromptSet | ev.PromptUpdated) -> SessionState:
     prompt = state.prompt
-    if isinstance(event, PromptSet):
+    if isinstance(event, ev.PromptSet):
         names = {section.name for section in event.sections}
         updates = () if prompt is None else prompt.updates
         # What the baseline does not say, a message that is still there may have told.
@@ -232,7 +197,7 @@ def _held(prompt: PromptState | None, transcript: Transcript) -> PromptState | N
     return attrs.evolve(prompt, updates=updates)
 
 
-def _promoted(state: SessionState, event: InputPromoted) -> SessionState:
+def _promoted(state: SessionState, event: ev.InputPromoted) -> SessionState:
     pending = next((item for item in state.inbox if item.input_id == event.input_id), None)
     if pending is None:
         raise JournalCorrupt(f"input {event.input_id} was promoted but is not in the inbox")
@@ -243,7 +208,7 @@ def _promoted(state: SessionState, event: InputPromoted) -> SessionState:
     )
 
 
-def _without_turns(state: SessionState, event: PromptBlocked) -> SessionState:
+def _without_turns(state: SessionState, event: ev.PromptBlocked) -> SessionState:
     index = next((n for n, message in enumerate(state.transcript) if message.id == event.message_id), None)
     if index is None or not isinstance(state.transcript[index], UserMessage):
         raise JournalCorrupt(f"prompt {event.message_id} was taken back but is not in the transcript")
@@ -257,38 +222,45 @@ def _without_turns(state: SessionState, event: PromptBlocked) -> SessionState:
 
 def _apply_to_heading(
     state: SessionState,
-    event: SessionTitled | ModelSwitched | PromptSet | PromptUpdated | BackgroundStarted | BackgroundEnded,
+    event: ev.SessionTitled
+    | ev.ModelSwitched
+    | ev.PromptSet
+    | ev.PromptUpdated
+    | ev.BackgroundStarted
+    | ev.BackgroundEnded,
 ) -> SessionState:
     match event:
-        case BackgroundStarted() | BackgroundEnded():
+        case ev.BackgroundStarted() | ev.BackgroundEnded():
             return attrs.evolve(state, background=_note_background(state, event))
-        case SessionTitled():
+        case ev.SessionTitled():
             return _titled(state, event)
-        case ModelSwitched():
+        case ev.ModelSwitched():
             return attrs.evolve(state, model=event.model)
-        case PromptSet() | PromptUpdated():
+        case ev.PromptSet() | ev.PromptUpdated():
             return _apply_to_prompt(state, event)
 
 
-def _titled(state: SessionState, event: SessionTitled) -> SessionState:
+def _titled(state: SessionState, event: ev.SessionTitled) -> SessionState:
     state = attrs.evolve(state, usage=state.usage + event.usage, cost=state.cost + event.cost)
     if event.by == "model" and (state.titled_by == "user" or not event.title):
         return state
     return attrs.evolve(state, title=event.title, titled_by=event.by)
 
 
-def _summarised(state: SessionState, event: CompactionStarted | CompactionEnded) -> SessionState:
+def _summarised(state: SessionState, event: ev.CompactionStarted | ev.CompactionEnded) -> SessionState:
     # A request for a summary that was sent again waits no longer.
     turn = attrs.evolve(_open_turn(state, event), retry=None)
-    if isinstance(event, CompactionStarted):
+    if isinstance(event, ev.CompactionStarted):
         return attrs.evolve(state, turn=turn)
     return attrs.evolve(state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost)
 
 
-def _note_background(state: SessionState, event: BackgroundStarted | BackgroundEnded) -> tuple[BackgroundWork, ...]:
+def _note_background(
+    state: SessionState, event: ev.BackgroundStarted | ev.BackgroundEnded
+) -> tuple[BackgroundWork, ...]:
     others = tuple(work for work in state.background if work.work_id != event.work_id)
     is_there = len(others) < len(state.background)
-    if isinstance(event, BackgroundEnded):
+    if isinstance(event, ev.BackgroundEnded):
         if not is_there:
             raise JournalCorrupt(f"background work {event.work_id} ended but never began")
         return others
@@ -300,11 +272,11 @@ def _note_background(state: SessionState, event: BackgroundStarted | BackgroundE
     )
 
 
-def _apply_to_past(state: SessionState, event: TurnUndone | TurnRedone) -> SessionState:
+def _apply_to_past(state: SessionState, event: ev.TurnUndone | ev.TurnRedone) -> SessionState:
     """Take a turn back, or put it back. What the messages were is kept, so that nothing is lost."""
     if state.turn is not None:
         raise JournalCorrupt(f"{type(event).__name__} came while turn {state.turn.turn_id} was open")
-    messages, undone = _undone(state, event) if isinstance(event, TurnUndone) else _redone(state, event)
+    messages, undone = _undone(state, event) if isinstance(event, ev.TurnUndone) else _redone(state, event)
     transcript = Transcript(messages)
     return attrs.evolve(
         state,
@@ -316,14 +288,14 @@ def _apply_to_past(state: SessionState, event: TurnUndone | TurnRedone) -> Sessi
     )
 
 
-def _undone(state: SessionState, event: TurnUndone) -> tuple[tuple[Message, ...], tuple[UndoneTurn, ...]]:
+def _undone(state: SessionState, event: ev.TurnUndone) -> tuple[tuple[Message, ...], tuple[UndoneTurn, ...]]:
     if not 0 <= event.keep <= len(state.transcript):
         raise JournalCorrupt(f"turn {event.undone} was undone to message {event.keep} of {len(state.transcript)}")
     undone = UndoneTurn(turn_id=event.undone, keep=event.keep, messages=state.transcript[event.keep :])
     return (*state.transcript[: event.keep], *event.messages), (*state.undone, undone)
 
 
-def _redone(state: SessionState, event: TurnRedone) -> tuple[tuple[Message, ...], tuple[UndoneTurn, ...]]:
+def _redone(state: SessionState, event: ev.TurnRedone) -> tuple[tuple[Message, ...], tuple[UndoneTurn, ...]]:
     last = state.undone[-1] if state.undone else None
     if last is None or last.turn_id != event.redone:
         raise JournalCorrupt(f"turn {event.redone} was redone but is not the one that was undone last")
@@ -331,22 +303,23 @@ def _redone(state: SessionState, event: TurnRedone) -> tuple[tuple[Message, ...]
 
 
 def _apply_to_turn(
-    state: SessionState, event: TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | TurnEnded
+    state: SessionState,
+    event: ev.TurnStarted | ev.TurnResumed | ev.StepStarted | ev.StepReceived | ev.StepEnded | ev.TurnEnded,
 ) -> SessionState:
     match event:
-        case TurnStarted():
+        case ev.TurnStarted():
             if state.turn is not None or event.turn_id is None:
                 raise JournalCorrupt(f"turn {event.turn_id} begins inside another")
             return attrs.evolve(state, turn=OpenTurn(turn_id=event.turn_id), undone=())
-        case TurnResumed():
+        case ev.TurnResumed():
             return attrs.evolve(state, turn=_resumed(_open_turn(state, event)))
-        case StepStarted():
+        case ev.StepStarted():
             turn = _open_turn(state, event)
             if turn.step is not None:
                 raise JournalCorrupt(f"step {event.step} begins inside step {turn.step.step}")
             step = OpenStep(step=event.step, attempt=event.attempt, message_id=event.message_id, model=event.model)
             return attrs.evolve(state, turn=attrs.evolve(turn, step=step, retry=None, steps=event.step))
-        case StepReceived():
+        case ev.StepReceived():
             received = Received(
                 finish=event.finish,
                 detail=event.detail,
@@ -355,9 +328,9 @@ def _apply_to_turn(
                 prefix_broken_at=event.prefix_broken_at,
             )
             return _with_step(state, attrs.evolve(_open_message(state, event), received=received))
-        case StepEnded():
+        case ev.StepEnded():
             return _step_closed(state, event)
-        case TurnEnded():
+        case ev.TurnEnded():
             if _open_turn(state, event).step is not None:
                 raise JournalCorrupt(f"turn {event.turn_id} ends with an open step")
             return attrs.evolve(state, turn=None, last_result=event.result, turns=state.turns + 1)
@@ -372,7 +345,7 @@ def _resumed(turn: OpenTurn) -> OpenTurn:
     return attrs.evolve(turn, step=attrs.evolve(turn.step, calls=calls))
 
 
-def _step_closed(state: SessionState, event: StepEnded) -> SessionState:
+def _step_closed(state: SessionState, event: ev.StepEnded) -> SessionState:
     step = _open_message(state, event)
     turn = attrs.evolve(_open_turn(state, event), step=None)
     counted = state.counted
@@ -386,7 +359,7 @@ def _step_closed(state: SessionState, event: StepEnded) -> SessionState:
     return attrs.evolve(state, transcript=state.transcript.append(*_messages_of(step, event)))
 
 
-def _messages_of(step: OpenStep, event: StepEnded) -> tuple[Message, ...]:
+def _messages_of(step: OpenStep, event: ev.StepEnded) -> tuple[Message, ...]:
     """Return what a closed step adds to the transcript; thinking alone adds nothing.
 
     A message of nothing but reasoning can't be sent back (hosts refuse it), so it
@@ -409,23 +382,23 @@ def _settlement(call: OpenCall) -> Settlement:
 
 
 def _apply_to_message(
-    state: SessionState, event: PartStarted | PartEnded | PartReplaced | PartDiscarded
+    state: SessionState, event: ev.PartStarted | ev.PartEnded | ev.PartReplaced | ev.PartDiscarded
 ) -> SessionState:
     step = _open_message(state, event)
     match event:
-        case PartStarted():
+        case ev.PartStarted():
             if any(part.part_id == event.part_id for part in step.parts):
                 raise JournalCorrupt(f"part {event.part_id} began twice")
             opened = OpenPart(part_id=event.part_id, kind=event.kind)
             return _with_step(state, attrs.evolve(step, parts=(*step.parts, opened)))
-        case PartEnded():
+        case ev.PartEnded():
             part = event.part
             text = part.arguments if isinstance(part, CallPart) else getattr(part, "text", "")
             ended = attrs.evolve(_open_part(step, part.id, event), part=part, text=text)
             return _with_step(state, _with_part(step, ended))
-        case PartReplaced():
+        case ev.PartReplaced():
             return _with_step(state, _with_part(step, attrs.evolve(_open_part(step, event.part_id, event), text="")))
-        case PartDiscarded():
+        case ev.PartDiscarded():
             kept = tuple(part for part in step.parts if part.part_id != event.part_id)
             if len(kept) == len(step.parts):
                 raise JournalCorrupt(f"part {event.part_id} was discarded but never began")
@@ -442,22 +415,22 @@ _FOLLOWS: dict[CallState, tuple[CallState, ...]] = {
 
 
 def _apply_to_calls(
-    step: OpenStep, event: CallAnnounced | CallQueued | CallStarted | CallSettled | CallDelivered
+    step: OpenStep, event: ev.CallAnnounced | ev.CallQueued | ev.CallStarted | ev.CallSettled | ev.CallDelivered
 ) -> OpenStep:
     match event:
-        case CallAnnounced():
+        case ev.CallAnnounced():
             if any(call.call_id == event.call_id for call in step.calls):
                 raise JournalCorrupt(f"call {event.call_id} was announced twice")
             _open_part(step, event.part_id, event)
             call = OpenCall(call_id=event.call_id, part_id=event.part_id, tool=event.tool, state="receiving")
             return attrs.evolve(step, calls=(*step.calls, call))
-        case CallQueued():
+        case ev.CallQueued():
             return _moved(step, event.call_id, "queued", arguments=event.arguments, tool=event.tool)
-        case CallStarted():
+        case ev.CallStarted():
             return _moved(step, event.call_id, "running")
-        case CallSettled():
+        case ev.CallSettled():
             return _moved(step, event.call_id, "settled", settlement=event.settlement)
-        case CallDelivered():
+        case ev.CallDelivered():
             return _moved(step, event.call_id, "delivered")
 
 
@@ -489,47 +462,47 @@ def _moved(
 
 def _apply_to_status(
     turn: OpenTurn,
-    event: PermissionAsked
-    | PermissionAnswered
-    | QuestionAsked
-    | QuestionAnswered
-    | RecoveryAsked
-    | RecoveryAnswered
-    | RetryScheduled
-    | LoopContinued,
+    event: ev.PermissionAsked
+    | ev.PermissionAnswered
+    | ev.QuestionAsked
+    | ev.QuestionAnswered
+    | ev.RecoveryAsked
+    | ev.RecoveryAnswered
+    | ev.RetryScheduled
+    | ev.LoopContinued,
 ) -> OpenTurn:
     match event:
-        case QuestionAsked():
+        case ev.QuestionAsked():
             return attrs.evolve(turn, questions=(*turn.questions, event.request_id))
-        case QuestionAnswered():
+        case ev.QuestionAnswered():
             if event.request_id not in turn.questions:
                 raise JournalCorrupt(f"question {event.request_id} was answered but is not open")
             return attrs.evolve(turn, questions=tuple(q for q in turn.questions if q != event.request_id))
-        case PermissionAsked():
+        case ev.PermissionAsked():
             return attrs.evolve(turn, requests=(*turn.requests, event.request_id))
-        case PermissionAnswered():
+        case ev.PermissionAnswered():
             if event.request_id not in turn.requests:
                 raise JournalCorrupt(f"question {event.request_id} was answered but is not open")
             return attrs.evolve(turn, requests=tuple(r for r in turn.requests if r != event.request_id))
-        case RecoveryAsked():
+        case ev.RecoveryAsked():
             return attrs.evolve(turn, recovery=event.request_id)
-        case RecoveryAnswered():
+        case ev.RecoveryAnswered():
             if event.request_id != turn.recovery:
                 raise JournalCorrupt(f"question {event.request_id} was answered but is not open")
             return attrs.evolve(turn, recovery=None)
-        case RetryScheduled():
+        case ev.RetryScheduled():
             return attrs.evolve(turn, retry=Retry(event.attempt, event.message, event.next_at))
-        case LoopContinued():
+        case ev.LoopContinued():
             return turn
 
 
-def _open_turn(state: SessionState, event: Durable | Live) -> OpenTurn:
+def _open_turn(state: SessionState, event: ev.Durable | ev.Live) -> OpenTurn:
     if state.turn is None or state.turn.turn_id != event.turn_id:
         raise JournalCorrupt(f"{type(event).__name__} of turn {event.turn_id} came while that turn was not open")
     return state.turn
 
 
-def _open_step(state: SessionState, event: Durable | Live) -> OpenStep:
+def _open_step(state: SessionState, event: ev.Durable | ev.Live) -> OpenStep:
     step = _open_turn(state, event).step
     if step is None:
         raise JournalCorrupt(f"{type(event).__name__} came while no step was open")
@@ -537,7 +510,8 @@ def _open_step(state: SessionState, event: Durable | Live) -> OpenStep:
 
 
 def _open_message(
-    state: SessionState, event: StepReceived | StepEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded
+    state: SessionState,
+    event: ev.StepReceived | ev.StepEnded | ev.PartStarted | ev.PartEnded | ev.PartReplaced | ev.PartDiscarded,
 ) -> OpenStep:
     step = _open_step(state, event)
     if event.message_id != step.message_id:
@@ -547,7 +521,7 @@ def _open_message(
     return step
 
 
-def _open_part(step: OpenStep, part_id: PartId, event: Durable | Live) -> OpenPart:
+def _open_part(step: OpenStep, part_id: PartId, event: ev.Durable | ev.Live) -> OpenPart:
     part = next((part for part in step.parts if part.part_id == part_id), None)
     if part is None or part.part is not None:
         raise JournalCorrupt(f"{type(event).__name__} of part {part_id} came while that part was not open")
@@ -564,7 +538,7 @@ def _with_part(step: OpenStep, part: OpenPart) -> OpenStep:
     return attrs.evolve(step, parts=parts)
 
 
-def _grown(step: OpenStep, delta: Delta) -> OpenStep:
+def _grown(step: OpenStep, delta: ev.Delta) -> OpenStep:
     """Return *step* with a delta put where its offset says, so a repeated one changes nothing."""
     part = _open_part(step, delta.part_id, delta)
     if delta.offset > len(part.text):

@@ -11,19 +11,7 @@ from functools import partial
 
 import attrs
 
-from engine.core.events import (
-    CallDelivered,
-    CallSettled,
-    Durable,
-    PartDiscarded,
-    PartEnded,
-    PermissionAnswered,
-    QuestionAnswered,
-    RecoveryAnswered,
-    StepEnded,
-    TurnEnded,
-    TurnResult,
-)
+from engine.core import events as ev
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.core.state import OpenCall, OpenPart, OpenStep, SessionState
@@ -55,7 +43,7 @@ def running_calls(state: SessionState) -> frozenset[CallId]:
 
 def closing_events(
     state: SessionState, results_id: MessageId, *, parked: bool = False, agents: Iterable[RunningAgent] = ()
-) -> list[Durable]:
+) -> list[ev.Durable]:
     """Return the events that close the open turn of *state*; none if there is none.
 
     With *parked*, the turn waited for an answer and is abandoned. The results of its calls mention the sub-agents in
@@ -64,35 +52,35 @@ def closing_events(
     turn = state.turn
     if turn is None:
         return []
-    events: list[Durable] = [
-        PermissionAnswered(request_id=request_id, answer="withdrawn") for request_id in turn.requests
+    events: list[ev.Durable] = [
+        ev.PermissionAnswered(request_id=request_id, answer="withdrawn") for request_id in turn.requests
     ]
-    events += [QuestionAnswered(request_id=request_id, outcome="withdrawn") for request_id in turn.questions]
+    events += [ev.QuestionAnswered(request_id=request_id, outcome="withdrawn") for request_id in turn.questions]
     if turn.recovery is not None:
-        events.append(RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
+        events.append(ev.RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
     if turn.step is not None:
         by_call = {agent.call_id: agent for agent in agents}
         ending = _settle_unanswered if parked else partial(_settle_interrupted, agents=by_call)
         events += _close_step(turn.step, results_id, ending)
-    result = TurnResult(
+    result = ev.TurnResult(
         stop_reason="aborted",
         during="waiting" if turn.step is None or parked else "tools",
         detail=SUPERSEDED if parked else CRASHED,
         steps=turn.steps,
     )
-    return [*events, TurnEnded(result=result)]
+    return [*events, ev.TurnEnded(result=result)]
 
 
-def _close_step(step: OpenStep, results_id: MessageId, ending: Callable[[OpenCall], Settlement]) -> list[Durable]:
-    events: list[Durable] = []
+def _close_step(step: OpenStep, results_id: MessageId, ending: Callable[[OpenCall], Settlement]) -> list[ev.Durable]:
+    events: list[ev.Durable] = []
     calls = {call.part_id: call for call in step.calls}
     events += [_close_part(step, part, calls.get(part.part_id)) for part in step.parts if part.part is None]
     events += [
-        CallSettled(call_id=call.call_id, settlement=ending(call)) for call in step.calls if call.settlement is None
+        ev.CallSettled(call_id=call.call_id, settlement=ending(call)) for call in step.calls if call.settlement is None
     ]
-    events += [CallDelivered(call_id=call.call_id) for call in step.calls if call.state != "delivered"]
+    events += [ev.CallDelivered(call_id=call.call_id) for call in step.calls if call.state != "delivered"]
     events.append(
-        StepEnded(
+        ev.StepEnded(
             step=step.step,
             message_id=step.message_id,
             results_id=results_id,
@@ -104,16 +92,16 @@ def _close_step(step: OpenStep, results_id: MessageId, ending: Callable[[OpenCal
     return events
 
 
-def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> Durable:
+def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> ev.Durable:
     if call is not None:
         cut = CallPart(id=part.part_id, call_id=call.call_id, tool=call.tool, arguments=part.text, complete=False)
-        return PartEnded(message_id=step.message_id, part=cut)
+        return ev.PartEnded(message_id=step.message_id, part=cut)
     if part.text and part.kind == "text":
-        return PartEnded(message_id=step.message_id, part=TextPart(id=part.part_id, text=part.text))
+        return ev.PartEnded(message_id=step.message_id, part=TextPart(id=part.part_id, text=part.text))
     if part.text and part.kind == "reasoning":
         thought = ReasoningPart(id=part.part_id, text=part.text, model=step.model)
-        return PartEnded(message_id=step.message_id, part=thought)
-    return PartDiscarded(message_id=step.message_id, part_id=part.part_id, reason="failed")
+        return ev.PartEnded(message_id=step.message_id, part=thought)
+    return ev.PartDiscarded(message_id=step.message_id, part_id=part.part_id, reason="failed")
 
 
 def _settle_interrupted(call: OpenCall, agents: Mapping[CallId, RunningAgent]) -> Settlement:

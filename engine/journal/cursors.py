@@ -16,20 +16,7 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.events import (
-    ArgumentsDelta,
-    CallHeartbeat,
-    CallProgress,
-    Delta,
-    Durable,
-    Live,
-    PartDiscarded,
-    PartEnded,
-    PartKind,
-    PartReplaced,
-    ReasoningDelta,
-    TextDelta,
-)
+from engine.core import events as ev
 from engine.core.ids import PartId, SessionId
 from engine.core.messages import AssistantPart, CallPart, ProviderPart, ReasoningPart, TextPart
 from engine.core.state import Resync
@@ -40,9 +27,9 @@ if TYPE_CHECKING:
 
 REFILL = 512
 
-JournalEntry = Durable | Live
+JournalEntry = ev.Durable | ev.Live
 
-_KINDS: dict[type[AssistantPart], PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
+_KINDS: dict[type[AssistantPart], ev.PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
 
 
 @attrs.frozen(kw_only=True)
@@ -164,12 +151,12 @@ class Cursor:
     # -- what was handed over ------------------------------------------------------------
 
     def _note(self, entry: JournalEntry) -> None:
-        if isinstance(entry, (TextDelta, ReasoningDelta, ArgumentsDelta)):
+        if isinstance(entry, (ev.TextDelta, ev.ReasoningDelta, ev.ArgumentsDelta)):
             self._offsets[entry.part_id] = entry.offset + len(entry.text)
-        elif not isinstance(entry, (CallProgress, CallHeartbeat)):
+        elif not isinstance(entry, (ev.CallProgress, ev.CallHeartbeat)):
             self._note_durable(entry)
 
-    def _note_durable(self, event: Durable) -> None:
+    def _note_durable(self, event: ev.Durable) -> None:
         assert event.seq is not None
         self._index += 1
         if event.session_id == self.journal.session_id:
@@ -177,9 +164,9 @@ class Cursor:
             self._child_seqs.clear()
         else:
             self._child_seqs[event.session_id] = event.seq
-        if isinstance(event, PartEnded):
+        if isinstance(event, ev.PartEnded):
             self._offsets.pop(event.part.id, None)
-        elif isinstance(event, (PartDiscarded, PartReplaced)):
+        elif isinstance(event, (ev.PartDiscarded, ev.PartReplaced)):
             self._offsets.pop(event.part_id, None)
 
     # -- what was missed --------------------------------------------------------------------
@@ -204,8 +191,8 @@ class Cursor:
             self._position, self._behind = journal._visible, False
         return rest
 
-    def _rest_before(self, event: Durable) -> Delta | None:
-        if not isinstance(event, PartEnded) or isinstance(event.part, ProviderPart):
+    def _rest_before(self, event: ev.Durable) -> ev.Delta | None:
+        if not isinstance(event, ev.PartEnded) or isinstance(event.part, ProviderPart):
             return None
         part = event.part
         text = part.arguments if isinstance(part, CallPart) else part.text
@@ -225,7 +212,7 @@ class Cursor:
             text=text[offset:],
         )
 
-    def _rest_of_open(self) -> Delta | None:
+    def _rest_of_open(self) -> ev.Delta | None:
         for journal, part_id, part in self.journal._open_texts():
             offset = self._offsets.get(part_id, 0)
             if offset < part.length:

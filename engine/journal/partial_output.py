@@ -17,18 +17,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
-from engine.core.events import (
-    ArgumentsDelta,
-    Delta,
-    Durable,
-    PartDiscarded,
-    PartEnded,
-    PartKind,
-    PartReplaced,
-    ReasoningDelta,
-    StepStarted,
-    TextDelta,
-)
+from engine.core import events as ev
 from engine.core.fold import apply
 from engine.core.ids import PartId, SessionId
 from engine.core.state import SessionState
@@ -38,11 +27,11 @@ if TYPE_CHECKING:
 
 # Less than the tenth of a second that is promised: writing takes its time as well.
 SAVE_INTERVAL = 0.075
-DELTAS: dict[PartKind, type[Delta]] = {
-    "text": TextDelta,
-    "reasoning": ReasoningDelta,
-    "call": ArgumentsDelta,
-    "provider": TextDelta,
+DELTAS: dict[ev.PartKind, type[ev.Delta]] = {
+    "text": ev.TextDelta,
+    "reasoning": ev.ReasoningDelta,
+    "call": ev.ArgumentsDelta,
+    "provider": ev.TextDelta,
 }
 
 
@@ -50,7 +39,7 @@ DELTAS: dict[PartKind, type[Delta]] = {
 class DraftStore(Protocol):
     """A store that keeps drafts."""
 
-    def save_draft(self, delta: Delta) -> None:
+    def save_draft(self, delta: ev.Delta) -> None:
         """Keep *delta* until its part is over, in order with what is put. Never blocks, not a checkpoint."""
         ...
 
@@ -58,7 +47,7 @@ class DraftStore(Protocol):
         """Forget the drafts of a part. Never blocks, not a checkpoint."""
         ...
 
-    async def drafts(self, session_id: SessionId) -> Sequence[Delta]:
+    async def drafts(self, session_id: SessionId) -> Sequence[ev.Delta]:
         """Return the drafts of a session, those of a part in their order. A checkpoint. Raises `StoreError`."""
         ...
 
@@ -90,12 +79,12 @@ class DraftSaver:
                 )
                 self._call_store(partial(self._store.save_draft, grown))
 
-    def note(self, event: Durable) -> None:
+    def note(self, event: ev.Durable) -> None:
         """Delete the drafts of a part that ended or started over. Not a checkpoint."""
         match event:
-            case PartEnded():
+            case ev.PartEnded():
                 self._forget(event.session_id, event.part.id)
-            case PartReplaced() | PartDiscarded():
+            case ev.PartReplaced() | ev.PartDiscarded():
                 self._forget(event.session_id, event.part_id)
             case _:
                 pass
@@ -113,7 +102,7 @@ class DraftSaver:
             self._has_failed = True
 
 
-def with_drafts(state: SessionState, events: Sequence[Durable], drafts: Iterable[Delta]) -> SessionState:
+def with_drafts(state: SessionState, events: Sequence[ev.Durable], drafts: Iterable[ev.Delta]) -> SessionState:
     """Return the fold of *events* with the text that open parts had when the engine was killed."""
     turn = state.turn
     if turn is None or turn.step is None:
@@ -129,13 +118,13 @@ def with_drafts(state: SessionState, events: Sequence[Durable], drafts: Iterable
     return state
 
 
-def _text_starts(events: Sequence[Durable], parts: set[PartId]) -> dict[PartId, int]:
+def _text_starts(events: Sequence[ev.Durable], parts: set[PartId]) -> dict[PartId, int]:
     """Return after which event the present text of each of *parts* begins."""
     starts = dict.fromkeys(parts, 0)
     for index in range(len(events) - 1, -1, -1):
         event = events[index]
-        if isinstance(event, StepStarted):
+        if isinstance(event, ev.StepStarted):
             break
-        if isinstance(event, PartReplaced) and starts.get(event.part_id) == 0:
+        if isinstance(event, ev.PartReplaced) and starts.get(event.part_id) == 0:
             starts[event.part_id] = event.seq or 0
     return starts

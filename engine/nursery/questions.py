@@ -14,20 +14,9 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.core import events as ev
 from engine.core.deferred import Deferred
 from engine.core.errors import ConfigError, RequestNotFound
-from engine.core.events import (
-    AnswerKind,
-    GrantScope,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    RecoveryAnswered,
-    RecoveryAsked,
-    RecoveryKind,
-    Right,
-)
 from engine.core.ids import RequestId
 from engine.core.permission_types import Allowance, Approver, PermissionQuery
 from engine.core.protocols import Model
@@ -48,23 +37,23 @@ class PermissionAnswer:
         source: who has answered, where that is not the user: the rules, which allow it by now.
     """
 
-    kind: AnswerKind
+    kind: ev.AnswerKind
     feedback: str = ""
     offer: int = 0
-    scope: GrantScope = "session"
+    scope: ev.GrantScope = "session"
     seconds: float | None = None
     source: str = ""
 
 
 # With "switch", the model to go on with.
-Way = tuple[RecoveryKind, Model | None]
-OpenQuestion = PermissionAsked | QuestionAsked | RecoveryAsked
+Way = tuple[ev.RecoveryKind, Model | None]
+OpenQuestion = ev.PermissionAsked | ev.QuestionAsked | ev.RecoveryAsked
 Unanswered = Literal["withdrawn", "expired"]
 
 
 @attrs.frozen(kw_only=True)
 class _Permission:
-    event: PermissionAsked
+    event: ev.PermissionAsked
     query: PermissionQuery
     journal: TurnJournal
     by_rule: bool
@@ -73,14 +62,14 @@ class _Permission:
 
 @attrs.frozen(kw_only=True)
 class _Words:
-    event: QuestionAsked
+    event: ev.QuestionAsked
     journal: TurnJournal
     answer: Deferred[UserAnswers] = attrs.field(factory=Deferred[UserAnswers])
 
 
 @attrs.frozen(kw_only=True)
 class _Recovery:
-    event: RecoveryAsked
+    event: ev.RecoveryAsked
     journal: TurnJournal
     answer: Deferred[Way] = attrs.field(factory=Deferred[Way])
 
@@ -107,7 +96,7 @@ class Questions:
 
     async def ask(
         self,
-        event: PermissionAsked,
+        event: ev.PermissionAsked,
         query: PermissionQuery,
         journal: TurnJournal,
         *,
@@ -126,14 +115,14 @@ class Questions:
             return PermissionAnswer(kind="withdrawn")
         return question.answer.value
 
-    async def ask_words(self, event: QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> UserAnswers:
+    async def ask_words(self, event: ev.QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> UserAnswers:
         """Ask the user, and return what was said. Always a checkpoint; if cancelled, the question is withdrawn."""
         question = _Words(event=event, journal=journal)
         if not await self._wait(question, timeout, lambda: None):
             return "withdrawn", ()
         return question.answer.value
 
-    async def ask_recovery(self, event: RecoveryAsked, journal: TurnJournal, *, timeout: float | None) -> Way:
+    async def ask_recovery(self, event: ev.RecoveryAsked, journal: TurnJournal, *, timeout: float | None) -> Way:
         """Ask how to go on, and return the answer. Always a checkpoint; if cancelled, the question is withdrawn."""
         question = _Recovery(event=event, journal=journal)
         if not await self._wait(question, timeout, lambda: None):
@@ -246,10 +235,10 @@ class Questions:
                 self._choose(question, (how, None))
 
     @enable_ki_protection
-    def _answer(self, question: _Permission, answer: PermissionAnswer, allowed: tuple[Right, ...] = ()) -> None:
+    def _answer(self, question: _Permission, answer: PermissionAnswer, allowed: tuple[ev.Right, ...] = ()) -> None:
         self._open.pop(question.event.request_id, None)
         if question.answer.settle(answer):
-            answered = PermissionAnswered(
+            answered = ev.PermissionAnswered(
                 request_id=question.event.request_id,
                 answer=answer.kind,
                 feedback=answer.feedback,
@@ -264,7 +253,7 @@ class Questions:
         if question.answer.settle(words):
             outcome, answers = words
             question.journal.append(
-                QuestionAnswered(request_id=question.event.request_id, outcome=outcome, answers=answers)
+                ev.QuestionAnswered(request_id=question.event.request_id, outcome=outcome, answers=answers)
             )
 
     @enable_ki_protection
@@ -272,7 +261,9 @@ class Questions:
         self._open.pop(question.event.request_id, None)
         if question.answer.settle(way):
             model = "" if way[1] is None else way[1].info.name
-            question.journal.append(RecoveryAnswered(request_id=question.event.request_id, answer=way[0], model=model))
+            question.journal.append(
+                ev.RecoveryAnswered(request_id=question.event.request_id, answer=way[0], model=model)
+            )
 
 
 def _along(feedback: str) -> str:

@@ -17,17 +17,7 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.events import (
-    CallHeartbeat,
-    ContinueReason,
-    PartDiscarded,
-    PartEnded,
-    PartReplaced,
-    PartStarted,
-    StepEnded,
-    StepReceived,
-    StepStarted,
-)
+from engine.core import events as ev
 from engine.core.exception_groups import describe
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelRequest, StreamEvent
@@ -123,7 +113,7 @@ class Step:
             case OpenBlock():
                 self._open(command)
             case Restart():
-                journal.append(PartReplaced(message_id=self.message_id, part_id=command.part_id))
+                journal.append(ev.PartReplaced(message_id=self.message_id, part_id=command.part_id))
             case CloseBlock():
                 self._close_block(command)
             case CloseCall():
@@ -139,7 +129,7 @@ class Step:
 
     def _open(self, command: OpenBlock) -> None:
         self._parts.append(command.part_id)
-        self.run.journal.append(PartStarted(message_id=self.message_id, part_id=command.part_id, kind=command.kind))
+        self.run.journal.append(ev.PartStarted(message_id=self.message_id, part_id=command.part_id, kind=command.kind))
         if command.call_id is not None:
             self.ledger.announce(command.call_id, command.part_id, command.tool)
 
@@ -204,7 +194,7 @@ class Step:
         )
 
     def _end_part(self, part: TextPart | ReasoningPart | CallPart | ProviderPart) -> None:
-        self.run.journal.append(PartEnded(message_id=self.message_id, part=part))
+        self.run.journal.append(ev.PartEnded(message_id=self.message_id, part=part))
 
     def _note_slips(self) -> None:
         if self.demux.slips:
@@ -282,7 +272,7 @@ class Step:
             self._give_up(entry)
             return
         self.run.journal.append_live(
-            CallHeartbeat(
+            ev.CallHeartbeat(
                 call_id=entry.call_id,
                 tool=entry.tool_name,
                 elapsed=0.0 if entry.started_at is None else now - entry.started_at,
@@ -316,7 +306,7 @@ class Step:
             return
         self._has_noted = True
         self.run.journal.append(
-            StepReceived(
+            ev.StepReceived(
                 step=self.number,
                 message_id=self.message_id,
                 finish=self.demux.finish,
@@ -400,7 +390,7 @@ class Step:
         return silent_overflow(self.model.info, usage, self.demux.finish, self.demux.finish_detail)
 
     @enable_ki_protection
-    def close(self, *, keep: bool, discard_reason: ContinueReason | Literal["failed"] = "failed") -> None:
+    def close(self, *, keep: bool, discard_reason: ev.ContinueReason | Literal["failed"] = "failed") -> None:
         """Save the step, or take its message back. Everything must be settled. Not a checkpoint."""
         journal = self.run.journal
         for entry in self.ledger.entries:
@@ -409,9 +399,9 @@ class Step:
         self.ledger.close()
         if not keep:
             for part_id in self._parts:
-                journal.append(PartDiscarded(message_id=self.message_id, part_id=part_id, reason=discard_reason))
+                journal.append(ev.PartDiscarded(message_id=self.message_id, part_id=part_id, reason=discard_reason))
         journal.append(
-            StepEnded(
+            ev.StepEnded(
                 step=self.number,
                 message_id=self.message_id,
                 results_id=MessageId(self.run.deps.ids.new("msg")),
@@ -437,7 +427,7 @@ def begin_step(
     message_id = MessageId(run.deps.ids.new("msg"))
     step = _step(run, model, request, number=number, attempt=attempt, message_id=message_id, wrapped_up=wrapped_up)
     run.step = step
-    run.journal.append(StepStarted(step=number, attempt=attempt, message_id=message_id, model=request.model))
+    run.journal.append(ev.StepStarted(step=number, attempt=attempt, message_id=message_id, model=request.model))
     return step
 
 

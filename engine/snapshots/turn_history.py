@@ -7,35 +7,19 @@ from typing import Final
 
 import attrs
 
-from engine.core.events import (
-    CallDelivered,
-    CallSettled,
-    Durable,
-    Notice,
-    PartDiscarded,
-    PartEnded,
-    PermissionAnswered,
-    QuestionAnswered,
-    RecoveryAnswered,
-    SnapshotTaken,
-    StepEnded,
-    TurnEnded,
-    TurnRedone,
-    TurnStarted,
-    TurnUndone,
-)
+from engine.core import events as ev
 from engine.core.ids import TurnId
 
 # The events that close a record after a crash.
 _CLOSING: Final = (
-    PermissionAnswered,
-    QuestionAnswered,
-    RecoveryAnswered,
-    PartEnded,
-    PartDiscarded,
-    CallSettled,
-    CallDelivered,
-    StepEnded,
+    ev.PermissionAnswered,
+    ev.QuestionAnswered,
+    ev.RecoveryAnswered,
+    ev.PartEnded,
+    ev.PartDiscarded,
+    ev.CallSettled,
+    ev.CallDelivered,
+    ev.StepEnded,
 )
 
 
@@ -104,7 +88,7 @@ class TurnHistory:
     last_tree: str
 
 
-def turn_history(events: Sequence[Durable], crashed: str) -> TurnHistory:
+def turn_history(events: Sequence[ev.Durable], crashed: str) -> TurnHistory:
     """Read the history from *events*; *crashed* is the detail of a turn's end after a crash."""
     reader = _Reader(events, crashed)
     for index, event in enumerate(events):
@@ -120,7 +104,7 @@ def turn_history(events: Sequence[Durable], crashed: str) -> TurnHistory:
 
 @attrs.define(eq=False)
 class _Reader:
-    _events: Sequence[Durable]
+    _events: Sequence[ev.Durable]
     _crashed: str
     turns: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
     done: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
@@ -129,25 +113,25 @@ class _Reader:
     last_tree: str = attrs.field(default="", init=False)
     _open: PastTurn | None = attrs.field(default=None, init=False)
 
-    def read(self, index: int, event: Durable) -> None:
+    def read(self, index: int, event: ev.Durable) -> None:
         match event:
-            case TurnStarted() if event.turn_id is not None:
+            case ev.TurnStarted() if event.turn_id is not None:
                 self._open = PastTurn(turn_id=event.turn_id, begins=index, began=event.time)
                 self.undone, self.saved = [], []
-            case SnapshotTaken():
+            case ev.SnapshotTaken():
                 self._add_snapshot(event)
-            case Notice() if self._open is not None and _reports_missing_snapshot(event):
+            case ev.Notice() if self._open is not None and _reports_missing_snapshot(event):
                 self._open = attrs.evolve(self._open, is_last_change_missed=True, has_no_snapshot=not self._open.trees)
-            case Notice(code="files_restored"):
+            case ev.Notice(code="files_restored"):
                 self.saved = []
-            case TurnEnded():
+            case ev.TurnEnded():
                 self._end_turn(index, event)
-            case TurnUndone() if self.done:
+            case ev.TurnUndone() if self.done:
                 self.undone.append(
                     UndoneTurnRecord(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved))
                 )
                 self.saved = []
-            case TurnRedone() if self.undone:
+            case ev.TurnRedone() if self.undone:
                 turn = self.undone.pop().turn
                 if event.files:
                     turn = attrs.evolve(turn, redone=event.files, tree_redone=self.last_tree)
@@ -156,14 +140,14 @@ class _Reader:
             case _:
                 pass
 
-    def _add_snapshot(self, event: SnapshotTaken) -> None:
+    def _add_snapshot(self, event: ev.SnapshotTaken) -> None:
         self.last_tree = event.tree
         if self._open is None:
             self.saved.append(event.tree)
         else:
             self._open = attrs.evolve(self._open, trees=(*self._open.trees, event.tree), is_last_change_missed=False)
 
-    def _end_turn(self, index: int, event: TurnEnded) -> None:
+    def _end_turn(self, index: int, event: ev.TurnEnded) -> None:
         if self._open is None:
             return
         is_crashed = event.result.detail == self._crashed
@@ -175,12 +159,12 @@ class _Reader:
         self.done.append(ended)
 
 
-def _reports_missing_snapshot(event: Notice) -> bool:
+def _reports_missing_snapshot(event: ev.Notice) -> bool:
     """Tell whether a notice reports that a snapshot is missing."""
     is_in_vain = event.code in {"snapshot_failed", "snapshot_limited"} and event.level == "warning"
     return is_in_vain or event.code == "snapshot_missed"
 
 
-def _last_activity(events: Iterable[Durable]) -> float:
+def _last_activity(events: Iterable[ev.Durable]) -> float:
     """Return the time of the turn's last own event before a crash, not of those that closed its record later."""
     return max((event.time for event in events if not isinstance(event, _CLOSING)), default=0.0)

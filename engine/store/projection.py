@@ -12,30 +12,7 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.core.events import (
-    CompactionEnded,
-    Durable,
-    HistoryReplaced,
-    InputAdmitted,
-    InputPromoted,
-    ModelSwitched,
-    PartDiscarded,
-    PartEnded,
-    PermissionAnswered,
-    PermissionAsked,
-    PromptBlocked,
-    QuestionAnswered,
-    QuestionAsked,
-    RecoveryAnswered,
-    RecoveryAsked,
-    SessionCreated,
-    SessionTitled,
-    StepEnded,
-    StepStarted,
-    TurnEnded,
-    TurnResumed,
-    TurnStarted,
-)
+from engine.core import events as ev
 from engine.core.ids import SessionId
 from engine.core.messages import AssistantMessage, Message, TextPart, Usage, UserMessage
 
@@ -43,28 +20,28 @@ TITLE_CHARS: Final = 100
 # Spending is summed by quarters of an hour: in every time zone, a day begins with one.
 SLOT_SECONDS: Final = 900
 # Any other event changes only the number and the time in a row.
-PROJECTED_TYPES: Final[tuple[type[Durable], ...]] = (
-    SessionCreated,
-    SessionTitled,
-    InputAdmitted,
-    InputPromoted,
-    PromptBlocked,
-    PartEnded,
-    PartDiscarded,
-    TurnStarted,
-    TurnResumed,
-    StepStarted,
-    StepEnded,
-    TurnEnded,
-    PermissionAsked,
-    QuestionAsked,
-    RecoveryAsked,
-    PermissionAnswered,
-    QuestionAnswered,
-    RecoveryAnswered,
-    ModelSwitched,
-    CompactionEnded,
-    HistoryReplaced,
+PROJECTED_TYPES: Final[tuple[type[ev.Durable], ...]] = (
+    ev.SessionCreated,
+    ev.SessionTitled,
+    ev.InputAdmitted,
+    ev.InputPromoted,
+    ev.PromptBlocked,
+    ev.PartEnded,
+    ev.PartDiscarded,
+    ev.TurnStarted,
+    ev.TurnResumed,
+    ev.StepStarted,
+    ev.StepEnded,
+    ev.TurnEnded,
+    ev.PermissionAsked,
+    ev.QuestionAsked,
+    ev.RecoveryAsked,
+    ev.PermissionAnswered,
+    ev.QuestionAnswered,
+    ev.RecoveryAnswered,
+    ev.ModelSwitched,
+    ev.CompactionEnded,
+    ev.HistoryReplaced,
 )
 
 _MOST_SLOTS: Final = 1 << 40
@@ -156,44 +133,46 @@ class SessionChange:
     )
 
     @classmethod
-    def of(cls, event: Durable, seq: int) -> SessionChange:
+    def of(cls, event: ev.Durable, seq: int) -> SessionChange:
         """Return an empty change that starts at *event*, without adding it."""
         root = event.path[0] if event.path else event.session_id
         return cls(event.session_id, root, seq, seq, event.time, event.time)
 
-    def add(self, event: Durable, seq: int) -> None:
+    def add(self, event: ev.Durable, seq: int) -> None:
         """Add the next event."""
         self.last = seq
         self.updated = max(self.updated, event.time)
         match event:
-            case SessionCreated() | SessionTitled() | ModelSwitched() | HistoryReplaced():
+            case ev.SessionCreated() | ev.SessionTitled() | ev.ModelSwitched() | ev.HistoryReplaced():
                 self._add_heading(event, seq)
-            case InputAdmitted() | InputPromoted() | PromptBlocked() | PartEnded() | PartDiscarded():
+            case ev.InputAdmitted() | ev.InputPromoted() | ev.PromptBlocked() | ev.PartEnded() | ev.PartDiscarded():
                 self._add_text(event, seq)
-            case TurnStarted() | TurnResumed() | StepStarted() | StepEnded() | TurnEnded():
+            case ev.TurnStarted() | ev.TurnResumed() | ev.StepStarted() | ev.StepEnded() | ev.TurnEnded():
                 self._add_turn(event)
-            case PermissionAsked() | QuestionAsked() | RecoveryAsked():
+            case ev.PermissionAsked() | ev.QuestionAsked() | ev.RecoveryAsked():
                 self.open_questions += 1
-            case PermissionAnswered() | QuestionAnswered() | RecoveryAnswered():
+            case ev.PermissionAnswered() | ev.QuestionAnswered() | ev.RecoveryAnswered():
                 self.open_questions -= 1
-            case CompactionEnded():
+            case ev.CompactionEnded():
                 self._spend(event.time, event.model, event.usage, event.cost)
             case _:
                 pass
 
-    def _add_heading(self, event: SessionCreated | SessionTitled | ModelSwitched | HistoryReplaced, seq: int) -> None:
+    def _add_heading(
+        self, event: ev.SessionCreated | ev.SessionTitled | ev.ModelSwitched | ev.HistoryReplaced, seq: int
+    ) -> None:
         match event:
-            case SessionCreated():
+            case ev.SessionCreated():
                 self.parent, self.cwd, self.model = event.parent_id, event.context.cwd, event.model
                 self.forked_from, self.agent = event.forked_from, event.agent
-            case SessionTitled():
+            case ev.SessionTitled():
                 self._spend(event.time, event.model, event.usage, event.cost)
                 is_free = self.titled is None or self.titled.by == "model"
                 if event.by == "user" or (event.title and is_free):
                     self._add_title(NewTitle(seq, event.time, make_title(event.title), event.by))
-            case ModelSwitched():
+            case ev.ModelSwitched():
                 self.model = event.model
-            case HistoryReplaced():
+            case ev.HistoryReplaced():
                 if event.kind in {"fork", "import"}:
                     for message in event.messages:
                         self._add_message(message, event.time, seq)
@@ -229,44 +208,44 @@ class SessionChange:
             amount.usage += usage
             amount.cost += cost
 
-    def _add_turn(self, event: TurnStarted | TurnResumed | StepStarted | StepEnded | TurnEnded) -> None:
+    def _add_turn(self, event: ev.TurnStarted | ev.TurnResumed | ev.StepStarted | ev.StepEnded | ev.TurnEnded) -> None:
         match event:
-            case StepStarted():
+            case ev.StepStarted():
                 self.step_model = event.model
-            case StepEnded():
+            case ev.StepEnded():
                 self._spend(event.time, self.step_model, event.usage, event.cost, steps=1)
                 if event.kept:
                     self.messages += 1
                 else:
                     self.texts.append(RemovedText(event.message_id))
-            case TurnStarted() | TurnResumed():
+            case ev.TurnStarted() | ev.TurnResumed():
                 self.is_busy, self.open_questions, self.is_questions_reset = True, 0, True
-            case TurnEnded():
+            case ev.TurnEnded():
                 self.is_busy, self.open_questions, self.is_questions_reset = False, 0, True
                 self.turns += 1
                 self.stop_reason = event.result.stop_reason
 
     def _add_text(
-        self, event: InputAdmitted | InputPromoted | PromptBlocked | PartEnded | PartDiscarded, seq: int
+        self, event: ev.InputAdmitted | ev.InputPromoted | ev.PromptBlocked | ev.PartEnded | ev.PartDiscarded, seq: int
     ) -> None:
         match event:
-            case InputAdmitted():
+            case ev.InputAdmitted():
                 # The engine's own reports are not searchable.
                 words = "" if event.message.origin == "engine" else event.message.text
                 if words:
                     self.texts.append(IndexedText(seq, "user", event.message.id, "", event.time, words))
                 self.title = self.title or make_title(words)
-            case InputPromoted():
+            case ev.InputPromoted():
                 self.messages += 1
-            case PromptBlocked():
+            case ev.PromptBlocked():
                 self.messages -= 1
                 self.texts.append(RemovedText(event.message_id))
                 self.is_title_lost = True
-            case PartEnded():
+            case ev.PartEnded():
                 if isinstance(event.part, TextPart) and event.part.text:
                     text = IndexedText(seq, "assistant", event.message_id, event.part.id, event.time, event.part.text)
                     self.texts.append(text)
-            case PartDiscarded():
+            case ev.PartDiscarded():
                 self.texts.append(RemovedText(event.message_id, event.part_id))
 
 

@@ -10,37 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from engine.core import events as ev
 from engine.core.errors import JournalCorrupt
-from engine.core.events import (
-    STOP_REASONS,
-    ArgumentsDelta,
-    CallAnnounced,
-    CallChanged,
-    CallDelivered,
-    CallJudged,
-    CallQueued,
-    CallSettled,
-    CallStarted,
-    Durable,
-    HistoryReplaced,
-    Live,
-    Notice,
-    PartDiscarded,
-    PartEnded,
-    PartReplaced,
-    PartStarted,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    ReasoningDelta,
-    StepEnded,
-    StepStarted,
-    TextDelta,
-    TurnEnded,
-    TurnResumed,
-    TurnStarted,
-)
 from engine.core.fold import fold
 from engine.core.ids import CallId, PartId, SessionId, TurnId
 from engine.core.messages import (
@@ -58,7 +29,7 @@ from engine.core.messages import (
 from engine.core.state import Resync, SessionState
 from engine.testing.fake_tools import Trail
 
-Seen = Durable | Live | Resync
+Seen = ev.Durable | ev.Live | Resync
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +47,7 @@ class Evidence:
 
     events: Sequence[Seen]
     transcript: Sequence[Message]
-    stored: Sequence[Durable]
+    stored: Sequence[ev.Durable]
     state: SessionState
     trails: Sequence[Trail] = ()
     unique_keys: bool = True
@@ -95,17 +66,17 @@ def check(evidence: Evidence) -> list[str]:
 
 def check_events(events: Sequence[Seen]) -> list[str]:
     """Check the order and the completeness of what a subscriber saw (promises 1, 2, 6, 7)."""
-    sessions: dict[SessionId, list[Durable | Live]] = {}
+    sessions: dict[SessionId, list[ev.Durable | ev.Live]] = {}
     for event in events:
         if not isinstance(event, Resync):
             sessions.setdefault(event.session_id, []).append(event)
     return [problem for seen in sessions.values() for problem in _check_session(seen)]
 
 
-def _check_session(events: Sequence[Durable | Live]) -> list[str]:
+def _check_session(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     problems = _check_seq(events)
     problems += _check_parts(events)
-    turns: dict[TurnId, list[Durable | Live]] = {}
+    turns: dict[TurnId, list[ev.Durable | ev.Live]] = {}
     for event in events:
         if event.turn_id is not None:
             turns.setdefault(event.turn_id, []).append(event)
@@ -114,24 +85,24 @@ def _check_session(events: Sequence[Durable | Live]) -> list[str]:
     return problems
 
 
-def _check_seq(events: Sequence[Durable | Live]) -> list[str]:
+def _check_seq(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     numbers = [event.seq for event in events if event.seq is not None]
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False:
         return [f"the sequence numbers are not consecutive: {numbers}"]
     return []
 
 
-def _check_parts(events: Sequence[Durable | Live]) -> list[str]:
+def _check_parts(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     problems: list[str] = []
     texts: dict[PartId, str] = {}
     ended: set[PartId] = set()
     for event in events:
         match event:
-            case PartStarted():
+            case ev.PartStarted():
                 texts[event.part_id] = ""
-            case PartReplaced():
+            case ev.PartReplaced():
                 texts[event.part_id] = ""
-            case TextDelta() | ReasoningDelta() | ArgumentsDelta():
+            case ev.TextDelta() | ev.ReasoningDelta() | ev.ArgumentsDelta():
                 if event.part_id not in texts or event.part_id in ended:
                     problems.append(f"a delta of part {event.part_id} came while it was not open")
                 elif event.offset != len(texts[event.part_id]):
@@ -140,7 +111,7 @@ def _check_parts(events: Sequence[Durable | Live]) -> list[str]:
                     )
                 else:
                     texts[event.part_id] += event.text
-            case PartEnded():
+            case ev.PartEnded():
                 ended.add(event.part.id)
                 problems += _check_part_text(event, texts)
             case _:
@@ -148,7 +119,7 @@ def _check_parts(events: Sequence[Durable | Live]) -> list[str]:
     return problems
 
 
-def _check_part_text(event: PartEnded, texts: dict[PartId, str]) -> list[str]:
+def _check_part_text(event: ev.PartEnded, texts: dict[PartId, str]) -> list[str]:
     part = event.part
     if isinstance(part, ProviderPart):
         return []
@@ -158,68 +129,68 @@ def _check_part_text(event: PartEnded, texts: dict[PartId, str]) -> list[str]:
     return []
 
 
-def _check_turn(events: Sequence[Durable | Live]) -> list[str]:
+def _check_turn(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     problems: list[str] = []
-    started = [event for event in events if isinstance(event, TurnStarted)]
-    ended = [event for event in events if isinstance(event, TurnEnded)]
-    if len(started) != 1 or not isinstance(events[0], TurnStarted):
+    started = [event for event in events if isinstance(event, ev.TurnStarted)]
+    ended = [event for event in events if isinstance(event, ev.TurnEnded)]
+    if len(started) != 1 or not isinstance(events[0], ev.TurnStarted):
         problems.append(f"the turn began {len(started)} times, or something came before its start")
     if len(ended) != 1:
         problems.append(f"the turn ended {len(ended)} times")
-    elif not isinstance(events[-1], TurnEnded):
+    elif not isinstance(events[-1], ev.TurnEnded):
         problems.append(f"{type(events[-1]).__name__} came after the end of the turn")
-    elif ended[0].result.stop_reason not in STOP_REASONS:
+    elif ended[0].result.stop_reason not in ev.STOP_REASONS:
         problems.append(f"{ended[0].result.stop_reason} is not a stop reason")
     elif ended[0].result.stop_reason == "internal_error":
         problems.append(f"the engine failed: {ended[0].result.detail}")
-    problems += [e.text for e in events if isinstance(e, Notice) and e.code == "internal_error"]
+    problems += [e.text for e in events if isinstance(e, ev.Notice) and e.code == "internal_error"]
     return problems + _check_calls(events) + _check_questions(events) + _check_steps(events)
 
 
 _MOVES: dict[type[object], str] = {
-    CallAnnounced: "announced",
-    CallQueued: "queued",
-    CallStarted: "started",
-    CallSettled: "settled",
-    CallDelivered: "delivered",
+    ev.CallAnnounced: "announced",
+    ev.CallQueued: "queued",
+    ev.CallStarted: "started",
+    ev.CallSettled: "settled",
+    ev.CallDelivered: "delivered",
 }
 _ORDER = tuple(_MOVES.values())
 
 
-def _check_calls(events: Sequence[Durable | Live]) -> list[str]:
+def _check_calls(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     problems: list[str] = []
     moves: dict[CallId, list[str]] = {}
     for event in events:
         match event:
-            case CallAnnounced():
+            case ev.CallAnnounced():
                 moves[event.call_id] = ["announced"]
-            case CallQueued() | CallStarted() | CallSettled() | CallDelivered():
+            case ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.CallDelivered():
                 moves[event.call_id].append(_MOVES[type(event)])
-            case TurnResumed():
+            case ev.TurnResumed():
                 # What waited inside its tool is queued again.
                 for seen in moves.values():
                     if seen[-1] == "started":
                         seen.pop()
-            case CallJudged() | CallChanged():
+            case ev.CallJudged() | ev.CallChanged():
                 problems += _check_verdict(event, moves[event.call_id][-1])
             case _:
                 pass
     return problems + _check_moves(events, moves)
 
 
-def _check_verdict(event: CallJudged | CallChanged, state: str) -> list[str]:
-    during = ("queued", "started") if isinstance(event, CallJudged) else ("queued",)
-    if isinstance(event, CallChanged) and event.kind == "result":
+def _check_verdict(event: ev.CallJudged | ev.CallChanged, state: str) -> list[str]:
+    during = ("queued", "started") if isinstance(event, ev.CallJudged) else ("queued",)
+    if isinstance(event, ev.CallChanged) and event.kind == "result":
         during = ("started",)
     if state in during:
         return []
     return [f"{type(event).__name__} of call {event.call_id} came when it was not {' or '.join(during)}"]
 
 
-def _check_moves(events: Sequence[Durable | Live], moves: Mapping[CallId, Sequence[str]]) -> list[str]:
+def _check_moves(events: Sequence[ev.Durable | ev.Live], moves: Mapping[CallId, Sequence[str]]) -> list[str]:
     problems: list[str] = []
-    announced = [event.call_id for event in events if isinstance(event, CallAnnounced)]
-    delivered = [event.call_id for event in events if isinstance(event, CallDelivered)]
+    announced = [event.call_id for event in events if isinstance(event, ev.CallAnnounced)]
+    delivered = [event.call_id for event in events if isinstance(event, ev.CallDelivered)]
     for call_id, seen in moves.items():
         if list(seen) != sorted(set(seen), key=_ORDER.index):
             problems.append(f"call {call_id} went {' → '.join(seen)}")
@@ -230,15 +201,15 @@ def _check_moves(events: Sequence[Durable | Live], moves: Mapping[CallId, Sequen
     return problems
 
 
-def _check_questions(events: Sequence[Durable | Live]) -> list[str]:
+def _check_questions(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     requested, answered = list[str](), list[str]()
     for event in events:
         match event:
-            case PermissionAsked() | QuestionAsked():
+            case ev.PermissionAsked() | ev.QuestionAsked():
                 requested.append(event.request_id)
-            case PermissionAnswered() | QuestionAnswered():
+            case ev.PermissionAnswered() | ev.QuestionAnswered():
                 answered.append(event.request_id)
-            case TurnResumed():
+            case ev.TurnResumed():
                 requested = [request_id for request_id in requested if request_id in answered]
             case _:
                 pass
@@ -247,13 +218,13 @@ def _check_questions(events: Sequence[Durable | Live]) -> list[str]:
     return []
 
 
-def _check_steps(events: Sequence[Durable | Live]) -> list[str]:
-    steps = [type(event) for event in events if isinstance(event, (StepStarted, StepEnded))]
-    if steps != [StepStarted, StepEnded] * (len(steps) // 2):
+def _check_steps(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
+    steps = [type(event) for event in events if isinstance(event, (ev.StepStarted, ev.StepEnded))]
+    if steps != [ev.StepStarted, ev.StepEnded] * (len(steps) // 2):
         return [f"steps began and ended as {[kind.__name__ for kind in steps]}"]
-    discarded = {event.part_id for event in events if isinstance(event, PartDiscarded)}
-    opened = {event.part_id for event in events if isinstance(event, PartStarted)}
-    ended = {event.part.id for event in events if isinstance(event, PartEnded)}
+    discarded = {event.part_id for event in events if isinstance(event, ev.PartDiscarded)}
+    opened = {event.part_id for event in events if isinstance(event, ev.PartStarted)}
+    ended = {event.part.id for event in events if isinstance(event, ev.PartEnded)}
     left = opened - ended - discarded
     return [f"parts {sorted(left)} were left open"] if left else []
 
@@ -284,7 +255,7 @@ def check_transcript(transcript: Iterable[Message]) -> list[str]:
     return problems
 
 
-def check_fold(stored: Sequence[Durable], state: SessionState) -> list[str]:
+def check_fold(stored: Sequence[ev.Durable], state: SessionState) -> list[str]:
     """Check that the store and the live state agree (promise 6)."""
     try:
         folded = fold(stored)
@@ -307,7 +278,9 @@ class Settled:
 def check_trails(events: Sequence[Seen], trails: Sequence[Trail], *, unique_keys: bool) -> list[str]:
     """Check what was recorded against what really happened (promises 1, 9)."""
     problems: list[str] = []
-    settled = {e.call_id: Settled(settlement=e.settlement, time=e.time) for e in events if isinstance(e, CallSettled)}
+    settled = {
+        e.call_id: Settled(settlement=e.settlement, time=e.time) for e in events if isinstance(e, ev.CallSettled)
+    }
     for call_id, count in Counter(trail.call_id for trail in trails).items():
         if count > 1:
             problems.append(f"call {call_id} was run {count} times")
@@ -342,29 +315,29 @@ def _check_trail(trail: Trail, record: Settled) -> list[str]:
 
 def check_kept(events: Sequence[Seen], transcript: Sequence[Message], trails: Sequence[Trail]) -> list[str]:
     """Check that what was received, and what was run, is in the transcript (unless the history was replaced)."""
-    if any(isinstance(event, HistoryReplaced) for event in events):
+    if any(isinstance(event, ev.HistoryReplaced) for event in events):
         return []
     roots = [e for e in events if not isinstance(e, Resync) and len(e.path) == 1]
     return [*_lost_results(roots, transcript, trails), *_lost_parts(roots)]
 
 
 def _lost_results(
-    roots: Sequence[Durable | Live], transcript: Sequence[Message], trails: Sequence[Trail]
+    roots: Sequence[ev.Durable | ev.Live], transcript: Sequence[Message], trails: Sequence[Trail]
 ) -> Iterator[str]:
     results = {r.call_id for m in transcript if isinstance(m, ResultsMessage) for r in m.results}
-    announced = {e.call_id for e in roots if isinstance(e, CallAnnounced)}
+    announced = {e.call_id for e in roots if isinstance(e, ev.CallAnnounced)}
     for trail in trails:
         if trail.call_id in announced and trail.call_id not in results:
             yield f"call {trail.call_id} ran, but is not in the transcript"
 
 
-def _lost_parts(roots: Sequence[Durable | Live]) -> Iterator[str]:
-    ends = [event.result for event in roots if isinstance(event, TurnEnded)]
+def _lost_parts(roots: Sequence[ev.Durable | ev.Live]) -> Iterator[str]:
+    ends = [event.result for event in roots if isinstance(event, ev.TurnEnded)]
     if not ends or ends[0].stop_reason != "aborted":
         return
     # Thinking alone makes no message, so a failed answer of nothing else may be taken back.
-    finished = {e.part.id for e in roots if isinstance(e, PartEnded) and _has_content(e.part)}
-    failed = [e.part_id for e in roots if isinstance(e, PartDiscarded) and e.reason == "failed"]
+    finished = {e.part.id for e in roots if isinstance(e, ev.PartEnded) and _has_content(e.part)}
+    failed = [e.part_id for e in roots if isinstance(e, ev.PartDiscarded) and e.reason == "failed"]
     lost = [part_id for part_id in failed if part_id in finished]
     if lost:
         yield f"an aborted turn threw away parts {lost}"
