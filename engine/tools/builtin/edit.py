@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 
@@ -10,11 +10,12 @@ from engine.core.schema import doc
 from engine.files.diff import replacement
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.edit.edit_session import Basis, Plan, Revision, look, need, revise
-from engine.tools.edit.replace import replace
 from engine.tools.tool import Tool, tool
 from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import counted, description
+
+if TYPE_CHECKING:
+    from engine.tools.edit.edit_session import Basis, Plan
 
 LOOSELY: Final = (
     "What is not there exactly may be found all the same, if one place only differs from it in blanks, escapes or a few "
@@ -40,10 +41,14 @@ def edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool
         return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: Edit, ctx: ToolContext) -> Need:
+        from engine.tools.edit.edit_session import need
+
         otherwise = replacement(args.path, args.old_string, args.new_string)
         return await need(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), otherwise=otherwise)
 
     async def edit(args: Edit, ctx: ToolContext) -> ToolOutput:
+        from engine.tools.edit.edit_session import revise
+
         return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("edit", otherwise=LOOSELY if fuzzy else EXACTLY)
@@ -52,6 +57,9 @@ def edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool
 
 def plan(args: Edit, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
     """Return what the edit would change. It blocks. Raises `ToolError`."""
+    from engine.tools.edit.edit_session import Plan, Revision, look
+    from engine.tools.edit.replace import replace
+
     seen = look(cwd, args.path, basis)
     before = seen.text()
     done = replace(args.path, before.text, args.old_string, args.new_string, replace_all=args.replace_all, fuzzy=fuzzy)

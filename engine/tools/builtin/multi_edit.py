@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
@@ -12,11 +12,13 @@ from engine.files.diff import replacement
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.edit.edit_session import Basis, Plan, Revision, look, need, revise
-from engine.tools.edit.replace import Replaced, replace
 from engine.tools.tool import Tool, tool
 from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import counted, description
+
+if TYPE_CHECKING:
+    from engine.tools.edit.edit_session import Basis, Plan
+    from engine.tools.edit.replace import Replaced
 
 
 @attrs.frozen
@@ -47,10 +49,14 @@ def multi_edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -
         return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: MultiEdit, ctx: ToolContext) -> Need:
+        from engine.tools.edit.edit_session import need
+
         pieces = [replacement(args.path, one.old_string, one.new_string) for one in args.edits]
         return await need(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), otherwise="".join(pieces))
 
     async def multi_edit(args: MultiEdit, ctx: ToolContext) -> ToolOutput:
+        from engine.tools.edit.edit_session import revise
+
         return await revise(ctx, [args.path], lambda basis: planned(args, ctx.cwd, basis), around)
 
     text = description("multi_edit", otherwise=LOOSELY if fuzzy else EXACTLY)
@@ -62,6 +68,9 @@ def multi_edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -
 
 def plan(args: MultiEdit, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
     """Return what the edits would change. It blocks. Raises `ToolError` if one of them does not fit."""
+    from engine.tools.edit.edit_session import Plan, Revision, look
+    from engine.tools.edit.replace import replace
+
     seen = look(cwd, args.path, basis)
     before = seen.text()
     text = before.text

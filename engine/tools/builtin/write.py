@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
 from engine.core.schema import doc
 from engine.files.diff import whole_text
-from engine.files.text_files import TextFile
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.edit.edit_session import Basis, Plan, Revision, SeenFile, look, need, revise
 from engine.tools.tool import Tool, tool
 from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import counted, description
+
+if TYPE_CHECKING:
+    from engine.tools.edit.edit_session import Basis, Plan
 
 
 @attrs.frozen
@@ -29,10 +30,14 @@ def write_tool(*, around: EditReviewer | None = None) -> Tool:
     """Make the tool; *around* is what happens around each change."""
 
     async def need_of(args: Write, ctx: ToolContext) -> Need:
+        from engine.tools.edit.edit_session import need
+
         otherwise = whole_text(args.path, args.content)
         return await need(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), otherwise=otherwise)
 
     async def write(args: Write, ctx: ToolContext) -> ToolOutput:
+        from engine.tools.edit.edit_session import revise
+
         return await revise(ctx, [args.path], lambda basis: plan(args, ctx.cwd, basis), around)
 
     return tool(name="write", description=description("write"), need=need_of, permission="edit", offered=makes_edits)(
@@ -42,6 +47,8 @@ def write_tool(*, around: EditReviewer | None = None) -> Tool:
 
 def plan(args: Write, cwd: str, basis: Basis) -> Plan:
     """Return what would be written. It blocks. Raises `ToolError`."""
+    from engine.tools.edit.edit_session import Plan, Revision, fitting, look
+
     seen = look(cwd, args.path, basis)
     after = fitting(seen, args.content).data
     lines = counted(args.content.count("\n") + (not args.content.endswith("\n") and bool(args.content)), "line")
@@ -56,22 +63,6 @@ def plan(args: Write, cwd: str, basis: Basis) -> Plan:
         facts={"created": seen.data is None},
         has_diff=False,
     )
-
-
-def fitting(seen: SeenFile, content: str) -> TextFile:
-    """Return a new text for a file, with the byte order mark and the line endings that it has.
-
-    A text with carriage returns of its own is written as it is.
-    """
-    if content.startswith("\ufeff"):
-        return TextFile(content[1:], has_bom=True)
-    if seen.data is None:
-        return TextFile(content, has_bom=False)
-    before = seen.text()
-    pairs = before.text.count("\r\n")
-    if pairs and pairs == before.text.count("\n") and "\r\n" not in content:
-        content = content.replace("\n", "\r\n")
-    return attrs.evolve(before, text=content)
 
 
 WRITE = write_tool()

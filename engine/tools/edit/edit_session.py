@@ -64,6 +64,22 @@ class SeenFile:
         return decoded(self.shown, self.data)
 
 
+def fitting(seen: SeenFile, content: str) -> TextFile:
+    """Return a new text for a file, with the byte order mark and the line endings that it has.
+
+    A text with carriage returns of its own is written as it is.
+    """
+    if content.startswith("\ufeff"):
+        return TextFile(content[1:], has_bom=True)
+    if seen.data is None:
+        return TextFile(content, has_bom=False)
+    before = seen.text()
+    pairs = before.text.count("\r\n")
+    if pairs and pairs == before.text.count("\n") and "\r\n" not in content:
+        content = content.replace("\n", "\r\n")
+    return attrs.evolve(before, text=content)
+
+
 @attrs.frozen(kw_only=True)
 class Revision:
     """What becomes of a file.
