@@ -16,9 +16,10 @@ from benchmarks.report import Figure, Row, interleaved, seconds
 from benchmarks.shell import Host
 from engine.core.events import SharedContext
 from engine.core.ids import CallId, SessionId, TurnId
-from engine.tools.builtin.glob import Glob, glob_with
-from engine.tools.builtin.grep import Grep, grep_with
+from engine.tools.search.content_search import search_contents
+from engine.tools.search.name_search import search_names
 from engine.tools.search.ripgrep import find_ripgrep
+from engine.tools.search.search_arguments import Glob, Grep
 from engine.tools.tool_context import ToolContext
 
 FILES: Final = 100_000
@@ -63,9 +64,9 @@ def called(ripgrep: str, root: Path, args: Grep | Glob, expected: str) -> float:
         )
         began = time.perf_counter()
         if isinstance(args, Grep):
-            output = await grep_with(ripgrep, args, ctx, timeout=300)
+            output = await search_contents(ripgrep, args, ctx, timeout=300)
         else:
-            output = await glob_with(ripgrep, args, ctx)
+            output = await search_names(ripgrep, args, ctx)
         took = time.perf_counter() - began
         assert expected in output.text, output.text[-200:]
         return took

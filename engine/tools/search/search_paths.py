@@ -30,8 +30,6 @@ from engine.files.text_files import (
 from engine.tools.call_values import Need
 from engine.tools.search.walk import is_in_repository, without_waiting
 
-MAX_PATTERN_CHARS: Final = 4_000
-
 # Globs of names that a searcher can be trusted with: to ripgrep ? is a byte, to us a character.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.*+@%~-]+")
 _MAX_NAMES: Final = 50

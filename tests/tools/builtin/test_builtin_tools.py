@@ -7,14 +7,14 @@ from importlib.resources import files
 import pytest
 
 from engine.tools import background_jobs as jobs
-from engine.tools.builtin import bash, bash_output, grep, grep_report, long_lines, question, todo, web_fetch, web_search
-from engine.tools.builtin import list as list_module
+from engine.tools.builtin import bash, bash_output, question, todo, web_fetch, web_search
 from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.skill import skill_tool
 from engine.tools.builtin.task_jobs import task_tools
 from engine.tools.call_values import GRACE
 from engine.tools.read import line_window as read_window
 from engine.tools.registry import Registry
+from engine.tools.search import search_arguments
 from engine.tools.tool_text import counted, description, metadata
 from engine.web import fetch as web
 
@@ -82,10 +82,10 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{jobs.RECENT_BYTES // 1024} KiB" in TOOLS["bash_output"].description
     assert f"{read_window.MAX_LINES} lines and {read_window.MAX_BYTES} bytes" in TOOLS["read"].description
     assert f"{read_window.MAX_LINE_CHARS} characters" in TOOLS["read"].description
-    assert f"{list_module.MAX_ENTRIES} entries" in TOOLS["list"].description
-    assert f"{grep_report.MAX_BYTES} bytes" in TOOLS["grep"].description
-    assert f"{long_lines.MAX_LINE_CHARS} characters" in TOOLS["grep"].description
-    assert f"{grep.TIMEOUT:g} seconds" in TOOLS["grep"].description
+    assert f"{search_arguments.MAX_ENTRIES} entries" in TOOLS["list"].description
+    assert f"{search_arguments.MAX_BYTES} bytes" in TOOLS["grep"].description
+    assert f"{search_arguments.MAX_LINE_CHARS} characters" in TOOLS["grep"].description
+    assert f"{search_arguments.TIMEOUT:g} seconds" in TOOLS["grep"].description
     assert f"{question.MAX_QUESTIONS} questions" in TOOLS["question"].description
     assert f"{question.MAX_CHOICES} answers" in TOOLS["question"].description
     assert f"{todo.MAX_TODOS} todos, each of at most {todo.MAX_CHARS} characters" in TOOLS["todo_write"].description

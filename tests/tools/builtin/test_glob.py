@@ -12,8 +12,10 @@ import trio
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.process.orphans import find_marked
-from engine.tools.builtin.glob import GLOB, Glob, glob, glob_with, newest
+from engine.tools.builtin.glob import GLOB, glob
 from engine.tools.call_values import GRACE, Need, ToolOutput
+from engine.tools.search.name_search import newest, search_names
+from engine.tools.search.search_arguments import Glob
 from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext
 from tests.support.searched import RIPGREP, Link, make
@@ -23,7 +25,7 @@ pytestmark = pytest.mark.os
 
 async def run(ctx: ToolContext, arguments: str, **bounds: float) -> ToolOutput:
     with trio.fail_after(60):
-        return await glob_with(RIPGREP, parse(Glob, arguments), ctx, **bounds)  # type: ignore[arg-type]  # int or float
+        return await search_names(RIPGREP, parse(Glob, arguments), ctx, **bounds)  # type: ignore[arg-type]  # int or float
 
 
 TREE = {

@@ -19,11 +19,11 @@ import trio
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.process.orphans import find_marked
-from engine.tools.builtin.grep import GREP, MAX_LIMIT, Grep, grep, grep_with
-from engine.tools.builtin.grep_report import MAX_BYTES
-from engine.tools.builtin.long_lines import MAX_LINE_CHARS
+from engine.tools.builtin.grep import GREP, grep
 from engine.tools.call_values import GRACE, Need, ToolOutput
+from engine.tools.search.content_search import search_contents
 from engine.tools.search.ripgrep import MAX_COLUMNS
+from engine.tools.search.search_arguments import MAX_BYTES, MAX_LIMIT, MAX_LINE_CHARS, Grep
 from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext
 from tests.support.searched import RIPGREP, Link, make
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.os
 
 async def run(ctx: ToolContext, arguments: str, seconds: float = 30, *, ripgrep: str = RIPGREP) -> ToolOutput:
     with trio.fail_after(60):
-        return await grep_with(ripgrep, parse(Grep, arguments), ctx, timeout=seconds)
+        return await search_contents(ripgrep, parse(Grep, arguments), ctx, timeout=seconds)
 
 
 TREE = {
@@ -138,7 +138,7 @@ async def test_pages_follow_one_another(ctx: ToolContext, tmp_path: Path, held: 
     assert len(whole) == 42
     seen: list[str] = []
     for offset in (0, 10, 20, 30, 40):
-        output = await grep_with(
+        output = await search_contents(
             RIPGREP,
             parse(Grep, json.dumps({"pattern": "[0-9]", "limit": 10, "offset": offset})),
             ctx,
@@ -243,7 +243,7 @@ async def test_a_program_that_never_stops_is_stopped(ctx: ToolContext, tmp_path:
         },
     )
     (tmp_path / "rg").chmod(0o755)
-    output = await grep_with(
+    output = await search_contents(
         str(tmp_path / "rg"), parse(Grep, '{"pattern": "foo", "limit": 2}'), ctx, timeout=30, held=100_000
     )
     assert (

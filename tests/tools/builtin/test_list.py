@@ -13,8 +13,10 @@ import trio
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.files.cancellable_thread import to_halting_thread
-from engine.tools.builtin.list import LIST, MAX_ENTRIES, MAX_SEEN_IN_ONE, List, list_folder, size
+from engine.tools.builtin.list import LIST, list_folder
 from engine.tools.call_values import Need
+from engine.tools.search.folder_tree import MAX_SEEN_IN_ONE, size
+from engine.tools.search.search_arguments import MAX_ENTRIES, List
 from engine.tools.tool_context import ToolContext
 from tests.support.searched import Link, make
 

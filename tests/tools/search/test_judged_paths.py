@@ -8,9 +8,10 @@ import attrs
 import pytest
 
 from engine.core.errors import ToolError
-from engine.tools.builtin.glob import GLOB, Glob
-from engine.tools.builtin.grep import GREP, Grep
-from engine.tools.builtin.list import LIST, List
+from engine.tools.builtin.glob import GLOB
+from engine.tools.builtin.grep import GREP
+from engine.tools.builtin.list import LIST
+from engine.tools.search.search_arguments import Glob, Grep, List
 from engine.tools.tool import Tool
 from engine.tools.tool_context import ToolContext
 from tests.support.needs import need_in, output_of

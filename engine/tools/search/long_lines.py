@@ -9,9 +9,8 @@ from typing import Final
 
 from engine.tools.search.results import Hit
 from engine.tools.search.ripgrep import MAX_COLUMNS
+from engine.tools.search.search_arguments import MAX_LINE_CHARS
 from engine.tools.search.walk import without_waiting
-
-MAX_LINE_CHARS: Final = 500
 
 _BEFORE_BYTES: Final = 120
 _BYTES: Final = 4 * MAX_LINE_CHARS

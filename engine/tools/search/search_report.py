@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Final, Literal
+from typing import Final
 
 import attrs
 
 from engine.core.errors import ToolError
-from engine.tools.builtin.long_lines import line_text
 from engine.tools.call_values import ToolOutput
+from engine.tools.search.long_lines import line_text
 from engine.tools.search.ripgrep import SearchRequest
 from engine.tools.search.search import SearchResults
+from engine.tools.search.search_arguments import MAX_BYTES, Shows
 from engine.tools.search.search_paths import SearchPlace
 from engine.tools.tool_text import counted, metadata
 
-MAX_BYTES: Final = 40_960
 MAX_LINES: Final = 1_900
-
-Shows = Literal["content", "files", "count"]
 
 
 @attrs.frozen(kw_only=True)
