@@ -117,12 +117,8 @@ class AnthropicWriter:
         match event:
             case Ping():
                 return _sse("ping", {})
-            case TextStarted():
-                return self._open(event.id, {"type": "text", "text": ""})
-            case TextChunk():
-                return self._delta(event.id, {"type": "text_delta", "text": event.text})
-            case TextDone():
-                return self._close(event.id)
+            case TextStarted() | TextChunk() | TextDone():
+                return self._text(event)
             case ReasoningStarted() | ReasoningChunk() | ReasoningDone():
                 return self._reasoning(event)
             case ToolCallStarted() | ToolCallChunk() | ToolCallDone():
@@ -139,6 +135,15 @@ class AnthropicWriter:
                 return b""
             case _:
                 assert_never(event)
+
+    def _text(self, event: TextStarted | TextChunk | TextDone) -> bytes:
+        match event:
+            case TextStarted():
+                return self._open(event.id, {"type": "text", "text": ""})
+            case TextChunk():
+                return self._delta(event.id, {"type": "text_delta", "text": event.text})
+            case TextDone():
+                return self._close(event.id)
 
     def _reasoning(self, event: ReasoningStarted | ReasoningChunk | ReasoningDone) -> bytes:
         if isinstance(event, ReasoningStarted):  # what kind of block it is shows only later

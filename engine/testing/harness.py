@@ -1,8 +1,9 @@
-"""A scenario, and one run of it in a world of its own.
+"""A scenario, and one isolated, repeatable run of it.
 
-A world is an engine with a scripted model, fake tools and in-memory ports, on a mock
-clock, with trio's scheduler seeded. Two runs of one scenario with one seed do the
-same in the same order, so a run can be repeated with a cancel put in at one point.
+A run has its own engine with a scripted model, fake tools and in-memory ports, on a
+mock clock, and trio's scheduler is seeded. Two runs of a scenario with the same seed
+take the same steps in the same order, so a run can be repeated with a cancel injected
+at one point.
 """
 
 # pyright: reportPrivateUsage=false
@@ -60,28 +61,28 @@ NEXT_ANSWER = "All is well."
 
 @attrs.frozen(kw_only=True)
 class Scenario:
-    """What is to be played.
+    """The model's script, the user's answers and the host's options of a run.
 
     Attributes:
-        script: the model's answers; when they run out, the model says that it is done.
-        tools: further tools, beside the fake ones.
-        settings: of the turn.
-        hooks: of the host.
-        asks: questions are asked (and answered with `reply`), else everything is allowed.
-        reply: how a question is answered.
-        say: what the user says to a question of a tool, in words or by labels; empty: declined; None: nothing at all.
-        recover: what is said when the model has failed for good; None: nothing.
-        steers: messages sent to the turn when so many calls have started.
+        script: the model's answers; after the last one, the model answers that it is done.
+        tools: tools in addition to the fake ones.
+        settings: the turn's settings.
+        hooks: the host's hooks.
+        asks: calls need permission, which `reply` gives; otherwise everything is allowed.
+        reply: answers a permission question; None: leaves it open.
+        say: answers a tool's question, in words or by labels; empty: declines it; None: leaves it open.
+        recover: answers the question what to do about a model that failed for good; None: leaves it open.
+        steers: messages to send to the turn, each with the number of started calls at which it is sent.
         keeper: makes the context keeper.
-        snapshots: makes who notes files; None: nobody does.
+        snapshots: makes the recorder of file snapshots; None: no snapshots are taken.
         store_delay: how long a flush takes.
-        grace: the largest grace that a call of it declares.
-        unique_keys: no `key` of a fake tool's arguments may be done twice.
-        batch: stream events of one network chunk.
-        must_stop: a call that does not stop within its grace is a broken promise too.
-        breaks_after: leave the block after so many events.
+        grace: the longest grace period that one of its calls declares.
+        unique_keys: the side effect of a `key` in a fake tool's arguments may happen only once.
+        batch: stream events per network chunk.
+        must_stop: a call that does not stop within its grace period counts as a problem.
+        breaks_after: leave the block after this many events.
         model: limits and prices.
-        prompt: makes what requests begin with; None: what the settings say.
+        prompt: makes the layers of the prompt; None: the settings decide.
     """
 
     script: Sequence[ScriptedAnswer]
@@ -107,7 +108,7 @@ class Scenario:
 
 @attrs.define(eq=False, kw_only=True)
 class Run:
-    """What a run left behind."""
+    """A run's ports, its recorded events and the problems that were found."""
 
     points: Points
     tools: FakeTools
@@ -124,7 +125,7 @@ class Run:
 
 
 def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 0) -> Run:
-    """Play *scenario* once, in a fresh trio run, and check every promise; see `Run.problems`."""
+    """Play *scenario* once, in a new trio run, and check every promise; see `Run.problems`."""
     points = Points(injection)
     tools = FakeTools()
     model = ScriptedProvider(script=_endless(scenario.script), info=scenario.model, batch=scenario.batch, trace=points)
@@ -139,7 +140,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
             instruments=[points],
             strict_exception_groups=True,
         )
-    except BaseException as error:  # told as a problem, with the point at which it happened  # noqa: ASYNC103  # what must pass is split off and raised
+    except BaseException as error:  # reported as a problem, with the point at which it happened  # noqa: ASYNC103  # what must pass is split off and raised
         run.problems.append(f"the run raised {describe(error)}")
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
@@ -148,7 +149,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
 
 
 def seed_scheduler(seed: int) -> None:
-    """Make trio's scheduler deterministic. Private names of trio: it offers no others."""
+    """Make trio's scheduler deterministic."""
     from trio._core import _run
 
     setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)  # noqa: B010  # "final" for checkers, and made to be set
@@ -156,6 +157,7 @@ def seed_scheduler(seed: int) -> None:
 
 
 def _endless(script: Sequence[ScriptedAnswer]) -> list[ScriptedAnswer]:
+    # An injected cancel may cost retries: the script must not run out before the turn ends.
     last: ScriptedItems = [*text("That is all."), *done()]
     return [*script, *([last] * 50)]
 
@@ -171,13 +173,14 @@ async def _play(scenario: Scenario, run: Run) -> None:
             store=run.store,
             files=FileOptions(
                 spill=os.devnull, snapshots=None if scenario.snapshots is None else scenario.snapshots()
-            ),  # a run leaves nothing behind, and has no threads
+            ),  # no files on disk and no threads: their timing would make runs differ
             context=ContextOptions(keeper=scenario.keeper(), prompt=scenario.prompt()),
             ports=Ports(clock=TrioClock(), ids=CountingIds(), trace=run.points, jitter=lambda: 0.5),
         ) as engine:
             session = await engine.create_session(cwd="/nowhere")
             run.points.session = session
             watcher = session.subscribe()
+            # Tasks that already run belong to the engine; only new ones can be leaks of the turn.
             before = _tasks()
             await _first_turn(scenario, run, session)
             run.leaked_tasks = sorted(_tasks() - before)
@@ -206,6 +209,7 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
     points = run.points
     turn = session.prompt("go")
     points.turn = turn
+    # `host` stands for the scope around the turn in a host's program; "host" injections cancel it.
     with trio.CancelScope() as host:
         points.host = host
         points.armed = True
@@ -224,55 +228,46 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
 
 
 async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:
+    """Follow the turn as a host does: answer its questions, steer it, and note its end."""
     steers = list(scenario.steers)
     started = seen = 0
     async for event in turn:
         seen += 1
-        if isinstance(event, PermissionAsked):
-            answer = scenario.reply(event)
-            if answer is not None:
-                await _reply(turn, event, answer)
-        if isinstance(event, QuestionAsked):
-            labels = scenario.say(event)
-            if labels is not None:
-                await _answer_question(turn, event, labels)
-        if isinstance(event, RecoveryAsked):
-            await _recover(turn, event, scenario.recover(event), run.model)
+        await _answer(scenario, turn, event, run.model)
         started += isinstance(event, CallStarted)
         while steers and started >= steers[0][0]:
             _steer(turn, steers.pop(0)[1])
         if isinstance(event, TurnEnded) and event.session_id == event.path[0]:
-            run.points.in_body = False
-            run.ended_at = trio.current_time()
-            if event.seq is None or run.store.durable.get(event.session_id, 0) < event.seq:
-                run.problems.append("the turn's end was announced before it was durable")
+            _note_end(run, event)
         if scenario.breaks_after is not None and seen >= scenario.breaks_after:
             break
 
 
-async def _reply(turn: Turn, event: PermissionAsked, answer: Answer) -> None:
+def _note_end(run: Run, event: TurnEnded) -> None:
+    """Record when the turn's end was announced, and check that the store had it by then."""
+    run.points.in_body = False
+    run.ended_at = trio.current_time()
+    if event.seq is None or run.store.durable.get(event.session_id, 0) < event.seq:
+        run.problems.append("the turn's end was announced before it was durable")
+
+
+async def _answer(scenario: Scenario, turn: Turn, event: object, model: Model) -> None:
+    """Answer *event* as the scenario says, if it is a question. A checkpoint if it answers."""
     try:
-        await turn.reply(event.request_id, answer)
+        match event:
+            case PermissionAsked():
+                if (answer := scenario.reply(event)) is not None:
+                    await turn.reply(event.request_id, answer)
+            case QuestionAsked():
+                if (labels := scenario.say(event)) is not None:
+                    await turn.answer(event.request_id, *labels)
+            case RecoveryAsked():
+                if (how := scenario.recover(event)) is not None:
+                    await turn.recover(event.request_id, how, model=model if how == "switch" else None)
+            case _:
+                pass
     except EngineError:
-        # It was withdrawn while this watcher was on its way.
-        await trio.lowlevel.checkpoint()
-
-
-async def _answer_question(turn: Turn, event: QuestionAsked, labels: Sequence[str]) -> None:
-    try:
-        await turn.answer(event.request_id, *labels)
-    except EngineError:
-        # It was withdrawn while this watcher was on its way.
-        await trio.lowlevel.checkpoint()
-
-
-async def _recover(turn: Turn, event: RecoveryAsked, how: Recovery | None, model: Model) -> None:
-    if how is None:
-        return
-    try:
-        await turn.recover(event.request_id, how, model=model if how == "switch" else None)
-    except EngineError:
-        # It was withdrawn while this watcher was on its way.
+        # The question was withdrawn after this event: a host must expect that.
         await trio.lowlevel.checkpoint()
 
 
@@ -280,18 +275,18 @@ def _steer(turn: Turn, message: str) -> None:
     try:
         turn.steer(message)
     except EngineError:
-        # The turn is ending: the one answer that a late steer may get.
+        # The turn is ending: a steer that comes too late is refused.
         return
 
 
 async def _next_turn(scenario: Scenario, run: Run, session: Session) -> None:
-    """The session goes on: the next prompt works, whatever happened to the one before."""
+    """Check that the session takes the next prompt after any end of the first turn."""
     run.model.script = [[*text(NEXT_ANSWER), *done()]]
     run.model.repeat = True
     run.model.requests.clear()
     async with session.prompt(NEXT_PROMPT, settings=Settings()) as turn:
         await turn.wait()
-    # A stop hook that always blocks does so here as well, until the same answer counts as a circle.
+    # A stop hook that always blocks does so here as well, until the repeated answer counts as a doom loop.
     good = {"completed", "stop_hook_limit", "doom_loop"} if scenario.hooks.stop else {"completed"}
     if turn.result.stop_reason not in good or turn.result.text != NEXT_ANSWER:
         run.problems.append(f"the next prompt ended with {turn.result}")
@@ -301,7 +296,7 @@ async def _next_turn(scenario: Scenario, run: Run, session: Session) -> None:
 
 async def _check_store(run: Run, session: Session) -> None:
     run.problems += check_fold(await run.store.load(session.id), session.state)
-    # What idle hooks have to say comes behind the end.
+    # Idle hooks may append events after the turn's end; those need not be durable yet.
     ends = [event.seq or 0 for event in session.events() if isinstance(event, TurnEnded)]
     if run.store.durable.get(session.id, 0) < max(ends, default=0):
         run.problems.append("the turn's end was announced before all of it was durable")
@@ -318,7 +313,7 @@ def _tasks() -> set[str]:
     waiting = [] if root is None else [root]
     while waiting:
         task = waiting.pop()
-        # What runs while a session is idle is the engine's, and no turn's.
+        # Idle hooks belong to the engine: they outlive the turn on purpose.
         if not task.name.startswith("idle hooks of "):
             tasks.add(f"{task.name} #{id(task)}")
         waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
@@ -326,7 +321,8 @@ def _tasks() -> set[str]:
 
 
 def _verify(scenario: Scenario, run: Run) -> list[str]:
-    # The next turn's events are there by now as well.
+    """Check what only a whole run shows: leaks, calls that did not stop, and how a cancel was handled."""
+    # The events include those of the next turn by now.
     problems = check_events(run.seen)
     if run.leaked_tasks:
         problems.append(f"tasks are left after the block: {run.leaked_tasks}")
@@ -350,28 +346,42 @@ def _verify_cancel(scenario: Scenario, run: Run) -> list[str]:
         return [] if run.result is not None else ["the turn has no result"]
     if not points.fired:
         return [f"the injector did not fire: the run has only {len(points.names)} points"]
+    problems = _verify_scope(scenario, run, injection)
+    if injection.way not in {"leave", "host_deadline"}:
+        # A deadline takes effect only when trio next looks at deadlines, and leaving the block takes some steps:
+        # a call may start in between.
+        problems += _verify_starts(run)
+    return problems + _verify_promptness(scenario, run, injection)
+
+
+def _verify_scope(scenario: Scenario, run: Run, injection: Injection) -> list[str]:
+    """Check that `Cancelled` left the block if, and only if, the host was cancelled."""
     problems: list[str] = []
     if injection.way in {"host", "host_deadline"} and not run.host_cancelled:
-        problems.append("the host's cancel did not come out of the block")
-    if injection.way == "host" and points.fired_in_body and run.exited_quietly and scenario.breaks_after is None:
-        problems.append("the host's cancel struck inside the block, and the block was left as if nothing was")
+        problems.append("the host's cancel did not leave the block")
+    if injection.way == "host" and run.points.fired_in_body and run.exited_quietly and scenario.breaks_after is None:
+        problems.append("the host was cancelled inside the block, but the block ended normally")
     if injection.way in {"user", "user_twice", "leave"} and run.host_cancelled:
-        problems.append("a cancel of the turn came out of the block as the host's")
-    assert points.fired_at is not None
-    if injection.way not in {"leave", "host_deadline"}:
-        # (A deadline takes effect when trio looks at deadlines next.)
-        problems += _verify_starts(run)
-    ended = [event.time for event in run.seen if isinstance(event, TurnEnded) and event.session_id == event.path[0]]
-    shown = run.ended_at if injection.way in {"user", "user_twice"} and run.ended_at is not None else None
-    late = (shown if shown is not None else ended[0] if ended else points.fired_at) - points.fired_at
-    allowed = _needed(scenario, run, points.fired_at) + 2 * scenario.store_delay + EPSILON
-    if late > allowed:
-        problems.append(f"the turn ended {late:.4f} s after the cancel; {allowed:.4f} s were allowed")
+        problems.append("a cancel of the turn left the block as a cancel of the host")
     return problems
 
 
+def _verify_promptness(scenario: Scenario, run: Run, injection: Injection) -> list[str]:
+    """Check that the turn ended no later after the cancel than the clean-up of its calls needed."""
+    fired_at = run.points.fired_at
+    assert fired_at is not None
+    ended = [event.time for event in run.seen if isinstance(event, TurnEnded) and event.session_id == event.path[0]]
+    ended_at = ended[0] if ended else fired_at
+    # When only the turn was cancelled, the host must also have seen its end in time.
+    if injection.way in {"user", "user_twice"} and run.ended_at is not None:
+        ended_at = run.ended_at
+    late = ended_at - fired_at
+    allowed = _needed(scenario, run, fired_at) + 2 * scenario.store_delay + EPSILON
+    return [f"the turn ended {late:.4f} s after the cancel; {allowed:.4f} s were allowed"] if late > allowed else []
+
+
 def _needed(scenario: Scenario, run: Run, fired_at: float) -> float:
-    """Return how long the clean-up may take: as long as the slowest call really cleaned up, up to the grace."""
+    """Return how long the clean-up may take: the time that the slowest call took to stop, at most the grace period."""
     if scenario.tools:
         return scenario.grace
     return max([0.0, *(min(trail.ended_at - fired_at, scenario.grace) for trail in run.tools.trails)])
@@ -381,7 +391,7 @@ def _verify_starts(run: Run) -> list[str]:
     """Check that nothing was started after the cancel."""
     points = run.points
     assert points.injection is not None
-    # Inside `append` the event that is being appended was decided on before.
+    # At a point inside `append`, the event that is being appended was decided on before the cancel.
     inside = points.names[points.injection.point] == "journal.append"
     return [
         f"call {event.call_id} was started after the cancel"
@@ -395,12 +405,12 @@ def _verify_starts(run: Run) -> list[str]:
 
 @attrs.frozen(eq=False)
 class _Asking:
-    """The usual rules, without what they do in threads: a run has the same steps each time."""
+    """The usual policy without its work in threads, so that every run takes the same steps."""
 
     _policy: Policy = attrs.field(factory=Policy)
 
     def judge(self, query: PermissionQuery) -> Judgement:
-        """Return what the rules say."""
+        """Judge by the rules."""
         return self._policy.judge(query)
 
     def grant(self, query: PermissionQuery, allowance: Allowance) -> None:

@@ -1,12 +1,12 @@
-"""The promises of the engine as one checker over what a run left behind.
+"""Check the engine's promises against the record of a run.
 
-Each function returns what is broken, as sentences; an empty list is a pass.
+Each function returns the problems that it found, as sentences; an empty list is a pass.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -34,15 +34,15 @@ Seen = ev.Durable | ev.Live | Resync
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """What a run left behind.
+    """The record of a run.
 
     Attributes:
-        events: what a subscriber saw, from before the first turn.
-        transcript: what was saved.
-        stored: what the store holds.
+        events: the events that a subscriber received, from before the first turn.
+        transcript: the session's transcript.
+        stored: the events in the store.
         state: the session's state.
         trails: what the fake tools really did.
-        unique_keys: no key of a fake tool may have been done twice.
+        unique_keys: the side effect of a fake tool's key may happen only once.
     """
 
     events: Sequence[Seen]
@@ -54,7 +54,7 @@ class Evidence:
 
 
 def check(evidence: Evidence) -> list[str]:
-    """Check all promises at once; return what is broken."""
+    """Check all promises at once."""
     return [
         *check_events(evidence.events),
         *check_transcript(evidence.transcript),
@@ -65,7 +65,7 @@ def check(evidence: Evidence) -> list[str]:
 
 
 def check_events(events: Sequence[Seen]) -> list[str]:
-    """Check the order and the completeness of what a subscriber saw (promises 1, 2, 6, 7)."""
+    """Check that a subscriber received every event, and in order (promises 1, 2, 6, 7)."""
     sessions: dict[SessionId, list[ev.Durable | ev.Live]] = {}
     for event in events:
         if not isinstance(event, Resync):
@@ -100,7 +100,7 @@ def _check_parts(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
         match event:
             case ev.PartStarted():
                 texts[event.part_id] = ""
-            case ev.PartReplaced():
+            case ev.PartReplaced():  # a retry begins the part again, at offset 0
                 texts[event.part_id] = ""
             case ev.TextDelta() | ev.ReasoningDelta() | ev.ArgumentsDelta():
                 if event.part_id not in texts or event.part_id in ended:
@@ -121,7 +121,7 @@ def _check_parts(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
 
 def _check_part_text(event: ev.PartEnded, texts: dict[PartId, str]) -> list[str]:
     part = event.part
-    if isinstance(part, ProviderPart):
+    if isinstance(part, ProviderPart):  # comes as a whole, without deltas
         return []
     final = part.arguments if isinstance(part, CallPart) else part.text
     if texts.get(part.id) != final:
@@ -130,21 +130,26 @@ def _check_part_text(event: ev.PartEnded, texts: dict[PartId, str]) -> list[str]
 
 
 def _check_turn(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
-    problems: list[str] = []
     started = [event for event in events if isinstance(event, ev.TurnStarted)]
-    ended = [event for event in events if isinstance(event, ev.TurnEnded)]
+    problems: list[str] = []
     if len(started) != 1 or not isinstance(events[0], ev.TurnStarted):
         problems.append(f"the turn began {len(started)} times, or something came before its start")
-    if len(ended) != 1:
-        problems.append(f"the turn ended {len(ended)} times")
-    elif not isinstance(events[-1], ev.TurnEnded):
-        problems.append(f"{type(events[-1]).__name__} came after the end of the turn")
-    elif ended[0].result.stop_reason not in ev.STOP_REASONS:
-        problems.append(f"{ended[0].result.stop_reason} is not a stop reason")
-    elif ended[0].result.stop_reason == "internal_error":
-        problems.append(f"the engine failed: {ended[0].result.detail}")
+    problems += _check_turn_end(events)
     problems += [e.text for e in events if isinstance(e, ev.Notice) and e.code == "internal_error"]
     return problems + _check_calls(events) + _check_questions(events) + _check_steps(events)
+
+
+def _check_turn_end(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
+    """Check that a turn ended exactly once, with its last event, for a known reason."""
+    ended = [event for event in events if isinstance(event, ev.TurnEnded)]
+    if len(ended) != 1:
+        return [f"the turn ended {len(ended)} times"]
+    if not isinstance(events[-1], ev.TurnEnded):
+        return [f"{type(events[-1]).__name__} came after the end of the turn"]
+    result = ended[0].result
+    if result.stop_reason not in ev.STOP_REASONS:
+        return [f"{result.stop_reason} is not a stop reason"]
+    return [f"the engine failed: {result.detail}"] if result.stop_reason == "internal_error" else []
 
 
 _MOVES: dict[type[object], str] = {
@@ -167,7 +172,7 @@ def _check_calls(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
             case ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.CallDelivered():
                 moves[event.call_id].append(_MOVES[type(event)])
             case ev.TurnResumed():
-                # What waited inside its tool is queued again.
+                # The call that was waiting inside its tool is queued again.
                 for seen in moves.values():
                     if seen[-1] == "started":
                         seen.pop()
@@ -179,6 +184,7 @@ def _check_calls(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
 
 
 def _check_verdict(event: ev.CallJudged | ev.CallChanged, state: str) -> list[str]:
+    # A tool may ask for more permissions while it runs; hooks change arguments before it, and its result after it.
     during = ("queued", "started") if isinstance(event, ev.CallJudged) else ("queued",)
     if isinstance(event, ev.CallChanged) and event.kind == "result":
         during = ("started",)
@@ -209,7 +215,7 @@ def _check_questions(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
                 requested.append(event.request_id)
             case ev.PermissionAnswered() | ev.QuestionAnswered():
                 answered.append(event.request_id)
-            case ev.TurnResumed():
+            case ev.TurnResumed():  # open questions are asked again, with new ids
                 requested = [request_id for request_id in requested if request_id in answered]
             case _:
                 pass
@@ -234,25 +240,23 @@ def check_transcript(transcript: Iterable[Message]) -> list[str]:
     problems: list[str] = []
     waiting: tuple[CallId, ...] = ()
     for message in transcript:
-        if waiting and not isinstance(message, ResultsMessage):
-            problems.append(f"calls {waiting} have no results behind them")
-        match message:
-            case UserMessage():
-                waiting = ()
-                if not message.parts:
-                    problems.append(f"user message {message.id} is empty")
-            case AssistantMessage():
-                waiting = tuple(part.call_id for part in message.calls)
-                if not message.parts:
-                    problems.append(f"assistant message {message.id} is empty")
-            case ResultsMessage():
-                answered_calls = tuple(result.call_id for result in message.results)
-                if answered_calls != waiting:
-                    problems.append(f"results {answered_calls} stand behind calls {waiting}")
-                waiting = ()
-    if waiting:
-        problems.append(f"calls {waiting} have no results behind them")
-    return problems
+        if isinstance(message, ResultsMessage):
+            results = tuple(result.call_id for result in message.results)
+            if results != waiting:
+                problems.append(f"results {results} stand behind calls {waiting}")
+            waiting = ()
+            continue
+        problems += _without_results(waiting)
+        waiting = tuple(part.call_id for part in message.calls) if isinstance(message, AssistantMessage) else ()
+        if not message.parts:
+            kind = "user" if isinstance(message, UserMessage) else "assistant"
+            problems.append(f"{kind} message {message.id} is empty")
+    return problems + _without_results(waiting)
+
+
+def _without_results(waiting: Sequence[CallId]) -> list[str]:
+    """Report the calls that *waiting* holds: the next message should have been their results."""
+    return [f"calls {waiting} have no results behind them"] if waiting else []
 
 
 def check_fold(stored: Sequence[ev.Durable], state: SessionState) -> list[str]:
@@ -269,25 +273,18 @@ def check_fold(stored: Sequence[ev.Durable], state: SessionState) -> list[str]:
 
 @attrs.frozen(kw_only=True)
 class Settled:
-    """A call's settlement, and when it came."""
+    """A call's settlement and its time."""
 
     settlement: Settlement
     time: float
 
 
 def check_trails(events: Sequence[Seen], trails: Sequence[Trail], *, unique_keys: bool) -> list[str]:
-    """Check what was recorded against what really happened (promises 1, 9)."""
-    problems: list[str] = []
+    """Compare the settlements of calls with what their tools really did (promises 1, 9)."""
+    problems = _check_repeats(trails, unique_keys=unique_keys)
     settled = {
         e.call_id: Settled(settlement=e.settlement, time=e.time) for e in events if isinstance(e, ev.CallSettled)
     }
-    for call_id, count in Counter(trail.call_id for trail in trails).items():
-        if count > 1:
-            problems.append(f"call {call_id} was run {count} times")
-    if unique_keys:
-        for key, count in Counter(trail.key for trail in trails if trail.key).items():
-            if count > 1:
-                problems.append(f"the side effect {key} happened {count} times")
     for trail in trails:
         record = settled.get(trail.call_id)
         if record is None:
@@ -297,24 +294,44 @@ def check_trails(events: Sequence[Seen], trails: Sequence[Trail], *, unique_keys
     return problems
 
 
+def _check_repeats(trails: Sequence[Trail], *, unique_keys: bool) -> list[str]:
+    """Check that no call, and no side effect with a key, happened twice."""
+    calls = Counter(trail.call_id for trail in trails)
+    keys = Counter(trail.key for trail in trails if trail.key and unique_keys)
+    return [
+        *(f"call {call_id} was run {count} times" for call_id, count in calls.items() if count > 1),
+        *(f"the side effect {key} happened {count} times" for key, count in keys.items() if count > 1),
+    ]
+
+
 def _check_trail(trail: Trail, record: Settled) -> list[str]:
     settlement = record.settlement
     what = f"call {trail.call_id} ({trail.manner})"
     if settlement.reason == "not_executed":
         return [f"{what} ran, but is recorded as not executed"]
-    if trail.cancelled and settlement.status != "aborted":
-        return [f"{what} was cancelled, but is recorded as {settlement.status}"]
-    if trail.raised and settlement.status not in {"error", "aborted"}:
-        return [f"{what} raised, but is recorded as {settlement.status}"]
-    if trail.returned and settlement.status != "completed" and not settlement.outcome_unknown:
-        return [f"{what} returned, but is recorded as {settlement.status}"]
-    if settlement.outcome_unknown and not trail.running and trail.returned and trail.ended_at < record.time:
+    if settlement.status not in _possible_statuses(trail, settlement):
+        how = "was cancelled" if trail.cancelled else "raised" if trail.raised else "returned"
+        return [f"{what} {how}, but is recorded as {settlement.status}"]
+    # The engine may give up on a call at the instant at which it returns, but not later.
+    if settlement.outcome_unknown and trail.returned and not trail.running and trail.ended_at < record.time:
         return [f"{what} had returned, but its outcome is recorded as unknown"]
     return []
 
 
+def _possible_statuses(trail: Trail, settlement: Settlement) -> Collection[str]:
+    """Return the statuses that a call with this trail may have."""
+    if trail.cancelled:
+        return ("aborted",)
+    if trail.raised:
+        return ("error", "aborted")
+    if trail.returned and not settlement.outcome_unknown:
+        return ("completed",)
+    return (settlement.status,)
+
+
 def check_kept(events: Sequence[Seen], transcript: Sequence[Message], trails: Sequence[Trail]) -> list[str]:
-    """Check that what was received, and what was run, is in the transcript (unless the history was replaced)."""
+    """Check that no result of a call and no finished part was lost."""
+    # A compaction takes messages out of the transcript on purpose.
     if any(isinstance(event, ev.HistoryReplaced) for event in events):
         return []
     roots = [e for e in events if not isinstance(e, Resync) and len(e.path) == 1]
@@ -332,16 +349,15 @@ def _lost_results(
 
 
 def _lost_parts(roots: Sequence[ev.Durable | ev.Live]) -> Iterator[str]:
-    ends = [event.result for event in roots if isinstance(event, ev.TurnEnded)]
-    if not ends or ends[0].stop_reason != "aborted":
+    result = next((event.result for event in roots if isinstance(event, ev.TurnEnded)), None)
+    if result is None or result.stop_reason != "aborted":
         return
-    # Thinking alone makes no message, so a failed answer of nothing else may be taken back.
     finished = {e.part.id for e in roots if isinstance(e, ev.PartEnded) and _has_content(e.part)}
-    failed = [e.part_id for e in roots if isinstance(e, ev.PartDiscarded) and e.reason == "failed"]
-    lost = [part_id for part_id in failed if part_id in finished]
-    if lost:
+    failed = {e.part_id for e in roots if isinstance(e, ev.PartDiscarded) and e.reason == "failed"}
+    if lost := sorted(finished & failed):
         yield f"an aborted turn threw away parts {lost}"
 
 
 def _has_content(part: AssistantPart) -> bool:
+    """Tell whether a part makes a message; reasoning or an empty text alone does not, and may be discarded."""
     return not isinstance(part, ReasoningPart) and not (isinstance(part, TextPart) and not part.text)
