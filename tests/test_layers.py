@@ -171,6 +171,7 @@ PURE = (
     "tools.output.truncate",
     "tools.search.gitignore",
     "web.html_flow",
+    "web.html_links",
     "web.html_markdown",
     "web.html_table",
     "web.html_tokens",

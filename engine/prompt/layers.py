@@ -300,11 +300,18 @@ class PromptLayers:
         self._keep_uncached(reader, failed)
         if inputs.is_new or workspace not in self._named_files:
             self._named_files[workspace] = named_candidates(reader.config, workspace)
-        reader.problems += self._named_files[workspace].problems
-        named = [each for each in self._named_files[workspace].candidates if is_own or not each.within]
+        found = self._named_files[workspace]
+        reader.problems += found.problems
+        named = [each for each in found.candidates if is_own or not each.within]
         in_project = list(project_candidates(reader.config, workspace)) if is_own else []
         pinned = list(self._pinned.cached(reader.config.urls).items())
         reader.read_baseline([*user_candidates(self.user_files), *named, *in_project], pinned)
+        self._read_nested(reader, inputs, workspace, is_own=is_own)
+
+    def _read_nested(
+        self, reader: InstructionReader, inputs: PromptInputs, workspace: Workspace, *, is_own: bool
+    ) -> None:
+        """Read the instructions of folders that were touched; in a folder that isn't trusted, keep the current ones."""
         paths = [name.removeprefix(PREFIX) for name in inputs.current if name.startswith(f"{PREFIX}/")]
         if is_own:
             # A file that the configuration names does not mean that its folder was touched.

@@ -71,13 +71,9 @@ class _Scanner:
 
     def run(self) -> Iterator[Token]:
         markup = self.markup
-        while True:
-            opening = markup.find("<", self.at)
-            end = len(markup) if opening < 0 else opening
-            if end > self.at:
-                yield HtmlText(unescaped(markup[self.at : end]))
-            if opening < 0:
-                return
+        while (opening := markup.find("<", self.at)) >= 0:
+            if opening > self.at:
+                yield HtmlText(unescaped(markup[self.at : opening]))
             self.at = opening + 1
             following = markup[self.at : self.at + 1]
             if following.isascii() and following.isalpha():
@@ -95,6 +91,8 @@ class _Scanner:
                     yield End(closed)
             else:
                 yield HtmlText("<")
+        if self.at < len(markup):
+            yield HtmlText(unescaped(markup[self.at :]))
 
     def _closed(self, kind: str) -> str | None:
         """Pass over an end tag, a comment or a declaration; return the name that it ends, None at the end of it all."""

@@ -182,8 +182,11 @@ def _error_kind(report: ErrorReport) -> ErrorKind:
     named = kind_of(report.codes, report.host)
     if named is RateLimited:
         return _kind_of_limit(message)
-    if named is not None:
-        return named
+    return named or _kind_by_status(report)
+
+
+def _kind_by_status(report: ErrorReport) -> ErrorKind:
+    message = report.message
     match report.status:
         case None:
             return _kind_by_wording(message) or _kind_without_status(report)
@@ -197,10 +200,10 @@ def _error_kind(report: ErrorReport) -> ErrorKind:
         case 429:
             return _kind_of_limit(message)
         case status:
-            return _by_status(status, report)
+            return _kind_by_other_status(status, report)
 
 
-def _by_status(status: int, report: ErrorReport) -> ErrorKind:
+def _kind_by_other_status(status: int, report: ErrorReport) -> ErrorKind:
     kind = _BY_STATUS.get(status)
     if kind is not None:
         return kind

@@ -231,12 +231,7 @@ def _parts(part: TextPart | CallPart | ProviderPart, signature: _Signature | Non
     member = signature.member if signature is not None else {}
     match part:
         case TextPart():
-            signed = signature.characters if signature is not None else 0
-            if 0 < signed < len(part.text):
-                yield {"text": part.text[:signed]} | member
-                yield {"text": part.text[signed:]}
-            else:
-                yield {"text": part.text} | member
+            yield from _text_parts(part.text, signature)
         case CallPart():
             arguments = loads_object(arguments_of(part))
             yield {"functionCall": {"id": safe_id(part.call_id), "name": part.tool, "args": arguments}} | member
@@ -245,6 +240,19 @@ def _parts(part: TextPart | CallPart | ProviderPart, signature: _Signature | Non
                 yield data | member
         case _:
             assert_never(part)
+
+
+def _text_parts(text: str, signature: _Signature | None) -> Iterator[Json]:
+    """Yield a text as one part, or as two where its signature covers only the beginning of it."""
+    if signature is None:
+        yield {"text": text}
+        return
+    end = signature.characters
+    if not 0 < end < len(text):
+        end = len(text)
+    yield {"text": text[:end]} | signature.member
+    if end < len(text):
+        yield {"text": text[end:]}
 
 
 def _sign_first_call(parts: list[Json]) -> None:

@@ -89,19 +89,11 @@ def parse_limits(asking: LimitsApi, model: str, answers: Sequence[object]) -> Se
         case "ollama":
             return _ollama(model, first, documents[1] if len(documents) > 1 else {})
         case "llamacpp":
-            settings = as_object(first.get("default_generation_settings"))
-            return ServerLimits(
-                context=_count(settings, "n_ctx") or _count(first, "n_ctx"), parallel=_count(first, "total_slots")
-            )
+            return _llamacpp(first)
         case "lmstudio":
-            row = _find_row(first, "id", model)
-            return ServerLimits(
-                context=_count(row, "loaded_context_length") if text(row, "state") == "loaded" else None
-            )
+            return _lmstudio(_find_row(first, "id", model))
         case "models":
-            row = _find_row(first, "id", model)
-            context = _count(row, "max_model_len") or _count(as_object(row.get("meta")), "n_ctx")
-            return ServerLimits(context=context)
+            return _served_model(_find_row(first, "id", model))
         case "litellm":
             return _litellm(as_object(_find_row(first, "model_name", model).get("model_info")))
         case "":
@@ -129,6 +121,23 @@ def _ollama(model: str, running: Json, shown: Json) -> ServerLimits:
             return ServerLimits(context=_count(row, "context_length"))
     recipe = _NUM_CTX.search(text(shown, "parameters"))
     return ServerLimits(context=int(recipe[1]) or None) if recipe else ServerLimits()
+
+
+def _llamacpp(properties: Json) -> ServerLimits:
+    # `n_ctx` of the settings is that of one slot; older servers have only their own, which all slots share.
+    settings = as_object(properties.get("default_generation_settings"))
+    context = _count(settings, "n_ctx") or _count(properties, "n_ctx")
+    return ServerLimits(context=context, parallel=_count(properties, "total_slots"))
+
+
+def _lmstudio(row: Json) -> ServerLimits:
+    # The length of a model that isn't loaded is its maximum, not what it will be loaded with.
+    return ServerLimits(context=_count(row, "loaded_context_length") if text(row, "state") == "loaded" else None)
+
+
+def _served_model(row: Json) -> ServerLimits:
+    # vLLM and SGLang report `max_model_len`, llama-server puts its window into `meta`.
+    return ServerLimits(context=_count(row, "max_model_len") or _count(as_object(row.get("meta")), "n_ctx"))
 
 
 def _with_tag(name: str) -> str:

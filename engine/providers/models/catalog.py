@@ -34,16 +34,15 @@ def info_of(name: str, host: Host | None = None, config: Config | None = None) -
     host = host or host_named(prefix, config)
     table, model = _price_key(host, own_name, configured, config)
     entry = prices.find_price(table, model) or prices.UNLISTED
-    limits = limits_of(model) if host is None or not host.is_local else LOCAL_LIMITS
-    context = configured.context or entry.context or limits.context
-    output = configured.output or min(limits.output, context // 2)
+    usual = limits_of(model) if host is None or not host.is_local else LOCAL_LIMITS
+    limits = _override_limits(usual, entry.context, configured)
     base = _override_prices(entry.base, configured.prices)
     return ModelInfo(
         name=name,
-        context=context,
-        output=min(output, context),
+        context=limits.context,
+        output=limits.output,
         family=family_of(model),
-        is_known=limits.is_known or configured.context is not None or bool(entry.context),
+        is_known=limits.is_known,
         host=prefix,
         parallel=None if host is None else host.parallel,
         options=configured.options,
@@ -61,6 +60,15 @@ def _price_key(host: Host | None, own_name: str, configured: ModelConfig, config
         prefix, _, own_name = configured.same_as.partition("/")
         host = host_named(prefix, config)
     return (host.prices or host.kind if host is not None else ""), own_name
+
+
+def _override_limits(usual: ModelLimits, listed: int | None, configured: ModelConfig) -> ModelLimits:
+    """Return a family's limits with the window that is listed for the model, and what the user has configured."""
+    context = configured.context or listed or usual.context
+    # Half of the window at most, where it is only a default: the prompt needs room as well.
+    output = configured.output or min(usual.output, context // 2)
+    is_known = usual.is_known or configured.context is not None or bool(listed)
+    return ModelLimits(context, min(output, context), is_known=is_known)
 
 
 def _override_prices(base: LongPrices, overrides: Prices) -> LongPrices:

@@ -103,7 +103,7 @@ class ResponsesReader:
             case "ping" | "keepalive":
                 out.append(Ping())
             case _:
-                if kind not in _REPEATED and not _is_progress(kind):
+                if not _is_redundant(kind):
                     self.ignored[kind] += 1
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
@@ -208,8 +208,10 @@ class ResponsesReader:
         raise stream_failure(self.host, response.get("error"))
 
 
-def _is_progress(kind: str) -> bool:
-    """Tell whether an event is a hosted tool's progress: its item will hold the outcome."""
+def _is_redundant(kind: str) -> bool:
+    """Tell whether another event repeats all of it: the progress of a hosted tool, whose item holds the outcome, say."""
+    if kind in _REPEATED:
+        return True
     return "_call." in kind or "_call_" in kind or kind.startswith("response.mcp_list_tools.")
 
 

@@ -259,13 +259,17 @@ class _AnswerWriter:
         channels = [str(channel) for channel in as_list(kept.get("parts"))]
         if not channels and "encrypted_content" not in kept:
             return
-        # From the end, where the signature is.
-        ends = zip(reversed(channels), reversed(self._thoughts), strict=False)
-        parts = [{"type": channel, "text": thought.text} for channel, thought in ends if channel in CHANNELS][::-1]
+        parts = self._reasoning_parts(channels)
         item: Json = {"type": "reasoning", "summary": [part for part in parts if part["type"] == "summary_text"]}
         if content := [part for part in parts if part["type"] == "reasoning_text"]:
             item["content"] = content
         yield item | self._with_id({name: kept[name] for name in ("id", "encrypted_content") if name in kept})
+
+    def _reasoning_parts(self, channels: Sequence[str]) -> list[Json]:
+        """Pair the latest thoughts with the channels that their signature lists, and return those of the format."""
+        # From the end, where the signature is.
+        ends = zip(reversed(channels), reversed(self._thoughts), strict=False)
+        return [{"type": channel, "text": thought.text} for channel, thought in ends if channel in CHANNELS][::-1]
 
     def _hosted(self, item: Json) -> Iterator[Json]:
         if kind := text(item, "type"):

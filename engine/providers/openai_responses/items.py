@@ -173,6 +173,10 @@ class TextItem(ResponseItem):
                 self.refuse("".join(block.pieces))
             else:
                 out.append(ReasoningDone(block.id, signature if block is thoughts[-1] else None))
+        self._emit_phase(facts, out)
+
+    def _emit_phase(self, facts: Json, out: list[StreamEvent]) -> None:
+        """Emit the phase of a message (commentary, final answer), which the host wants back with its text."""
         phase = text(facts, PHASE) or text(self.facts, PHASE)
         if phase and any(block.channel == "output_text" for block in self._blocks):
             out.append(ProviderItem(f"{self.name}.{PHASE}", PHASE, dumps({PHASE: phase})))

@@ -198,14 +198,10 @@ class TranscriptNormalizer:
         return [item, *self._results(answered)]
 
     def _assistant_parts(self, held: _PendingMessage) -> Iterator[AssistantPart]:
-        parts = held.message.parts
-        for place, part in enumerate(parts):
+        for place, part in enumerate(held.message.parts):
             match part:
                 case TextPart():
-                    if part.text.strip():
-                        yield part
-                    elif self.quirks.space_between_reasoning and held.has_reasoning and self._is_between(parts, place):
-                        yield attrs.evolve(part, text=" ")
+                    yield from self._assistant_text(part, held, place)
                 case ReasoningPart():
                     if held.has_reasoning:
                         yield from self._reasoning(part)
@@ -216,6 +212,13 @@ class TranscriptNormalizer:
                         yield part
                 case _:
                     assert_never(part)
+
+    def _assistant_text(self, part: TextPart, held: _PendingMessage, place: int) -> Iterator[AssistantPart]:
+        """Yield a text unless it is blank; as a space where the host needs one between two parts of reasoning."""
+        if part.text.strip():
+            yield part
+        elif self.quirks.space_between_reasoning and held.has_reasoning and self._is_between(held.message.parts, place):
+            yield attrs.evolve(part, text=" ")
 
     def _is_between(self, parts: Sequence[AssistantPart], place: int) -> bool:
         around = (*parts[max(0, place - 1) : place], *parts[place + 1 : place + 2])
@@ -250,16 +253,10 @@ class TranscriptNormalizer:
         for each in answered:
             here = [part for part in each.media if self._can_read(part, self.quirks.result_media)]
             elsewhere = [part for part in each.media if part not in here]
-            text = each.settlement.text
             if elsewhere:
-                what = f"the media of {each.call.tool} follow in the next message"
-                text = f"{text}\n({what})" if text.strip() else f"({what})"
                 moved.append(TextPart(id=PartId("media"), text=f"Media of {each.call.tool}:"))
                 moved += self._user_parts(elsewhere)
-            images = tuple(part for part in here if isinstance(part, ImagePart))
-            files = tuple(part for part in here if isinstance(part, FilePart))
-            settlement = attrs.evolve(each.settlement, text=text, images=images, files=files)
-            kept.append(CallWithResult(each.call, settlement))
+            kept.append(_with_media(each, here, has_moved=bool(elsewhere)))
         items: list[TranscriptItem] = [ResultsItem(tuple(kept))]
         return [*items, UserItem(tuple(moved))] if moved else items
 
@@ -326,6 +323,17 @@ def schema_of(document: str, whose: str) -> Json:
     if not is_object(schema) or not schema:
         raise ConfigError(f"the schema of the {whose} must be a non-empty JSON object")
     return schema
+
+
+def _with_media(answered: CallWithResult, media: Sequence[MediaPart], *, has_moved: bool) -> CallWithResult:
+    """Return a result with only this media; its text refers to the next message if some has moved there."""
+    text = answered.settlement.text
+    if has_moved:
+        what = f"the media of {answered.call.tool} follow in the next message"
+        text = f"{text}\n({what})" if text.strip() else f"({what})"
+    images = tuple(part for part in media if isinstance(part, ImagePart))
+    files = tuple(part for part in media if isinstance(part, FilePart))
+    return CallWithResult(answered.call, attrs.evolve(answered.settlement, text=text, images=images, files=files))
 
 
 def _finite_number(literal: str) -> float:

@@ -20,7 +20,7 @@ Property names are never read as keywords, and data (`enum`, `default`) never as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 import attrs
@@ -226,9 +226,13 @@ class _Adapter:
         if types:
             out = {"type": types[0] if len(types) == 1 else types} | out
         self._complete(out, types, path)
+        self._add_required(schema, out)
+        return out
+
+    def _add_required(self, schema: Json, out: Json) -> None:
+        """Add `required` without the names that `properties` lacks: hosts refuse those."""
         if required := [name for name in required_names(schema) if name in as_object(out.get("properties"))]:
             out["required"] = required
-        return out
 
     def _complete(self, out: Json, types: list[str], path: tuple[str, ...]) -> None:
         """Add the `properties` and `items` that hosts require."""
@@ -274,10 +278,15 @@ def _merge_root_union(whole: Json) -> Json:
     if not choices or not all(is_object_schema(each) or is_object_schema(whole) for each in choices):
         return whole
     properties = {name: each for choice in choices for name, each in as_object(choice.get("properties")).items()}
-    always = [name for name in required_names(choices[0]) if all(name in required_names(choice) for choice in choices)]
-    about = pick(choices[0], ANNOTATIONS)
+    merged: Json = {"type": "object", "properties": properties, "required": _required_by_all(choices)}
     rest = {word: value for word, value in whole.items() if word != "anyOf"}
-    return merge_schemas(about | {"type": "object", "properties": properties, "required": always}, rest)
+    return merge_schemas(pick(choices[0], ANNOTATIONS) | merged, rest)
+
+
+def _required_by_all(choices: Sequence[Json]) -> list[str]:
+    """Return the properties that every choice requires: the union of objects requires only those."""
+    first, *others = (required_names(choice) for choice in choices)
+    return [name for name in first if all(name in names for names in others)]
 
 
 def _resolve_ref(schema: Json, whole: Json) -> Json:

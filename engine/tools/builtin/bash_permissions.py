@@ -167,17 +167,13 @@ def _offers(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
     argvs = dict.fromkeys(command.argv for command in scanned.commands)
     if len(argvs) > _MAX_OFFERED:
         return
-    files = [
-        Right(permission=permission, pattern=path_pattern.exact(one.target.path))
-        for one in accesses
-        for permission in _permissions(one)
-    ]
-    exact = [_exactly(argv) for argv in argvs]
+    files = [right for one in accesses for right in _file_rights(one)]
+    exact = list(map(_exactly, argvs))
     wider = [_like(argv, knowledge) or _exactly(argv) for argv in argvs]
     for patterns in (exact,) if wider == exact else (exact, wider):
-        commands = [Right(permission=PERMISSION, pattern=pattern) for pattern in filter(None, patterns)]
-        if commands or files:
-            yield Offer(rights=tuple(dict.fromkeys([*commands, *files])))
+        commands = [Right(permission=PERMISSION, pattern=pattern) for pattern in patterns if pattern is not None]
+        if rights := tuple(dict.fromkeys([*commands, *files])):
+            yield Offer(rights=rights)
 
 
 def _exactly(argv: Sequence[Argument]) -> str | None:
@@ -200,7 +196,9 @@ def is_literal(word: Argument) -> TypeGuard[str]:
     return word is not None and not isinstance(word, WordPrefix)
 
 
-def _permissions(one: PathAccess) -> tuple[str, ...]:
-    if one.use is None:
-        return () if one.target.inside else ("outside",)
-    return ("edit" if one.use.access == "write" else "read",)
+def _file_rights(one: PathAccess) -> Iterator[Right]:
+    pattern = path_pattern.exact(one.target.path)
+    if one.use is not None:
+        yield Right(permission="edit" if one.use.access == "write" else "read", pattern=pattern)
+    elif not one.target.inside:
+        yield Right(permission="outside", pattern=pattern)

@@ -63,7 +63,7 @@ def commit(changes: Sequence[FileChange]) -> tuple[str, ...]:
         for step in steps:
             step.make(is_only=len(steps) == 1)
     except BaseException as error:
-        lost = [outcome for step in reversed(steps) if (outcome := step.undo())]
+        lost = _undo(steps)
         if isinstance(error, ToolError) and len(steps) > 1:
             outcome = f"Some files could not be put back: {', '.join(lost)}." if lost else "No file was changed."
             raise ToolError(f"{error} {outcome}") from error  # noqa: ASYNC104  # no Cancelled comes to a thread
@@ -72,6 +72,11 @@ def commit(changes: Sequence[FileChange]) -> tuple[str, ...]:
         for step in steps:
             step.clean_up()
     return tuple(note for step in steps for note in step.notes)
+
+
+def _undo(steps: Sequence[_Step]) -> list[str]:
+    """Take back the steps that were made, last one first; return the files that could not be put back."""
+    return [outcome for step in reversed(steps) if (outcome := step.undo())]
 
 
 @attrs.define(eq=False)

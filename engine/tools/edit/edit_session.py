@@ -237,17 +237,21 @@ def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput
     made = [change for revision in final.revisions for change in revision.changes if change.before != change.after]
     notes = (*notes, *commit(made))
     diffs = [revision.diff() for revision in final.revisions]
-    if planned.has_diff:
-        shown = [revision.diff(SHOWN_LINES) for revision in final.revisions]
-    else:
-        pairs = zip(planned.revisions, final.revisions, strict=True)
-        shown = [_diff(new.moved or new.shown, old.after, new.after, limit=SHOWN_LINES) for old, new in pairs]
+    shown = _shown_diffs(planned, final)
     return ToolOutput(
         text="\n".join([final.text, *notes, *(diff.removesuffix("\n") for diff in shown if diff)]),
         modify=together(*(revision.notes for revision in final.revisions)),
         metadata=metadata(final.summary, **final.facts, diff="".join(diffs)),
         changed=tuple(dict.fromkeys(str(change.path) for change in made)),
     )
+
+
+def _shown_diffs(planned: Plan, final: Plan) -> list[str]:
+    """Return the diffs that the model sees: of the whole change, or only of what formatters made of it."""
+    if planned.has_diff:
+        return [revision.diff(SHOWN_LINES) for revision in final.revisions]
+    pairs = zip(planned.revisions, final.revisions, strict=True)
+    return [_diff(new.moved or new.shown, old.after, new.after, limit=SHOWN_LINES) for old, new in pairs]
 
 
 def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:

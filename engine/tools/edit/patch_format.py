@@ -189,16 +189,8 @@ class _Reader:
 
     def _chunk(self) -> PatchChunk:
         number = self.number
-        headers: list[str] = []
-        while self.line is not None and self.line.startswith("@@"):
-            headers.append(_NUMBERS.sub("", self.line[2:].strip(), count=1).strip().removesuffix("@@").rstrip())
-            self.at += 1
-        body: list[str] = []
-        while self.line is not None and not self.line.startswith(("@@", "***")):
-            if self.line[:1] not in {"", " ", "-", "+", "\\"}:
-                raise self._error("a line of a change begins with ' ', '-', '+' or '@@'")
-            body.append(self.line)
-            self.at += 1
+        headers = self._headers()
+        body = self._body()
         at_end = (self.line or "").strip() == _END_OF_FILE
         self.at += at_end
         lines = [line for line in "\n".join(body).strip("\n").split("\n") if not line.startswith("\\")]
@@ -207,6 +199,24 @@ class _Reader:
         old = tuple(line[1:] for line in lines if line[:1] in {"", " ", "-"})
         new = tuple(line[1:] for line in lines if line[:1] in {"", " ", "+"})
         return PatchChunk(tuple(filter(None, headers)), Request(old, new), at_end, number)
+
+    def _headers(self) -> list[str]:
+        """Read the lines that begin with `@@`, without the line numbers of a unified diff."""
+        headers: list[str] = []
+        while self.line is not None and self.line.startswith("@@"):
+            headers.append(_NUMBERS.sub("", self.line[2:].strip(), count=1).strip().removesuffix("@@").rstrip())
+            self.at += 1
+        return headers
+
+    def _body(self) -> list[str]:
+        """Read the lines of a change, each with its sign; the sign of a blank line may be missing."""
+        body: list[str] = []
+        while self.line is not None and not self.line.startswith(("@@", "***")):
+            if self.line[:1] not in {"", " ", "-", "+", "\\"}:
+                raise self._error("a line of a change begins with ' ', '-', '+' or '@@'")
+            body.append(self.line)
+            self.at += 1
+        return body
 
     def _error(self, expected: str) -> ToolError:
         return ToolError(

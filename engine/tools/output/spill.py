@@ -144,9 +144,8 @@ class SpillStore:
                     seen += 1
                     if seen > _SWEEP_FILES or time.monotonic() > until:
                         return
-                    if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
-                        with contextlib.suppress(FileNotFoundError):
-                            yield Path(entry), entry.stat(follow_symlinks=False)
+                    if (state := _state_of(entry)) is not None:
+                        yield Path(entry), state
 
     def _folders(self) -> list[Path]:
         with os.scandir(self.directory) as entries:
@@ -172,6 +171,14 @@ class SpillStore:
 
 def _folder_of(tree: str) -> str:
     return f"tree-{hashlib.sha256(tree.encode(errors='replace')).hexdigest()[:32]}"
+
+
+def _state_of(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return the state of a file that is ours; None for another one, and for one that was removed meanwhile."""
+    if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
+        with contextlib.suppress(FileNotFoundError):
+            return entry.stat(follow_symlinks=False)
+    return None
 
 
 def _removed(path: Path) -> OSError | None:

@@ -84,12 +84,7 @@ class SearchReport:
         """Say how much there is, where it is not plain to see."""
         results = self.results
         if not results.hits:
-            left_out = (
-                ""
-                if self.request.include_ignored or self.request.only
-                else " (what ignore files exclude was not searched)"
-            )
-            return [] if results.timed_out else [f"Nothing matches{left_out}."]
+            return [] if results.timed_out else [self._no_match()]
         notes = ["(Not all of the context is shown.)"] if page.lacks_context else []
         if results.has_more or page.matches < sum(hit.is_match for hit in results.hits):
             total = "" if results.total is None else f" of {results.total:,}"
@@ -103,6 +98,10 @@ class SearchReport:
                 f"({counted(sum(hit.number for hit in results.hits), 'line')} in {counted(page.matches, 'file')})"
             )
         return notes
+
+    def _no_match(self) -> str:
+        searches_all = self.request.include_ignored or self.request.only
+        return f"Nothing matches{'' if searches_all else ' (what ignore files exclude was not searched)'}."
 
     def _troubles(self) -> list[str]:
         notes: list[str] = []
