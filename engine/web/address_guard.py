@@ -22,6 +22,7 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 IpNetwork: TypeAlias = IPv4Network | IPv6Network
 
 MAX_URL_CHARS: Final = 8_192
+MAX_REDIRECTS: Final = 5
 _NAME: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _ENDS_IN_NUMBER: Final = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 _PORTS: Final = {"http": 80, "https": 443}

@@ -30,7 +30,7 @@ import trio
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.core.version import __version__
-from engine.web.address_guard import Guard, Target, literal, parse_url
+from engine.web.address_guard import MAX_REDIRECTS, Guard, Target, literal, parse_url
 from engine.web.page_content import too_large, unpacked
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import httpx
 
 USER_AGENT: Final = f"nursery-engine/{__version__}"
-MAX_REDIRECTS: Final = 5
 # One address that does not answer must not use up the time of the others.
 _CONNECT_SECONDS: Final = 10.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
 import attrs
 
 from engine.core.errors import ConfigError, ToolError
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, text
-from engine.web.fetch import FetchReply, ask
-from engine.web.html_tokens import HtmlText, tokens
+
+if TYPE_CHECKING:
+    from engine.web.fetch import FetchReply
 
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_TITLE_CHARS: Final = 200
@@ -199,6 +200,8 @@ class _Service:
 
     async def __call__(self, query: str, count: int) -> Sequence[SearchResult]:
         """Ask the service. A checkpoint; if cancelled, the connection is closed."""
+        from engine.web.fetch import ask
+
         question = self.kind.question(self.key, query, count)
         headers = {"accept": "application/json", **question.headers}
         body = b"" if question.body is None else dumps(question.body).encode(errors="replace")
@@ -270,6 +273,8 @@ def _result(item: Json, kind: _Kind) -> SearchResult | None:
 
 def _one_line(words: str, limit: int) -> str:
     """Return *words* in one line, without the tags that mark what was found in them."""
+    from engine.web.html_tokens import HtmlText, tokens
+
     plain = "".join(token.text for token in tokens(words[: 20 * limit]) if isinstance(token, HtmlText))
     line = "".join(character for character in " ".join(plain.split()) if character.isprintable())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -16,7 +16,7 @@ from engine.tools.read import line_window as read_window
 from engine.tools.registry import Registry
 from engine.tools.search import search_arguments
 from engine.tools.tool_text import counted, description, metadata
-from engine.web import fetch as web
+from engine.web import address_guard
 
 SEARCH = {"BRAVE_API_KEY": "any"}
 CONFIGURED = (*builtin_tools(SEARCH), skill_tool([]), *task_tools(()))
@@ -90,7 +90,7 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{question.MAX_CHOICES} answers" in TOOLS["question"].description
     assert f"{todo.MAX_TODOS} todos, each of at most {todo.MAX_CHARS} characters" in TOOLS["todo_write"].description
     assert f"larger than {web_fetch.MAX_BYTES // 1024 // 1024} MiB" in TOOLS["web_fetch"].description
-    assert f"followed, {web.MAX_REDIRECTS} at most" in TOOLS["web_fetch"].description
+    assert f"followed, {address_guard.MAX_REDIRECTS} at most" in TOOLS["web_fetch"].description
     times = f"{web_fetch.DEFAULT_TIMEOUT:g} seconds, or up to {web_fetch.MAX_TIMEOUT:g}"
     assert times in TOOLS["web_fetch"].description
     assert f"most {web_search.MAX_COUNT} results" in TOOLS["web_search"].description

@@ -23,7 +23,7 @@ from engine.tools.builtin.web_fetch import MAX_BYTES, WebFetch, web_fetch_tool
 from engine.tools.builtin.web_fetch_media import media_output
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool_context import ToolContext
-from engine.web.fetch import MAX_REDIRECTS
+from engine.web.address_guard import MAX_REDIRECTS
 from tests.support.needs import need_of
 from tests.support.network import OPENSSL, Certificates, make_certificates, proxy_to, tls_before
 from tests.support.pages import CLOSED, OPEN, Pages, hang, names, page, redirect, web
