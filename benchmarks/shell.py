@@ -13,8 +13,8 @@ import attrs
 import trio
 
 from benchmarks.report import Figure, Row, median, seconds
+from engine.agents.agent_result import AgentResult
 from engine.agents.background import AgentJob, AgentJobs
-from engine.core.agent_result import AgentResult
 from engine.core.context_report import ContextReport
 from engine.core.events import AnswerKind, Choice, SharedContext
 from engine.core.ids import CallId, SessionId, TurnId

@@ -21,7 +21,6 @@ import trio
 import trio.lowlevel
 
 from benchmarks.report import Figure, Row, median, rate, seconds
-from engine.core.codec import encode_event
 from engine.core.events import (
     CallAnnounced,
     CallDelivered,
@@ -43,10 +42,11 @@ from engine.core.events import (
     TurnResult,
     TurnStarted,
 )
-from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.messages import CallPart, Settlement, TextPart, Usage, UserMessage
 from engine.core.protocols import Store
+from engine.journal.codec import encode_event
+from engine.journal.fold import fold
 from engine.store.sqlite.store import open_sqlite_store
 from engine.store.store_protocols import FullStore, SessionQuery, SpendingKind, SpendingQuery
 

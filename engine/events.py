@@ -109,16 +109,16 @@ if TYPE_CHECKING:
     from engine.core.messages import Usage as Usage
     from engine.core.messages import UserMessage as UserMessage
     from engine.core.messages import UserPart as UserPart
-    from engine.core.state import Busy as Busy
-    from engine.core.state import Idle as Idle
-    from engine.core.state import PendingInput as PendingInput
-    from engine.core.state import Resync as Resync
-    from engine.core.state import Retry as Retry
-    from engine.core.state import SessionState as SessionState
-    from engine.core.state import Status as Status
-    from engine.core.state import Waiting as Waiting
     from engine.journal.cursors import Cursor as Cursor
     from engine.journal.cursors import Position as Position
+    from engine.journal.state import Busy as Busy
+    from engine.journal.state import Idle as Idle
+    from engine.journal.state import PendingInput as PendingInput
+    from engine.journal.state import Resync as Resync
+    from engine.journal.state import Retry as Retry
+    from engine.journal.state import SessionState as SessionState
+    from engine.journal.state import Status as Status
+    from engine.journal.state import Waiting as Waiting
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -143,7 +143,7 @@ else:
                 "FilePart FinishReason ImagePart MediaPart Message Origin ProviderPart ReasoningPart "
                 "ResultsMessage Settlement TextPart Transcript Usage UserMessage UserPart"
             ),
-            "engine.core.state": "Busy Idle PendingInput Resync Retry SessionState Status Waiting",
+            "engine.journal.state": "Busy Idle PendingInput Resync Retry SessionState Status Waiting",
             "engine.journal.cursors": "Cursor Position",
         },
     )

@@ -34,7 +34,7 @@ from engine.core.messages import (
     UserMessage,
 )
 from engine.core.prompt_section import PromptSection
-from engine.core.state import Resync
+from engine.journal.state import Resync
 from engine.testing import FakeTools, Scenario, strategies
 from engine.testing.fake_tools import Behaviour
 from engine.tools.call_values import ToolOutput

@@ -95,8 +95,9 @@ REPEATED_MODULES = frozenset(
 
 # Pure logic: no clock, no randomness, no files, no Trio. They get what they need as arguments.
 PURE = (
-    "agents.markdown_file",
+    "agents.agent_result",
     "agents.compat",
+    "agents.markdown_file",
     "compaction.prune",
     "compaction.rebuild_history",
     "compaction.split",
@@ -104,12 +105,16 @@ PURE = (
     "compaction.token_estimate",
     "compaction.undo_compaction",
     "config",
-    "core.agent_result",
+    "core._event_base",
+    "core._history_events",
+    "core._message_events",
+    "core._question_events",
+    "core._session_events",
+    "core._turn_events",
     "core.arguments",
     "core.coerce",
     "core.errors",
     "core.events",
-    "core.fold",
     "core.ids",
     "core.llm_types",
     "core.messages",
@@ -117,7 +122,6 @@ PURE = (
     "core.schema",
     "core.settings",
     "core.snapshot_types",
-    "core.state",
     "core.value_base",
     "export.history",
     "export.html_page",
@@ -128,6 +132,8 @@ PURE = (
     "files.globs",
     "files.line_diff",
     "journal.closing_events",
+    "journal.fold",
+    "journal.state",
     "nursery.demux",
     "nursery.loop_detection",
     "nursery.parkable",
@@ -426,6 +432,15 @@ def imports_of_packages(tree: Tree) -> Iterator[str]:
                 yield f"{module}:{found.line}: import {wanted} its defining module, not from the package {found.target!r}"
 
 
+def imports_of_private_modules(tree: Tree) -> Iterator[str]:
+    """A module with an underscore is a part of another one in its folder, which offers its names."""
+    for module in tree.modules:
+        for found in tree.imports(module):
+            folder, _, name = found.target.rpartition(".")
+            if found.inside and name.startswith("_") and folder != folder_of(tree, module):
+                yield f"{module}:{found.line}: {found.target} is private to the folder {folder}"
+
+
 def import_cycles(tree: Tree) -> Iterator[str]:
     """Cycles of the imports that run when a module is imported."""
     edges = {
@@ -508,6 +523,7 @@ RULES: tuple[Rule, ...] = (
     repeated_classes,
     foreign_imports,
     imports_of_packages,
+    imports_of_private_modules,
     import_cycles,
     async_generators,
     shields,
@@ -533,7 +549,7 @@ GOOD = {
     "core/ids.py": "import attrs\n",
     "core/events.py": "from typing import TYPE_CHECKING\nimport engine.core.ids\nif TYPE_CHECKING:\n    from engine.core.errors import E\n",
     "core/errors.py": "from engine.core.events import x\n",
-    "core/fold.py": "from pathlib import PurePosixPath\nfrom engine.core import ids\n",
+    "core/messages.py": "from pathlib import PurePosixPath\nfrom engine.core import ids\n",
     "nursery/__init__.py": "",
     "nursery/demux.py": "from engine.core.events import x\n",
     "nursery/concluder.py": "import trio\nwith trio.move_on_after(1, shield=True):\n    pass\n",
@@ -563,9 +579,9 @@ FAULTS = (
     ),
     (
         upward_imports,
-        "core/fold.py",
+        "core/messages.py",
         "def f():\n    import engine.session.session\n",
-        "core.fold:2: core imports session.session, which lies above it",
+        "core.messages:2: core imports session.session, which lies above it",
     ),
     (
         upward_imports,
@@ -587,15 +603,15 @@ FAULTS = (
         "another class Run, in cli.run",
     ),
     (foreign_imports, "core/ids.py", "import trio\n", "core.ids:1: pure logic imports trio"),
-    (foreign_imports, "core/fold.py", "from trio import Event\n", "core.fold:1: pure logic imports trio"),
-    (foreign_imports, "core/fold.py", "import os.path\n", "core.fold:1: pure logic imports os"),
+    (foreign_imports, "core/messages.py", "from trio import Event\n", "core.messages:1: pure logic imports trio"),
+    (foreign_imports, "core/messages.py", "import os.path\n", "core.messages:1: pure logic imports os"),
     (
         foreign_imports,
         "nursery/demux.py",
         "def f():\n    from time import monotonic\n",
         "nursery.demux:2: pure logic imports time",
     ),
-    (foreign_imports, "core/fold.py", "from pathlib import Path\n", "core.fold:1: pure logic imports pathlib"),
+    (foreign_imports, "core/messages.py", "from pathlib import Path\n", "core.messages:1: pure logic imports pathlib"),
     (foreign_imports, "cli/run.py", "def f():\n    import asyncio.events\n", "cli.run:2: asyncio is banned"),
     (foreign_imports, "session/session.py", "import requests\n", "session.session:1: requests is neither"),
     (foreign_imports, "session/session.py", "import hypothesis\n", "session.session:1: hypothesis is neither"),
@@ -616,6 +632,12 @@ FAULTS = (
         "session/session.py",
         "from engine.missing import x\n",
         "session.session:1: there is no module missing",
+    ),
+    (
+        imports_of_private_modules,
+        "session/session.py",
+        "from engine.core._turn_events import x\n",
+        "session.session:1: core._turn_events is private to the folder core",
     ),
     (
         import_cycles,

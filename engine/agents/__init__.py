@@ -4,6 +4,8 @@ from engine.core.facade import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from engine.agents.agent_result import AgentResult as AgentResult
+    from engine.agents.agent_result import AgentStatus as AgentStatus
     from engine.agents.background import AgentJob as AgentJob
     from engine.agents.background import AgentJobs as AgentJobs
     from engine.agents.discovery import LoadedAgent as LoadedAgent
@@ -13,8 +15,6 @@ if TYPE_CHECKING:
     from engine.agents.markdown_file import AgentFileError as AgentFileError
     from engine.agents.markdown_file import parse_agent as parse_agent
     from engine.config.agent_config import AgentConfig as AgentConfig
-    from engine.core.agent_result import AgentResult as AgentResult
-    from engine.core.agent_result import AgentStatus as AgentStatus
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -23,6 +23,6 @@ else:
             "engine.agents.discovery": "LoadedAgent LoadedAgents load_agents",
             "engine.agents.markdown_file": "AgentFile AgentFileError parse_agent",
             "engine.config.agent_config": "AgentConfig",
-            "engine.core.agent_result": "AgentResult AgentStatus",
+            "engine.agents.agent_result": "AgentResult AgentStatus",
         },
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 import trio
 
-from engine.core.agent_result import AgentResult
+from engine.agents.agent_result import AgentResult
 from engine.core.errors import ToolError
 from engine.core.ids import SessionId
 

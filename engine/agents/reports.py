@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from engine.core.agent_result import AgentResult
-from engine.core.state import BackgroundWork
+from engine.agents.agent_result import AgentResult
 from engine.files.escaping import inert, shown_path
+from engine.journal.state import BackgroundWork
 
 MAX_CHARS: Final = 20_000
 _MAX_FILES: Final = 50

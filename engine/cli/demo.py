@@ -30,7 +30,7 @@ from engine.cli.terminal_text import duration
 from engine.core.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
 from engine.core.messages import Settlement, Usage
 from engine.core.settings import RetryPolicy, Settings
-from engine.core.state import Resync
+from engine.journal.state import Resync
 from engine.permission.allow_all import AllowAll
 from engine.process.orphans import find_marked
 from engine.providers.registry import resolve

@@ -12,7 +12,7 @@ from engine.cli.terminal_text import duration, escape_control_chars
 from engine.core.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult, TurnStarted
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import Settlement, Usage
-from engine.core.state import Resync
+from engine.journal.state import Resync
 from engine.tools.shell_environment import is_of_hook, marker
 from engine.tools.tool_text import counted
 

@@ -19,7 +19,7 @@ from engine.cli.terminal_text import UNICODE, Symbols, duration, escape_control_
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId
 from engine.core.messages import Settlement, TextPart
-from engine.core.state import Resync
+from engine.journal.state import Resync
 
 # The arguments that identify a call best, in this order.
 _MAIN_ARGUMENTS: Final = ("command", "path", "pattern", "query", "url", "prompt")

@@ -35,7 +35,7 @@ from engine.core.errors import ConfigError, JournalCorrupt, SessionElsewhere, Se
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
-from engine.core.state import Resync
+from engine.journal.state import Resync
 from engine.process.orphans import find_marked
 from engine.prompt.layers import PromptLayers
 from engine.session.attachments import attach
@@ -421,6 +421,6 @@ def _is_here(folder: str) -> bool:
 
 def _json_of(event: ev.Durable | ev.Live | Resync) -> str:
     # Imported here: cattrs is needed for JSON only.
-    from engine.core.codec import encode_event, encode_resync
+    from engine.journal.codec import encode_event, encode_resync
 
     return f"{encode_resync(event) if isinstance(event, Resync) else encode_event(event)}\n"

@@ -8,7 +8,7 @@ from engine.cli.output import Output
 from engine.cli.render import Margins, Renderer
 from engine.cli.terminal_text import Symbols, symbols_for
 from engine.core.events import Durable, Live
-from engine.core.state import Resync
+from engine.journal.state import Resync
 
 
 @attrs.define(eq=False)

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import attrs
 
 from engine.core.events import Durable, HistoryReplaced, TurnRedone, TurnUndone
-from engine.core.fold import apply
 from engine.core.ids import TurnId
 from engine.core.messages import Message, Transcript
-from engine.core.state import SessionState
+from engine.journal.fold import apply
+from engine.journal.state import SessionState
 
 
 @attrs.frozen

@@ -1,1 +1,1 @@
-"""Core."""
+"""Values, errors, events and protocols that every other folder may import."""

@@ -254,6 +254,13 @@ class Trace(Protocol):
         ...
 
 
+class NoTrace:
+    """The default `Trace`: it does nothing."""
+
+    def point(self, name: str) -> None:
+        """Do nothing."""
+
+
 @attrs.frozen(kw_only=True)
 class Deps:
     """All the ports of a turn, and the locks that its tools share with all other turns of the engine.

@@ -20,10 +20,10 @@ from engine.core.events import (
     TurnResult,
     TurnUndone,
 )
-from engine.core.fold import apply
 from engine.core.ids import CallId, MessageId, TurnId
 from engine.core.messages import Message, Transcript
-from engine.core.state import SessionState
+from engine.journal.fold import apply
+from engine.journal.state import SessionState
 
 
 @attrs.frozen(kw_only=True)

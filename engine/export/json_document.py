@@ -23,12 +23,12 @@ from typing import Final, NoReturn, TypeAlias, cast
 
 import attrs
 
-from engine.core.codec import decode_event, encode_event
 from engine.core.errors import JournalCorrupt
 from engine.core.events import APPROVAL, DURABLE_TYPES, ContextChanged, Durable, PromptSet, SessionCreated
-from engine.core.fold import apply
 from engine.core.ids import SessionId
-from engine.core.state import SessionState
+from engine.journal.codec import decode_event, encode_event
+from engine.journal.fold import apply
+from engine.journal.state import SessionState
 
 FORMAT: Final = "engine-session"
 VERSION: Final = 1

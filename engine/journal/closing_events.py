@@ -14,7 +14,7 @@ import attrs
 from engine.core import events as ev
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
-from engine.core.state import OpenCall, OpenPart, OpenStep, SessionState
+from engine.journal.state import OpenCall, OpenPart, OpenStep, SessionState
 
 CRASHED = "the engine's process ended while this turn was running"
 SUPERSEDED = "a new turn began while this one was parked"

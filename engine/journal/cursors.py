@@ -19,8 +19,8 @@ from trio.lowlevel import enable_ki_protection
 from engine.core import events as ev
 from engine.core.ids import PartId, SessionId
 from engine.core.messages import AssistantPart, CallPart, ProviderPart, ReasoningPart, TextPart
-from engine.core.state import Resync
 from engine.journal.partial_output import DELTAS
+from engine.journal.state import Resync
 
 if TYPE_CHECKING:
     from engine.journal.log import Journal

@@ -36,14 +36,14 @@ from engine.core.events import (
     PartReplaced,
     PartStarted,
 )
-from engine.core.fold import apply, fold
 from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId
-from engine.core.state import OpenPart, SessionState
 from engine.journal.cursors import REFILL as REFILL  # noqa: PLC0414  # what a journal hands out belongs to it
 from engine.journal.cursors import Cursor as Cursor  # noqa: PLC0414
 from engine.journal.cursors import JournalEntry
 from engine.journal.cursors import Position as Position  # noqa: PLC0414
+from engine.journal.fold import apply, fold
 from engine.journal.partial_output import DELTAS, DraftSaver
+from engine.journal.state import OpenPart, SessionState
 
 if TYPE_CHECKING:
     from engine.core.protocols import Store, Trace, WallClock

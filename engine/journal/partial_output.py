@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import attrs
 
 from engine.core import events as ev
-from engine.core.fold import apply
 from engine.core.ids import PartId, SessionId
-from engine.core.state import SessionState
+from engine.journal.fold import apply
+from engine.journal.state import SessionState
 
 if TYPE_CHECKING:
     from engine.journal.log import Journal

@@ -27,8 +27,8 @@ from engine.core.events import (
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.messages import Settlement
 from engine.core.protocols import Trace
-from engine.core.state import OpenCall
 from engine.journal.log import TurnJournal
+from engine.journal.state import OpenCall
 from engine.nursery.loop_detection import SeenCall
 from engine.nursery.scheduling import Slot, SlotState, admissible
 from engine.tools.call_site import Outcome

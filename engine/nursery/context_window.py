@@ -20,7 +20,7 @@ from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplac
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript, Usage, UserMessage
 from engine.core.protocols import ContextView, Model
-from engine.core.state import SessionState
+from engine.journal.state import SessionState
 from engine.nursery.hook_points import ask_about_compaction, run_compaction_hooks
 from engine.nursery.inbox import steers
 from engine.nursery.request_prefix import system_text

@@ -16,8 +16,8 @@ from engine.core.events import InputAdmitted, InputMode, InputPromoted, NudgeAdd
 from engine.core.ids import InputId, MessageId, PartId, TurnId
 from engine.core.messages import MediaPart, Origin, TextPart, UserMessage
 from engine.core.protocols import IdSource
-from engine.core.state import PendingInput
 from engine.journal.log import Journal
+from engine.journal.state import PendingInput
 
 if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun

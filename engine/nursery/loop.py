@@ -38,7 +38,7 @@ from engine.nursery.transition import (
 )
 
 if TYPE_CHECKING:
-    from engine.core.state import OpenStep, Received
+    from engine.journal.state import OpenStep, Received
     from engine.nursery.running_turn import TurnRun
     from engine.nursery.step import Step
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from engine.core.events import Durable, StepEnded, TurnStarted
 from engine.core.messages import Usage
-from engine.core.state import OpenCall, SessionState
+from engine.journal.state import OpenCall, SessionState
 
 
 def only_waits(state: SessionState, may_enter_again: Callable[[str], bool]) -> bool:

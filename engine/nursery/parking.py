@@ -23,8 +23,8 @@ from engine.tools.call_values import ToolOutput
 if TYPE_CHECKING:
     from engine.core.deferred import Deferred
     from engine.core.protocols import IdSource
-    from engine.core.state import SessionState
     from engine.journal.log import Journal
+    from engine.journal.state import SessionState
     from engine.nursery.running_turn import TurnRun
     from engine.tools.registry import Registry
 

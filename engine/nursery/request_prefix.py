@@ -18,7 +18,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.events import Choice, PromptSet, PromptUpdated, QuestionAsked
 from engine.core.ids import CallId, RequestId
 from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight
-from engine.core.state import PromptState
+from engine.journal.state import PromptState
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.inbox import engine_message
 from engine.nursery.permission_scope import active_scopes

@@ -32,8 +32,8 @@ from engine.tools.output.spill import Spills
 from engine.tools.registry import Registry
 
 if TYPE_CHECKING:
+    from engine.agents.agent_result import AgentResult
     from engine.agents.background import AgentJob, AgentJobs
-    from engine.core.agent_result import AgentResult
     from engine.core.compaction_types import CompactionRequest
     from engine.core.context_report import ContextReport
     from engine.nursery.call_ledger import CallEntry

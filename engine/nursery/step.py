@@ -23,7 +23,7 @@ from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelRequest, StreamEvent
 from engine.core.messages import CallPart, ProviderPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.core.protocols import Model
-from engine.core.state import OpenStep, Received
+from engine.journal.state import OpenStep, Received
 from engine.nursery.call_ledger import CallEntry, Ledger
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
 from engine.nursery.inbox import nudge

@@ -20,8 +20,8 @@ from engine.tools.output.spill import READER, Spills
 from engine.tools.tool_context import AgentRequest, UserAnswers
 
 if TYPE_CHECKING:
+    from engine.agents.agent_result import AgentResult
     from engine.agents.background import AgentJob, AgentJobs
-    from engine.core.agent_result import AgentResult
     from engine.core.context_report import ContextReport
     from engine.nursery.call_ledger import CallEntry
     from engine.nursery.call_permission import CallPermission

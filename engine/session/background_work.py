@@ -9,8 +9,8 @@ import attrs
 from engine.core.events import BackgroundEnded, BackgroundKind, BackgroundStarted
 
 if TYPE_CHECKING:
+    from engine.agents.agent_result import AgentResult
     from engine.agents.background import AgentJob, AgentJobs
-    from engine.core.agent_result import AgentResult
     from engine.nursery.call_ledger import CallEntry
     from engine.nursery.running_turn import TurnRun
     from engine.session.engine_runtime import EngineRuntime

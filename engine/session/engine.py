@@ -17,8 +17,7 @@ from engine.core.events import SharedContext
 from engine.core.hooks import Hooks
 from engine.core.ids import SessionId
 from engine.core.messages import MediaPart
-from engine.core.null_trace import NoTrace
-from engine.core.protocols import Store
+from engine.core.protocols import NoTrace, Store
 from engine.core.settings import Settings
 from engine.core.system_clock import RandomIds, SystemClock
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports

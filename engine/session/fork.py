@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 from engine.core.errors import MessageNotFound
 from engine.core.events import Durable, PromptBlocked
-from engine.core.fold import apply
 from engine.core.ids import MessageId
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript
-from engine.core.state import SessionState
+from engine.journal.fold import apply
+from engine.journal.state import SessionState
 
 
 def forked(events: Iterable[Durable], at: str | None = None) -> tuple[Message, ...]:

@@ -34,7 +34,7 @@ from engine.tools.registry import Registry
 
 if TYPE_CHECKING:
     from engine.core.context_report import ContextReport
-    from engine.core.state import PendingInput
+    from engine.journal.state import PendingInput
     from engine.nursery.context_window import Counted
     from engine.session.engine_runtime import EngineRuntime
     from engine.session.sub_agents import ParentTurn

@@ -15,8 +15,8 @@ from engine.core.ids import InputId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.protocols import Model
 from engine.core.settings import Headless, Settings
-from engine.core.state import SessionState
 from engine.journal.log import Cursor, Position
+from engine.journal.state import SessionState
 from engine.nursery.parking import settle
 from engine.nursery.questions import OpenQuestion
 from engine.session.answers import Answer, Recovery, require_text

@@ -15,9 +15,9 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.agents.agent_result import AgentResult
 from engine.agents.background import MAX_RUNNING, AgentJob, AgentJobs
 from engine.agents.reports import render_cancelled, render_report, render_result, result_facts
-from engine.core.agent_result import AgentResult
 from engine.core.errors import SessionElsewhere, SessionNotFound, SubAgentRefused, TurnOver
 from engine.core.events import CallProgress, SharedContext
 from engine.core.exception_groups import ErrorBoundary, describe

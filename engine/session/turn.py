@@ -20,8 +20,8 @@ from engine.core.events import Durable, Live, TurnEnded, TurnResult
 from engine.core.exception_groups import leave
 from engine.core.ids import InputId, TurnId
 from engine.core.protocols import Model
-from engine.core.state import Resync
 from engine.journal.log import Cursor
+from engine.journal.state import Resync
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_task import run_turn
 from engine.session.answers import Answer, Recovery, require_text

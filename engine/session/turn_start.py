@@ -30,7 +30,7 @@ from engine.session.structured_output import output_spec
 if TYPE_CHECKING:
     from engine.core.messages import MediaPart
     from engine.core.settings import Limits, Settings
-    from engine.core.state import PendingInput
+    from engine.journal.state import PendingInput
     from engine.session.live_session import LiveSession
     from engine.session.sub_agents import ParentTurn
 

@@ -28,15 +28,15 @@ from engine.core.events import (
     TurnRedone,
     TurnUndone,
 )
-from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, TurnId
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import Deps, Snapshots
 from engine.core.snapshot_types import Change, Put, TreeEntry
-from engine.core.state import SessionState
 from engine.core.threads import to_thread
 from engine.journal.closing_events import CRASHED
+from engine.journal.fold import fold
 from engine.journal.log import Journal
+from engine.journal.state import SessionState
 from engine.snapshots.turn_history import PastTurn, TurnHistory, turn_history
 
 # Somebody waits for it and wants it, so it may take longer than within a turn.

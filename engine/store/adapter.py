@@ -14,12 +14,12 @@ import attrs
 
 from engine.core.errors import EngineError, SessionNotFound
 from engine.core.events import TurnStarted
-from engine.core.fold import fold
 from engine.core.ids import SessionId
 from engine.core.protocols import Store
-from engine.core.state import SessionState
 from engine.journal.closing_events import RunningAgent, running_calls
+from engine.journal.fold import fold
 from engine.journal.partial_output import DraftSaver, DraftStore, with_drafts
+from engine.journal.state import SessionState
 from engine.store.store_protocols import Catalogue, Leasing, SessionQuery, StateCaching
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import attrs
 
-from engine.core.codec import Schema
 from engine.core.errors import StoreError
 from engine.core.events import Delta, Durable
 from engine.core.ids import PartId, SessionId
+from engine.journal.codec import Schema
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Lease, Owner
 from engine.store.projection import SessionChange

@@ -18,10 +18,10 @@ from typing import TypeVar
 
 import attrs
 
-from engine.core.codec import PRESENT, TAGS, Schema, encode_event
 from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
+from engine.journal.codec import PRESENT, TAGS, Schema, encode_event
 from engine.store.backend import EventRow, TableWriter, TransientStoreError, WriterConnection
 from engine.store.leases import Lease, Owner, session_elsewhere
 from engine.store.projection import SessionChange

@@ -20,7 +20,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.errors import StoreError
 from engine.core.events import Delta, Durable
 from engine.core.ids import PartId, SessionId
-from engine.core.state import SessionState
+from engine.journal.state import SessionState
 from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink, invalid_id_reason
 from engine.store.heartbeat import Heartbeat

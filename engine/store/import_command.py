@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import attrs
 
-from engine.core.codec import TAGS, Schema, encode_event
 from engine.core.errors import StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
+from engine.journal.codec import TAGS, Schema, encode_event
 from engine.store.backend import EventRow
 from engine.store.leases import session_elsewhere
 from engine.store.projection import SessionChange

@@ -12,10 +12,10 @@ from typing import TypeAlias, TypeVar, cast, overload
 
 import attrs
 
-from engine.core.codec import PRESENT, TAGS, Schema, decode_event
 from engine.core.errors import JournalCorrupt
 from engine.core.events import Durable
-from engine.core.state import SessionState
+from engine.journal.codec import PRESENT, TAGS, Schema, decode_event
+from engine.journal.state import SessionState
 
 E = TypeVar("E", bound=Durable)
 _Slice: TypeAlias = "slice[int | None, int | None, int | None]"

@@ -9,12 +9,13 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from engine.core import codec, fold, messages, state
+from engine.core import messages
 from engine.core.errors import JournalCorrupt
 from engine.core.events import DELTA_TYPES, Delta, Durable
 from engine.core.ids import SessionId
-from engine.core.state import SessionState
 from engine.core.version import __version__
+from engine.journal import codec, fold, state
+from engine.journal.state import SessionState
 from engine.store.lazy_events import LazyEvents, StoredSession, decode_stored_event
 
 # What a user can do about a gap in a file; a server's remedy differs.

@@ -14,7 +14,7 @@ from engine.core.events import Durable, StopReason
 from engine.core.ids import SessionId
 from engine.core.messages import Usage
 from engine.core.protocols import Store
-from engine.core.state import SessionState
+from engine.journal.state import SessionState
 
 if TYPE_CHECKING:
     # The codec comes with it, which costs more than all else that a first turn needs.

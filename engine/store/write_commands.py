@@ -8,11 +8,11 @@ from typing import Protocol
 
 import attrs
 
-from engine.core.codec import encode_event, encode_state
 from engine.core.errors import SessionElsewhere
 from engine.core.events import Delta
 from engine.core.ids import PartId, SessionId
-from engine.core.state import SessionState
+from engine.journal.codec import encode_event, encode_state
+from engine.journal.state import SessionState
 from engine.store.backend import TableWriter
 from engine.store.leases import Lease, Owner, session_elsewhere
 from engine.store.projection import storable

@@ -12,8 +12,7 @@ from engine.core.errors import SnapshotError, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.core.messages import Message
-from engine.core.null_trace import NoTrace
-from engine.core.protocols import ContextView, Trace
+from engine.core.protocols import ContextView, NoTrace, Trace
 from engine.core.snapshot_types import Change, Put, SnapshotResult, TreeEntry
 
 

@@ -12,7 +12,6 @@ import attrs
 
 from engine.core import events as ev
 from engine.core.errors import JournalCorrupt
-from engine.core.fold import fold
 from engine.core.ids import CallId, PartId, SessionId, TurnId
 from engine.core.messages import (
     AssistantMessage,
@@ -26,7 +25,8 @@ from engine.core.messages import (
     TextPart,
     UserMessage,
 )
-from engine.core.state import Resync, SessionState
+from engine.journal.fold import fold
+from engine.journal.state import Resync, SessionState
 from engine.testing.fake_tools import Trail
 
 Seen = ev.Durable | ev.Live | Resync

@@ -19,8 +19,8 @@ from engine.tools.call_values import Need, ToolOutput
 from engine.tools.output.spill import Spills
 
 if TYPE_CHECKING:
+    from engine.agents.agent_result import AgentResult
     from engine.agents.background import AgentJob, AgentJobs
-    from engine.core.agent_result import AgentResult
     from engine.core.context_report import ContextReport
     from engine.tools.background_jobs import Jobs
 

@@ -34,7 +34,7 @@ from engine.core.ids import SessionId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import Usage
 from engine.core.settings import Limits, RetryPolicy, Settings
-from engine.core.state import BackgroundWork, Idle
+from engine.journal.state import BackgroundWork, Idle
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule

@@ -13,9 +13,9 @@ import trio
 from trio.testing import MockClock
 
 import engine
+from engine.agents.agent_result import AgentResult
 from engine.config.agent_config import AgentConfig
 from engine.config.config import Config
-from engine.core.agent_result import AgentResult
 from engine.core.errors import Overloaded, SubAgentRefused
 from engine.core.events import (
     CallProgress,

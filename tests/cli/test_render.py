@@ -40,7 +40,7 @@ from engine.core.events import (
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId
 from engine.core.messages import ReasoningPart, Settlement, TextPart, UserMessage
 from engine.core.prompt_section import PromptSection
-from engine.core.state import Resync, SessionState
+from engine.journal.state import Resync, SessionState
 
 M, P = MessageId("m"), PartId("p")
 ROOT, CHILD = (SessionId("root"),), (SessionId("root"), SessionId("child"))

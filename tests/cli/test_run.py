@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.codec import decode_event
 from engine.core.events import TextDelta, TurnEnded
+from engine.journal.codec import decode_event
 from tests.cli.conftest import Start
 from tests.cli.processes import REPOSITORY, await_sleepers, sleepers, token
 

@@ -17,9 +17,9 @@ from engine.config.host_values import WireName
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted
 from engine.core.errors import ContextOverflow
 from engine.core.events import CompactionEnded, CompactionStarted
-from engine.core.fold import fold
 from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import Message, Transcript, UserMessage
+from engine.journal.fold import fold
 from engine.permission.allow_all import AllowAll
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.session.engine_options import PermissionOptions

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from engine.core.events import Durable, HistoryReplaced, PromptBlocked, TurnEnded, TurnRedone, TurnResult, TurnUndone
 from engine.core.events import TurnStarted as Started
-from engine.core.fold import apply
 from engine.core.ids import MessageId, PartId, TurnId
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, TextPart, Transcript, UserMessage
-from engine.core.state import SessionState
+from engine.journal.fold import apply
+from engine.journal.state import SessionState
 from tests.store.journals import A, asked, created, numbered, turn
 
 ACTIONS = ("turn", "turn", "long turn", "blocked", "compact", "prune", "undo", "redo")

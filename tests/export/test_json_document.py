@@ -12,14 +12,14 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from engine.core.codec import Json
 from engine.core.errors import JournalCorrupt, SessionNotFound
 from engine.core.events import APPROVAL, ContextChanged, Durable, PromptSet, SessionCreated, SharedContext, TextDelta
-from engine.core.fold import fold
 from engine.core.ids import CallId, MessageId, PartId, SessionId
 from engine.core.prompt_section import PromptSection
 from engine.export.collect import collect_session
 from engine.export.json_document import parse_json_document, render_json_document, with_cwd, with_fresh_ids
+from engine.journal.codec import Json
+from engine.journal.fold import fold
 from engine.store.memory import MemoryStore
 from engine.store.sqlite.store import open_sqlite_store
 from tests.export.histories import journals
@@ -103,7 +103,7 @@ def events_of(whole: Json, number: int = 0) -> list[Json]:
 
 
 def live(whole: Json) -> None:
-    from engine.core.codec import encode_event
+    from engine.journal.codec import encode_event
 
     delta = TextDelta(message_id=MessageId("m"), part_id=PartId("p"), after=0, offset=0, text="x", session_id=A, seq=2)
     events_of(whole)[1] = json.loads(encode_event(delta))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.codec import decode_event, encode_event
 from engine.core.events import (
     CallAnnounced,
     CallDelivered,
@@ -35,12 +34,13 @@ from engine.core.events import (
     TurnResumed,
     TurnStarted,
 )
-from engine.core.fold import fold
 from engine.core.ids import CallId, MessageId, PartId, RequestId, TurnId
 from engine.core.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
-from engine.core.state import Idle, Resync, SessionState
 from engine.journal.closing_events import CRASHED, closing_events
+from engine.journal.codec import decode_event, encode_event
+from engine.journal.fold import fold
 from engine.journal.log import Journal
+from engine.journal.state import Idle, Resync, SessionState
 from engine.testing.invariants import check_events, check_transcript
 from tests.support.scribe import Scribe, Wall, new_journal
 

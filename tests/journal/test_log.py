@@ -38,11 +38,11 @@ from engine.core.events import (
     TurnResult,
     TurnStarted,
 )
-from engine.core.fold import apply, fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.messages import CallPart, ProviderPart, TextPart, Usage, UserMessage
-from engine.core.state import OpenPart, Resync, SessionState
+from engine.journal.fold import apply, fold
 from engine.journal.log import REFILL, Cursor, Journal, Position, TurnJournal
+from engine.journal.state import OpenPart, Resync, SessionState
 from engine.store.memory import MemoryStore
 from tests.support.scribe import Scribe, Wall, new_journal
 

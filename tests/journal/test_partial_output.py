@@ -18,9 +18,9 @@ from engine.core.events import (
 )
 from engine.core.ids import MessageId, PartId, SessionId, TurnId
 from engine.core.messages import TextPart
-from engine.core.state import OpenPart
 from engine.journal.log import Journal, TurnJournal
 from engine.journal.partial_output import DraftSaver, with_drafts
+from engine.journal.state import OpenPart
 from engine.store.memory import MemoryStore
 from tests.support.scribe import new_journal
 

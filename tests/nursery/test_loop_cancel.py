@@ -25,7 +25,7 @@ from engine.core.events import (
 )
 from engine.core.llm_types import TextChunk, TextStarted
 from engine.core.messages import AssistantMessage, TextPart
-from engine.core.state import Idle
+from engine.journal.state import Idle
 from engine.permission.policy import Policy
 from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, Break, Pause, call, done, reasoning, text

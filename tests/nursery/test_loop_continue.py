@@ -40,7 +40,7 @@ from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextStarte
 from engine.core.messages import Message, Usage, UserMessage
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
-from engine.core.state import Retry
+from engine.journal.state import Retry
 from engine.session.turn import Turn
 from engine.testing.fakes import ScriptedKeeper
 from engine.testing.script import Answer, Break, Fail, HttpFailure, Pause, call, done, reasoning, text

@@ -12,14 +12,14 @@ from trio.testing import MockClock
 import engine
 from engine.core.errors import AuthFailed, ContentFiltered, ContextOverflow, Overloaded, RateLimited
 from engine.core.events import STOP_REASONS, PermissionAsked, StopReason, TurnEnded
-from engine.core.fold import fold
 from engine.core.hooks import Hooks, StopDecision, Stopping
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import Message, Usage
 from engine.core.permission_types import Approver
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings
-from engine.core.state import Idle
+from engine.journal.fold import fold
+from engine.journal.state import Idle
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.turn import Turn

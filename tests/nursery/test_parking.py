@@ -37,12 +37,12 @@ from engine.core.events import (
     TurnResumed,
     TurnStarted,
 )
-from engine.core.fold import fold
 from engine.core.ids import SessionId
 from engine.core.messages import ResultsMessage, Settlement, Usage
 from engine.core.settings import Limits, Settings
-from engine.core.state import Idle, Waiting
 from engine.journal.closing_events import SUPERSEDED
+from engine.journal.fold import fold
+from engine.journal.state import Idle, Waiting
 from engine.session.engine_options import PermissionOptions
 from engine.session.session import live_session
 from engine.session.turn import start_turn

@@ -13,7 +13,7 @@ from engine.core.errors import RequestNotFound
 from engine.core.events import CallSettled, CallStarted, PermissionAnswered, PermissionAsked, TurnEnded
 from engine.core.permission_types import Judgement, PermissionQuery
 from engine.core.settings import Settings
-from engine.core.state import Busy, Waiting
+from engine.journal.state import Busy, Waiting
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.answers import Answer as Reply

@@ -20,7 +20,6 @@ from engine.core.events import (
     SharedContext,
     TurnEnded,
 )
-from engine.core.fold import fold
 from engine.core.ids import SessionId
 from engine.core.llm_types import (
     ModelInfo,
@@ -32,6 +31,7 @@ from engine.core.llm_types import (
 )
 from engine.core.permission_types import Approver
 from engine.core.protocols import Model, ModelStream
+from engine.journal.fold import fold
 from engine.nursery.concluder import until_parked
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy

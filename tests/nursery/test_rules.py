@@ -29,12 +29,12 @@ from engine.core.events import (
     TextDelta,
     TurnEnded,
 )
-from engine.core.fold import fold
 from engine.core.llm_types import StreamEvent
 from engine.core.messages import TextPart
 from engine.core.settings import Limits, Settings
-from engine.core.state import Resync
+from engine.journal.fold import fold
 from engine.journal.log import RING, Position
+from engine.journal.state import Resync
 from engine.session.engine_options import ContextOptions, PermissionOptions
 from engine.session.session import Session
 from engine.session.turn import Turn

@@ -31,7 +31,7 @@ from engine.core.events import (
 from engine.core.llm_types import TextChunk, TextDone, TextStarted, ToolCallChunk, ToolCallStarted
 from engine.core.messages import ResultsMessage
 from engine.core.settings import Settings
-from engine.core.state import Busy, Idle
+from engine.journal.state import Busy, Idle
 from engine.session.turn import Turn
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, spread, text
 from engine.tools.tool import Tool, assessed_by

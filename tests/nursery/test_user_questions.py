@@ -12,7 +12,7 @@ import engine
 from engine.core.errors import ConfigError, RequestNotFound
 from engine.core.events import Choice, QuestionAnswered, QuestionAsked
 from engine.core.settings import Settings
-from engine.core.state import Waiting
+from engine.journal.state import Waiting
 from engine.testing.script import call, done, text
 from engine.tools.tool_context import UserAnswers
 from tests.support.world import World, world

@@ -19,10 +19,10 @@ from engine.core.events import (
     PartEnded,
     StepEnded,
 )
-from engine.core.fold import fold
 from engine.core.ids import SessionId
 from engine.core.messages import TextPart
-from engine.core.state import SessionState
+from engine.journal.fold import fold
+from engine.journal.state import SessionState
 from engine.nursery.parkable import only_waits
 from engine.process.orphans import find_marked
 from engine.store.sqlite.store import SqliteStore, open_sqlite_store

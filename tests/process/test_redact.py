@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine
-from engine.core.codec import encode_event
+from engine.journal.codec import encode_event
 from engine.permission.allow_all import AllowAll
 from engine.process.redact import Mask, secrets_in
 from engine.session.engine_options import FileOptions, PermissionOptions

@@ -7,11 +7,11 @@ import pytest
 
 from engine.core.errors import JournalCorrupt
 from engine.core.events import HistoryReplaced, NudgeAdded, PromptSet, PromptUpdated, TurnRedone, TurnUndone
-from engine.core.fold import fold
 from engine.core.ids import MessageId, PartId, TurnId
 from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.core.prompt_section import PromptSection
-from engine.core.state import SessionState
+from engine.journal.fold import fold
+from engine.journal.state import SessionState
 
 USER = UserMessage(id=MessageId("said"), parts=(TextPart(id=PartId("p"), text="go"),))
 

@@ -20,13 +20,13 @@ from engine.core.events import (
     StepEnded,
     TurnStarted,
 )
-from engine.core.fold import apply, fold
 from engine.core.ids import InputId, MessageId, PartId, TurnId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import CallPart, TextPart, Transcript, UserMessage
-from engine.core.state import SessionState
 from engine.journal.closing_events import closing_events
+from engine.journal.fold import apply, fold
 from engine.journal.log import TurnJournal
+from engine.journal.state import SessionState
 from engine.nursery.parkable import only_waits
 from engine.providers.models.quirks_lookup import quirks_of
 from tests.conftest import CountRuns

@@ -13,12 +13,12 @@ import pytest
 import trio
 
 import engine
-from engine.core.codec import encode_event
 from engine.core.errors import ProviderError
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.core.settings import RetryPolicy, Settings
+from engine.journal.codec import encode_event
 from engine.providers.auth.auth import BasicAuth, ExtraHeadersAuth, KeyAuth, NoAuth, split_password
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.registry import resolve

@@ -11,13 +11,13 @@ import pytest
 import trio
 
 import engine
-from engine.core.codec import encode_state
 from engine.core.ids import SessionId
 from engine.export.collect import collect_session
 from engine.export.history import render_history
 from engine.export.html_page import render_html
 from engine.export.json_document import render_json_document
 from engine.export.markdown import render_markdown
+from engine.journal.codec import encode_state
 from engine.permission.allow_all import AllowAll
 from engine.providers.registry import resolve
 from engine.session.engine_options import FileOptions, PermissionOptions

@@ -33,7 +33,6 @@ from engine.core.errors import (
     UnknownModel,
 )
 from engine.core.events import CallSettled, Durable, Notice, PermissionAsked, TurnEnded
-from engine.core.fold import fold
 from engine.core.llm_types import (
     Finished,
     ModelInfo,
@@ -52,6 +51,7 @@ from engine.core.messages import Message, Usage, UserMessage
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
+from engine.journal.fold import fold
 from engine.journal.log import Position
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy

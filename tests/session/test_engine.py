@@ -30,7 +30,7 @@ from engine.core.ids import SessionId
 from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextStarted
 from engine.core.messages import UserMessage
 from engine.core.settings import Settings
-from engine.core.state import Idle
+from engine.journal.state import Idle
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions, Ports
 from engine.session.session import Session

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 import engine
-from engine.core.codec import encode_event
 from engine.core.errors import ConfigError, ContextOverflow, JournalCorrupt
 from engine.core.events import (
     ArgumentsDelta,
@@ -30,13 +29,14 @@ from engine.core.events import (
     TextDelta,
     TurnEnded,
 )
-from engine.core.fold import apply, fold
 from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextDone, TextStarted
 from engine.core.messages import Message, Usage, UserMessage
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, Settings
-from engine.core.state import Busy, Idle, Resync, SessionState
+from engine.journal.codec import encode_event
+from engine.journal.fold import apply, fold
 from engine.journal.log import Cursor, Position
+from engine.journal.state import Busy, Idle, Resync, SessionState
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions, Ports
 from engine.session.turn import Turn

@@ -29,9 +29,9 @@ from engine.core.events import (
     TurnEnded,
     TurnStarted,
 )
-from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.core.messages import TextPart, Usage, UserMessage
+from engine.journal.fold import fold
 from engine.journal.partial_output import DraftStore
 from engine.store.database import DatabaseStore
 from engine.store.store_protocols import FullStore, SessionQuery, SessionRow, Spending, SpendingKind, SpendingQuery

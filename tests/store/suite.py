@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from engine.core.events import Durable
 from engine.core.ids import SessionId
-from engine.core.null_trace import NoTrace
-from engine.core.protocols import Store
+from engine.core.protocols import NoTrace, Store
 from engine.core.system_clock import SystemClock
 from engine.journal.log import Journal
 from tests.store.journals import A, B, any_journals, created, noted, notes, session

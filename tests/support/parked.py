@@ -13,11 +13,10 @@ import trio.testing
 import engine
 from engine.core.events import Durable, Live
 from engine.core.ids import SessionId
-from engine.core.null_trace import NoTrace
 from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
-from engine.core.protocols import Trace
+from engine.core.protocols import NoTrace, Trace
 from engine.core.settings import Settings
-from engine.core.state import Resync
+from engine.journal.state import Resync
 from engine.permission.policy import Policy
 from engine.session.engine_options import FileOptions, PermissionOptions, Ports
 from engine.store.memory import MemoryStore

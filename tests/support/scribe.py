@@ -79,8 +79,8 @@ from engine.core.messages import (
     Usage,
     UserMessage,
 )
-from engine.core.null_trace import NoTrace
 from engine.core.prompt_section import PromptSection
+from engine.core.protocols import NoTrace
 from engine.journal.log import Journal, TurnJournal
 from engine.store.memory import MemoryStore
 

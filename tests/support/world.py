@@ -27,7 +27,6 @@ from engine.core.events import (
     TurnEnded,
     TurnResult,
 )
-from engine.core.fold import fold
 from engine.core.hooks import Hooks
 from engine.core.ids import SessionId
 from engine.core.llm_types import ModelInfo, ModelRequest
@@ -35,7 +34,8 @@ from engine.core.messages import AssistantMessage, Message, ResultsMessage, Sett
 from engine.core.permission_types import Approver, Opinion
 from engine.core.protocols import ContextKeeper, Model, WallClock
 from engine.core.settings import Settings
-from engine.core.state import Resync
+from engine.journal.fold import fold
+from engine.journal.state import Resync
 from engine.permission.allow_all import AllowAll
 from engine.prompt.layers import PromptLayers
 from engine.session.engine_options import ContextOptions, PermissionOptions, Ports

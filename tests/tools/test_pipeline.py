@@ -25,7 +25,6 @@ from engine.core.events import (
     PermissionAsked,
     Verdict,
 )
-from engine.core.fold import fold
 from engine.core.hooks import (
     Hooks,
     PermissionDecision,
@@ -39,6 +38,7 @@ from engine.core.hooks import (
 from engine.core.messages import ResultsMessage, TextPart, UserMessage
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.settings import Settings
+from engine.journal.fold import fold
 from engine.session.answers import Answer as Answer_
 from engine.session.turn import Turn
 from engine.testing.script import Answer, call, done, text

@@ -8,7 +8,7 @@ from engine.config.config import Config
 from engine.core.context_report import ContextReport
 from engine.core.llm_types import ModelInfo
 from engine.core.settings import Settings
-from engine.core.state import SessionState
+from engine.journal.state import SessionState
 from engine.nursery.context_window import view_from
 from engine.nursery.transition import LoopState
 from engine.tools.registry import Registry

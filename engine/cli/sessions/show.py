@@ -77,7 +77,7 @@ def session_title(story: History) -> str:
 
 def _as_json(story: History) -> str:
     # Imported here: only JSON needs cattrs.
-    from engine.core.codec import encode_message
+    from engine.journal.codec import encode_message
 
     state = story.state
     document = {

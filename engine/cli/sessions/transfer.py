@@ -25,9 +25,7 @@ from engine.cli.standard_streams import print_error, print_text
 from engine.cli.terminal_text import escape_control_chars, one_line
 from engine.core.errors import ConfigError, JournalCorrupt, StoreError
 from engine.core.events import Durable, SharedContext
-from engine.core.fold import fold
 from engine.core.ids import SessionId
-from engine.core.state import SessionState
 from engine.core.system_clock import RandomIds
 from engine.core.threads import to_thread
 from engine.core.version import __version__
@@ -37,6 +35,8 @@ from engine.export.html_page import ContextUsage, render_html
 from engine.export.json_document import parse_json_document, render_json_document, with_cwd, with_fresh_ids
 from engine.export.markdown import parse_markdown, render_markdown
 from engine.export.seed_events import seed_events
+from engine.journal.fold import fold
+from engine.journal.state import SessionState
 from engine.settings_file.config_file import load_config
 from engine.store.store_protocols import FullStore
 

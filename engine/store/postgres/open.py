@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from engine.core.codec import PRESENT, Schema
 from engine.core.errors import ConfigError
+from engine.journal.codec import PRESENT, Schema
 from engine.store.leases import LEASE_SECONDS
 
 if TYPE_CHECKING:

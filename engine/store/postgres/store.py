@@ -17,9 +17,9 @@ from typing import ClassVar, Final, TypeVar
 import attrs
 import trio
 
-from engine.core.codec import Schema
 from engine.core.ids import SessionId
 from engine.core.threads import in_background, to_thread
+from engine.journal.codec import Schema
 from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink
 from engine.store.database import DatabaseStore

@@ -8,9 +8,9 @@ from typing import Final, LiteralString
 
 import attrs
 
-from engine.core.codec import Schema
 from engine.core.events import Delta, Durable
 from engine.core.ids import SessionId
+from engine.journal.codec import Schema
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Owner
 from engine.store.postgres.connections import Connection

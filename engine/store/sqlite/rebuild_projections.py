@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from engine.core.codec import TAGS
 from engine.core.errors import JournalCorrupt
 from engine.core.ids import SessionId
+from engine.journal.codec import TAGS
 from engine.store.lazy_events import decode_stored_event
 from engine.store.projection import PROJECTED_TYPES, SessionChange
 from engine.store.sqlite.schema import PROJECTED, PROJECTIONS

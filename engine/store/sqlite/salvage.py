@@ -16,13 +16,13 @@ from typing import Final
 
 import attrs
 
-from engine.core.codec import PRESENT, Schema
 from engine.core.errors import JournalCorrupt, StoreCorrupt, StoreError
 from engine.core.events import Durable
-from engine.core.fold import apply
 from engine.core.ids import SessionId
-from engine.core.state import SessionState
 from engine.core.threads import to_thread
+from engine.journal.codec import PRESENT, Schema
+from engine.journal.fold import apply
+from engine.journal.state import SessionState
 from engine.store.batch_writer import EventSink
 from engine.store.lazy_events import decode_stored_event
 from engine.store.leases import Owner

@@ -16,9 +16,9 @@ from typing import ClassVar, Final, TypeVar
 import attrs
 import trio
 
-from engine.core.codec import PRESENT, Schema
 from engine.core.ids import SessionId
 from engine.core.threads import to_thread
+from engine.journal.codec import PRESENT, Schema
 from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink
 from engine.store.database import DatabaseStore

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 
 import attrs
 
+from engine.agents.agent_result import AgentResult
 from engine.agents.reports import render_result, result_facts
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import OF_THE_FIRST
-from engine.core.agent_result import AgentResult
 from engine.core.errors import ConfigError, EngineError, ToolError
 from engine.core.schema import doc
 from engine.tools.call_values import Need, ToolOutput

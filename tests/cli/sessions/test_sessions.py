@@ -23,9 +23,9 @@ from engine.cli.sessions.session_command import short_ids
 from engine.cli.sessions.stats import utc_offsets
 from engine.cli.sessions.table import display_width
 from engine.core.events import Durable, InputAdmitted, SessionCreated, SessionTitled
-from engine.core.fold import fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId
 from engine.core.messages import TextPart, UserMessage
+from engine.journal.fold import fold
 from engine.store.sqlite.store import open_sqlite_store
 from engine.tools.output.spill import SpillStore
 from tests.cli.conftest import Start

@@ -9,10 +9,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from engine.core.codec import Json, Schema, encode_event
 from engine.core.errors import StoreError, StoreMismatch
 from engine.core.events import Notice
 from engine.core.messages import UserMessage
+from engine.journal.codec import Json, Schema, encode_event
 from engine.store.sqlite.migrate import PRESENT, SqliteMigration, migrate, read_version, run_script
 from engine.store.sqlite.schema import APPLICATION_ID, VERSION
 from engine.store.sqlite.store import open_sqlite_store

@@ -11,9 +11,9 @@ import trio
 from trio.testing import MockClock
 
 import engine
+from engine.agents.agent_result import AgentResult
 from engine.config.agent_config import AgentConfig
 from engine.config.config import Config
-from engine.core.agent_result import AgentResult
 from engine.core.arguments import parse
 from engine.core.errors import ConfigError, InvalidArguments, Overloaded, ToolError, UnknownModel
 from engine.core.events import CallSettled, EventBase, PermissionAsked, SessionCreated, TurnEnded

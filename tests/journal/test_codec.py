@@ -16,23 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core import codec
-from engine.core.codec import (
-    TAGS,
-    Schema,
-    Unknown,
-    decode_event,
-    decode_message,
-    decode_received,
-    decode_resync,
-    decode_state,
-    decode_status,
-    encode_event,
-    encode_message,
-    encode_resync,
-    encode_state,
-    encode_status,
-)
 from engine.core.errors import JournalCorrupt
 from engine.core.events import (
     DURABLE_TYPES,
@@ -61,7 +44,24 @@ from engine.core.messages import (
     TextPart,
     UserMessage,
 )
-from engine.core.state import Busy, Idle, Resync, Retry, SessionState, Status, Waiting
+from engine.journal import codec
+from engine.journal.codec import (
+    TAGS,
+    Schema,
+    Unknown,
+    decode_event,
+    decode_message,
+    decode_received,
+    decode_resync,
+    decode_state,
+    decode_status,
+    encode_event,
+    encode_message,
+    encode_resync,
+    encode_state,
+    encode_status,
+)
+from engine.journal.state import Busy, Idle, Resync, Retry, SessionState, Status, Waiting
 from tests.support.values import samples, values, values_of
 
 EVENT_TYPES: tuple[type[Durable | Live], ...] = (*DURABLE_TYPES, *LIVE_TYPES)

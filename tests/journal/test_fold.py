@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.codec import decode_event, encode_event
 from engine.core.errors import JournalCorrupt
 from engine.core.events import (
     ArgumentsDelta,
@@ -50,7 +49,6 @@ from engine.core.events import (
     TurnResult,
     TurnStarted,
 )
-from engine.core.fold import apply, fold
 from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.core.messages import (
     AssistantMessage,
@@ -65,7 +63,9 @@ from engine.core.messages import (
     Usage,
     UserMessage,
 )
-from engine.core.state import (
+from engine.journal.codec import decode_event, encode_event
+from engine.journal.fold import apply, fold
+from engine.journal.state import (
     Busy,
     CountedRequest,
     Idle,

@@ -51,7 +51,7 @@ from engine.core.messages import (
     Transcript,
     UserMessage,
 )
-from engine.core.state import Busy, Idle, Resync, Retry, SessionState, Status, Waiting
+from engine.journal.state import Busy, Idle, Resync, Retry, SessionState, Status, Waiting
 
 Json: TypeAlias = "dict[str, Any]"
 Upcaster: TypeAlias = Callable[[Json], Json]

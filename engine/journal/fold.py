@@ -26,7 +26,7 @@ from engine.core.messages import (
     Transcript,
     UserMessage,
 )
-from engine.core.state import (
+from engine.journal.state import (
     BackgroundWork,
     CallState,
     CountedRequest,

@@ -1,0 +1,182 @@
+"""Events of a turn: its steps, its retries, its end, and the engine's remarks about it."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import attrs
+
+from engine.core._event_base import ContinueReason, EventBase
+from engine.core.ids import CallId, MessageId
+from engine.core.messages import FinishReason, Usage
+from engine.core.value_base import Value
+
+During = Literal["streaming", "tools", "waiting"]
+StopReason = Literal[
+    "completed",
+    "aborted",
+    "step_limit",
+    "token_budget",
+    "diminishing",
+    "cost_limit",
+    "deadline",
+    "hook_stopped",
+    "stop_hook_limit",
+    "blocking_limit",
+    "prompt_too_long",
+    "compaction_ineffective",
+    "output_limit",
+    "incomplete",
+    "refusal",
+    "content_filter",
+    "rate_limited",
+    "auth_failed",
+    "provider_error",
+    "doom_loop",
+    "permission_rejected",
+    "internal_error",
+]
+STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
+DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
+DoomAction = Literal["nudge", "ask", "stop"]
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnResult(Value):
+    """How a turn ended and what came of it.
+
+    Attributes:
+        stop_reason: one of the closed set.
+        detail: the same for a person: what was reached, refused or broken.
+        during: where an aborted turn was.
+        reset_at: when a rate limit is lifted, in seconds since the epoch.
+        text: the visible answer, as far as it got.
+        output: the JSON text of a structured answer that fits its class.
+        usage: tokens, sub-agents included.
+        cost: money, sub-agents included.
+        steps: provider requests that were counted.
+        durable: whether the store confirmed it all.
+    """
+
+    stop_reason: StopReason
+    detail: str = ""
+    during: During | None = None
+    reset_at: float | None = None
+    text: str = ""
+    output: str | None = None
+    usage: Usage = attrs.field(factory=Usage)
+    cost: float = 0.0
+    steps: int = 0
+    durable: bool = True
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnStarted(EventBase):
+    """A turn begins.
+
+    Attributes:
+        call_id: of a sub-agent's turn, the call of its parent's session that runs it.
+    """
+
+    call_id: CallId | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnResumed(EventBase):
+    """A turn that only waited for an answer goes on after its engine had ended: what was asked is asked anew.
+
+    Questions from before are withdrawn, and a call that waited inside its tool is queued again.
+    """
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StepStarted(EventBase):
+    """A request goes out."""
+
+    step: int
+    attempt: int
+    message_id: MessageId
+    model: str
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StepReceived(EventBase):
+    """The answer is whole, and the step waits for somebody: another engine could go on with it from here.
+
+    Attributes:
+        finish: why the model stopped.
+        detail: the same, in the host's words.
+        usage: of this request.
+        cost: of that.
+        prefix_broken_at: as in `StepEnded`.
+    """
+
+    step: int
+    message_id: MessageId
+    finish: FinishReason | None
+    detail: str
+    usage: Usage
+    cost: float
+    prefix_broken_at: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StepEnded(EventBase):
+    """A step is over; if `kept`, its message and results are in the transcript.
+
+    Attributes:
+        usage: of this request; `usage.cache_share` is how much of the prompt came from a cache.
+        prefix_broken_at: where the request differed from the beginning of the one before it,
+            so that no cache could help from there on; empty: nowhere.
+    """
+
+    step: int
+    message_id: MessageId
+    results_id: MessageId
+    finish: FinishReason | None
+    usage: Usage
+    cost: float
+    kept: bool = True
+    prefix_broken_at: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LoopContinued(EventBase):
+    """The loop goes on, for that reason."""
+
+    reason: ContinueReason
+    step: int
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RetryScheduled(EventBase):
+    """A failed request will be sent again."""
+
+    attempt: int
+    message: str
+    next_at: float
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnEnded(EventBase):
+    """The turn is over, settled and saved. Nothing of it comes after this."""
+
+    result: TurnResult
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class DoomDetected(EventBase):
+    """The model goes in circles."""
+
+    kind: DoomKind
+    action: DoomAction
+    detail: str
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Notice(EventBase):
+    """Something that a person may want to know and nothing depends on."""
+
+    level: Literal["info", "warning"]
+    code: str
+    text: str
