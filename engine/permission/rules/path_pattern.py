@@ -132,22 +132,17 @@ class PathPattern:
     home: str
     shapes: tuple[Shape, ...] = attrs.field(init=False)
     is_every: bool = attrs.field(init=False)
-    _sources: tuple[str, str] = attrs.field(init=False, repr=False)
-    _regexes: tuple[re.Pattern[str], re.Pattern[str]] | None = attrs.field(init=False, repr=False, default=None)
+    _matcher: _Matcher = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         for name, folder in (("project", self.project), ("home", self.home)):
             if not folder.startswith("/"):
                 raise ConfigError(f"the {name} must be an absolute path, not {folder!r}")
         _check(self.pattern)
-        try:
-            self.shapes = tuple(self._shape(one) for one in alternatives(self.pattern))
-            self._sources = (
-                _expression([shape.names for shape in self.shapes if shape.reach == "name"], "(?:.*/)?"),
-                _expression([shape.names for shape in self.shapes if shape.reach == "path"], "/"),
-            )
-        except GlobError as error:
-            raise ConfigError(f"the path pattern {self.pattern!r} is invalid: {error}") from error
+        # A name means the same in every project. Almost all defaults are names, so they are parsed once for all engines.
+        is_name = self.pattern != "." and not any(sign in self.pattern for sign in "/~${")
+        folders = ("/", "/") if is_name else (self.project, self.home)
+        self.shapes, self._matcher = _parse(self.pattern, *folders)
         self.is_every = any(shape.reach == "every" for shape in self.shapes)
 
     def matches(self, path: str) -> bool:
@@ -172,15 +167,50 @@ class PathPattern:
         )
 
     def _matches(self, path: str) -> bool:
-        by_name, by_path = self._regexes or self._compiled()
+        by_name, by_path = self._matcher.regexes
         is_named = path != "." and by_name.match(path) is not None
         return is_named or by_path.match(absolute(self.project, path)) is not None
 
-    def _compiled(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        # Compiled at first use: most patterns are never tried.
-        by_name, by_path = self._sources
-        self._regexes = re.compile(by_name, re.DOTALL), re.compile(by_path, re.DOTALL)
+
+@attrs.define(eq=False)
+class _Matcher:
+    """Regular expressions for the names and for the absolute paths of a pattern."""
+
+    _sources: tuple[str, str]
+    _regexes: tuple[re.Pattern[str], re.Pattern[str]] | None = attrs.field(init=False, default=None)
+
+    @property
+    def regexes(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """For a path as rules see it, and for an absolute one."""
+        if self._regexes is None:
+            # Compiled at first use: most patterns are never tried.
+            by_name, by_path = self._sources
+            self._regexes = re.compile(by_name, re.DOTALL), re.compile(by_path, re.DOTALL)
         return self._regexes
+
+
+@lru_cache(maxsize=2_048)
+def _parse(pattern: str, project: str, home: str) -> tuple[tuple[Shape, ...], _Matcher]:
+    return _Parser(pattern, project, home).parse()
+
+
+@attrs.frozen
+class _Parser:
+    pattern: str
+    project: str
+    home: str
+
+    def parse(self) -> tuple[tuple[Shape, ...], _Matcher]:
+        """Return the pattern's alternatives, and what matches all of them. Raises `ConfigError`."""
+        try:
+            shapes = tuple(map(self._shape, alternatives(self.pattern)))
+            sources = (
+                _expression([shape.names for shape in shapes if shape.reach == "name"], "(?:.*/)?"),
+                _expression([shape.names for shape in shapes if shape.reach == "path"], "/"),
+            )
+        except GlobError as error:
+            raise ConfigError(f"the path pattern {self.pattern!r} is invalid: {error}") from error
+        return shapes, _Matcher(sources)
 
     def _shape(self, pattern: str) -> Shape:
         """Return the shape of a pattern without braces."""
