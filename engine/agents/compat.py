@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from engine.core.errors import ConfigError
-from engine.core.permission_types import Action, Rule
+from engine.core.events import Verdict
+from engine.core.permission_types import Rule
 
 if TYPE_CHECKING:
     from engine.files.yaml_text import Value
@@ -69,7 +70,7 @@ _RIGHTS: Final[Mapping[str, str]] = {
     "todowrite": "todo",
     "todoread": "todo",
 }
-_ACTIONS: Final[Mapping[str, Action]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
+_ACTIONS: Final[Mapping[str, Verdict]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 # Names of models that one program alone knows.
 _ALIASES: Final = frozenset({"sonnet", "opus", "haiku", "sonnet[1m]", "opusplan", "best", "default"})
 
@@ -134,7 +135,7 @@ def _permission_rules(name: str, setting: Value, origin: str, warnings: Warnings
 def _rules(right: str, action: Value, origin: str, warnings: Warnings, pattern: str = "*") -> Iterable[Rule]:
     word = action.lower() if isinstance(action, str) else ""
     parsed_action = _ACTIONS.get(word)
-    effective: Action = parsed_action or "deny"
+    effective: Verdict = parsed_action or "deny"
     if parsed_action is None:
         warnings.append(f"the permission {right!r} is allow, ask or deny, not {str(action)[:60]!r}: it counts as deny")
     try:

@@ -28,7 +28,7 @@ from engine.permission.rules.profiles import PROFILES
 from engine.permission.rules.project_file import NAME, read_project_file
 from engine.permission.rules.rules import PATH_PERMISSIONS, Ruleset
 from engine.permission.user_policy import UserFiles, user_policy
-from engine.permission.verdicts import OPAQUE
+from engine.permission.verdict_adjustments import OPAQUE
 from engine.settings_file.config_file import load_config
 
 LINT_FINDINGS: Final = 1

@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.config.agent_config import AgentConfig
-from engine.core.permission_types import Action, Rule
+from engine.core.events import Verdict
+from engine.core.permission_types import Rule
 
 _ORIGIN: Final = "the agent plan"
 
 
-def _rule(action: Action, permission: str) -> Rule:
+def _rule(action: Verdict, permission: str) -> Rule:
     return Rule(action=action, permission=permission, pattern="*", origin=_ORIGIN)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, Protocol, get_args, runtime_checkable
+from typing import Final, Protocol, get_args, runtime_checkable
 
 import attrs
 
@@ -12,9 +12,7 @@ from engine.core.errors import ConfigError
 from engine.core.events import GrantScope, Offer, Right, Verdict
 from engine.core.ids import CallId, SessionId, TurnId
 
-Action = Literal["allow", "ask", "deny"]
-
-ACTIONS: Final[tuple[Action, ...]] = get_args(Action)  # the stricter, the later
+ACTIONS: Final[tuple[Verdict, ...]] = get_args(Verdict)  # the stricter, the later
 # Stands in a right's pattern for a part that cannot be known before the call runs.
 UNKNOWN: Final = "\ufffc"
 
@@ -35,7 +33,7 @@ class Rule:
 
     permission: str
     pattern: str
-    action: Action
+    action: Verdict
     override: bool = False
     origin: str = ""
 
@@ -208,6 +206,19 @@ class HidingApprover(Approver, Protocol):
 
     def hides(self, chain: Sequence[PermissionScope], cwd: str, permission: str) -> bool:
         """Return whether the last session of *chain* is denied *permission* for every pattern. Quick."""
+        ...
+
+
+@runtime_checkable
+class ScopedApprover(Approver, Protocol):
+    """An approver whose grants end with the turn or the session that they are for."""
+
+    def end_turn(self, turn_id: TurnId) -> None:
+        """Forget the grants for a turn that has ended. Not a checkpoint."""
+        ...
+
+    def end_session(self, session_id: SessionId) -> None:
+        """Forget the grants for a session that is closed, and for its turns. Not a checkpoint."""
         ...
 
 

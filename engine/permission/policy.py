@@ -19,6 +19,7 @@ import trio
 
 from engine.core.errors import ConfigError
 from engine.core.events import Offer, Right
+from engine.core.ids import SessionId, TurnId
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery, PermissionScope, RequiredRight, Rule
 from engine.core.threads import to_thread
 from engine.files.real_path import followed
@@ -31,7 +32,13 @@ from engine.permission.rules.profiles import DEFAULT, defaults
 from engine.permission.rules.project_file import load_project_rules
 from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Layer, Ruleset, RuleVerdict, strictest
 from engine.permission.rules.wildcard import Wildcard
-from engine.permission.verdicts import OPAQUE, SANDBOXED, allow_consequence, judge_opaque_script, relax_for_sandbox
+from engine.permission.verdict_adjustments import (
+    OPAQUE,
+    SANDBOXED,
+    allow_consequence,
+    judge_opaque_script,
+    relax_for_sandbox,
+)
 
 # Stands for the project where there is none: no path lies in it.
 _NOWHERE: Final = "/\ufdd0"
@@ -165,12 +172,20 @@ class Policy:
             )
             for permission, pattern in granted_rights(allowance.rights, query.cwd, project)
         ]
-        # A policy is not notified when a turn ends, so old grants are dropped when new ones are added.
+        # A host's approver may delegate to this one without telling it that a turn has ended.
         self.grants.drop_expired(now)
         self.grants.drop_other_turns(root.session_id, root.turn_id)
         self.grants.add_all(grants)
         if allowance.scope == "project" and self.file is not None:
             self._unsaved += grants
+
+    def end_turn(self, turn_id: TurnId) -> None:
+        """Forget the grants for a turn that has ended. Not a checkpoint."""
+        self.grants.end_turn(turn_id)
+
+    def end_session(self, session_id: SessionId) -> None:
+        """Forget the grants for a session that is closed. Not a checkpoint."""
+        self.grants.end_session(session_id)
 
     def hides(self, chain: Sequence[PermissionScope], cwd: str, permission: str) -> bool:
         """Return whether a session of *chain* is denied *permission* for every pattern. As quick as `judge`."""

@@ -22,7 +22,7 @@ from engine.core.exception_groups import describe, leave, public
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.named_locks import Locks
-from engine.core.permission_types import Approver, Opinion, PersistentApprover
+from engine.core.permission_types import Approver, Opinion, PersistentApprover, ScopedApprover
 from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshots, Store, Tending, Trace, WallClock
 from engine.journal.closing_events import RunningAgent, closing_events
 from engine.journal.log import Journal
@@ -163,7 +163,7 @@ class EngineRuntime:
                     await close_bounded(self._run_end_hooks, self._seconds)  # noqa: ASYNC102  # bounded: see concluder.py
             finally:
                 for session in self.sessions.values():
-                    session.journal.close()
+                    self._close_session(session)
                 failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see concluder.py
         if failed is not None and error is None:
             raise failed
@@ -314,8 +314,13 @@ class EngineRuntime:
         """Close a sub-agent's session: it stays in the store, and `open_session` finds it there. Not a checkpoint."""
         self.sessions.pop(session.id, None)
         session.background.close()
-        session.journal.close()
+        self._close_session(session)
         self.store.release(session.id)
+
+    def _close_session(self, session: LiveSession) -> None:
+        session.journal.close()
+        if isinstance(self.approver, ScopedApprover):
+            self.approver.end_session(session.id)
 
     def remember(self, journal: Journal) -> None:
         """A turn has ended: the store may keep where the session stands. Not a checkpoint."""

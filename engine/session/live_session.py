@@ -18,7 +18,7 @@ from engine.core.events import ModelSwitched, Notice, TurnResult
 from engine.core.exception_groups import describe
 from engine.core.hooks import Hooks
 from engine.core.ids import InputId, SessionId, TurnId
-from engine.core.permission_types import HidingApprover, PermissionScope
+from engine.core.permission_types import HidingApprover, PermissionScope, ScopedApprover
 from engine.core.protocols import Deps
 from engine.journal.log import Journal
 from engine.nursery.hook_points import run_idle_hooks, run_session_end_hooks, run_session_start_hooks
@@ -227,6 +227,8 @@ class LiveSession:
             self.active = None
         self.counted = run.state.counted
         self.engine.remember(self.journal)
+        if isinstance(self.deps.approver, ScopedApprover):
+            self.deps.approver.end_turn(run.journal.turn_id)
         finished = run.ending.cause is not None and run.ending.cause.kind == "finished"
         if parent is not None:
             parent.settle(run, result)

@@ -42,12 +42,12 @@ class HookRunner:
     notice: HookNotice
     until: float = float("inf")
 
-    async def run(self, hook: Hook[S, D], subject: S, default: D) -> D | None:
+    async def run(self, hook: Hook[S, D], subject: S, default: D, *, name: str = "") -> D | None:
         """Return what *hook* decides of *subject*: *default* if nothing, None if it failed. A checkpoint if it is one.
 
-        Raises nothing ordinary.
+        Its failures are reported under *name*, or else under its own name. Raises nothing ordinary.
         """
-        name = name_of(hook)
+        name = name or name_of(hook)
         decided: D | None = None
         timeout = min(_timeout_of(hook, self.timeout), max(0.0, self.until - trio.current_time()))
         with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point

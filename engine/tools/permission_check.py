@@ -23,7 +23,7 @@ from engine.tools.registry import Prepared
 
 
 @attrs.frozen(kw_only=True)
-class HookVerdict:
+class CombinedDecision:
     """What all hooks together decide: the strictest verdict, the last arguments."""
 
     verdict: Literal["none", "allow", "ask", "deny"] = "none"
@@ -32,7 +32,7 @@ class HookVerdict:
     arguments: str | None = None
     changed_by: str = ""
 
-    def and_then(self, decision: ToolDecision | PermissionDecision, source: str) -> HookVerdict:
+    def and_then(self, decision: ToolDecision | PermissionDecision, source: str) -> CombinedDecision:
         """Return this with the decision of one more hook."""
         combined = self
         if _STRICTNESS.index(decision.verdict) > _STRICTNESS.index(self.verdict):
@@ -45,9 +45,9 @@ class HookVerdict:
 _STRICTNESS = ("none", "allow", "ask", "deny")
 
 
-async def ask_hooks_before(site: CallSite) -> HookVerdict:
+async def ask_hooks_before(site: CallSite) -> CombinedDecision:
     """Return what the hooks before a tool decide together. A checkpoint if there are any."""
-    verdict = HookVerdict()
+    verdict = CombinedDecision()
     for hook in site.hooks.before_tool:
         use = site.use if verdict.arguments is None else attrs.evolve(site.use, arguments=verdict.arguments)
         source = f"the hook {name_of(hook)}"
@@ -93,13 +93,13 @@ class JudgedCall:
         """The rule that asks about the call; empty if none does."""
         return self.judgement.source if self.judgement.verdict == "ask" else ""
 
-    def needs_answer(self, hooks: HookVerdict) -> bool:
+    def needs_answer(self, hooks: CombinedDecision) -> bool:
         """Tell whether the user must answer: a hook asks, or a rule does and no hook answers it."""
         is_answered = self.need.is_own or (self.judgement.is_default and hooks.verdict == "allow")
         return hooks.verdict == "ask" or (self.judgement.verdict == "ask" and not is_answered)
 
 
-async def permit(site: CallSite, prepared: Prepared, hooks: HookVerdict) -> JudgedCall | Settlement:
+async def permit(site: CallSite, prepared: Prepared, hooks: CombinedDecision) -> JudgedCall | Settlement:
     """Return the call as it may run, or the settlement that says who refused it.
 
     The last verdict in the record is the one that counts.
@@ -116,11 +116,13 @@ async def permit(site: CallSite, prepared: Prepared, hooks: HookVerdict) -> Judg
             call = changed if isinstance(changed, Settlement) else await _judge(site, changed)
     if isinstance(call, Settlement):
         return call
-    refusal = await _ask_somebody(site, call, hooks) if call.needs_answer(hooks) else _refuse_unasked(site, call, hooks)
+    refusal = (
+        await _ask_for_answer(site, call, hooks) if call.needs_answer(hooks) else _refuse_unasked(site, call, hooks)
+    )
     return refusal or call
 
 
-def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: HookVerdict) -> Settlement | None:
+def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
     """Return why a call that needs no answer is refused all the same; None if it may run."""
     if call.judgement.verdict == "ask":
         site.permission.record(
@@ -148,7 +150,7 @@ async def _judge(site: CallSite, prepared: Prepared) -> JudgedCall | Settlement:
     return JudgedCall(prepared=prepared, need=need, query=query, judgement=judgement)
 
 
-async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: HookVerdict) -> HookVerdict:
+async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: CombinedDecision) -> CombinedDecision:
     """Return *verdict* with what the hooks on permissions add. A checkpoint if there are any."""
     use = site.use
     request = PermissionRequested(
@@ -181,7 +183,7 @@ async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: Ho
 _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that guards this permission failed")
 
 
-async def _ask_somebody(site: CallSite, call: JudgedCall, hooks: HookVerdict) -> Settlement | None:
+async def _ask_for_answer(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
     """Ask the second opinion, then the user; return None if the call may run. A checkpoint if either is asked."""
     if call.judgement.verdict == "allow":
         site.permission.record("ask", hooks.source)
@@ -195,12 +197,12 @@ async def _ask_somebody(site: CallSite, call: JudgedCall, hooks: HookVerdict) ->
         # A hook wants a person: neither a second opinion nor a rule answers for one.
         judgement = attrs.evolve(judgement, verdict="ask", source=hooks.source)
     elif site.permission.opinion is not None:
-        opinion = _AskOpinion(site.permission.opinion, judgement)
-        verdict = await _ask_opinion(site, opinion, call.query)
+        name = f"the second opinion {name_of(site.permission.opinion)}"
+        verdict = await _ask_opinion(site, site.permission.opinion, name, call)
         if verdict == "allow":
             return None
         if verdict == "deny":
-            return _denied(f"Denied by {opinion.name}. Don't try to get around it.")
+            return _denied(f"Denied by {name}. Don't try to get around it.")
     if site.settings.headless != "wait":
         site.permission.record("deny", "no one is available to ask")
         return _denied(f"Denied: it needs the permission {call.need.permission!r}, and no one is available to give it.")
@@ -208,37 +210,25 @@ async def _ask_somebody(site: CallSite, call: JudgedCall, hooks: HookVerdict) ->
     return _refusal(answer, feedback)
 
 
-async def _ask_opinion(site: CallSite, opinion: _AskOpinion, query: PermissionQuery) -> Verdict:
+async def _ask_opinion(site: CallSite, opinion: Opinion, name: str, call: JudgedCall) -> Verdict:
     """Return the second opinion, and record it; one that failed, or has none, leaves it to the user. A checkpoint."""
-    decision = await site.hook_runner.run(opinion, query, PermissionDecision())
-    verdict = "ask" if decision is None or decision.verdict == "none" else decision.verdict
-    site.permission.record(verdict, opinion.name)
-    return verdict
 
-
-@attrs.frozen
-class _AskOpinion:
-    """A second opinion, in the form of a hook: with its deadline, and fenced off."""
-
-    opinion: Opinion
-    judgement: Judgement
-
-    @property
-    def name(self) -> str:
-        """Who it is."""
-        return f"the second opinion {name_of(self.opinion)}"
-
-    async def __call__(self, query: PermissionQuery) -> PermissionDecision:
-        """Return what it says. A checkpoint."""
-        verdict = await self.opinion(query, self.judgement)
+    async def ask(query: PermissionQuery) -> PermissionDecision:
+        verdict = await opinion(query, call.judgement)
         return PermissionDecision(verdict="none" if verdict == "ask" else verdict)
+
+    # Run as hooks are: with a deadline, and an error is only reported.
+    decision = await site.hook_runner.run(ask, call.query, PermissionDecision(), name=name)
+    verdict = "ask" if decision is None or decision.verdict == "none" else decision.verdict
+    site.permission.record(verdict, name)
+    return verdict
 
 
 def _denied(text: str) -> Settlement:
     return Settlement(status="denied", text=text)
 
 
-def _denied_by_hook(hooks: HookVerdict) -> Settlement:
+def _denied_by_hook(hooks: CombinedDecision) -> Settlement:
     return _denied(f"Denied by a hook: {hooks.reason or 'no reason given'}")
 
 

@@ -339,6 +339,16 @@ async def question(session: Session) -> PermissionAsked:
             await trio.sleep(0.01)
 
 
+async def test_grants_end_with_their_turn_and_session(tmp_path: Path) -> None:
+    held = policy()
+    async with at(tmp_path, bash("touch x"), DONE, bash("touch y"), DONE, approver=held) as there:
+        await there.play(replies(engine.Always(scope="turn")))
+        assert held.grants.current(0) == ()
+        await there.play(replies(engine.Always(scope="session")))
+        assert [grant.scope for grant in held.grants.current(0)] == ["session"] * 2
+    assert held.grants.current(0) == ()
+
+
 async def test_project_grants_survive_a_restart(tmp_path: Path) -> None:
     file, folder = GrantFile(tmp_path / "state" / "grants.json"), tmp_path / "app"
     for scope, questions in (("session", 2), ("project", 2), ("project", 1), ("turn", 1)):

@@ -8,7 +8,7 @@ parts are; the other spellings of a right do not count.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, get_args
 
 import attrs
@@ -173,25 +173,19 @@ class Grants:
 
     def end_turn(self, turn_id: TurnId) -> None:
         """Drop the grants for a turn."""
-        self._drop(compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.turn_id == turn_id)
+        self._drop(lambda grant: grant.turn_id == turn_id)
 
     def drop_other_turns(self, session_id: SessionId, turn_id: TurnId) -> None:
         """Drop the grants for other turns of a session: it has one turn at a time, so those have ended."""
-        self._drop(
-            compiled.grant.id
-            for compiled in list(self._compiled.values())
-            if compiled.grant.session_id == session_id and compiled.grant.turn_id not in {None, turn_id}
-        )
+        self._drop(lambda grant: grant.session_id == session_id and grant.turn_id not in {None, turn_id})
 
     def end_session(self, session_id: SessionId) -> None:
         """Drop the grants for a session and its turns."""
-        self._drop(
-            compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.session_id == session_id
-        )
+        self._drop(lambda grant: grant.session_id == session_id)
 
     def drop_expired(self, now: float) -> None:
         """Drop the grants that have expired; they no longer count anyway."""
-        self._drop(compiled.grant.id for compiled in list(self._compiled.values()) if compiled.grant.is_expired(now))
+        self._drop(lambda grant: grant.is_expired(now))
 
     def find(self, right: RequiredRight, chain: Collection[PermissionScope], project: str, now: float) -> Grant | None:
         """Return a grant that covers *right* for a session; None if there is none.
@@ -236,7 +230,9 @@ class Grants:
             return _CompiledGrant(grant, PathPattern(grant.pattern, grant.project, self.home))
         return _CompiledGrant(grant, Wildcard(grant.pattern))
 
-    def _drop(self, names: Iterable[str]) -> None:
+    def _drop(self, is_over: Callable[[Grant], bool]) -> None:
+        names = [name for name, compiled in self._compiled.items() if is_over(compiled.grant)]
         for name in names:
-            self._compiled.pop(name, None)
-        self._grant_lists.clear()
+            del self._compiled[name]
+        if names:  # every turn that ends comes here, and few have grants
+            self._grant_lists.clear()

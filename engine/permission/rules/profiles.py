@@ -16,7 +16,8 @@ from typing import Final, Literal, get_args
 
 from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
-from engine.core.permission_types import Action, Rule
+from engine.core.events import Verdict
+from engine.core.permission_types import Rule
 from engine.permission.rules.rules import Layer
 
 ProfileName = Literal["ask", "auto-edit", "read-only", "full"]
@@ -128,10 +129,10 @@ def defaults(profile: str = DEFAULT) -> Layer:
     return Layer("defaults", tuple(rules))
 
 
-_Line = tuple[Action, str, str]
+_Line = tuple[Verdict, str, str]
 
 
-def _each(action: Action, permission: str, patterns: tuple[str, ...]) -> tuple[_Line, ...]:
+def _each(action: Verdict, permission: str, patterns: tuple[str, ...]) -> tuple[_Line, ...]:
     return tuple((action, permission, pattern) for pattern in patterns)
 
 

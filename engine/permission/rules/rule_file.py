@@ -27,7 +27,8 @@ import attrs
 
 from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
-from engine.core.permission_types import ACTIONS, Action, Rule
+from engine.core.events import Verdict
+from engine.core.permission_types import ACTIONS, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES, ProfileName
 from engine.permission.rules.rules import PATH_PERMISSIONS, base_permission
@@ -94,7 +95,7 @@ def parse_rule(text: str, origin: str = "") -> Rule:
     return rule
 
 
-def _action(word: str) -> Action:
+def _action(word: str) -> Verdict:
     name = word.removesuffix("!")
     for action in ACTIONS:
         if action == name:

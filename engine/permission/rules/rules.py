@@ -23,7 +23,8 @@ from typing import Final, Literal, get_args
 import attrs
 
 from engine.core.errors import ConfigError
-from engine.core.permission_types import ACTIONS, Action, RequiredRight, Rule
+from engine.core.events import Verdict
+from engine.core.permission_types import ACTIONS, RequiredRight, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
 from engine.permission.rules.wildcard import Wildcard, wildcard
@@ -70,7 +71,7 @@ class RuleVerdict:
         reason: who decided, for people, where it was not the rule alone.
     """
 
-    verdict: Action
+    verdict: Verdict
     right: RequiredRight | None = None
     rule: Rule | None = None
     layer: LayerName | None = None

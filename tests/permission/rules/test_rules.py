@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ConfigError
-from engine.core.permission_types import ACTIONS, UNKNOWN, Action, RequiredRight, Rule
+from engine.core.events import Verdict
+from engine.core.permission_types import ACTIONS, UNKNOWN, RequiredRight, Rule
 from engine.permission.rules import wildcard
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rules import (
@@ -320,7 +321,7 @@ def test_a_deny_needs_no_override() -> None:
 
 
 def test_an_action_is_one_of_three() -> None:
-    action: Action = "permit"  # type: ignore[assignment]  # what is tested
+    action: Verdict = "permit"  # type: ignore[assignment]  # what is tested
     with pytest.raises(ConfigError, match="action is allow, ask or deny, not 'permit'"):
         Rule(permission="bash", pattern="x", action=action)
 
@@ -378,13 +379,13 @@ def judge_right(layers: Sequence[Layer], right: RequiredRight) -> RuleVerdict:
     return Ruleset(layers, PROJECT, HOME).judge(right.permission, right.pattern, right.spellings)
 
 
-def rank(action: Action) -> int:
+def rank(action: Verdict) -> int:
     return ACTIONS.index(action)
 
 
-def judge_naively(layers: Sequence[Layer], permission: str, text: str) -> Action:
+def judge_naively(layers: Sequence[Layer], permission: str, text: str) -> Verdict:
     """Return what the rules say of a text without anything unknown, by the words of the issue alone."""
-    word: Action | None = None
+    word: Verdict | None = None
     for name in LAYERS:
         own = [rule for layer in layers if layer.name == name for rule in layer.rules]
         last = next(
