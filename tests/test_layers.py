@@ -145,6 +145,7 @@ PURE = (
     "permission.grants.offers",
     "permission.programs",
     "permission.programs.tables",
+    "permission.question_text",
     "permission.rules.explain",
     "permission.rules.lint",
     "permission.rules.path_pattern",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.agents.discovery import LoadedAgents, agent_folders, drop_unknown_models, load_agents
+from engine.cli.standard_streams import print_error
+from engine.cli.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles
 from engine.settings_file.config_file import usual_path
 
-# Besides the configuration's folder: where other programs keep agents.
+# Where other programs keep agents; the folder of the configuration is searched as well.
 _USER_FOLDERS = ("~/.claude/agents", "~/.config/opencode/agents", "~/.config/opencode/agent")
 
 
@@ -37,3 +39,11 @@ def load_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[st
     from engine.providers.registry import split_name
 
     return drop_unknown_models(agents, lambda model: None if model.startswith("local:") else split_name(model, config))
+
+
+def report_untrusted(agents: LoadedAgents) -> None:
+    """Report the folders that were ignored because their project is not trusted."""
+    for folder in agents.not_trusted:
+        print_error(
+            f"{escape_control_chars(folder)} was ignored: the project is not trusted (`engine permissions trust` trusts it)"
+        )

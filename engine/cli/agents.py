@@ -7,23 +7,21 @@ import json
 import os
 import textwrap
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Final, cast
 
 import attrs
 
 from engine.agents.discovery import LoadedAgents, agent_sources
-from engine.cli.agent_files import load_user_agents
+from engine.cli.agent_files import load_user_agents, report_untrusted
+from engine.cli.arg_types import directory
 from engine.cli.default_tools import default_tools
+from engine.cli.exit_codes import USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
 from engine.cli.terminal_text import escape_control_chars, stdout_width
 from engine.config.agent_config import AgentConfig
-from engine.core.errors import ConfigError, StoreError
 from engine.settings_file.config_file import load_config
 
-USAGE_ERROR: Final = 2
 _MODES: Final = {
     "primary": "agent",
     "subagent": "sub-agent",
@@ -38,40 +36,25 @@ def main(arguments: list[str]) -> int:
         allow_abbrev=False,
         description="List the agents for `engine run --agent NAME`, and the sub-agents that they can start. "
         "With a NAME: show the whole definition of one.",
-        epilog="Exit codes: 0 listed, 2 wrong usage.",
+        epilog="Exit codes: 0 listed, 1 failed, 2 wrong usage.",
     )
     parser.add_argument("name", nargs="?", help="show the whole definition of this agent")
-    parser.add_argument("--cwd", default=".", help="the working directory; default: this one")
+    parser.add_argument("--cwd", type=directory, default=".", help="the working directory; default: this one")
     parser.add_argument("--trust", action="store_true", help="include the project's agents, as if it were trusted")
     parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    try:
-        args = parser.parse_args(arguments)
-        return _list(parser, args)
-    except SystemExit as error:  # argparse has printed the error or the help
-        return error.code if isinstance(error.code, int) else USAGE_ERROR
-    except (ConfigError, StoreError) as error:
-        print_error(f"engine agents: {error}")
-        return USAGE_ERROR
+    return run_command("agents", lambda: _list(parser.parse_args(arguments)))
 
 
-def _list(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    cwd = Path(args.cwd)
-    with suppress(RuntimeError):  # `~name` of an unknown user
-        cwd = cwd.expanduser()
-    if not cwd.is_dir():
-        parser.error(f"--cwd: {args.cwd} is not a directory")
+def _list(args: argparse.Namespace) -> int:
     user_config = load_config(args.config, os.environ)
     tools = tuple(tool.name for tool in default_tools())
-    discovered = load_user_agents(user_config, cwd.resolve(), trusts=args.trust, tools=(*tools, "skill", "web_search"))
+    discovered = load_user_agents(user_config, args.cwd, trusts=args.trust, tools=(*tools, "skill", "web_search"))
     config = discovered.merge_into(user_config)
     agents, origins = config.all_agents, agent_sources(user_config, discovered)
     for path, why in discovered.problems_and_warnings:
         print_error(f"{escape_control_chars(path)}: {escape_control_chars(why)}")
-    for folder in discovered.not_trusted:
-        print_error(
-            f"{escape_control_chars(folder)} was ignored: the project is not trusted (`engine permissions trust` trusts it)"
-        )
+    report_untrusted(discovered)
     name: str | None = args.name
     if name is not None:
         if name not in agents:

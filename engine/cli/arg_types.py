@@ -1,10 +1,12 @@
-"""Number types for argparse, with clear error messages."""
+"""Types of arguments for argparse, with clear error messages."""
 
 from __future__ import annotations
 
 import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -32,3 +34,13 @@ def seconds(text: str) -> float:
     if not 0 < value < math.inf:
         raise ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return value
+
+
+def directory(text: str) -> Path:
+    """Return an existing directory, links resolved. For `type=`."""
+    path = Path(text)
+    with suppress(RuntimeError):  # `~name` of an unknown user
+        path = path.expanduser()
+    if not path.is_dir():
+        raise ArgumentTypeError(f"{text} is not a directory")
+    return path.resolve()

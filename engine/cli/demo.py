@@ -20,13 +20,14 @@ import attrs
 import trio
 
 from engine.cli.demo_script import PROMPTS, WORKERS, answer, usage_of, write_repository
-from engine.cli.exit_status import BROKEN_PIPE, STOPPED, Tally
+from engine.cli.exit_codes import BROKEN_PIPE, DONE, FAILED, run_command
 from engine.cli.output import Output
 from engine.cli.render import Margins
 from engine.cli.signals import termination_signals, watch_signals
 from engine.cli.standard_streams import print_error
 from engine.cli.terminal import Screen
 from engine.cli.terminal_text import duration
+from engine.cli.turn_summary import Tally
 from engine.core.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
 from engine.core.messages import Settlement, Usage
 from engine.core.settings import RetryPolicy, Settings
@@ -60,11 +61,12 @@ def main(arguments: list[str]) -> int:
         prog="engine demo",
         description="See the engine work: offline, without a key, in a scratch folder that is removed at the end.",
     )
-    try:
+
+    def run() -> int:
         parser.parse_args(arguments)
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 2
-    return trio.run(_demo)
+        return trio.run(_demo)
+
+    return run_command("demo", run)
 
 
 async def _demo() -> int:
@@ -95,7 +97,7 @@ async def _demo() -> int:
         return 128 + interrupted_by
     if demo.output.is_reader_gone:
         return BROKEN_PIPE
-    return 0 if passed else STOPPED
+    return DONE if passed else FAILED
 
 
 @attrs.frozen
@@ -268,46 +270,56 @@ class _Demo:
         return passed
 
     def _checks(self, usage: Usage, requests: Sequence[ReceivedRequest]) -> Iterator[Check]:
-        record = self._record
-        tests = [call.exit_code for call in record.commands("sh check")]
-        yield Check("the tests failed before the edit and pass after it", tests == [1, 0], f"exit codes {tests}")
-        yield Check(
-            "read-only calls ran concurrently",
-            record.most_at_once > 1,
-            f"{record.most_at_once} at once",
-        )
-        reasons = [result.stop_reason for result in record.results]
-        details = "; ".join(result.detail for result in record.results if result.detail)
-        yield Check(
-            "the first and the third turn completed, the second was cancelled",
-            reasons == ["completed", "aborted", "completed"],
-            f"{reasons} {details}",
-        )
-        load, waiting = ([*record.commands("load-test"), None], [*record.commands("the load test is over"), None])
-        yield Check(
-            "the running command was aborted, the waiting one never started",
-            (load[0] is not None and load[0].reason == "cancelled")
-            and (waiting[0] is not None and waiting[0].reason == "not_executed" and not waiting[0].was_started),
-            f"{load[0]}, {waiting[0]}",
-        )
-        yield Check(
-            f"the cancelled turn ended within the grace period of {duration(GRACE)}",
-            record.seconds_to_end is not None and record.seconds_to_end <= GRACE + _ALLOWANCE,
-            record.time_to_end,
-        )
-        orphans = [process.pid for process in find_marked(self.tally.is_ours)]
-        yield Check(
-            "all workers of the load test were running, and none is left",
-            len(record.workers) >= 2 and not record.left and not orphans,
-            f"running before: {record.workers}, after: {record.left}, strays: {orphans}",
-        )
-        yield Check(
-            "in every request each call is followed by exactly one result",
-            len(requests) > 0 and all(map(has_each_result, requests)),
-            "a call without its result, or a result without its call",
-        )
-        expected = sum((usage_of(step) for step in range(len(requests))), Usage())
-        yield Check("token counts match those of the server", usage == expected, f"{usage}, not {expected}")
+        yield from _checks_of_work(self._record)
+        yield from _checks_of_cancel(self._record, [process.pid for process in find_marked(self.tally.is_ours)])
+        yield from _checks_of_requests(usage, requests)
+
+
+def _checks_of_work(record: _Record) -> Iterator[Check]:
+    """Check what the calls achieved, how they ran, and how the turns ended."""
+    tests = [call.exit_code for call in record.commands("sh check")]
+    yield Check("the tests failed before the edit and pass after it", tests == [1, 0], f"exit codes {tests}")
+    yield Check("read-only calls ran concurrently", record.most_at_once > 1, f"{record.most_at_once} at once")
+    reasons = [result.stop_reason for result in record.results]
+    details = "; ".join(result.detail for result in record.results if result.detail)
+    yield Check(
+        "the first and the third turn completed, the second was cancelled",
+        reasons == ["completed", "aborted", "completed"],
+        f"{reasons} {details}",
+    )
+
+
+def _checks_of_cancel(record: _Record, orphans: Sequence[int]) -> Iterator[Check]:
+    """Check what the cancel left of the calls and their processes; *orphans* run now."""
+    load = next(iter(record.commands("load-test")), None)
+    waiting = next(iter(record.commands("the load test is over")), None)
+    yield Check(
+        "the running command was aborted, the waiting one never started",
+        (load is not None and load.reason == "cancelled")
+        and (waiting is not None and waiting.reason == "not_executed" and not waiting.was_started),
+        f"{load}, {waiting}",
+    )
+    yield Check(
+        f"the cancelled turn ended within the grace period of {duration(GRACE)}",
+        record.seconds_to_end is not None and record.seconds_to_end <= GRACE + _ALLOWANCE,
+        record.time_to_end,
+    )
+    yield Check(
+        "all workers of the load test were running, and none is left",
+        len(record.workers) >= 2 and not record.left and not orphans,
+        f"running before: {record.workers}, after: {record.left}, orphans: {orphans}",
+    )
+
+
+def _checks_of_requests(usage: Usage, requests: Sequence[ReceivedRequest]) -> Iterator[Check]:
+    """Check what the server received: a valid history, and the tokens that it reported."""
+    yield Check(
+        "in every request each call is followed by exactly one result",
+        len(requests) > 0 and all(map(has_each_result, requests)),
+        "a call without its result, or a result without its call",
+    )
+    expected = sum((usage_of(step) for step in range(len(requests))), Usage())
+    yield Check("token counts match those of the server", usage == expected, f"{usage}, not {expected}")
 
 
 def is_running(pid: int) -> bool:

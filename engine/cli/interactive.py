@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import re
 from contextlib import suppress
-from typing import Final, Literal, assert_never, cast
+from typing import Final, Literal, assert_never
 
 import attrs
 import trio
 
 from engine.cli.keyboard import Keyboard
-from engine.cli.render import main_argument
+from engine.cli.question_prompts import (
+    OpenQuestion,
+    answer_prompt,
+    parse_answer,
+    parse_choices,
+    permission_question,
+    recovery_question,
+    requester_line,
+    tool_question,
+)
 from engine.cli.terminal import Screen
-from engine.cli.terminal_text import Symbols, clock_time, escape_control_chars, escape_on_one_line
+from engine.cli.terminal_text import escape_control_chars
 from engine.core.errors import ConfigError, RequestNotFound, TurnOver
 from engine.core.events import (
     PermissionAnswered,
@@ -23,125 +30,14 @@ from engine.core.events import (
     RecoveryAnswered,
     RecoveryAsked,
 )
-from engine.session.answers import Always, Answer, Once, Reject
+from engine.session.answers import Answer, Reject
 from engine.session.turn import Turn
 
-OpenQuestion = PermissionAsked | RecoveryAsked | QuestionAsked
-
-_ANSWERS: Final[dict[str, Answer]] = {
-    **dict.fromkeys(("o", "once", "y", "yes"), Once()),
-    **dict.fromkeys(("a", "always"), Always()),
-    **dict.fromkeys(("p", "project"), Always(scope="project")),
-    **dict.fromkeys(("r", "reject", "n", "no"), Reject()),
-}
-# What a call does that needs a permission; tools of the host may use other permissions.
-_ACTIONS: Final[dict[str, str]] = {
-    "bash": "run this command",
-    "edit": "change this file",
-    "read": "read this",
-    "outside": "access this path outside of the project",
-    "task": "start this sub-agent",
-}
-MAX_OFFERS: Final = 4
-_MAX_TASK_CHARS: Final = 100
 _RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {
     **dict.fromkeys(("w", "wait"), "wait"),
     **dict.fromkeys(("s", "stop"), "stop"),
 }
 _KEYBOARD_CLOSED: Final = Reject(feedback="the user can't answer: standard input is closed")
-
-
-def parse_answer(line: str, request: PermissionAsked) -> Answer | None:
-    """Parse an answer; any other text rejects the call and is its reason. None: the line is empty or no valid choice."""
-    words = line.strip()
-    if not words:
-        return None
-    answer = _ANSWERS.get(words.lower())
-    if answer is None and (numbered := re.fullmatch(r"([ap])([1-9])", words.lower())) is not None:
-        answer = Always(offer=int(numbered[2]) - 1, scope="session" if numbered[1] == "a" else "project")
-    if isinstance(answer, Always) and answer.offer >= len(request.offers[:MAX_OFFERS]):
-        return None
-    return answer or Reject(feedback=words)
-
-
-def permission_question(request: PermissionAsked, detail: str, symbols: Symbols) -> str:
-    """Return the question whether a call is allowed, with the whole command or path."""
-    what = "\n".join(f"    {line}" for line in escape_control_chars(detail or ", ".join(request.patterns)).splitlines())
-    text = f"{symbols.running} {escape_on_one_line(_allow_question(request))}\n{what}\n"
-    others = [f"{right.permission} {right.pattern}" for right in request.rights if right.permission != "opaque"]
-    if others := [other for other in others if not other.startswith(f"{request.permission} ")]:
-        text += f"    also: {escape_on_one_line(', '.join(others))}\n"
-    if request.opaque:
-        text += f"    Cannot analyse this command: {escape_on_one_line(request.opaque)}\n"
-    return text
-
-
-def _allow_question(request: PermissionAsked) -> str:
-    action = _ACTIONS.get(request.permission, f"use the permission {request.permission}")
-    return f"Allow {request.tool} to {action}?"
-
-
-def requester_line(request: OpenQuestion, task_arguments: str) -> str:
-    """Return which sub-agent asks, from the arguments of the call that started it; empty if the session itself asks."""
-    if len(request.path) == 1:
-        return ""
-    try:
-        parsed = cast("object", json.loads(task_arguments or "{}"))
-    except (ValueError, RecursionError):
-        parsed = {}
-    name = cast("dict[str, object]", parsed).get("agent", "") if isinstance(parsed, dict) else ""
-    who = f"the sub-agent {name}" if isinstance(name, str) and name else "a sub-agent"
-    work = escape_on_one_line(" ".join(main_argument(task_arguments).split()))
-    shown = work if len(work) <= _MAX_TASK_CHARS else f"{work[:_MAX_TASK_CHARS]}…"
-    return f"    for {escape_on_one_line(who)}{f', which works on: {shown}' if work else ''}\n"
-
-
-def recovery_question(request: RecoveryAsked, symbols: Symbols) -> str:
-    """Return the question what to do about a model that failed."""
-    until = f"\n    the limit resets at {clock_time(request.reset_at)}" if request.reset_at is not None else ""
-    return f"{symbols.running} Model {escape_control_chars(request.model)} failed:\n    {escape_control_chars(request.message)}{until}\n"
-
-
-def tool_question(request: QuestionAsked, symbols: Symbols) -> str:
-    """Return a question of a tool, with the answers that it offers."""
-    # Every line of a model's question is indented: none can pass for a question of the engine.
-    permission_question = escape_control_chars(request.question).replace("\n", "\n    ")
-    lines = [f"{symbols.running} {permission_question}"]
-    for number, choice in enumerate(request.choices, 1):
-        more = f": {escape_on_one_line(choice.description)}" if choice.description else ""
-        lines.append(f"    {number}  {escape_on_one_line(choice.label)}{more}")
-    return "\n".join(lines) + "\n"
-
-
-def parse_choices(line: str, request: QuestionAsked) -> tuple[str, ...]:
-    """Parse an answer: the labels whose numbers it holds, or its own text; empty: no answer."""
-    words = line.strip()
-    numbers = words.replace(",", " ").split()
-    are_numbers = numbers and all(n.isascii() and n.isdigit() and 0 < int(n) <= len(request.choices) for n in numbers)
-    if are_numbers and (request.several or len(numbers) == 1):
-        return tuple(request.choices[int(n) - 1].label for n in numbers)
-    return (words,) if words else ()
-
-
-def answer_prompt(request: OpenQuestion) -> str:
-    """Return the prompt that the answer is typed after."""
-    if isinstance(request, QuestionAsked):
-        if not request.choices:
-            return "  your answer (Enter to skip): "
-        return f"  {'numbers' if request.several else 'a number'}, or your own answer (Enter to skip): "
-    if isinstance(request, RecoveryAsked):
-        return "  wait and retry (w), stop (s), or type the name of a model to continue with: "
-    return f"  once (o), {_offers(request)}reject and stop (r), or type what to do instead: "
-
-
-def _offers(request: PermissionAsked) -> str:
-    """Return what "always" would allow, each offer with the letter that selects it."""
-    text = ""
-    for number, offer in enumerate(request.offers[:MAX_OFFERS], 1):
-        what = escape_on_one_line(offer.text)
-        letters = f"a{number}" if len(request.offers) > 1 else "a"
-        text += f"always in this session: {what} ({letters}), " if number == 1 else f"or {what} ({letters}), "
-    return text + (f"the same for the whole project ({'p1' if len(request.offers) > 1 else 'p'}), " if text else "")
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -169,6 +65,7 @@ class Dialogue:
             detail: for a permission, what the call would do.
             task_arguments: for a sub-agent's question, the arguments of the call that started it.
         """
+        # Rendered now: the arguments of the call are at hand, and the question may have to wait.
         self._open.append((request, self._render(request, detail) + requester_line(request, task_arguments)))
         self._question_added.set()
         if len(self._open) == 1:
@@ -192,9 +89,10 @@ class Dialogue:
                 await self._answer(line)
             elif line.strip():
                 self._steer(line)
-            else:
+            else:  # Enter alone, during the wait before a retry
                 self.turn.skip_wait()
         self._is_closed = True
+        # No more answers can come: a question left open would block the turn for good.
         while True:
             while self._open:
                 await self._reject_open_question()
@@ -205,6 +103,7 @@ class Dialogue:
         if self._is_closed:
             return
         request, text = self._open[0]
+        # What was typed before the question appeared must not answer it.
         self.keyboard.forget()
         self._is_shown = True
         self.screen.prompt(text + answer_prompt(request))
@@ -240,7 +139,7 @@ class Dialogue:
         self._close(request)
         try:
             await self.turn.reply(request.request_id, answer)
-        except ConfigError as error:  # say, there is no project to allow it for: the question stays open
+        except ConfigError as error:  # for instance "p" without a project: the question stays open
             self._open.insert(0, (request, ""))
             self._is_shown = True
             self.screen.prompt(f"  {escape_control_chars(str(error))}\n{answer_prompt(request)}")
@@ -285,8 +184,3 @@ class Dialogue:
             self.screen.add_lines("  (the turn has ended: it will not be read)\n")
         else:
             self.screen.add_lines("  (the model will read this before its next step)\n")
-
-
-def permission_detail(request: PermissionAsked, arguments: str) -> str:
-    """Return what to show of a call that needs permission: its tool's own description, or its main argument."""
-    return request.detail or main_argument(arguments)

@@ -12,8 +12,9 @@ from typing import Final
 import attrs
 import trio
 
+from engine.cli.exit_codes import DONE, FAILED, run_command
 from engine.cli.models_text import HostReport, as_json, as_text
-from engine.cli.standard_streams import print_error, print_text
+from engine.cli.standard_streams import print_text
 from engine.cli.terminal_text import stdout_width, symbols_for
 from engine.config.config import Config, suggest_names
 from engine.core.errors import ConfigError
@@ -27,23 +28,18 @@ from engine.providers.models.catalog import info_of, list_models
 from engine.providers.registry import unusable_reason
 from engine.settings_file.config_file import load_config
 
-UNUSABLE: Final = 1
-USAGE_ERROR: Final = 2
 # A server on this machine answers at once, or it is not running.
 _TIMEOUT: Final = 0.5
 
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    try:
-        args = _parser().parse_args(arguments)
-        config = load_config(args.config, os.environ)
-        reports = trio.run(report_hosts, os.environ, config, args.host)
-    except SystemExit as error:  # argparse has said what is wrong, or has helped
-        return error.code if isinstance(error.code, int) else USAGE_ERROR
-    except ConfigError as error:
-        print_error(f"engine models: {error}")
-        return USAGE_ERROR
+    return run_command("models", lambda: _print_hosts(_parser().parse_args(arguments)))
+
+
+def _print_hosts(args: argparse.Namespace) -> int:
+    config = load_config(args.config, os.environ)
+    reports = trio.run(report_hosts, os.environ, config, args.host)
     if args.json:
         text = as_json(reports)
     else:
@@ -55,8 +51,8 @@ def main(arguments: list[str]) -> int:
             is_all=args.all,
             can_run_files=find_spec("xllamacpp") is not None,
         )
-    failed = print_text(text)
-    return failed or (UNUSABLE if args.host is not None and reports[0].why_not else 0)
+    is_unusable = args.host is not None and bool(reports[0].why_not)
+    return print_text(text) or (FAILED if is_unusable else DONE)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -156,22 +156,31 @@ class _PageLayout:
     def host(self, report: HostReport) -> list[str]:
         """Return the lines about one host."""
         host = report.host
-        sign = self.symbols.done if not report.why_not else self.symbols.failed
-        about = f"{sign} {host.name}: {host.title}" + (f" ({host.note})" if host.note and not report.why_not else "")
-        lines = self.wrapped(about, "    ", "")
-        if report.why_not:
-            lines += self.wrapped(_short_reason(report), "    ")
-        models = sorted(report.models, key=_newest_first)
-        if self.most is not None:
-            models = [info for info in models if not _NO_CHAT.search(_own_name(info))] or models
-        shown = models[: self.most]
+        lines = self._title(report)
+        shown = self._selected_models(report)
         lines += [line for info in shown for line in self._model(info)]
-        if len(report.models) > len(shown):
-            rest = len(report.models) - len(shown)
+        if rest := len(report.models) - len(shown):
             lines.append(f"  and {rest} more: engine models {host.name}")
-        if not models:
+        if not report.models:
             lines += self.wrapped(f"Use any of its models by the host's own name: {host.name}/{host.example}", "  ")
         return lines
+
+    def _title(self, report: HostReport) -> list[str]:
+        """Return what the host is, and why it can't be used, if it can't."""
+        host = report.host
+        if report.why_not:
+            title = f"{self.symbols.failed} {host.name}: {host.title}"
+            return self.wrapped(title, "    ", "") + self.wrapped(_short_reason(report), "    ")
+        note = f" ({host.note})" if host.note else ""
+        return self.wrapped(f"{self.symbols.done} {host.name}: {host.title}{note}", "    ", "")
+
+    def _selected_models(self, report: HostReport) -> list[ModelInfo]:
+        """Return the newest models; in a list of several hosts only some, and if possible only those for chat."""
+        models = sorted(report.models, key=_newest_first)
+        if self.most is None:
+            return models
+        for_chat = [info for info in models if not _NO_CHAT.search(_own_name(info))]
+        return (for_chat or models)[: self.most]
 
     def _model(self, info: ModelInfo) -> Iterator[str]:
         name = f"  {' '.join(escape_control_chars(info.name).split())}"

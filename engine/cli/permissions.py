@@ -7,14 +7,13 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Final
 
 import trio
 
+from engine.cli.exit_codes import FAILED, USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
 from engine.cli.terminal_text import escape_control_chars
 from engine.config.config import Config
-from engine.core.errors import EngineError
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight
 from engine.files.real_path import followed
@@ -31,20 +30,10 @@ from engine.permission.user_policy import UserFiles, user_policy
 from engine.permission.verdict_adjustments import OPAQUE
 from engine.settings_file.config_file import load_config
 
-LINT_FINDINGS: Final = 1
-USAGE_ERROR: Final = 2
-
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    try:
-        args = _parser().parse_args(arguments)
-        return _run(args)
-    except SystemExit as error:  # argparse has printed the error or the help
-        return error.code if isinstance(error.code, int) else USAGE_ERROR
-    except EngineError as error:
-        print_error(f"engine permissions: {error}")
-        return USAGE_ERROR
+    return run_command("permissions", lambda: _run(_parser().parse_args(arguments)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="engine permissions",
         allow_abbrev=False,
         description="Show what the agent may do in a project, and revoke what was allowed.",
-        epilog="Exit codes: 0 done, 1 lint found something, 2 wrong usage.",
+        epilog="Exit codes: 0 done, 1 failed, or lint found something, 2 wrong usage.",
     )
     parser.add_argument("--cwd", default=".", help="the agent's working directory; default: this one")
     parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
@@ -163,7 +152,7 @@ def _lint(policy: Policy, ruleset: Ruleset) -> int:
     if not findings:
         return print_text("no problems found in the rules\n")
     code = print_text("".join(f"{escape_control_chars(str(finding))}\n" for finding in findings))
-    return code or LINT_FINDINGS
+    return code or FAILED
 
 
 def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config) -> str:

@@ -6,32 +6,33 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 import trio
 
-from engine.cli.agent_files import load_user_agents
-from engine.cli.arg_types import seconds, whole
+from engine.cli.agent_files import load_user_agents, report_untrusted
+from engine.cli.arg_types import directory, seconds, whole
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.exit_status import BROKEN_PIPE, STOPPED, Tally, closing_line, exit_code
-from engine.cli.interactive import Dialogue, permission_detail
+from engine.cli.exit_codes import BROKEN_PIPE, FAILED, run_command
+from engine.cli.interactive import Dialogue
 from engine.cli.keyboard import Keyboard
 from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
 from engine.cli.output import Output
 from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
-from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
+from engine.cli.prompt_files import PromptTask, TaskFlags, expand_task, user_prompt_layers
+from engine.cli.question_prompts import permission_detail
 from engine.cli.signals import termination_signals, watch_signals
 from engine.cli.standard_streams import print_error
 from engine.cli.store_flags import LAST, add_store_flag, open_store, resolve_session, resolve_store
 from engine.cli.terminal import Screen
 from engine.cli.terminal_text import escape_control_chars
+from engine.cli.turn_summary import Tally, closing_line, exit_code
 from engine.config.config import Config
 from engine.core import events as ev
-from engine.core.errors import ConfigError, JournalCorrupt, SessionElsewhere, SessionNotFound, StoreError
+from engine.core.errors import ConfigError, EngineError, JournalCorrupt, SessionElsewhere, StoreError
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
@@ -46,10 +47,15 @@ from engine.session.turn import Turn
 from engine.settings_file.config_file import load_config
 from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.sqlite.file_location import MEMORY
-from engine.store.store_protocols import SessionRow
+from engine.store.store_protocols import FullStore, SessionRow
 from engine.tools.tool import Tool
 
-USAGE_ERROR: Final = 2
+_WITHOUT_STORE: Final = "(`--store :memory:` runs without saving the session)"
+_HINTS: Final[Mapping[type[EngineError], str]] = {
+    SessionElsewhere: "(--fork continues in a copy of the session)",
+    StoreError: _WITHOUT_STORE,
+    JournalCorrupt: _WITHOUT_STORE,
+}
 # After a cancel, a reader that does not read delays the exit by at most this.
 _MAX_DRAIN_SECONDS: Final = 1.0
 # The turn is over by then, but the request for the session's title may have just been sent.
@@ -58,7 +64,13 @@ _MAX_TITLE_SECONDS: Final = 5.0
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """The parsed command line. Without a task, a turn that waits for an answer is resumed."""
+    """The parsed command line.
+
+    Attributes:
+        task: what to do; None: resume the turn that waits for an answer.
+        place: the store's location.
+        resume: the session to continue; None: a new one.
+    """
 
     task: str | None
     model: ModelChoice
@@ -76,20 +88,12 @@ class Options:
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    try:
+
+    def run() -> int:
         options = parse(arguments)
         return trio.run(_run, options, _tools(options))
-    except SystemExit as error:  # argparse has printed the error or the help
-        return error.code if isinstance(error.code, int) else USAGE_ERROR
-    except (ConfigError, SessionNotFound) as error:
-        print_error(f"engine run: {error}")
-        return USAGE_ERROR
-    except SessionElsewhere as error:
-        print_error(f"engine run: {error}\n(--fork continues in a copy of the session)")
-        return USAGE_ERROR
-    except (StoreError, JournalCorrupt) as error:
-        print_error(f"engine run: {error}\n(`--store :memory:` runs without saving the session)")
-        return STOPPED
+
+    return run_command("run", run, hints=_HINTS)
 
 
 def _tools(options: Options) -> tuple[Tool, ...]:
@@ -99,7 +103,50 @@ def _tools(options: Options) -> tuple[Tool, ...]:
 
 
 def parse(arguments: list[str]) -> Options:
-    """Parse *arguments*. Raises `SystemExit` after it has printed what is wrong with them."""
+    """Parse *arguments*. It blocks.
+
+    Raises `SystemExit` after it has printed what is wrong with them, `ConfigError`, `StoreError`.
+    """
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    if args.fork and args.resume is None:
+        parser.error("--fork needs --continue or --resume")
+    if args.task is None and (args.resume is None or args.fork or args.attach):
+        parser.error("the task is missing")
+    permissions = permission_choice(args)
+    config = _config(args)
+    layers = user_prompt_layers(config, permissions)
+    task = _task(args, config, layers)
+    if args.task is not None and not task.text.strip():
+        parser.error("the task is empty")
+    # A custom command may name an agent and a model; a flag overrides it.
+    args.agent, args.model = task.agent or None, task.model or None
+    return Options(
+        task=None if args.task is None else task.text,
+        model=model_choice(args, config),
+        layers=layers,
+        attachments=tuple(args.attach),
+        cwd=args.cwd,
+        permissions=permissions,
+        limits=Limits(steps=args.max_steps, seconds=args.max_seconds),
+        as_json=args.json,
+        place=resolve_store(args),
+        resume=args.resume,
+        forks=args.fork,
+        has_snapshots=not args.no_snapshots,
+    )
+
+
+def _task(args: argparse.Namespace, config: Config, layers: PromptLayers) -> PromptTask:
+    """Read the task and expand a custom command in it. Raises `ConfigError`."""
+    text = args.task or ""
+    if text == "-":
+        text = "" if sys.stdin is None else sys.stdin.read()  # None if closed
+    flags = TaskFlags(config=config, agent=args.agent, model=args.model)
+    return expand_task(text, args.words, args.cwd, layers, flags)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="engine run",
         allow_abbrev=False,
@@ -122,7 +169,7 @@ def parse(arguments: list[str]) -> Options:
         metavar="FILE",
         help="attach an image, a PDF or an audio file; may be repeated",
     )
-    parser.add_argument("--cwd", default=".", help="the working directory; default: this one")
+    parser.add_argument("--cwd", type=directory, default=".", help="the working directory; default: this one")
     parser.add_argument("--max-steps", type=whole(1), metavar="N", help="most requests to the model")
     parser.add_argument("--max-seconds", type=seconds, metavar="S", help="most seconds for the whole task")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; never ask")
@@ -130,52 +177,16 @@ def parse(arguments: list[str]) -> Options:
     add_permission_flags(parser)
     add_sandbox_flags(parser)
     add_model_flags(parser)
-    args = parser.parse_args(arguments)
-    if args.fork and args.resume is None:
-        parser.error("--fork needs --continue or --resume")
-    goes_on = args.task is None
-    if goes_on and (args.resume is None or args.fork or args.attach):
-        parser.error("the task is missing")
-    cwd = Path(args.cwd)
-    with suppress(RuntimeError):  # `~name` of an unknown user
-        cwd = cwd.expanduser()
-    if not cwd.is_dir():
-        parser.error(f"--cwd: {args.cwd} is not a directory")
-    permissions = permission_choice(args)
-    config = _config(args, cwd.resolve())
-    layers = user_prompt_layers(config, permissions)
-    words = _read_task() if args.task == "-" else args.task or ""
-    flags = TaskFlags(config=config, agent=args.agent, model=args.model)
-    task = expand_task(words, args.words, cwd.resolve(), layers, flags)
-    if not goes_on and not task.text.strip():
-        parser.error("the task is empty")
-    args.agent, args.model = task.agent or None, task.model or None
-    return Options(
-        task=None if goes_on else task.text,
-        model=model_choice(args, config),
-        layers=layers,
-        attachments=tuple(args.attach),
-        cwd=cwd.resolve(),
-        permissions=permissions,
-        limits=Limits(steps=args.max_steps, seconds=args.max_seconds),
-        as_json=args.json,
-        place=resolve_store(args),
-        resume=args.resume,
-        forks=args.fork,
-        has_snapshots=not args.no_snapshots,
-    )
+    return parser
 
 
-def _config(args: argparse.Namespace, cwd: Path) -> Config:
+def _config(args: argparse.Namespace) -> Config:
     """Return the user's configuration, including the agents in files. Raises `ConfigError`."""
     config = load_config(args.config, os.environ)
-    discovered = load_user_agents(config, cwd, trusts=args.trust)
+    discovered = load_user_agents(config, args.cwd, trusts=args.trust)
     for path, why in discovered.problems:
         print_error(f"agent {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
-    for folder in discovered.not_trusted:
-        print_error(
-            f"{escape_control_chars(folder)} was ignored: the project is not trusted (`engine permissions trust` trusts it)"
-        )
+    report_untrusted(discovered)
     return discovered.merge_into(config)
 
 
@@ -200,10 +211,6 @@ def _add_session_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _read_task() -> str:
-    return "" if sys.stdin is None else sys.stdin.read()  # None if closed
-
-
 async def _run(options: Options, tools: Sequence[Tool]) -> int:
     """Run the task to its end. Always a checkpoint. Raises `ConfigError`."""
     # Before signals are caught: reading from an idle pipe must end at Ctrl-C.
@@ -213,9 +220,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
         # Signals are caught from here on, and handled as soon as there is a turn to cancel.
         with trio.open_signal_receiver(*termination_signals()) as signals:
             async with open_store(options.place) as store:
-                row = None if options.resume is None else await resolve_session(store, options.resume, str(options.cwd))
-                if row is not None:
-                    _check_folder(row)
+                row = await _stored_session(store, options)
                 models = _models(options, row)
                 async with open_engine(
                     model=models,
@@ -230,20 +235,27 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     ),
                 ) as eng:
                     session = await _session(eng, options, row, models)
-                    async with trio.open_nursery() as nursery:
-                        watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
-                        nursery.start_soon(watch.output.run)
-                        async with _turn(session, options, attachments) as turn:
-                            watch.attach(turn)
-                            nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
-                            await watch.follow(turn)
-                        await session.background.jobs.aclose()
-                        code = await watch.finish(turn.result)
-                        nursery.cancel_scope.cancel(reason="the command is over")
-        return code
+                    watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
+                    return await _watch_turn(watch, _turn(session, options, attachments), signals)
     finally:
         if keyboard is not None:
             keyboard.close()
+
+
+async def _watch_turn(watch: _Watch, turn: Turn, signals: AsyncIterator[int]) -> int:
+    """Show *turn* to its end and print the summary; return the exit code. Always a checkpoint."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.output.run)
+        async with turn:
+            watch.attach(turn)
+            nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
+            await watch.follow(turn)
+        # Background jobs end before the summary, which lists what still runs.
+        await watch.session.background.jobs.aclose()
+        code = await watch.finish(turn.result)
+        # The writer and the watcher of signals run until they are cancelled.
+        nursery.cancel_scope.cancel(reason="the command is over")
+    return code
 
 
 def _settings(options: Options, *, is_watched: bool) -> Settings:
@@ -269,6 +281,15 @@ def _models(options: Options, row: SessionRow | None) -> tuple[str, ...]:
         print_error(f"the session's model is not available here ({error}); using {choice.models[0]}")
         return choice.models
     return choice.config.chain(row.model, choice.agent)
+
+
+async def _stored_session(store: FullStore, options: Options) -> SessionRow | None:
+    """Return the row of the session to continue; None for a new one. A checkpoint if there is one."""
+    if options.resume is None:
+        return None
+    row = await resolve_session(store, options.resume, str(options.cwd))
+    _check_folder(row)
+    return row
 
 
 def _check_folder(row: SessionRow) -> None:
@@ -305,7 +326,7 @@ class _Watch:
     """Shows one turn, passes typed lines and signals to it, and prints the summary."""
 
     _options: Options
-    _session: Session
+    session: Session
     _keyboard: Keyboard | None
     output: Output
     _screen: Screen = attrs.field(init=False)
@@ -382,7 +403,7 @@ class _Watch:
         with self._final_write:
             await self.output.drain()
             with trio.move_on_after(_MAX_TITLE_SECONDS):
-                await self._session.titled()
+                await self.session.titled()
         return self._exit_code(result)
 
     def _last_lines(self, result: ev.TurnResult) -> Iterator[str]:
@@ -396,8 +417,8 @@ class _Watch:
             if orphans:
                 yield leftover
         if self._keyboard is not None and self._options.place != MEMORY:
-            flag = "--continue" if _is_here(self._session.state.context.cwd) else f"--resume {self._session.id}"
-            yield f"session {self._session.id}: `engine run {flag}` continues it"
+            flag = "--continue" if _is_here(self.session.state.context.cwd) else f"--resume {self.session.id}"
+            yield f"session {self.session.id}: `engine run {flag}` continues it"
         was_denied = any(call.status == "denied" for call in self.tally.settled.values())
         if was_denied and self._keyboard is None and result.stop_reason != "aborted":
             yield "calls were denied because there is no terminal to ask in: run it in one, or with --yes"
@@ -407,7 +428,7 @@ class _Watch:
             return exit_code(result, self._interrupted_by) if self._interrupted_by else BROKEN_PIPE
         if self.output.failure is not None:
             print_error(f"engine run: can't write the output: {self.output.failure.strerror}")
-            return STOPPED
+            return FAILED
         return exit_code(result, self._interrupted_by)
 
 

@@ -7,15 +7,12 @@ import json
 import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Final
 
 from engine.cli.default_tools import default_tools
+from engine.cli.exit_codes import USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
 from engine.cli.terminal_text import stdout_width
-from engine.core.errors import ConfigError
 from engine.tools.tool import Tool
-
-USAGE_ERROR: Final = 2
 
 
 def main(arguments: list[str]) -> int:
@@ -29,29 +26,33 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("name", nargs="?", help="show this tool's description and schema")
     parser.add_argument("--model", metavar="MODEL", help="only the tools for this model; default: all")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    try:
-        args = parser.parse_args(arguments)
-        offered = default_tools()
-    except SystemExit as error:  # argparse has printed the error or the help
-        return error.code if isinstance(error.code, int) else USAGE_ERROR
-    except ConfigError as error:
-        print_error(f"engine tools: {error}")
-        return USAGE_ERROR
-    return _print_tools(args, offered)
+    return run_command("tools", lambda: _print_tools(parser.parse_args(arguments)))
 
 
-def _print_tools(args: argparse.Namespace, offered: Sequence[Tool]) -> int:
-    own_name = (args.model or "").partition("/")[2] or args.model
-    tools = [tool for tool in offered if own_name is None or tool.offered(own_name)]
+def _print_tools(args: argparse.Namespace) -> int:
+    every = default_tools()
+    # Tools decide by the model's own name, without its host.
+    model: str | None = (args.model or "").partition("/")[2] or args.model
+    tools = [tool for tool in every if model is None or tool.offered(model)]
     if args.name is not None:
-        tools = [tool for tool in tools if args.name in {tool.name, *tool.aliases}]
+        tools = _tools_named(args.name, tools)
         if not tools:
-            close = get_close_matches(args.name, [tool.name for tool in offered], n=3)
-            print_error(f"engine tools: unknown tool {args.name!r}{f': did you mean {close[0]}?' if close else ''}")
+            print_error(f"engine tools: unknown tool {args.name!r}{_suggestion(args.name, every)}")
             return USAGE_ERROR
     if args.json:
         return print_text(_as_json(tools))
     return print_text(_as_details(tools[0]) if args.name is not None else _as_list(tools))
+
+
+def _tools_named(name: str, tools: Sequence[Tool]) -> list[Tool]:
+    """Return the tools that have *name* as their name or an alias."""
+    return [tool for tool in tools if name in {tool.name, *tool.aliases}]
+
+
+def _suggestion(name: str, tools: Sequence[Tool]) -> str:
+    """Return a question whether a similar name was meant; empty if there is none."""
+    close = get_close_matches(name, [tool.name for tool in tools], n=1)
+    return f": did you mean {close[0]}?" if close else ""
 
 
 def _as_json(tools: Sequence[Tool]) -> str:

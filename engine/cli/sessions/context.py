@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +13,10 @@ import trio
 from engine.cli.agent_files import load_user_agents
 from engine.cli.compaction_notices import compaction_note
 from engine.cli.default_tools import default_tools
+from engine.cli.exit_codes import FAILED
 from engine.cli.model_flags import DEFAULT_MODEL
 from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (
-    FAILED,
     add_session_argument,
     current_folder,
     run_subcommand,
@@ -30,7 +29,7 @@ from engine.cli.standard_streams import print_error, print_text
 from engine.cli.store_flags import resolve_session
 from engine.cli.terminal_text import escape_control_chars, one_line
 from engine.config.config import Config
-from engine.core.errors import SessionElsewhere, SessionError, SessionNotFound
+from engine.core.errors import SessionNotFound
 from engine.core.events import CompactionEnded, CompactionStarted, TurnResult
 from engine.session.engine import open_engine
 from engine.session.session import Session
@@ -66,7 +65,7 @@ def compact_main(arguments: list[str]) -> int:
         help="the model that writes it; default: the configured one for summaries, or the session's",
     )
     _add_config(parser)
-    return run_subcommand("sessions compact", parser, arguments, _reporting_errors("compact", _compact))
+    return run_subcommand("sessions compact", parser, arguments, _compact)
 
 
 def uncompact_main(arguments: list[str]) -> int:
@@ -75,24 +74,11 @@ def uncompact_main(arguments: list[str]) -> int:
         "uncompact", "Undo the newest summary of a session: the messages that it replaced are back."
     )
     add_session_argument(parser)
-    return run_subcommand("sessions uncompact", parser, arguments, _reporting_errors("uncompact", _uncompact))
+    return run_subcommand("sessions uncompact", parser, arguments, _uncompact)
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
-
-
-def _reporting_errors(name: str, run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    def run_reporting(args: argparse.Namespace) -> int:
-        try:
-            return run(args)
-        except (SessionNotFound, SessionElsewhere):
-            raise  # reported by `run_subcommand`
-        except SessionError as error:
-            print_error(f"engine sessions {name}: {one_line(str(error), _MAX_ERROR_CHARS)}")
-            return FAILED
-
-    return run_reporting
 
 
 # -- context ----------------------------------------------------------------------------------
@@ -148,20 +134,20 @@ async def _compact_session(session: Session, instructions: str) -> int:
     with trio.open_signal_receiver(*termination_signals()) as signals:
         async with trio.open_nursery() as nursery:
 
-            async def heed() -> None:
+            async def cancel_at_a_signal() -> None:
                 async for number in signals:
                     signalled.append(number)
                     nursery.cancel_scope.cancel(reason="interrupted by a signal")
 
-            async def tell_all() -> None:
+            async def print_notes() -> None:
                 async for event in events:
                     if isinstance(event, (CompactionStarted, CompactionEnded)) and (note := compaction_note(event)):
                         print_text(f"{escape_control_chars(note)}\n")
 
-            nursery.start_soon(heed)
-            nursery.start_soon(tell_all)
+            nursery.start_soon(cancel_at_a_signal)
+            nursery.start_soon(print_notes)
             results.append(await session.context.compact(instructions))
-            nursery.cancel_scope.cancel(reason="it is done")
+            nursery.cancel_scope.cancel(reason="the compaction is over")
     if not results:
         print_error("engine sessions compact: cancelled: the history is unchanged")
         return 128 + signalled[0]

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from engine.cli.exit_codes import USAGE_ERROR
 from engine.cli.standard_streams import print_error, print_text
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, str, str]]] = {
     "repair": ("repair", "main", "copy what is readable in a damaged store to a new one"),
 }
 SUBCOMMANDS: Final = tuple(_SUBCOMMANDS)
-USAGE_ERROR: Final = 2
 
 
 def main(arguments: list[str]) -> int:

@@ -12,8 +12,8 @@ from typing import Final
 import attrs
 
 from engine.cli.arg_types import whole
+from engine.cli.exit_codes import FAILED
 from engine.cli.sessions.session_command import (
-    FAILED,
     add_session_argument,
     resolve_session_id,
     run_subcommand,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import trio
 
-from engine.cli.sessions.session_command import FAILED, run_subcommand, subcommand_parser
+from engine.cli.exit_codes import FAILED
+from engine.cli.sessions.session_command import run_subcommand, subcommand_parser
 from engine.cli.standard_streams import print_text
 from engine.cli.store_flags import resolve_store
 from engine.cli.terminal_text import escape_control_chars

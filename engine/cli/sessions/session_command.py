@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 import trio
 
 from engine.cli import store_flags
-from engine.cli.standard_streams import print_error
+from engine.cli.exit_codes import NO_HINTS, run_command
 from engine.cli.store_flags import PREFIX, add_store_flag, open_store, resolve_store
-from engine.cli.terminal_text import one_line
-from engine.core.errors import (
-    ConfigError,
-    JournalCorrupt,
-    MessageNotFound,
-    SessionElsewhere,
-    SessionNotFound,
-    StoreError,
-)
+from engine.core.errors import ConfigError, EngineError, SessionNotFound
 from engine.core.ids import SessionId
 from engine.session.open_store import DATABASES
 from engine.store.sqlite.file_location import MEMORY
@@ -28,8 +20,6 @@ from engine.store.store_protocols import FullStore
 
 T = TypeVar("T")
 
-FAILED: Final = 1
-USAGE_ERROR: Final = 2
 CODES: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage."
 
 _SHORTEST: Final = 8
@@ -60,19 +50,15 @@ def add_session_argument(parser: argparse.ArgumentParser, *, several: bool = Fal
 
 
 def run_subcommand(
-    name: str, parser: argparse.ArgumentParser, arguments: Sequence[str], run: Callable[[argparse.Namespace], int]
+    name: str,
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+    run: Callable[[argparse.Namespace], int],
+    *,
+    hints: Mapping[type[EngineError], str] = NO_HINTS,
 ) -> int:
-    """Run a subcommand, report its errors, and return the exit code."""
-    try:
-        return run(parser.parse_args(arguments))
-    except SystemExit as error:  # argparse has printed the error or the help
-        return error.code if isinstance(error.code, int) else USAGE_ERROR
-    except (ConfigError, SessionNotFound, MessageNotFound, SessionElsewhere) as error:
-        print_error(f"engine {name}: {one_line(str(error), 1_000)}")
-        return USAGE_ERROR
-    except (StoreError, JournalCorrupt) as error:
-        print_error(f"engine {name}: {one_line(str(error), 1_000)}")
-        return FAILED
+    """Run a subcommand with its parsed *arguments* as `run_command` does; return the exit code."""
+    return run_command(name, lambda: run(parser.parse_args(arguments)), hints=hints)
 
 
 def with_store(args: argparse.Namespace, work: Callable[[FullStore], Awaitable[T]], *, may_make: bool = False) -> T:

@@ -128,21 +128,28 @@ def _total(total: Spending, span: str) -> str:
 
 def _table(kind: SpendingKind, rows: Sequence[Spending], *, is_all: bool) -> str:
     left = 0 if is_all else max(0, len(rows) - _MAX_ROWS)
+    # Days are sorted by date, the other kinds by cost: the last days and the first of the others matter most.
     rows = rows[left:] if kind == "day" else rows[: len(rows) - left]
-    columns = [
+    more = f"{counted(left, 'more')}: --by {kind} shows all\n" if left else ""
+    return table(_columns(kind, rows), stdout_width()) + more
+
+
+def _columns(kind: SpendingKind, rows: Sequence[Spending]) -> list[Column]:
+    def figures(heading: str, texts: list[str]) -> Column:
+        return Column(heading=heading, texts=texts, is_right=True)
+
+    # A table of sessions needs no count of them; a column without texts is left out.
+    sessions = [] if kind == "session" else [f"{row.sessions:,}" for row in rows]
+    return [
         Column(heading=kind, texts=[_name(kind, row) for row in rows], grows=kind != "session"),
         Column(heading="title", texts=[row.name for row in rows], grows=True),
-        Column(
-            heading="sessions", texts=[f"{row.sessions:,}" for row in rows] if kind != "session" else [], is_right=True
-        ),
-        Column(heading="steps", texts=[f"{row.steps:,}" for row in rows], is_right=True),
-        Column(heading="prompt", texts=[f"{_prompt(row.usage):,}" for row in rows], is_right=True),
-        Column(heading="cached", texts=[f"{row.usage.cache_share:.0%}" for row in rows], is_right=True),
-        Column(heading="answer", texts=[f"{row.usage.output:,}" for row in rows], is_right=True),
-        Column(heading="cost", texts=[format_cost(row.cost) for row in rows], is_right=True),
+        figures("sessions", sessions),
+        figures("steps", [f"{row.steps:,}" for row in rows]),
+        figures("prompt", [f"{_prompt(row.usage):,}" for row in rows]),
+        figures("cached", [f"{row.usage.cache_share:.0%}" for row in rows]),
+        figures("answer", [f"{row.usage.output:,}" for row in rows]),
+        figures("cost", [format_cost(row.cost) for row in rows]),
     ]
-    more = f"{counted(left, 'more')}: --by {kind} shows all\n" if left else ""
-    return table(columns, stdout_width()) + more
 
 
 def _prompt(usage: Usage) -> int:

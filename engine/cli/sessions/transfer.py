@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
+from engine.cli.exit_codes import USAGE_ERROR
 from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (
-    USAGE_ERROR,
     add_session_argument,
     current_folder,
     resolve_session_id,

@@ -9,8 +9,8 @@ from typing import Final
 import attrs
 import trio
 
+from engine.cli.exit_codes import FAILED, NO_HINTS
 from engine.cli.sessions.session_command import (
-    FAILED,
     add_session_argument,
     current_folder,
     run_subcommand,
@@ -20,14 +20,7 @@ from engine.cli.sessions.session_command import (
 from engine.cli.standard_streams import print_error, print_text
 from engine.cli.store_flags import resolve_session, resolve_store
 from engine.cli.terminal_text import escape_control_chars, escape_on_one_line, one_line
-from engine.core.errors import (
-    ConfigError,
-    NothingToUndo,
-    SessionBusy,
-    SnapshotError,
-    UndoConflict,
-    UndoIncomplete,
-)
+from engine.core.errors import ConfigError, EngineError, NothingToUndo, SnapshotError, UndoConflict
 from engine.core.ids import TurnId
 from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import UserMessage
@@ -44,10 +37,10 @@ from engine.store.store_protocols import FullStore
 _MAX_PROMPT_CHARS: Final = 70
 _FORCE: Final = "also overwrite files that were changed since; leave files that can't be restored"
 
-# The alternative when the files can't be restored.
-_WITHOUT_FILES: Final[Mapping[str, str]] = {
-    "undo": "\n(--force undoes only the messages and leaves the files unchanged)",
-    "redo": "\n(--force redoes only the messages and leaves the files unchanged)",
+# What to do, for each subcommand, if the files can't be restored.
+_HINTS: Final[Mapping[str, Mapping[type[EngineError], str]]] = {
+    "undo": {SnapshotError: "(--force undoes only the messages and leaves the files unchanged)"},
+    "redo": {SnapshotError: "(--force redoes only the messages and leaves the files unchanged)"},
 }
 
 
@@ -112,12 +105,8 @@ def _run(
                 "overwrites them."
             )
             return FAILED
-        except (NothingToUndo, SessionBusy, SnapshotError, UndoIncomplete) as error:
-            way_out = _WITHOUT_FILES.get(name, "") if isinstance(error, SnapshotError) else ""
-            print_error(f"engine sessions {name}: {one_line(str(error), 4_000)}{way_out}")
-            return FAILED
 
-    return run_subcommand(f"sessions {name}", parser, arguments, run)
+    return run_subcommand(f"sessions {name}", parser, arguments, run, hints=_HINTS.get(name, NO_HINTS))
 
 
 def _with_session(args: argparse.Namespace, work: Callable[[Session, argparse.Namespace], Awaitable[str]]) -> str:
@@ -199,7 +188,7 @@ async def _diff(session: Session, args: argparse.Namespace) -> str:
 async def _restore(session: Session, args: argparse.Namespace) -> str:
     files = await session.files.restore(args.paths, turn_id=await _turn(session, args.turn), force=args.force)
     return _as_lines(
-        _files("restored", files) or ["nothing to restore: neither the turn nor anybody since has changed that"], ""
+        _files("restored", files) or ["nothing to restore: these paths are as they were before the turn"], ""
     )
 
 

@@ -104,7 +104,7 @@ def test_conflicts_are_named_and_forced(kept: Kept) -> None:
 def test_chosen_files_are_put_back(kept: Kept) -> None:
     assert kept.sessions("restore", "last", "a.txt") == "restored: a.txt\n"
     assert kept.sessions("restore", "last", "a.txt") == (
-        "nothing to restore: neither the turn nor anybody since has changed that\n"
+        "nothing to restore: these paths are as they were before the turn\n"
     )
     assert (kept.root / "b.txt").exists()
     assert "there is no turn 'turn_x'" in kept.sessions("restore", "last", "a.txt", "--turn", "turn_x", code=1)

@@ -1,4 +1,4 @@
-"""How a turn ended: a sentence for the user and an exit code for the shell."""
+"""The summary of a turn: how its calls ended, a sentence for the user, and the exit code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from engine.cli.exit_codes import DONE, FAILED
 from engine.cli.terminal_text import duration, escape_control_chars
 from engine.core.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult, TurnStarted
 from engine.core.ids import CallId, SessionId
@@ -16,11 +17,7 @@ from engine.journal.state import Resync
 from engine.tools.shell_environment import is_of_hook, marker
 from engine.tools.tool_text import counted
 
-COMPLETED: Final = 0
-STOPPED: Final = 1
-BROKEN_PIPE: Final = 141
-
-# What to do about each stop reason; the result itself says what happened.
+# What the user can do about each stop reason; the result itself says what happened.
 ADVICE: Final[Mapping[StopReason, str]] = {
     "completed": "",
     "aborted": "",
@@ -77,7 +74,7 @@ class Tally:
         return any(mark.startswith(marker(session)) for session in self._sessions)
 
     def is_of_call(self, mark: str) -> bool:
-        """Tell whether it belongs to a call: a hook may outlive the turn, and ends with this process."""
+        """Tell whether a process with this mark belongs to a call: a hook may run until this process ends."""
         return self.is_ours(mark) and not is_of_hook(mark)
 
     @property
@@ -138,7 +135,7 @@ def _from_cache(usage: Usage) -> str:
 def exit_code(result: TurnResult, interrupted_by: int | None) -> int:
     """Return 0 if the turn completed, 128 plus the signal's number if a signal cancelled it, else 1."""
     if result.stop_reason == "completed":
-        return COMPLETED
+        return DONE
     if result.stop_reason == "aborted" and interrupted_by is not None:
         return 128 + interrupted_by
-    return STOPPED
+    return FAILED

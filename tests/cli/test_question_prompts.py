@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.cli.interactive import (
+from engine.cli.question_prompts import (
     answer_prompt,
     parse_answer,
     permission_detail,
