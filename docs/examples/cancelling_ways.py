@@ -45,7 +45,7 @@ async def host_scope(session: engine.Session, store: SlowStore) -> None:
     with trio.CancelScope() as scope:
         async with session.prompt("go"):
             await trio.sleep(1)
-            scope.cancel(reason="the host has had enough")
+            scope.cancel(reason="the host gives up")
             await trio.sleep(10)
     print("   the scope caught it:", scope.cancelled_caught)
 

@@ -14,7 +14,7 @@ async def main() -> None:
         async with engine.open_engine(model="claude-sonnet-4-5"):
             pass
     except UnknownModel as error:
-        tell(error)
+        report(error)
 
     model = ScriptedProvider([[*text("A moment."), Pause(0.1), *done()]], repeat=True)
     async with engine.open_engine(model=model, ports=Ports(ids=CountingIds())) as eng:
@@ -26,29 +26,29 @@ async def main() -> None:
                 async with session.prompt("two"):
                     pass
             except SessionBusy as error:
-                tell(error)
+                report(error)
             try:
                 print(turn.result)
             except TurnNotEnded as error:
-                tell(error)
+                report(error)
             try:
                 await anext(turn)
             except CursorInUse as error:
-                tell(error)
+                report(error)
             try:
                 await turn.reply("ask_1", engine.Once())
             except RequestNotFound as error:
-                tell(error)
+                report(error)
             turn.steer("left", input_id="mine")
             try:
                 turn.steer("right", input_id="mine")
             except InputConflict as error:
-                tell(error)
+                report(error)
             await turn.wait()
             try:
                 turn.steer("too late")
             except TurnOver as error:
-                tell(error)
+                report(error)
         print("and then:", (await session.run("three")).stop_reason)
 
 
@@ -57,7 +57,7 @@ async def iterate(turn: engine.Turn) -> None:
         pass
 
 
-def tell(error: engine.EngineError) -> None:
+def report(error: engine.EngineError) -> None:
     print(f"{type(error).__name__}: {error}")
 
 

@@ -41,7 +41,7 @@ async def briefly(session: engine.Session) -> str:
 async def at_most_a_moment(session: engine.Session) -> engine.TurnResult | None:
     with trio.move_on_after(0.05):
         return await session.run("Take your time.")
-    # Cancelled by us: the turn has been settled and saved all the same.
+    # We cancelled it: the turn has been settled and saved all the same.
     return session.state.last_result
 
 
@@ -68,7 +68,7 @@ async def client(session: engine.Session, turn: engine.Turn) -> None:
     async for event in turn:
         if isinstance(event, engine.TextDelta):
             print("client:", event.text)
-            return  # it hangs up; the turn goes on
+            return  # it disconnects; the turn continues
 
 
 async def disconnect(eng: engine.Engine) -> None:
@@ -83,8 +83,8 @@ async def disconnect(eng: engine.Engine) -> None:
 
 
 def answer(request: ModelRequest) -> Answer:
-    said = request.transcript[-1]
-    match getattr(said, "text", ""):
+    prompt = request.transcript[-1]
+    match getattr(prompt, "text", ""):
         case "Take your time.":
             return [*text("Well,"), Pause(0.1), *text(" yes.", id="2"), *done()]
         case "Is it ready?" if request.output_schema is not None:

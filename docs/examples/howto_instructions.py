@@ -1,4 +1,4 @@
-"""How to give instructions: prompt layers, a project's own files, and what is told when they change."""
+"""How to give instructions: prompt layers, a project's own files, and the update that the model gets when they change."""
 
 import tempfile
 from pathlib import Path
@@ -86,7 +86,7 @@ async def main() -> None:
         print("requests begin alike:", len({request.system for request in model.requests}) == 1)
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- updates of the prompt ----------------------------------------------------------------------------------
 
 
 def show(event: object, project: Path) -> None:
@@ -94,7 +94,7 @@ def show(event: object, project: Path) -> None:
         case PromptSet():
             print("set:", [section.name.replace(f"{project}/", "") for section in event.sections])
         case PromptUpdated():
-            print("told:", [section.source.replace(f"{project}/", "") for section in event.sections])
+            print("updated:", [section.source.replace(f"{project}/", "") for section in event.sections])
         case _:
             pass
 

@@ -37,7 +37,7 @@ class Review:
     version: Annotated[str, engine.doc("which one")]
 
 
-# There is nothing to run here: the result comes from a web page, say, that a colleague opens.
+# There is nothing to run here: the result comes, for example, from a web page that a colleague opens.
 review = external_tool("review", Review, read_only=True)
 
 
@@ -53,7 +53,7 @@ async def ask(eng: engine.Engine) -> str:
     turn = eng.start_turn(session, "Deploy 1.2, once it is reviewed.")
     async for event in turn:
         if isinstance(event, StepReceived):
-            # The answer is whole: from here on the turn only waits.
+            # The answer is complete: from here on the turn only waits.
             print("the model has asked for a review")
             break
     return session.id

@@ -1,4 +1,4 @@
-"""How to answer questions: by a person, by rules, by nobody."""
+"""How to answer questions: with a user, without one, and by rules."""
 
 from fnmatch import fnmatch
 
@@ -38,10 +38,10 @@ async def write(args: Write, ctx: engine.ToolContext) -> str:
 
 @attrs.define(eq=False)
 class House(Policy):
-    """Some files are nobody's business; drafts are everybody's; for the rest, ask."""
+    """Secrets are forbidden, drafts are allowed, and the default decides about everything else."""
 
     def judge(self, query: PermissionQuery) -> Judgement:
-        """Return what the rules say. Deny is looked at first, so nothing widens it."""
+        """Judge a call. Denials come first, so that no other rule can override them."""
         if any(fnmatch(path, "*/secrets/*") for path in query.patterns):
             return Judgement(verdict="deny", source="a rule of this house")
         if query.patterns and all(fnmatch(path, "drafts/*") for path in query.patterns):
@@ -49,7 +49,7 @@ class House(Policy):
         return super().judge(query)
 
 
-# -- somebody at a screen -----------------------------------------------------------------------------
+# -- a user at a screen -----------------------------------------------------------------------------
 
 
 async def watch(turn: engine.Turn, answers: dict[str, engine.Once | engine.Always | engine.Reject]) -> None:
@@ -92,7 +92,7 @@ async def main() -> None:
             # Nobody answers for the last one: after five minutes the question expires.
             await watch(turn, {"src/a": engine.Always(), "doc/index.md": engine.Reject("not that one")})
 
-        # Nobody is there: nothing is asked, and the model is told.
+        # Without a user no question is asked, and the model is told so.
         result = await session.run("Write more.")
         print(result.stop_reason, "-", result.text)
 

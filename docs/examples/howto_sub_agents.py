@@ -47,15 +47,15 @@ async def ask(args: Question, ctx: engine.ToolContext) -> str:
 
 
 def model(request: ModelRequest) -> Answer:
-    """Stand in for a model: answer the newest thing that was said."""
-    said = [
+    """Stand in for a model: answer the newest message."""
+    texts = [
         part.text
         for m in request.transcript
         if isinstance(m, UserMessage)
         for part in m.parts
         if isinstance(part, TextPart)
     ]
-    match said[-1].split()[0]:
+    match texts[-1].split()[0]:
         case "Ask" if isinstance(request.transcript[-1], UserMessage):
             return [*call("ask", {"text": "Where is it?"}, id="1"), *done("calls")]
         case "Where":

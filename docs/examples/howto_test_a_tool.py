@@ -90,18 +90,18 @@ def test_it_leaves_no_lock_whenever_it_is_cancelled() -> None:
 
 @engine.tool
 async def forgetful(args: Build, ctx: engine.ToolContext) -> str:
-    # A task that belongs to nobody: neither the turn nor a cancel knows of it.
+    # A system task belongs to no nursery of ours: a cancel of the turn does not reach it.
     trio.lowlevel.spawn_system_task(trio.sleep, 60)
     return "building in the background"
 
 
 def test_forgetful() -> None:
-    said = ""
+    message = ""
     try:
         cancel_everywhere(tool_scenario(forgetful, {"target": "wheel"}))
     except PromiseBroken as broken:
-        said = str(broken)
-    assert "tasks are left after the block" in said
+        message = str(broken)
+    assert "tasks are left after the block" in message
 
 
 if __name__ == "__main__":

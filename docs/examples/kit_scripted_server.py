@@ -17,14 +17,14 @@ async def main() -> None:
         model = resolve("anthropic/claude-haiku-4-5", {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": url})
         hello = UserMessage(id=MessageId("1"), parts=(TextPart(id=PartId("1"), text="Hi."),))
         stream = await model.open(ModelRequest(model="any", system="Be short.", transcript=Transcript([hello])))
-        said = ""
+        answer = ""
         while batch := await stream.receive():
-            said += "".join(event.text for event in batch if isinstance(event, TextChunk))
+            answer += "".join(event.text for event in batch if isinstance(event, TextChunk))
         await stream.aclose()
         await model.aclose()
         await server.wait_closed()
         nursery.cancel_scope.cancel(reason="the example is over")
-    print("said:", said)
+    print("answer:", answer)
     print("received:", server.requests[0].text, "-", server.requests[0].system)
 
 

@@ -9,7 +9,7 @@ from engine.testing import Injection, Scenario, injections, play, scenarios
 @hypothesis.given(scenario=scenarios(), injection=injections(points=200))
 def test_every_promise_is_kept(scenario: Scenario, injection: Injection) -> None:
     points = len(play(scenario).points.names)
-    # The point was drawn before anybody knew how many there are.
+    # The point was drawn before the number of points was known.
     within = Injection(way=injection.way, point=injection.point % points, second=injection.second)
     assert play(scenario, injection=within).problems == []
 

@@ -10,19 +10,19 @@ ANSWER = "It rained all day. " * 600
 
 
 def drain(cursor: Cursor) -> list[str]:
-    """Take what there is now, and tell each event in a word."""
-    told: list[str] = []
+    """Take the available events, and describe each briefly."""
+    names: list[str] = []
     while (event := cursor.try_next()) is not None:
         match event:
             case engine.TextDelta():
-                told.append(f"delta {event.offset}+{len(event.text)}")
+                names.append(f"delta {event.offset}+{len(event.text)}")
             case PartEnded():
-                told.append("PartEnded")
+                names.append("PartEnded")
             case engine.TurnEnded():
-                told.append("TurnEnded")
+                names.append("TurnEnded")
             case _:
-                told.append(type(event).__name__)
-    return told
+                names.append(type(event).__name__)
+    return names
 
 
 async def main() -> None:
@@ -34,18 +34,18 @@ async def main() -> None:
             deltas = [event.text async for event in turn if isinstance(event, engine.TextDelta)]
         print("keeps up:", len(deltas), "deltas, which make the text:", "".join(deltas) == ANSWER)
 
-        # It did not read at all meanwhile, and the deltas have left the window.
+        # This cursor read nothing in the meantime, and the deltas have left the window.
         print("is late:", drain(late))
 
-        # Away, and back: the position says what it has seen.
+        # A client that reconnects: the position says what it has seen.
         position = late.position
         await session.run("Really?")
         print("is back:", drain(session.subscribe(after=position)))
 
-        # From the first event of all: whatever happened in this session.
+        # From the first event: everything that happened in this session.
         print("from the start:", len(drain(session.subscribe(after=0))), "events")
 
-        # From a number that never was: the state as it stands, then whatever comes.
+        # From a number that does not exist: the current state, then new events.
         print("from nowhere:", drain(session.subscribe(after=1_000)))
 
 

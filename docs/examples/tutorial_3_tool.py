@@ -51,5 +51,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    # The clock of Trio's test kit: as soon as everybody sleeps, it jumps.
+    # The clock of Trio's test kit: it jumps ahead as soon as every task sleeps.
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))

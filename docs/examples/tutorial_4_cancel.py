@@ -64,7 +64,7 @@ async def main() -> None:
         for message in session.state.transcript:
             print("    ", type(message).__name__, show(message))
 
-        # The session goes on; the model is told what happened.
+        # The session continues; the model is told what happened.
         result = await session.run("What happened?")
         print(f"{trio.current_time() - began:.2f}", result.stop_reason, "-", result.text)
 

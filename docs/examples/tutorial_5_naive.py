@@ -1,4 +1,4 @@
-"""Chapter 5: the loop that everybody writes first, cancelled at three instants; then the engine, at the same ones."""
+"""Chapter 5: the loop that everybody writes first, cancelled at three instants; then the engine, at the same instants."""
 
 import json
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ from engine.testing import Answer, Fail, Pause, ScriptedProvider, call, check_tr
 
 
 def host(request: ModelRequest) -> Answer:
-    """Answer as a real host does: a call that has no result behind it is refused."""
+    """Answer as a real host does: reject a call that has no result after it."""
     if check_transcript(request.transcript):
         return [Fail(ProviderError("HTTP 400: a tool_use without its tool_result"))]
     if len(request.transcript) > 1:
@@ -47,7 +47,7 @@ def host(request: ModelRequest) -> Answer:
 
 async def run(suite: str) -> str:
     await trio.sleep(1)
-    # Whoever wrote this wants no report that is half written.
+    # The author does not want a half-written report.
     with trio.CancelScope(shield=True):
         await trio.sleep(3)
     return f"{suite}: 12 passed"
@@ -58,17 +58,17 @@ async def run(suite: str) -> str:
 
 async def naive_turn(model: ScriptedProvider, messages: list[Message]) -> None:
     while True:
-        said, arguments = "", ""
+        answer, arguments = "", ""
         stream = await model.open(ModelRequest(model="any", system="", transcript=Transcript(messages)))
         while batch := await stream.receive():
             for event in batch:
                 if isinstance(event, TextChunk):
-                    said += event.text
+                    answer += event.text
                     log("on the screen:", repr(event.text))
                 elif isinstance(event, ToolCallChunk):
                     arguments += event.text
         await stream.aclose()
-        messages.append(assistant(said, arguments))
+        messages.append(assistant(answer, arguments))
         if not arguments:
             return
         messages.append(results(await run(**json.loads(arguments))))
@@ -125,12 +125,12 @@ async def stop_button(turn: engine.Turn, seconds: float) -> None:
 # -- making messages, and printing them ----------------------------------------------------
 
 
-def user(said: str) -> UserMessage:
-    return UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("1"), text=said),))
+def user(words: str) -> UserMessage:
+    return UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("1"), text=words),))
 
 
-def assistant(said: str, arguments: str) -> AssistantMessage:
-    text_part = TextPart(id=PartId("1"), text=said)
+def assistant(answer: str, arguments: str) -> AssistantMessage:
+    text_part = TextPart(id=PartId("1"), text=answer)
     if not arguments:
         return AssistantMessage(id=MessageId("a"), parts=(text_part,), model="any")
     call_part = CallPart(id=PartId("2"), call_id=CallId("c"), tool="run_tests", arguments=arguments)

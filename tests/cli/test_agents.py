@@ -160,3 +160,12 @@ def test_ctrl_c_ends_the_processes_of_a_sub_agent(engine: Start) -> None:
     assert command.wait() == 130
     assert "nothing left running" in command.output
     assert sleepers(sleeper) == []
+
+
+def test_unreadable_store_exits_1(home: Path) -> None:
+    """A store that can't be used is a failure, not wrong usage, as in every command."""
+    agent(home / "project" / ".claude" / "agents", "theirs", "description: Theirs.")
+    (home / "state").write_text("not a folder")
+    ran = run(home)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("engine agents: can't read ")
