@@ -133,6 +133,7 @@ PURE = (
     "files.line_diff",
     "journal.closing_events",
     "journal.fold",
+    "journal.fold_turn",
     "journal.state",
     "nursery.demux",
     "nursery.loop_detection",

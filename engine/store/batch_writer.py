@@ -21,7 +21,8 @@ import attrs
 from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
-from engine.journal.codec import PRESENT, TAGS, Schema, encode_event
+from engine.journal.codec import PRESENT, Schema, encode_event
+from engine.journal.json_converter import TAGS
 from engine.store.backend import EventRow, TableWriter, TransientStoreError, WriterConnection
 from engine.store.leases import Lease, Owner, session_elsewhere
 from engine.store.projection import SessionChange

@@ -9,7 +9,8 @@ import attrs
 from engine.core.errors import StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
-from engine.journal.codec import TAGS, Schema, encode_event
+from engine.journal.codec import Schema, encode_event
+from engine.journal.json_converter import TAGS
 from engine.store.backend import EventRow
 from engine.store.leases import session_elsewhere
 from engine.store.projection import SessionChange

@@ -14,7 +14,8 @@ import attrs
 
 from engine.core.errors import JournalCorrupt
 from engine.core.events import Durable
-from engine.journal.codec import PRESENT, TAGS, Schema, decode_event
+from engine.journal.codec import PRESENT, Schema, decode_event
+from engine.journal.json_converter import TAGS
 from engine.journal.state import SessionState
 
 E = TypeVar("E", bound=Durable)

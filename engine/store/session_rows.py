@@ -14,7 +14,7 @@ from engine.core.errors import JournalCorrupt
 from engine.core.events import DELTA_TYPES, Delta, Durable
 from engine.core.ids import SessionId
 from engine.core.version import __version__
-from engine.journal import codec, fold, state
+from engine.journal import codec, fold, fold_turn, json_converter, state
 from engine.journal.state import SessionState
 from engine.store.lazy_events import LazyEvents, StoredSession, decode_stored_event
 
@@ -74,7 +74,7 @@ def drafts_from_rows(bodies: Iterable[str], schema: codec.Schema) -> Sequence[De
 def fold_version() -> str:
     """Identify the code that folds events: a state folded by other code is not to be trusted."""
     digest = hashlib.sha256()
-    for module in (codec, fold, messages, state):
+    for module in (codec, fold, fold_turn, json_converter, messages, state):
         source = inspect.getsource(module)
         digest.update(source.encode())
     return f"{__version__}-{digest.hexdigest()[:16]}"

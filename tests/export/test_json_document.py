@@ -18,8 +18,8 @@ from engine.core.ids import CallId, MessageId, PartId, SessionId
 from engine.core.prompt_section import PromptSection
 from engine.export.collect import collect_session
 from engine.export.json_document import parse_json_document, render_json_document, with_cwd, with_fresh_ids
-from engine.journal.codec import Json
 from engine.journal.fold import fold
+from engine.journal.json_converter import Json
 from engine.store.memory import MemoryStore
 from engine.store.sqlite.store import open_sqlite_store
 from tests.export.histories import journals

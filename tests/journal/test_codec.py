@@ -46,7 +46,6 @@ from engine.core.messages import (
 )
 from engine.journal import codec
 from engine.journal.codec import (
-    TAGS,
     Schema,
     Unknown,
     decode_event,
@@ -61,6 +60,7 @@ from engine.journal.codec import (
     encode_state,
     encode_status,
 )
+from engine.journal.json_converter import TAGS
 from engine.journal.state import Busy, Idle, Resync, Retry, SessionState, Status, Waiting
 from tests.support.values import samples, values, values_of
 

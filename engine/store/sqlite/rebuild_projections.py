@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from engine.core.errors import JournalCorrupt
 from engine.core.ids import SessionId
-from engine.journal.codec import TAGS
+from engine.journal.json_converter import TAGS
 from engine.store.lazy_events import decode_stored_event
 from engine.store.projection import PROJECTED_TYPES, SessionChange
 from engine.store.sqlite.schema import PROJECTED, PROJECTIONS

@@ -12,7 +12,8 @@ import pytest
 from engine.core.errors import StoreError, StoreMismatch
 from engine.core.events import Notice
 from engine.core.messages import UserMessage
-from engine.journal.codec import Json, Schema, encode_event
+from engine.journal.codec import Schema, encode_event
+from engine.journal.json_converter import Json
 from engine.store.sqlite.migrate import PRESENT, SqliteMigration, migrate, read_version, run_script
 from engine.store.sqlite.schema import APPLICATION_ID, VERSION
 from engine.store.sqlite.store import open_sqlite_store

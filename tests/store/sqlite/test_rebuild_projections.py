@@ -14,8 +14,9 @@ import trio
 from engine.core.events import DURABLE_TYPES, CompactionEnded, Durable, HistoryReplaced, PromptBlocked, SessionTitled
 from engine.core.ids import MessageId, SessionId, TurnId
 from engine.core.messages import Usage
-from engine.journal.codec import TAGS, encode_event
+from engine.journal.codec import encode_event
 from engine.journal.fold import fold
+from engine.journal.json_converter import TAGS
 from engine.store.projection import PROJECTED_TYPES, SessionChange
 from engine.store.sqlite.migrate import run_script
 from engine.store.sqlite.schema import APPLICATION_ID
