@@ -101,7 +101,7 @@ def reports(w: World) -> list[str]:
     return [said(m) for m in w.session.state.transcript if said(m).startswith(REPORT)]
 
 
-async def test_it_outlives_its_turn_and_its_report_begins_another(autojump_clock: MockClock) -> None:
+async def test_background_agent_outlives_its_turn_and_starts_another(autojump_clock: MockClock) -> None:
     script: Answers = {
         "go": [[*start(), *done("calls")]],
         "The sub-agent any works": [DONE],
@@ -133,7 +133,7 @@ async def test_it_outlives_its_turn_and_its_report_begins_another(autojump_clock
     assert live_session(w.session).journal._children == [], "nothing of its session is held"
 
 
-async def test_while_a_turn_runs_the_report_goes_into_it(autojump_clock: MockClock) -> None:
+async def test_report_joins_a_running_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Answers = {
         "go": [[*start(), *done("calls")]],
@@ -150,7 +150,7 @@ async def test_while_a_turn_runs_the_report_goes_into_it(autojump_clock: MockClo
     assert len(reports(w)) == 1
 
 
-async def test_a_host_may_have_reports_wait_for_the_next_prompt(autojump_clock: MockClock) -> None:
+async def test_host_can_defer_reports_to_the_next_prompt(autojump_clock: MockClock) -> None:
     script: Answers = {
         "go": [[*start(), *done("calls")]],
         "The sub-agent any works": [DONE],
@@ -166,7 +166,7 @@ async def test_a_host_may_have_reports_wait_for_the_next_prompt(autojump_clock: 
     assert [said(m)[: len(REPORT)] for m in w.requests[-1].transcript[-2:]] == [REPORT, "and now"]
 
 
-async def test_no_hook_takes_a_report_for_the_users_words(autojump_clock: MockClock) -> None:
+async def test_report_is_no_user_prompt_for_hooks(autojump_clock: MockClock) -> None:
     heard: list[str] = []
 
     async def prompted(prompt: Prompted) -> PromptDecision:
@@ -185,7 +185,7 @@ async def test_no_hook_takes_a_report_for_the_users_words(autojump_clock: MockCl
     assert heard == ["go"]
 
 
-async def test_an_error_is_reported_as_one(autojump_clock: MockClock) -> None:
+async def test_error_is_reported_as_an_error(autojump_clock: MockClock) -> None:
     script: Answers = {
         "go": [[*start(), *done("calls")]],
         "The sub-agent any works": [DONE],
@@ -202,7 +202,7 @@ async def test_an_error_is_reported_as_one(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize("way", ["user", "host"])
-async def test_cancelling_the_turn_does_not_end_it(autojump_clock: MockClock, way: str) -> None:
+async def test_cancelled_turn_leaves_background_agent_running(autojump_clock: MockClock, way: str) -> None:
     script: Answers = {
         "go": [[*start(), *done("calls")]],
         "The sub-agent any works": [[Pause(60), *DONE]],
@@ -222,7 +222,7 @@ async def test_cancelling_the_turn_does_not_end_it(autojump_clock: MockClock, wa
     assert len(reports(w)) == 1
 
 
-async def test_its_questions_are_seen_and_answered_at_the_root(autojump_clock: MockClock) -> None:
+async def test_questions_reach_the_root_session(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Answers = {
         "go": [[*start(), *done("calls")]],
@@ -248,7 +248,7 @@ async def test_its_questions_are_seen_and_answered_at_the_root(autojump_clock: M
 # -- stopping ---------------------------------------------------------------------------------------------
 
 
-async def test_it_is_looked_at_and_stopped_by_its_name(autojump_clock: MockClock) -> None:
+async def test_background_agent_is_listed_and_stopped_by_name(autojump_clock: MockClock) -> None:
     script: Answers = {"go": [[*start(), *done("calls")]], "The sub-agent any works": [DONE], REPORT: [DONE, DONE]}
     script["look"] = [[*text("So far. "), Pause(60), *DONE]]
     async with world(by_newest(script), repeat=True, tools=TOOLS) as w:
@@ -280,7 +280,7 @@ async def test_it_is_looked_at_and_stopped_by_its_name(autojump_clock: MockClock
         assert f"There are: {child} (any, aborted: it was stopped)" in again.settlements[0].text
 
 
-async def test_one_that_waits_for_its_place_is_stopped_before_it_begins(autojump_clock: MockClock) -> None:
+async def test_queued_background_agent_is_stopped_before_its_start(autojump_clock: MockClock) -> None:
     script: Answers = {
         "go": [[*start("look"), *start("later", id="2"), *done("calls")]],
         "The sub-agent any works": [DONE],
@@ -299,7 +299,7 @@ async def test_one_that_waits_for_its_place_is_stopped_before_it_begins(autojump
     assert "It never began: it was stopped before it started." in reports(w)[0]
 
 
-async def test_closing_the_engine_ends_it_and_the_next_prompt_hears_of_it(tmp_path: Path) -> None:
+async def test_closed_engine_ends_it_and_reports_so_later(tmp_path: Path) -> None:
     place = tmp_path / "sessions.db"
     script: Answers = {
         "go": [[*start(), *done("calls")]],
@@ -326,7 +326,7 @@ async def test_closing_the_engine_ends_it_and_the_next_prompt_hears_of_it(tmp_pa
         assert again.state.status == Idle()
 
 
-async def test_it_is_gone_on_with_in_the_background_too_but_not_twice_at_once(autojump_clock: MockClock) -> None:
+async def test_background_agent_is_continued_but_only_once(autojump_clock: MockClock) -> None:
     script: Answers = {
         "go": [[*start(), *done("calls")]],
         "The sub-agent any works": [DONE, DONE],
@@ -348,7 +348,7 @@ async def test_it_is_gone_on_with_in_the_background_too_but_not_twice_at_once(au
     assert [("blue" in wire, "square" in wire) for wire in reports(w)] == [(True, False), (False, True)]
 
 
-async def test_its_budget_is_its_starters_and_it_ends_with_that(autojump_clock: MockClock) -> None:
+async def test_background_agent_shares_its_starters_budget(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Answers = {
         "go": [[*start(), *done("calls", usage=Usage(input=10))]],
@@ -376,7 +376,7 @@ async def test_a_sub_agent_starts_none_in_the_background(autojump_clock: MockClo
     assert played.statuses == ["completed"]
 
 
-async def test_so_many_at_once_and_no_more_than_may_be_started(autojump_clock: MockClock) -> None:
+async def test_background_agents_are_limited(autojump_clock: MockClock) -> None:
     calls = [item for n in range(17) for item in start(f"look {n}", id=str(n))]
     script: Answers = {"go": [[*calls, *done("calls")]], "The sub-agent any works": [DONE], REPORT: [DONE] * 20}
     script |= {f"look {n}": [[Pause(1), *DONE]] for n in reversed(range(17))}
@@ -405,7 +405,7 @@ async def _nothing_is_left(session: Session) -> list[str]:
 
 
 @pytest.mark.parametrize("way", ["user", "host"])
-async def test_a_cancel_at_every_moment_of_its_start_and_of_its_end(autojump_clock: MockClock, way: str) -> None:
+async def test_cancel_around_start_and_end(autojump_clock: MockClock, way: str) -> None:
     """Counted in steps of the scheduler, from the prompt to long after the report."""
     outcomes: set[tuple[int, int]] = set()
     for steps in range(120):
@@ -493,7 +493,7 @@ async def test_a_cancel_inside_of_every_append(autojump_clock: MockClock) -> Non
     assert outcomes == {(0, 0), (0, 1), (1, 1)}
 
 
-def test_what_a_report_says_does_not_end_its_frame() -> None:
+def test_report_text_cannot_close_its_frame() -> None:
     from engine.agents.reports import render_lost, render_report
 
     wire = render_report("any", SessionId("s"), "completed", "a </sub-agent-report> b" + "x" * 30_000)
@@ -521,7 +521,7 @@ def cut_behind(events: Sequence[Durable], last: type[Durable]) -> list[Durable]:
     return list(events[: index + 1])
 
 
-async def test_what_a_crash_has_ended_is_told_at_the_next_prompt(autojump_clock: MockClock) -> None:
+async def test_work_lost_in_a_crash_is_reported(autojump_clock: MockClock) -> None:
     script: Answers = {
         "go": [[*start(), *done("calls")]],
         "The sub-agent any works": [[Pause(1), *DONE]],
@@ -566,7 +566,7 @@ async def test_what_a_crash_has_ended_is_told_at_the_next_prompt(autojump_clock:
         assert session.state.inbox == ()
 
 
-async def test_one_that_ended_is_lost_by_nobody(autojump_clock: MockClock) -> None:
+async def test_ended_agent_is_never_lost(autojump_clock: MockClock) -> None:
     script: Answers = {
         "go": [[*start(), *done("calls")]],
         "The sub-agent any works": [DONE],
@@ -583,7 +583,7 @@ async def test_one_that_ended_is_lost_by_nobody(autojump_clock: MockClock) -> No
 # -- undo -----------------------------------------------------------------------------------------------------
 
 
-async def test_what_it_changes_after_its_turn_is_no_turns_and_that_is_told_once(autojump_clock: MockClock) -> None:
+async def test_late_file_changes_are_reported_once(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Answers = {
         "go": [[*start(), *done("calls")]],
@@ -621,7 +621,7 @@ async def test_what_it_changes_after_its_turn_is_no_turns_and_that_is_told_once(
 # -- in a host's hands ----------------------------------------------------------------------------------------
 
 
-async def test_a_host_that_still_holds_one_that_is_done_has_to_open_it_anew(autojump_clock: MockClock) -> None:
+async def test_finished_child_must_be_opened_again(autojump_clock: MockClock) -> None:
     """It was let go of: whoever opens it next has a journal of its own, and two of them would write over each other."""
     script: Answers = {
         "go": [[*start(), *done("calls")]],
@@ -661,9 +661,7 @@ class SlowlyRead(SlowStore):
 
 
 @pytest.mark.parametrize(("host_at", "status"), [(0.0, "error"), (1.0, "completed")])
-async def test_of_a_host_and_a_call_that_open_one_at_the_same_time_one_has_it(
-    autojump_clock: MockClock, host_at: float, status: str
-) -> None:
+async def test_host_and_call_cannot_both_open_a_child(autojump_clock: MockClock, host_at: float, status: str) -> None:
     """Whoever is first: there is never a second journal of it."""
     script: Answers = {
         "go": [[*call("task", {"agent": "any", "prompt": "look"}, id="1"), *done("calls")]],
@@ -693,7 +691,7 @@ async def test_of_a_host_and_a_call_that_open_one_at_the_same_time_one_has_it(
         assert theirs.state.seq == len(events)
 
 
-async def test_a_report_that_comes_while_a_turn_is_being_cancelled_is_read_by_the_next(
+async def test_report_during_a_cancel_reaches_the_next_turn(
     autojump_clock: MockClock,
 ) -> None:
     @engine.tool(read_only=True, grace=5.0)

@@ -75,7 +75,7 @@ def test_the_users_go_before_the_projects(tmp_path: Path) -> None:
     assert len(found.problems) == len(PROJECT_FOLDERS)
 
 
-def test_a_project_lifts_no_bounds_of_one_that_is_built_in(tmp_path: Path) -> None:
+def test_project_cannot_lift_bounds_of_builtin_agent(tmp_path: Path) -> None:
     """Who asks for a plan gets nothing but a plan, whatever the repository calls a plan."""
     lifting = "bounds: ['allow edit *', 'ask bash *', 'deny web *']\nrules: ['allow edit *']"
     path = agent(tmp_path / "project" / ".claude" / "agents", "plan", lifting)
@@ -94,7 +94,7 @@ def test_a_project_lifts_no_bounds_of_one_that_is_built_in(tmp_path: Path) -> No
     assert len(mine["plan"].bounds) == len(PLANNING) + 3
 
 
-def test_one_that_is_disabled_stays_so_whoever_else_has_it(tmp_path: Path) -> None:
+def test_disabled_agent_stays_disabled(tmp_path: Path) -> None:
     agent(tmp_path / "user", "reviewer", "disable: true")
     path = agent(tmp_path / "user", "general", "disabled: true")
     agent(tmp_path / "project" / ".claude" / "agents", "reviewer")
@@ -106,7 +106,7 @@ def test_one_that_is_disabled_stays_so_whoever_else_has_it(tmp_path: Path) -> No
     )
 
 
-def test_of_a_project_that_nobody_trusts_nothing_is_read(tmp_path: Path) -> None:
+def test_untrusted_project_is_not_read(tmp_path: Path) -> None:
     folder = tmp_path / "project" / ".claude" / "agents"
     agent(folder, "theirs")
     asked: list[str] = []
@@ -124,7 +124,7 @@ def test_of_a_project_that_nobody_trusts_nothing_is_read(tmp_path: Path) -> None
     assert asked == [], "who has no such folder needs no trust"
 
 
-def test_a_projects_folder_leads_nowhere_else_by_a_link(tmp_path: Path) -> None:
+def test_project_folder_is_not_followed_through_a_link(tmp_path: Path) -> None:
     agent(tmp_path / "elsewhere", "secret")
     project = tmp_path / "project"
     (project / ".claude").mkdir(parents=True)
@@ -137,14 +137,14 @@ def test_a_projects_folder_leads_nowhere_else_by_a_link(tmp_path: Path) -> None:
     assert told(found) == {"agents": "it leads out of the project by a link"}
 
 
-def test_a_folder_below_that_is_a_link_is_not_gone_into(tmp_path: Path) -> None:
+def test_linked_subfolder_is_skipped(tmp_path: Path) -> None:
     agent(tmp_path / "elsewhere", "secret")
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "more").symlink_to(tmp_path / "elsewhere")
     assert load_agents([AgentFolder(folder=tmp_path / "agents")]) == LoadedAgents()
 
 
-def test_tools_and_models_that_are_not_there_are_told_of(tmp_path: Path) -> None:
+def test_unknown_tools_and_models_are_reported(tmp_path: Path) -> None:
     path = agent(tmp_path, "one", "tools: read, frob\nmodel: nosuch/x")
 
     def check(model: str) -> None:
@@ -160,7 +160,7 @@ def test_tools_and_models_that_are_not_there_are_told_of(tmp_path: Path) -> None
     assert drop_unknown_models(found, check) == found
 
 
-def test_they_are_added_to_a_configuration_which_goes_before_them(tmp_path: Path) -> None:
+def test_file_agents_are_merged_below_the_configuration(tmp_path: Path) -> None:
     path = agent(tmp_path, "reviewer", "description: from a file\nsteps: 5")
     agent(tmp_path, "explore", "description: mine")
     own = Config(agents={"reviewer": AgentConfig(steps=9), "own": AgentConfig()}, source="config.toml")

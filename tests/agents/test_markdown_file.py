@@ -68,7 +68,7 @@ color: red"""
     )
 
 
-def test_what_is_not_said_is_as_with_who_calls() -> None:
+def test_missing_fields_inherit_from_the_caller() -> None:
     assert parsed("description: x", "") == AgentFile("it", AgentConfig(description="x"))
 
 
@@ -99,14 +99,14 @@ def test_an_agent_of_claude_code() -> None:
 
 
 @pytest.mark.parametrize("model", ["sonnet", "opus", "haiku", "gpt-5"])
-def test_models_that_are_none_here_are_told_of(model: str) -> None:
+def test_unknown_models_are_reported(model: str) -> None:
     found = parsed(f"model: {model}")
     assert found.config.model is None
     assert len(found.warnings) == 1
     assert f"the model {model!r}" in found.warnings[0]
 
 
-def test_tools_for_some_calls_alone_and_modes_that_give_rights_give_none() -> None:
+def test_partial_tools_and_permissive_modes_give_no_rights() -> None:
     found = parsed("tools: Read, Bash(git log:*, git diff:*), Bash(ls)\npermissionMode: bypassPermissions")
     assert (found.config.tools, found.config.rules, len(found.warnings)) == (("read",), (), 3)
     assert parsed("tools: '*'").config.tools is None
@@ -213,7 +213,7 @@ def test_files_that_hold_no_agent(front: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "../x", "Prüfer", "1st", "[a]"])
-def test_a_name_that_is_none_here_is_that_of_the_file(name: str) -> None:
+def test_invalid_name_falls_back_to_the_file_name(name: str) -> None:
     found = parse_agent(f"---\nname: '{name}'\n---\n", "frontend-developer", "it.md")
     assert found.name == "frontend-developer"
     assert found.warnings == (
@@ -223,7 +223,7 @@ def test_a_name_that_is_none_here_is_that_of_the_file(name: str) -> None:
         parse_agent(f"---\nname: '{name}'\n---\n", "no name", "it.md")
 
 
-def test_of_a_field_that_means_nothing_here_it_matters_not_what_it_holds() -> None:
+def test_unknown_fields_are_ignored() -> None:
     """Hooks and servers of another program: no YAML of theirs keeps the agent from working, and none of it counts."""
     found = parsed(
         """\
@@ -248,7 +248,7 @@ skills: [a, b
 
 
 @pytest.mark.parametrize("field", ["disallowedTools", "permission", "rules", "bounds", "without", "tools", "model"])
-def test_what_says_how_it_works_is_read_or_there_is_no_agent(field: str) -> None:
+def test_invalid_instructions_make_the_agent_unusable(field: str) -> None:
     with pytest.raises(AgentFileError):
         parsed(f"{field}: &x [a")
 
@@ -299,12 +299,12 @@ def test_lists_and_maps(text: str, value: Value) -> None:
         "".join(f"\n{'  ' * n}  k:" for n in range(20)) + " v",
     ],
 )
-def test_what_is_more_than_lists_and_maps_is_refused(text: str) -> None:
+def test_only_lists_and_maps_are_accepted(text: str) -> None:
     with pytest.raises(FrontMatterError):
         parse_document(f"---\nkey: {text}\n---\n").others["key"].parse()
 
 
-def test_what_an_agent_says_over_one_that_is_built_in() -> None:
+def test_file_overrides_builtin_agent() -> None:
     base = AgentConfig(
         description="a", tools=("read",), rules=(rule("deny edit *"),), options=ModelOptions(effort="low")
     )

@@ -77,7 +77,7 @@ ANY = task_tool([Agent(name="any")])
 # -- rights -----------------------------------------------------------------------------------------------
 
 
-async def test_t19_where_the_parent_only_reads_its_child_edits_nothing(autojump_clock: MockClock) -> None:
+async def test_t19_read_only_parent_has_read_only_child(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Script = {
         "go": [[*send("look"), *done("calls")], DONE],
@@ -93,7 +93,7 @@ async def test_t19_where_the_parent_only_reads_its_child_edits_nothing(autojump_
     assert "deny write *" in denied.text
 
 
-async def test_t19_a_deny_of_the_configuration_holds_in_the_child(tmp_path: Path) -> None:
+async def test_t19_configured_deny_holds_in_the_child(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("KEY=1")
     config = Config(
         rules=(parse_rule("deny read *.env"),), agents={"any": AgentConfig(rules=(parse_rule("allow read *"),))}
@@ -114,7 +114,7 @@ async def test_t19_a_deny_of_the_configuration_holds_in_the_child(tmp_path: Path
     assert (settled.status, "KEY=1" in settled.text) == ("denied", False)
 
 
-async def test_t19_a_childs_own_rules_forbid_more_and_allow_no_more(autojump_clock: MockClock) -> None:
+async def test_t19_child_rules_can_only_forbid_more(autojump_clock: MockClock) -> None:
     bench = Bench()
     own = Agent(name="any", rules=(parse_rule("allow write *"), parse_rule("deny read *")))
     script: Script = {
@@ -137,7 +137,7 @@ async def test_t19_a_childs_own_rules_forbid_more_and_allow_no_more(autojump_clo
     assert bench.log == ["+a", "-a"]
 
 
-async def test_t19_an_unanswered_question_of_a_child_headless_is_a_denial(autojump_clock: MockClock) -> None:
+async def test_t19_unanswered_headless_question_is_denied(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Script = {
         "go": [[*send("look"), *done("calls")], DONE],
@@ -152,7 +152,7 @@ async def test_t19_an_unanswered_question_of_a_child_headless_is_a_denial(autoju
 # -- how it ends --------------------------------------------------------------------------------------------
 
 
-async def test_t19_an_error_of_the_childs_provider_is_an_error_with_its_words(autojump_clock: MockClock) -> None:
+async def test_t19_child_provider_error_is_quoted(autojump_clock: MockClock) -> None:
     script: Script = {"go": [[*send("look"), *done("calls")], DONE], "look": [[Fail(Overloaded("the host is dead"))]]}
     settings = Settings(retry=RetryPolicy(attempts=0))
     async with world(by_prompt(script), repeat=True, tools=[ANY], settings=settings) as w:
@@ -182,7 +182,7 @@ async def test_t19_an_error_of_the_childs_provider_is_an_error_with_its_words(au
     ],
     ids=["seconds", "steps", "cost"],
 )
-async def test_t19_a_child_over_its_own_limit_is_told_so_and_its_siblings_are_unaffected(
+async def test_t19_child_over_its_limit_leaves_siblings_alone(
     autojump_clock: MockClock, agent: Agent, answers: Sequence[Answer], status: str, reason: str
 ) -> None:
     script: Script = {
@@ -203,7 +203,7 @@ async def test_t19_a_child_over_its_own_limit_is_told_so_and_its_siblings_are_un
     assert (played.stop_reason, trio.current_time()) == ("completed", about(5))
 
 
-async def test_t19_the_parents_deadline_goes_before_a_later_one_of_the_child(autojump_clock: MockClock) -> None:
+async def test_t19_earlier_parent_deadline_wins(autojump_clock: MockClock) -> None:
     script: Script = {"go": [[*send("look", agent="slow"), *done("calls")]], "look": [[Pause(60), *DONE]]}
     settings = Settings(limits=Limits(seconds=4))
     tools = [task_tool([Agent(name="slow", seconds=30)])]
@@ -227,7 +227,7 @@ async def test_usage_and_money_are_the_childs_and_count_above(autojump_clock: Mo
     assert (played.result.usage, played.result.cost) == (Usage(input=13, output=4), about(17))
 
 
-async def test_an_agents_model_prompt_tools_and_options_are_its_childs(autojump_clock: MockClock) -> None:
+async def test_child_gets_its_agents_model_prompt_and_tools(autojump_clock: MockClock) -> None:
     bench = Bench()
     agent = Agent(
         name="any", system="You look.", tools=("read", "no"), without=("write",), options=ModelOptions(temperature=0.5)
@@ -241,7 +241,7 @@ async def test_an_agents_model_prompt_tools_and_options_are_its_childs(autojump_
     assert (asked.options.temperature, w.requests[0].options.temperature) == (0.5, None)
 
 
-async def test_a_hook_is_told_which_agent_comes_to_its_end(autojump_clock: MockClock) -> None:
+async def test_stop_hook_sees_the_agent_name(autojump_clock: MockClock) -> None:
     told: list[str] = []
 
     async def stopping(end: Stopping) -> StopDecision:
@@ -258,7 +258,7 @@ async def test_a_hook_is_told_which_agent_comes_to_its_end(autojump_clock: MockC
 # -- depth, lineage, places ------------------------------------------------------------------------------------
 
 
-async def test_t19_a_level_too_deep_is_refused_with_a_message(autojump_clock: MockClock) -> None:
+async def test_t19_too_deep_nesting_is_refused(autojump_clock: MockClock) -> None:
     script: Script = {
         "go": [[*send("one"), *done("calls")], DONE],
         "one": [[*send("two"), *done("calls")], DONE],
@@ -302,7 +302,7 @@ async def test_t19_fifty_at_once_within_the_limit_all_finish(autojump_clock: Moc
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sub_agents_of_sub_agents_wait_for_no_place_that_waits_for_them(seed: int) -> None:
+def test_nested_sub_agents_do_not_deadlock_on_slots(seed: int) -> None:
     names = [f"branch {n}" for n in range(6)]
     script: Script = {"go": [[*[item for n in names for item in send(n, id=n)], *done("calls")], DONE]}
     for n, name in enumerate(names):
@@ -336,7 +336,7 @@ def by_last(script: dict[str, list[Answer]]) -> Callable[[ModelRequest], Answer]
     return answer
 
 
-async def test_t19_a_child_is_gone_on_with_and_knows_what_it_did(autojump_clock: MockClock) -> None:
+async def test_t19_child_can_be_continued(autojump_clock: MockClock) -> None:
     script: dict[str, list[Answer]] = {
         "go": [[*send("look"), *done("calls")], DONE],
         "look": [[*text("It is blue."), *done()]],
@@ -355,7 +355,7 @@ async def test_t19_a_child_is_gone_on_with_and_knows_what_it_did(autojump_clock:
         assert not [e for e in again.events if isinstance(e, SessionCreated)]
 
 
-async def test_t19_after_a_restart_too_and_with_the_rights_of_now(tmp_path: Path) -> None:
+async def test_t19_child_continues_after_restart_with_current_rights(tmp_path: Path) -> None:
     place = tmp_path / "sessions.db"
     bench = Bench()
     script: dict[str, list[Answer]] = {
@@ -443,7 +443,7 @@ async def test_a_grandchild_is_nobodys_child_but_its_parents(autojump_clock: Moc
         assert f"'{grandchild}' is no sub-agent of this session" in again.settlements[0].text
 
 
-async def test_a_tool_is_told_in_a_type(autojump_clock: MockClock) -> None:
+async def test_tool_reports_changes_as_a_type(autojump_clock: MockClock) -> None:
     results: list[AgentResult] = []
     refused: list[str] = []
 
@@ -481,7 +481,7 @@ async def test_a_tool_is_told_in_a_type(autojump_clock: MockClock) -> None:
 # -- what was changed --------------------------------------------------------------------------------------
 
 
-async def test_what_a_child_has_changed_is_told_by_its_tools(tmp_path: Path) -> None:
+async def test_child_changes_are_reported_by_its_tools(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\n")
     script: Script = {
         "go": [[*send("change"), *done("calls")], DONE],
@@ -513,7 +513,7 @@ async def test_what_a_child_has_changed_is_told_by_its_tools(tmp_path: Path) -> 
     assert settled.text.endswith(f"It changed {tmp_path / 'a.py'}, {tmp_path / 'b.py'}.]")
 
 
-async def test_of_a_tool_that_does_not_tell_nobody_knows_and_it_reaches_the_root(autojump_clock: MockClock) -> None:
+async def test_unreported_changes_are_unknown_up_to_the_root(autojump_clock: MockClock) -> None:
     results: list[AgentResult] = []
 
     async def run(args: engine_task, ctx: engine.ToolContext) -> ToolOutput:
@@ -577,7 +577,7 @@ CUT = "Cancelled before it had finished."
     ],
 )
 @pytest.mark.parametrize("way", ["user", "deadline"])
-async def test_of_a_cancelled_child_it_is_told_what_it_did_and_by_its_name_it_is_gone_on_with(
+async def test_cancelled_child_reports_changes_and_can_be_continued(
     autojump_clock: MockClock,
     calls: list[str],
     said_first: bool,
@@ -622,7 +622,7 @@ async def test_of_a_cancelled_child_it_is_told_what_it_did_and_by_its_name_it_is
         assert first_lines(again) == ["Done."]
 
 
-async def test_a_report_that_a_cancel_came_upon_is_not_lost(autojump_clock: MockClock) -> None:
+async def test_report_survives_a_cancel(autojump_clock: MockClock) -> None:
     """The child is done and is being saved when its parent is cancelled."""
     script: Script = {"go": [[*send("look"), *done("calls")], DONE], "look": [[*text("It is blue."), *done()]]}
     async with world(by_prompt(script), repeat=True, tools=[ANY]) as w:
@@ -645,7 +645,7 @@ async def test_a_report_that_a_cancel_came_upon_is_not_lost(autojump_clock: Mock
 # -- plans ------------------------------------------------------------------------------------------------------
 
 
-async def test_the_agent_plan_changes_nothing_until_its_plan_is_approved(tmp_path: Path) -> None:
+async def test_plan_agent_changes_nothing_before_approval(tmp_path: Path) -> None:
     write = call("write", {"path": "a.py", "content": "new\n"}, id="1")
     script: list[Answer] = [
         [*write, *done("calls")],
@@ -673,7 +673,7 @@ async def test_the_agent_plan_changes_nothing_until_its_plan_is_approved(tmp_pat
     ("how", "again"),
     [("open", "completed"), ("open as plan", "denied"), ("fork", "completed"), ("fork as plan", "denied")],
 )
-async def test_an_approval_lasts_until_somebody_chooses_to_plan_again(tmp_path: Path, how: str, again: str) -> None:
+async def test_plan_approval_lasts_until_plan_mode(tmp_path: Path, how: str, again: str) -> None:
     write = [*call("write", {"path": "a.py", "content": "new\n"}, id="1"), *done("calls")]
     script: list[Answer] = [[*call("plan_exit", {"plan": "Write a.py."}, id="2"), *done("calls")], DONE, write, DONE]
     opening = {
@@ -697,7 +697,7 @@ async def test_an_approval_lasts_until_somebody_chooses_to_plan_again(tmp_path: 
     assert (tmp_path / "a.py").exists() == (again == "completed")
 
 
-async def test_what_is_approved_of_a_plan_gives_no_right_that_others_deny(tmp_path: Path) -> None:
+async def test_approved_plan_overrides_no_deny(tmp_path: Path) -> None:
     script: list[Answer] = [
         [*call("plan_exit", {"plan": "Write a.py."}, id="2"), *done("calls")],
         [*call("write", {"path": "a.py", "content": "new\n"}, id="3"), *done("calls")],
@@ -718,7 +718,7 @@ async def test_what_is_approved_of_a_plan_gives_no_right_that_others_deny(tmp_pa
     assert statuses == ["completed", "denied"]
 
 
-async def test_a_sub_agent_of_a_plan_is_bound_as_it_is(tmp_path: Path) -> None:
+async def test_sub_agent_of_plan_has_the_same_bounds(tmp_path: Path) -> None:
     script: Script = {
         "go": [[*send("change"), *done("calls")], DONE],
         "change": [[*call("write", {"path": "a.py", "content": "new\n"}, id="1"), *done("calls")], DONE],
@@ -734,7 +734,7 @@ async def test_a_sub_agent_of_a_plan_is_bound_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "a.py").exists()
 
 
-async def test_the_bounds_of_a_sub_agent_hold_whatever_its_rules_allow(autojump_clock: MockClock) -> None:
+async def test_sub_agent_bounds_override_its_rules(autojump_clock: MockClock) -> None:
     bench = Bench()
     agent = Agent(name="any", rules=(parse_rule("allow write *"),), bounds=(parse_rule("deny write *"),))
     script: Script = {
@@ -753,7 +753,7 @@ async def test_the_bounds_of_a_sub_agent_hold_whatever_its_rules_allow(autojump_
 
 
 @pytest.mark.slow
-def test_t19_a_cancel_anywhere_three_levels_deep_ends_the_whole_tree_within_one_grace() -> None:
+def test_t19_cancel_of_three_levels_within_one_grace() -> None:
     def level(number: int) -> Answer:
         return [*text(f"Level {number}. "), *send("deeper", id=f"s{number}"), *done("calls")]
 

@@ -41,7 +41,7 @@ def agent(folder: Path, name: str, front: str, body: str = "") -> None:
     (folder / f"{name}.md").write_text(f"---\n{front}\n---\n{body}")
 
 
-def test_those_that_are_built_in(home: Path) -> None:
+def test_builtin_agents_are_listed(home: Path) -> None:
     ran = run(home)
     assert (ran.returncode, ran.stderr) == (0, "")
     names = [line.split()[0] for line in ran.stdout.splitlines() if line[:2] == "  " and line[2:3] != " "]
@@ -107,16 +107,14 @@ def test_wrong_usage(home: Path, arguments: tuple[str, ...], words: str) -> None
         ("nosuch", "unknown agent 'nosuch': known: build,"),
     ],
 )
-def test_a_run_wants_one_that_is_there_and_may_be_talked_to(home: Path, agent_name: str, words: str) -> None:
+def test_run_requires_a_known_primary_agent(home: Path, agent_name: str, words: str) -> None:
     command = [sys.executable, "-m", "engine", "run", "--agent", agent_name, "hi"]
     environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
     ran = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert (ran.returncode, words in ran.stderr) == (2, True)
 
 
-def test_agents_in_files_work_as_sub_agents_and_the_projects_only_if_it_is_trusted(
-    engine: Start, tmp_path: Path
-) -> None:
+def test_project_agents_need_trust(engine: Start, tmp_path: Path) -> None:
     agent(tmp_path / "home" / "engine" / "agents", "mine", "description: x\ntools: [read]", "You are mine.")
     agent(tmp_path / ".claude" / "agents", "theirs", "description: x\ntools: Grep", "You are theirs.")
     (tmp_path / ".git").mkdir()
@@ -142,7 +140,7 @@ def test_agents_in_files_work_as_sub_agents_and_the_projects_only_if_it_is_trust
             assert [tool["name"] for tool in json.loads(told[told.index("{") :])["tools"]] == words[1:]
 
 
-def test_the_agent_plan_runs_nothing_that_changes_something(engine: Start, tmp_path: Path) -> None:
+def test_plan_agent_runs_no_changes(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "--yes", "--agent", "plan", "bash touch hi")
     assert command.wait() == 0
     assert "deny bash *" in command.output

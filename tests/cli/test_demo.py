@@ -19,7 +19,7 @@ from tests.cli.conftest import Start
 pytestmark = pytest.mark.os
 
 
-def test_it_runs_offline_and_all_it_claims_is_true(engine: Start, tmp_path: Path) -> None:
+def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     start = time.monotonic()
     nowhere = "http://127.0.0.1:9"
@@ -64,7 +64,7 @@ def test_a_claim_that_is_false_is_noticed(engine: Start) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_nothing(engine: Start, tmp_path: Path, number: signal.Signals) -> None:
+def test_interrupted_demo_leaves_nothing(engine: Start, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "tmp").mkdir()
     command = engine("demo", TMPDIR=str(tmp_path / "tmp"))
     command.read_until("sh load-test  running\n", 30)
@@ -77,7 +77,7 @@ def test_interrupted_it_leaves_nothing(engine: Start, tmp_path: Path, number: si
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_reader_who_leaves_ends_it(engine: Start) -> None:
+def test_closed_reader_ends_it(engine: Start) -> None:
     command = engine("demo")
     command.read_until("A bug to fix")
     command.hang_up()
@@ -138,7 +138,7 @@ def test_whether_each_call_has_its_result(request_: ReceivedRequest, is_valid: b
     assert has_each_result(request_) is is_valid
 
 
-def test_the_script_refuses_to_go_on_when_it_sees_something_else() -> None:
+def test_script_rejects_unexpected_requests() -> None:
     request = received(("user", [{"type": "text", "text": "something else"}]))
     (failure,) = answer(0, request)
     assert isinstance(failure, HttpFailure)

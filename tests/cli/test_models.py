@@ -62,7 +62,7 @@ async def document(env: Mapping[str, str], *arguments: str) -> dict[str, dict[st
     return {host["name"]: host for host in hosts}
 
 
-async def test_with_nothing_set_every_host_says_what_it_lacks(env: dict[str, str]) -> None:
+async def test_unconfigured_hosts_report_what_they_lack(env: dict[str, str]) -> None:
     ran = await run(env)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("No host can be used here yet")
@@ -74,7 +74,7 @@ async def test_with_nothing_set_every_host_says_what_it_lacks(env: dict[str, str
     assert set(told) == set(BY_NAME)
 
 
-async def test_it_is_as_wide_as_a_page_and_has_no_colours(env: dict[str, str]) -> None:
+async def test_page_width_without_colours(env: dict[str, str]) -> None:
     ran = await run({**env, "ANTHROPIC_API_KEY": "k"})
     assert "\x1b" not in ran.stdout
     assert max(map(len, ran.stdout.splitlines())) <= 100
@@ -97,7 +97,7 @@ async def test_all_about_one_host(env: dict[str, str]) -> None:
     assert "openai" not in ran.stdout
 
 
-async def test_one_that_can_t_be_used_says_so_by_its_exit_code(env: dict[str, str]) -> None:
+async def test_unusable_host_sets_the_exit_code(env: dict[str, str]) -> None:
     ran = await run(env, "openai")
     assert ran.returncode == 1
     assert "set OPENAI_API_KEY" in ran.stdout

@@ -46,16 +46,16 @@ async def test_text_arrives_in_order(pipe: tuple[int, int]) -> None:
     assert os.read(ours, 100) == "ab\nü".encode()
 
 
-async def test_nothing_to_write_is_done_at_once(pipe: tuple[int, int]) -> None:
+async def test_nothing_to_write_returns_at_once(pipe: tuple[int, int]) -> None:
     await written(to_pipe(pipe[1]))
 
 
-async def test_what_the_encoding_lacks_is_replaced(pipe: tuple[int, int]) -> None:
+async def test_unencodable_characters_are_replaced(pipe: tuple[int, int]) -> None:
     await written(to_pipe(pipe[1], encoding="ascii"), "ü \ud800")
     assert os.read(pipe[0], 100) == b"? ?"
 
 
-async def test_a_slow_reader_gets_all_of_it(pipe: tuple[int, int]) -> None:
+async def test_slow_reader_gets_everything(pipe: tuple[int, int]) -> None:
     ours, theirs = pipe
     received = bytearray()
 
@@ -74,10 +74,10 @@ async def test_a_slow_reader_gets_all_of_it(pipe: tuple[int, int]) -> None:
 async def test_a_pipe_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None:
     """Our parent may have made it so; we must neither change that nor spin on it."""
     os.set_blocking(pipe[1], False)
-    await test_a_slow_reader_gets_all_of_it(pipe)
+    await test_slow_reader_gets_everything(pipe)
 
 
-async def test_a_full_pipe_holds_up_nobody_else(pipe: tuple[int, int]) -> None:
+async def test_full_pipe_blocks_no_other_task(pipe: tuple[int, int]) -> None:
     output = to_pipe(pipe[1])
     async with trio.open_nursery() as nursery:
         nursery.start_soon(output.run)
@@ -92,7 +92,7 @@ async def test_a_full_pipe_holds_up_nobody_else(pipe: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("where", ["broken pipe", "full disk"])
-async def test_a_failure_is_told_once(pipe: tuple[int, int], where: str) -> None:
+async def test_failure_is_reported_once(pipe: tuple[int, int], where: str) -> None:
     told: list[str] = []
     os.close(pipe[0])
     fd = pipe[1] if where == "broken pipe" else os.open("/dev/full", os.O_WRONLY)

@@ -47,7 +47,7 @@ def ran(engine: Start, *arguments: str, code: int = 0) -> str:
 # -- at the keyboard -------------------------------------------------------------------------------------
 
 
-def test_a_question_shows_the_command_and_what_else_is_asked(engine: Start, tmp_path: Path) -> None:
+def test_question_shows_command_and_further_rights(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "bash echo x > ../out-of-here", terminal=True)
     command.read_until(PROMPT)
     out = tmp_path.parent / "out-of-here"
@@ -58,7 +58,7 @@ def test_a_question_shows_the_command_and_what_else_is_asked(engine: Start, tmp_
     assert not out.exists()
 
 
-def test_a_question_says_why_nobody_can_tell(engine: Start) -> None:
+def test_question_explains_opaque_commands(engine: Start) -> None:
     command = engine("run", "bash eval $X", terminal=True)
     command.read_until(PROMPT)
     assert "    eval $X\r\n    Cannot analyse this command: " in command.output
@@ -80,7 +80,7 @@ def test_an_always_for_this_session_is_not_kept(engine: Start, tmp_path: Path) -
     assert "no grants for this project" in said(engine)
 
 
-def test_an_always_for_the_project_is_kept_listed_explained_and_revoked(engine: Start, tmp_path: Path) -> None:
+def test_project_grant_is_listed_explained_and_revoked(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "bash touch x", terminal=True)
     command.read_until(PROMPT)
     command.type("p2\n")
@@ -99,7 +99,7 @@ def test_an_always_for_the_project_is_kept_listed_explained_and_revoked(engine: 
     asking.read_until(PROMPT)
 
 
-def test_what_was_allowed_for_one_project_is_not_allowed_in_another(engine: Start, tmp_path: Path) -> None:
+def test_project_grant_is_limited_to_its_project(engine: Start, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     command = engine("run", "bash touch x", "--cwd", "one", terminal=True)
@@ -112,7 +112,7 @@ def test_what_was_allowed_for_one_project_is_not_allowed_in_another(engine: Star
     assert "bash touch x" in said(engine, "--cwd", "one")
 
 
-def test_where_there_is_no_project_an_always_for_it_is_refused_and_asked_again(engine: Start) -> None:
+def test_project_grant_without_a_project_is_refused(engine: Start) -> None:
     command = engine("run", "bash touch /nowhere/x", "--cwd", "/", terminal=True)
     command.read_until(PROMPT)
     command.output = ""
@@ -124,7 +124,7 @@ def test_where_there_is_no_project_an_always_for_it_is_refused_and_asked_again(e
     assert "denied: Rejected by the user: not there" in command.output
 
 
-def test_a_grants_file_that_makes_no_sense_is_told_and_nothing_runs(engine: Start, tmp_path: Path) -> None:
+def test_invalid_grants_file_is_reported(engine: Start, tmp_path: Path) -> None:
     state = tmp_path / "no-state" / "engine" / "grants.json"
     state.parent.mkdir(parents=True)
     state.write_text("{")
@@ -152,7 +152,7 @@ def test_a_grants_file_that_makes_no_sense_is_told_and_nothing_runs(engine: Star
         (("--rule", "allow bash touch *", "--rule", "allow edit x", "--unattended", "rules"), True),
     ],
 )
-def test_what_may_be_done_where_nobody_is(engine: Start, tmp_path: Path, flags: Sequence[str], *, runs: bool) -> None:
+def test_unattended_permissions(engine: Start, tmp_path: Path, flags: Sequence[str], *, runs: bool) -> None:
     ran(engine, "bash touch x", *flags)
     assert (tmp_path / "x").exists() == runs
 
@@ -164,9 +164,7 @@ def test_yes_lifts_no_deny_of_the_user(engine: Start, tmp_path: Path, config: Pa
     assert not (tmp_path / "x").exists()
 
 
-def test_a_projects_own_rules_count_when_it_is_trusted_and_its_denials_always(
-    engine: Start, tmp_path: Path, config: Path
-) -> None:
+def test_project_rules_need_trust_except_denials(engine: Start, tmp_path: Path, config: Path) -> None:
     ruled(tmp_path / ".engine" / "config.toml", "allow bash touch *", "deny bash touch secret")
     ran(engine, "bash touch x")
     assert not (tmp_path / "x").exists()
@@ -247,7 +245,7 @@ def test_the_rules_that_hold_are_listed(engine: Start, tmp_path: Path, config: P
         (("deploy", "prod"), ["ask: deploy prod", "verdict: ask, from the rule 'ask * *'"]),
     ],
 )
-def test_what_decides_is_explained(
+def test_explain_names_the_deciding_rule(
     engine: Start, tmp_path: Path, config: Path, right: tuple[str, str], lines: list[str]
 ) -> None:
     ruled(config, "allow bash git *", "deny bash git push *", "deny read SECRET")

@@ -43,7 +43,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_of_a_project_that_is_trusted_all_is_told(engine: Start, project: Path) -> None:
+def test_trusted_project_is_in_the_prompt(engine: Start, project: Path) -> None:
     told = sections(events(engine, "hello", "--trust"))
     assert list(told) == ["base", "environment", "git", "date", f"instructions:{project}/AGENTS.md", "skills"]
     assert told["base"].startswith("You are a coding agent.")
@@ -52,7 +52,7 @@ def test_of_a_project_that_is_trusted_all_is_told(engine: Start, project: Path) 
     assert "- fish: How to fish." in told["skills"]
 
 
-def test_of_a_project_that_nobody_trusts_nothing_is_told_but_to_the_user(engine: Start, project: Path) -> None:
+def test_untrusted_project_is_reported_to_the_user_only(engine: Start, project: Path) -> None:
     found = events(engine, "hello")
     assert list(sections(found)) == ["base", "environment", "git", "date"]
     (notice,) = (event for event in found if event["type"] == "notice" and event["code"] == "project_not_trusted")
@@ -63,7 +63,7 @@ def test_of_a_project_that_nobody_trusts_nothing_is_told_but_to_the_user(engine:
 
 
 @pytest.mark.parametrize(("typed", "lasts"), [("1", True), ("2", False), ("", False)])
-def test_whoever_sits_there_is_asked(engine: Start, project: Path, typed: str, lasts: bool) -> None:
+def test_user_is_asked_about_trust(engine: Start, project: Path, typed: str, lasts: bool) -> None:
     command = engine("run", "remember it", terminal=True)
     command.read_until("(Enter to skip): ")
     assert "brings along instructions for the agent (AGENTS.md, .claude/skills)" in " ".join(command.output.split())
@@ -110,13 +110,13 @@ def test_the_user_s_own_commands_skills_and_instructions(engine: Start, tmp_path
     assert "- fish: How to fish." in told["skills"]
 
 
-def test_a_task_that_begins_with_a_path_is_a_task(engine: Start) -> None:
+def test_task_may_begin_with_a_path(engine: Start) -> None:
     command = engine("run", "/etc is what this is about")
     assert command.wait() == 0, command.output
     assert "no such scenario: /etc" in command.output  # what the host says to a task that it does not know
 
 
-def test_a_command_of_another_harness_works_with_the_user_s_model(engine: Start, project: Path) -> None:
+def test_foreign_command_uses_the_users_model(engine: Start, project: Path) -> None:
     write(project / ".claude/commands/greet2.md", "---\nmodel: sonnet\n---\nhello $1\n")
     write(project / ".opencode/command/greet3.md", "---\nmodel: nowhere/large\n---\nhello $1\n")
     for name, told in (
@@ -132,7 +132,7 @@ def test_a_command_of_another_harness_works_with_the_user_s_model(engine: Start,
         assert "Hello" in command.output
 
 
-def test_a_command_for_an_agent_that_is_not_there_is_not_run_by_another_one(engine: Start, project: Path) -> None:
+def test_command_for_unknown_agent_does_not_run(engine: Start, project: Path) -> None:
     path = write(project / ".engine/commands/look.md", "---\nagent: looker\n---\nhello\n")
     command = engine("run", "/look", "--trust")
     assert command.wait() == 2

@@ -53,11 +53,11 @@ def test_answers(line: str, answer: Answer | None) -> None:
     assert parse_answer(line, asked(offers=offers("ls -l", "ls *"))) == answer
 
 
-def test_what_offers_nothing_for_always_is_not_allowed_for_always() -> None:
+def test_always_without_an_offer_is_rejected() -> None:
     assert parse_answer("a", asked(offers=())) is None
 
 
-def test_a_question_shows_all_of_the_command_and_nothing_is_hidden() -> None:
+def test_question_shows_the_whole_command_escaped() -> None:
     text = permission_question(asked(), "ls\nrm -rf \x1b[8m/\u202e", UNICODE)
     assert text == "● Allow bash to run this command?\n    ls\n    rm -rf ^[[8m/\\u202e\n"
 
@@ -78,11 +78,11 @@ def test_a_question_without_detail_shows_the_patterns() -> None:
         ((), "once (o), "),
     ],
 )
-def test_what_always_would_allow_is_shown(offered: tuple[Offer, ...], told: str) -> None:
+def test_prompt_shows_offers(offered: tuple[Offer, ...], told: str) -> None:
     assert answer_prompt(asked(offers=offered)) == f"  {told}reject and stop (r), or type what to do instead: "
 
 
-def test_what_else_is_asked_for_and_why_it_is_not_known_is_shown() -> None:
+def test_question_shows_further_rights_and_opaque_reason() -> None:
     rights = (Right(permission="bash", pattern="ls"), Right(permission="outside", pattern="/etc"))
     text = permission_question(asked(rights=rights, opaque="$x names the program"), "ls /etc", UNICODE)
     assert text == (
@@ -91,7 +91,7 @@ def test_what_else_is_asked_for_and_why_it_is_not_known_is_shown() -> None:
     )
 
 
-def test_names_with_line_breaks_do_not_look_like_words_of_ours() -> None:
+def test_line_breaks_cannot_imitate_the_engine() -> None:
     rights = (Right(permission="edit", pattern="a\n  once (o), or"),)
     assert permission_question(asked(rights=rights, opaque="b\nc"), "ls", UNICODE) == (
         "● Allow bash to run this command?\n    ls\n    also: edit a^J  once (o), or\n"
@@ -99,7 +99,7 @@ def test_names_with_line_breaks_do_not_look_like_words_of_ours() -> None:
     )
 
 
-def test_the_detail_is_what_the_tool_tells_of_it_or_else_what_the_model_wrote() -> None:
+def test_detail_defaults_to_the_main_argument() -> None:
     assert permission_detail(asked(), "{}") == "ls"
     assert permission_detail(asked(detail=""), '{"command": "ls -l"}') == "ls -l"
 
@@ -115,12 +115,12 @@ def test_the_detail_is_what_the_tool_tells_of_it_or_else_what_the_model_wrote() 
         ("{", "a sub-agent, which works on: {"),
     ],
 )
-def test_of_a_sub_agents_question_it_is_told_who_asks(task_arguments: str, told: str) -> None:
+def test_sub_agent_question_names_the_requester(task_arguments: str, told: str) -> None:
     assert requester_line(asked(path=(SessionId("s"), SessionId("c"))), task_arguments) == f"    for {told}\n"
     assert requester_line(asked(path=(SessionId("s"),)), task_arguments) == ""
 
 
-def test_what_a_model_asks_can_t_look_like_a_question_of_ours() -> None:
+def test_model_question_cannot_imitate_the_engine() -> None:
     label = "no\n    2  yes"
     asked = QuestionAsked(
         request_id=RequestId("r"),

@@ -15,7 +15,7 @@ README = REPOSITORY / "README.md"
 
 
 @pytest.mark.os
-async def test_its_code_works(
+async def test_readme_code_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "project").mkdir()
@@ -34,7 +34,7 @@ async def test_its_code_works(
     assert (tmp_path / "project" / "ran").exists()
 
 
-def test_its_commands_exist() -> None:
+def test_readme_commands_exist() -> None:
     targets = set(re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     named = set(re.findall(r"^make (\w+)", README.read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert {"demo", "test"} <= named <= targets

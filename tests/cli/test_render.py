@@ -98,11 +98,11 @@ def test_text_streams_and_its_line_is_ended() -> None:
     assert [machine.feed(event) for event in said("The|re\nyou")] == ["", "The", "re\nyou", "\n"]
 
 
-def test_text_that_ends_its_own_line_gets_no_empty_one() -> None:
+def test_text_with_newline_gets_no_empty_line() -> None:
     assert render(*said("done.\n")) == "done.\n"
 
 
-def test_the_margin_stands_before_each_line_and_alone_on_none() -> None:
+def test_margin_precedes_each_nonempty_line() -> None:
     assert (
         render(*said("a|b\n|\nc\n"), renderer=Renderer(margins=Margins(model="model  ")))
         == "model  ab\nmodel\nmodel  c\n"
@@ -119,21 +119,21 @@ def test_reasoning_is_not_shown() -> None:
     )
 
 
-def test_what_a_model_says_can_not_steer_the_terminal() -> None:
+def test_model_text_cannot_control_the_terminal() -> None:
     assert render(*said("\x1b[2J|\x1b]0;title\x07")) == "^[[2J^[]0;title^G\n"
 
 
 @pytest.mark.parametrize(
     "event", [PartDiscarded(message_id=M, part_id=P, reason="provider_retry"), PartReplaced(message_id=M, part_id=P)]
 )
-def test_text_that_is_taken_back_is_told(event: Event) -> None:
+def test_discarded_text_is_reported(event: Event) -> None:
     assert render(*said("half an")[:2], event, *said("whole")) == (
         "half an\n· retrying; ignore the partial answer above\nwhole\n"
     )
     assert render(*said("")[:1], event) == "", "nobody has seen it"
 
 
-def test_a_sub_agents_text_is_not_shown_but_its_calls_are() -> None:
+def test_sub_agent_text_is_hidden_but_calls_are_shown() -> None:
     events = [*said("hidden"), *asked("c", "read", '{"path":"a"}'), settled("c")]
     assert render(*along(CHILD, events)) == "  ✓ read  a\n"
     assert render(*along(ROOT, said("shown"))) == "shown\n"
@@ -162,7 +162,7 @@ def test_a_slow_call_has_a_line_before() -> None:
     assert render(*events) == "● bash  make  running\n✗ bash  make  exit code 2  2.0 s\n"
 
 
-def test_a_heartbeat_tells_of_all_that_run() -> None:
+def test_heartbeat_shows_all_running_calls() -> None:
     events = [
         *asked("a", "bash", '{"command": "one"}'),
         *asked("b", "bash", '{"command": "two"}'),
@@ -224,7 +224,7 @@ def test_signs_without_unicode() -> None:
     assert render(*asked("c", "read", '{"path":"a"}'), settled("c"), renderer=Renderer(symbols=ASCII)) == "+ read  a\n"
 
 
-def test_calls_nobody_announced_are_ignored() -> None:
+def test_unannounced_calls_are_ignored() -> None:
     assert render(CallStarted(call_id=CallId("?")), settled("?")) == ""
 
 
@@ -250,7 +250,7 @@ def test_the_telling_argument(arguments: str, what: str) -> None:
 # ---- the status line -------------------------------------------------------------------------------------------------
 
 
-def test_the_status_tells_what_runs_for_how_long_and_what_it_said() -> None:
+def test_status_shows_running_call_time_and_output() -> None:
     machine = Renderer(plain=False)
     shown = render(
         *asked("c", "bash", '{"command": "make"}'),
@@ -338,11 +338,11 @@ def test_a_note_ends_the_open_line() -> None:
     assert render(*said("wor")[:2], Notice(level="warning", code="c", text="oh")) == "wor\n· oh\n"
 
 
-def test_every_reason_that_is_told_exists() -> None:
+def test_continue_notes_match_reasons() -> None:
     assert set(CONTINUED) <= set(CONTINUE_REASONS)
 
 
 @pytest.mark.parametrize("kind", [*DURABLE_TYPES, *LIVE_TYPES], ids=lambda kind: kind.__name__)
-def test_every_event_is_known(kind: type) -> None:
+def test_every_event_is_rendered(kind: type) -> None:
     """`feed` has a case for it: mypy proves it, and this shows that the union in the test is the union there."""
     assert kind in get_args(Durable | Live)

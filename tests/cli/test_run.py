@@ -29,7 +29,7 @@ def without_times(output: str) -> str:
 # ---- what it prints --------------------------------------------------------------------------------------------------
 
 
-def test_text_streams_and_the_end_is_told(engine: Start) -> None:
+def test_text_streams_and_the_end_is_shown(engine: Start) -> None:
     command = engine("run", "hello")
     assert command.wait() == 0
     assert without_times(command.output) == (
@@ -48,7 +48,7 @@ def test_each_call_has_its_line(engine: Start) -> None:
     )
 
 
-def test_a_slow_call_is_told_while_it_runs(engine: Start) -> None:
+def test_slow_call_is_shown_while_running(engine: Start) -> None:
     command = engine("run", "--yes", "bash until [ -e go ]; do sleep 0.05; done")
     command.read_until("● bash  until [ -e go ]; do sleep 0.05; done  running\n")
     Path(f"/proc/{command.process.pid}/cwd/go").touch()
@@ -73,7 +73,7 @@ def test_a_sub_agent_has_tools_of_its_own(engine: Start, agent: str, has: set[st
     assert ("You look things up for another agent." in child.text) == (agent == "explore")
 
 
-def test_a_users_skills_are_offered_and_those_of_a_project_are_not(engine: Start, tmp_path: Path) -> None:
+def test_user_skills_are_offered_but_not_project_skills(engine: Start, tmp_path: Path) -> None:
     home = tmp_path / "home" / "engine" / "skills"
     for folder, name in ((home, "bake-bread"), (home, "Bad"), (tmp_path / ".engine" / "skills", "theirs")):
         (folder / name).mkdir(parents=True)
@@ -87,7 +87,7 @@ def test_a_users_skills_are_offered_and_those_of_a_project_are_not(engine: Start
     assert "There is no skill named 'theirs'. There is: bake-bread." in command.output
 
 
-def test_a_hook_that_is_still_at_work_is_nothing_that_was_left(engine: Start, tmp_path: Path) -> None:
+def test_running_hook_is_no_leftover(engine: Start, tmp_path: Path) -> None:
     sleeper = token()
     (tmp_path / "home" / "engine").mkdir(parents=True)
     (tmp_path / "home" / "engine" / "config.toml").write_text(
@@ -149,7 +149,7 @@ def test_the_model_and_the_folder(engine: Start, tmp_path: Path) -> None:
     assert command.output.startswith("claude-sonnet-4-5 ")
 
 
-def test_a_model_that_nobody_knows_is_told_once_and_works(engine: Start) -> None:
+def test_unknown_model_is_reported_once(engine: Start) -> None:
     command = engine("run", "hello", "--model", "anthropic/claude-of-tomorrow")
     assert command.wait() == 0
     assert command.output.count("nothing is known of anthropic/claude-of-tomorrow") == 1
@@ -197,13 +197,13 @@ def test_an_attachment_that_never_comes_can_be_interrupted(engine: Start, tmp_pa
     assert command.output == ""
 
 
-def test_a_home_that_nobody_has(engine: Start) -> None:
+def test_missing_home_folder(engine: Start) -> None:
     command = engine("run", "hello", "--cwd", "~nobody-of-this-name")
     assert command.wait() == 2
     assert "--cwd: ~nobody-of-this-name is not a directory" in command.output
 
 
-def test_another_model_goes_on_when_the_first_fails_for_good(engine: Start) -> None:
+def test_fallback_model_takes_over(engine: Start) -> None:
     command = engine("run", "unless sonnet", "--fallback", "anthropic/claude-haiku-4-5")
     assert command.wait() == 0, command.output
     assert "claude-haiku-4-5 says" in command.output
@@ -286,7 +286,7 @@ def test_without_a_terminal_what_needs_a_right_is_denied(engine: Start, tmp_path
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
-def test_a_signal_cancels_and_leaves_nothing(engine: Start, number: signal.Signals, code: int) -> None:
+def test_signal_cancels_and_leaves_nothing(engine: Start, number: signal.Signals, code: int) -> None:
     sleeper = token()
     command = engine("run", "--yes", f"tree {sleeper}")
     command.read_until("running\n")
@@ -321,7 +321,7 @@ def test_a_signal_ends_background_jobs_too(engine: Start) -> None:
     assert sleepers(sleeper) == []
 
 
-def test_signals_that_come_together_are_one_wish(engine: Start) -> None:
+def test_simultaneous_signals_count_once(engine: Start) -> None:
     """A service manager sends SIGTERM and SIGHUP at once: the clean-up is not cut short by the second."""
     sleeper = token()
     command = engine("run", "--yes", f"tree {sleeper}")
@@ -342,7 +342,7 @@ def test_a_signal_that_was_ignored_stays_ignored(engine: Start) -> None:
     assert command.wait() == 0
 
 
-def test_the_second_ctrl_c_leaves_at_once_and_leaves_nothing(engine: Start) -> None:
+def test_second_ctrl_c_exits_and_leaves_nothing(engine: Start) -> None:
     """`stubborn.py` has a tool that starts a process and can't be stopped within its grace."""
     sleeper = token()
     program = [sys.executable, str(Path(__file__).with_name("stubborn.py"))]
@@ -359,7 +359,7 @@ def test_the_second_ctrl_c_leaves_at_once_and_leaves_nothing(engine: Start) -> N
     assert sleepers(sleeper) == []
 
 
-def test_a_reader_who_leaves_ends_it(engine: Start) -> None:
+def test_closed_reader_ends_it(engine: Start) -> None:
     sleeper = token()
     command = engine("run", "--yes", f"tree {sleeper}")
     command.read_until("two.")
@@ -368,7 +368,7 @@ def test_a_reader_who_leaves_ends_it(engine: Start) -> None:
     assert sleepers(sleeper) == []
 
 
-def test_a_reader_who_does_not_read_keeps_nobody_from_leaving(engine: Start) -> None:
+def test_blocked_reader_does_not_delay_exit(engine: Start) -> None:
     """The pipe is full: the writer hangs, but not the loop that heeds the signal."""
     command = engine("run", "flood")
     command.read_until("x")

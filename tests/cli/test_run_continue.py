@@ -29,7 +29,7 @@ def session_of(output: str) -> str:
     return found.group(1)
 
 
-def test_a_run_goes_on_with_what_was_said_before_in_this_folder(engine: Start, tmp_path: Path) -> None:
+def test_continue_uses_the_newest_session_here(engine: Start, tmp_path: Path) -> None:
     first = run(engine, "remember one")
     assert "has heard: remember one." in first
     assert (tmp_path / "data" / "engine" / "sessions.db").stat().st_mode & 0o777 == 0o600
@@ -43,7 +43,7 @@ def test_a_run_goes_on_with_what_was_said_before_in_this_folder(engine: Start, t
     assert f"engine run: no session in {other} so far" in elsewhere.output
 
 
-def test_a_session_is_resumed_by_its_id_in_its_own_folder(engine: Start, tmp_path: Path) -> None:
+def test_resume_uses_the_sessions_folder(engine: Start, tmp_path: Path) -> None:
     session = session_of(run(engine, "remember one", "--json"))
     run(engine, "remember something else")
     other = tmp_path / "other"
@@ -59,7 +59,7 @@ def test_a_session_is_resumed_by_its_id_in_its_own_folder(engine: Start, tmp_pat
     assert "'ses_' is ambiguous; 2 sessions match: ses_" in both.output
 
 
-def test_a_session_whose_folder_is_gone_is_told_where_it_can_go_on(engine: Start, tmp_path: Path) -> None:
+def test_missing_session_folder_is_reported(engine: Start, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     session = session_of(run(engine, "remember one", "--json", "--cwd", str(there)))
@@ -71,7 +71,7 @@ def test_a_session_whose_folder_is_gone_is_told_where_it_can_go_on(engine: Start
         assert "import FILE --cwd FOLDER" in refused.output
 
 
-def test_a_model_that_is_gone_is_told_once(engine: Start, tmp_path: Path) -> None:
+def test_missing_model_is_reported_once(engine: Start, tmp_path: Path) -> None:
     (tmp_path / "said.md").write_text("---\nmodel: nobody/none\n---\n## User\n\nhello\n")
     taken_in = engine("sessions", "import", "said.md")
     assert taken_in.wait() == 0
@@ -96,7 +96,7 @@ def test_a_session_keeps_its_model_unless_another_is_named(engine: Start) -> Non
     assert "claude-sonnet-4-5 has heard" in run(engine, "-c", "four", ENGINE_MODEL="anthropic/claude-haiku-4-5")
 
 
-def test_nothing_is_kept_where_nothing_shall_be(engine: Start, tmp_path: Path) -> None:
+def test_memory_store_keeps_nothing(engine: Start, tmp_path: Path) -> None:
     run(engine, "remember one", "--store", ":memory:")
     run(engine, "remember one", ENGINE_STORE=":memory:")
     assert not (tmp_path / "data").exists()
@@ -105,9 +105,7 @@ def test_nothing_is_kept_where_nothing_shall_be(engine: Start, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_a_store_that_cannot_be_opened_is_told_and_nothing_runs(
-    engine: Start, tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_unusable_store_is_reported_and_nothing_runs(engine: Start, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     damaged = tmp_path / "s.db"
     damaged.write_text("no database, this")
     command = engine("run", "remember one", "--store", str(damaged), *arguments)
@@ -137,7 +135,7 @@ def listed(engine: Start) -> str:
     return command.output
 
 
-def test_a_question_that_nobody_answered_is_asked_again_after_a_kill(engine: Start, tmp_path: Path) -> None:
+def test_open_question_is_asked_again_after_kill(engine: Start, tmp_path: Path) -> None:
     first = engine("run", "bash touch made.txt", terminal=True)
     first.read_until("once (o)")
     while "waiting for you" not in listed(engine):  # until it is on the disk

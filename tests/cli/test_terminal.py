@@ -38,7 +38,7 @@ def test_a_new_file_is_shown_whole(engine: Start) -> None:
     assert "    --- /dev/null\r\n    +++ a.txt\r\n    @@ -0,0 +1,2 @@\r\n    +one\r\n    +TWO\r\n" in command.output
 
 
-def test_a_sub_agent_says_who_it_is_when_it_asks(engine: Start, tmp_path: Path) -> None:
+def test_sub_agent_question_names_it(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "delegate general bash touch x", terminal=True)
     command.read_until(PROMPT)
     assert "● Allow task to start this sub-agent?\r\n    general: bash touch x\r\n" in command.output
@@ -63,7 +63,7 @@ def test_rejecting_stops_the_turn(engine: Start, tmp_path: Path) -> None:
     assert not (tmp_path / "a.txt").exists()
 
 
-def test_a_word_of_why_goes_to_the_model(engine: Start, tmp_path: Path) -> None:
+def test_feedback_goes_to_the_model(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)
     command.type("not that file\n")
@@ -76,7 +76,7 @@ def test_a_word_of_why_goes_to_the_model(engine: Start, tmp_path: Path) -> None:
     assert not (tmp_path / "a.txt").exists()
 
 
-def test_an_empty_line_answers_nothing(engine: Start) -> None:
+def test_empty_line_answers_nothing(engine: Start) -> None:
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)
     command.output = ""
@@ -86,7 +86,7 @@ def test_an_empty_line_answers_nothing(engine: Start) -> None:
     assert command.wait() == 1
 
 
-def test_what_was_typed_before_a_question_does_not_answer_it(engine: Start, tmp_path: Path) -> None:
+def test_earlier_input_does_not_answer(engine: Start, tmp_path: Path) -> None:
     """Two quick returns must not allow what nobody has seen."""
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)
@@ -102,7 +102,7 @@ def test_what_was_typed_before_a_question_does_not_answer_it(engine: Start, tmp_
 WORDS = "or your own answer (Enter to skip): "
 
 
-def test_a_tools_questions_are_answered_by_numbers_words_or_not_at_all(engine: Start) -> None:
+def test_tool_questions_take_numbers_words_or_nothing(engine: Start) -> None:
     command = engine("run", "ask", terminal=True)
     command.read_until(f"  a number, {WORDS}")
     assert "● Which colour?\r\n    1  red: like a rose\r\n    2  blue\r\n" in command.output
@@ -125,7 +125,7 @@ def test_a_tools_questions_are_answered_by_numbers_words_or_not_at_all(engine: S
     assert "permission" not in command.output
 
 
-def test_what_a_sub_agent_wants_to_do_is_asked_here(engine: Start) -> None:
+def test_sub_agent_permission_is_asked_here(engine: Start) -> None:
     command = engine("run", "delegate general bash touch hi", terminal=True)
     command.read_until(PROMPT)
     assert "● Allow task to start this sub-agent?\r\n" in command.output
@@ -138,7 +138,7 @@ def test_what_a_sub_agent_wants_to_do_is_asked_here(engine: Start) -> None:
     assert "✓ task" in command.output
 
 
-def test_ctrl_c_at_a_tools_question_withdraws_it(engine: Start) -> None:
+def test_ctrl_c_withdraws_a_tool_question(engine: Start) -> None:
     command = engine("run", "ask", terminal=True)
     command.read_until(WORDS)
     command.type("\x03")
@@ -147,7 +147,7 @@ def test_ctrl_c_at_a_tools_question_withdraws_it(engine: Start) -> None:
     assert "1 call settled (1 aborted), nothing left running" in command.output
 
 
-def test_ctrl_d_at_a_tools_question_declines_it_and_the_next(engine: Start) -> None:
+def test_ctrl_d_declines_tool_questions(engine: Start) -> None:
     command = engine("run", "ask", terminal=True)
     command.read_until(WORDS)
     command.type("\x04")
@@ -193,7 +193,7 @@ def test_ctrl_c_during_a_command(engine: Start) -> None:
     assert sleepers(sleeper) == []
 
 
-def test_ctrl_c_at_a_question_withdraws_it(engine: Start, tmp_path: Path) -> None:
+def test_ctrl_c_withdraws_a_permission_question(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)
     command.type("\x03")
@@ -203,7 +203,7 @@ def test_ctrl_c_at_a_question_withdraws_it(engine: Start, tmp_path: Path) -> Non
     assert not (tmp_path / "a.txt").exists()
 
 
-def test_ctrl_d_at_a_question_rejects_it_and_the_next(engine: Start, tmp_path: Path) -> None:
+def test_ctrl_d_rejects_permission_questions(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)
     command.type("\x04")
@@ -217,7 +217,7 @@ def test_ctrl_d_at_a_question_rejects_it_and_the_next(engine: Start, tmp_path: P
     assert not (tmp_path / "a.txt").exists()
 
 
-def test_ctrl_d_while_it_works_ends_nothing(engine: Start, tmp_path: Path) -> None:
+def test_ctrl_d_while_working_ends_nothing(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "--yes", "bash until [ -e go ]; do sleep 0.05; done", terminal=True)
     command.read_until("running 0 s")
     command.type("\x04")
@@ -227,7 +227,7 @@ def test_ctrl_d_while_it_works_ends_nothing(engine: Start, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("task", ["tree {}", "write"])
-def test_a_terminal_that_hangs_up_ends_it(engine: Start, task: str) -> None:
+def test_hangup_ends_the_run(engine: Start, task: str) -> None:
     sleeper = token()
     command = engine("run", *(["--yes"] if "tree" in task else []), task.format(sleeper), terminal=True)
     command.read_until("running 0 s" if "tree" in task else PROMPT)
@@ -236,7 +236,7 @@ def test_a_terminal_that_hangs_up_ends_it(engine: Start, task: str) -> None:
     assert sleepers(sleeper) == []
 
 
-def test_a_halted_terminal_keeps_nobody_from_leaving(engine: Start) -> None:
+def test_halted_terminal_does_not_delay_exit(engine: Start) -> None:
     """Ctrl-S: nothing can be written, and a signal is heeded all the same."""
     sleeper = token()
     command = engine("run", "--yes", f"tree {sleeper}", terminal=True)
@@ -250,7 +250,7 @@ def test_a_halted_terminal_keeps_nobody_from_leaving(engine: Start) -> None:
     assert sleepers(sleeper) == []
 
 
-def test_json_asks_nobody(engine: Start, tmp_path: Path) -> None:
+def test_json_asks_no_questions(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write", "--json", terminal=True)
     assert command.wait() == 0
     assert PROMPT not in command.output
@@ -271,7 +271,7 @@ def test_the_shells_terminal_is_left_as_it_was(engine: Start) -> None:
     assert "blocking: True True" in command.output
 
 
-def test_somebody_says_how_to_go_on_when_the_model_can_t_be_reached(engine: Start) -> None:
+def test_user_chooses_recovery_when_the_model_fails(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
     command.read_until("type the name of a model to continue with: ")
     assert "Model anthropic/claude-sonnet-4-5 failed:" in command.output

@@ -34,7 +34,7 @@ def test_control_characters_are_shown(text: str, shown: str) -> None:
 
 
 @given(st.text())
-def test_nothing_that_moves_the_cursor_is_left(text: str) -> None:
+def test_cursor_movements_are_escaped(text: str) -> None:
     assert all(char in "\n\t" or char.isprintable() or ord(char) >= 0xA0 for char in escape_control_chars(text))
 
 
@@ -45,7 +45,7 @@ def test_one_line_fits(text: str, width: int) -> None:
     assert "\n" not in line
 
 
-def test_one_line_is_cut_with_a_sign() -> None:
+def test_truncated_line_has_an_ellipsis() -> None:
     assert one_line("a  b\nc", 10) == "a b c"
     assert one_line("abcdefgh", 5) == "abcd…"
     assert one_line("abcdefgh", 5, "...") == "ab..."

@@ -49,13 +49,13 @@ def test_the_list_is_what_a_run_offers(tmp_path: Path) -> None:
     assert "- explore: for finding something" in run("task").stdout
 
 
-def test_a_service_that_is_none_is_told() -> None:
+def test_invalid_service_is_reported() -> None:
     ran = run(ENGINE_WEB_SEARCH="nope")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "engine tools: ENGINE_WEB_SEARCH must be one of brave, tavily, exa, searxng, not 'nope'\n"
 
 
-def test_one_whole() -> None:
+def test_details_of_one_tool() -> None:
     ran = run("read")
     assert ran.returncode == 0
     assert ran.stdout.startswith("read")
@@ -69,7 +69,7 @@ def test_as_json_it_is_what_the_model_gets() -> None:
     }
 
 
-def test_those_that_are_offered_to_a_model() -> None:
+def test_tools_offered_to_a_model() -> None:
     for model in ("openai/gpt-5", "anthropic/claude-sonnet-4-5"):
         own_name = model.partition("/")[2]
         documents = json.loads(run("--json", "--model", model).stdout)

@@ -43,7 +43,7 @@ def test_states(settlement: Settlement, state: str) -> None:
     assert state_of(settlement) == state
 
 
-def test_the_tally_tells_what_a_cancel_settled() -> None:
+def test_tally_counts_calls_settled_by_a_cancel() -> None:
     tally = Tally()
     for event in (announced("a"), settled("a", DONE), announced("b"), announced("c"), announced("d", "ses_child")):
         tally.feed(event)
@@ -56,7 +56,7 @@ def test_the_tally_tells_what_a_cancel_settled() -> None:
     assert [tally.is_ours(mark) for mark in marks] == [True, True, False, False, False]
 
 
-def test_the_tally_of_nothing() -> None:
+def test_empty_tally() -> None:
     tally = Tally()
     tally.feed(announced("a"))
     assert tally.is_ours(marker("ses_1", "a"))
@@ -94,7 +94,7 @@ def test_the_line_of_a_turn_that_stopped() -> None:
     assert closing_line(TurnResult(stop_reason="refusal"), Tally(), 2).endswith("): refusal. Rephrase the task.")
 
 
-def test_the_words_of_a_host_command_no_terminal() -> None:
+def test_host_text_cannot_control_the_terminal() -> None:
     line = closing_line(TurnResult(stop_reason="provider_error", detail="Host: \x1b]0;mine\x07 (HTTP 500)"), Tally(), 1)
     assert "provider error: Host: ^[]0;mine^G (HTTP 500)." in line
     assert closing_line(TurnResult(stop_reason="permission_rejected", detail="bash was rejected"), Tally(), 2).endswith(

@@ -66,7 +66,7 @@ def test_a_compaction_may_be_cancelled_at_every_point(name: str, is_full: bool, 
 
 
 @pytest.mark.slow
-def test_wherever_it_is_cancelled_the_history_is_the_old_one_or_the_new_one() -> None:
+def test_cancel_keeps_the_old_or_new_history() -> None:
     scenario = SCENARIOS["foreseen"]
     points = len(play(scenario).points.names)
     outcomes: set[tuple[str, ...]] = set()

@@ -156,7 +156,7 @@ class Host(LoopbackServer):
 
 
 @pytest.mark.parametrize("name", WIRES)
-async def test_t11_a_host_that_refuses_what_is_too_long_is_asked_again_with_less(name: str) -> None:
+async def test_t11_rejected_long_request_is_shortened(name: str) -> None:
     wire = WIRES[name]
     host = Host(wire, most=60_000)
     async with trio.open_nursery() as nursery:

@@ -116,9 +116,7 @@ async def _play(prompts: Sequence[int], steps: Sequence[Said], written: Sequence
     steps=STEPS,
     written=st.lists(SUMMARIES, min_size=1, max_size=3),
 )
-def test_whatever_is_said_requests_stay_valid_and_every_turn_ends(
-    prompts: list[int], steps: list[Said], written: list[str]
-) -> None:
+def test_requests_stay_valid_and_turns_end(prompts: list[int], steps: list[Said], written: list[str]) -> None:
     trio.run(_play, prompts, steps, written, clock=MockClock(autojump_threshold=0))
 
 

@@ -58,7 +58,7 @@ def test_t9_39_k_of_old_results_stay() -> None:
     assert prune(history(*[1_000] * 39), PruneRules(), M) is None
 
 
-def test_t9_of_65_k_the_oldest_25_k_are_cleared() -> None:
+def test_t9_oldest_25k_of_65k_are_cleared() -> None:
     pruned = prune(history(*[1_000] * 65), PruneRules(), M)
     assert pruned is not None
     assert cleared(pruned.messages) == [True] * 25 + [False] * 41
@@ -82,7 +82,7 @@ def test_t9_nothing_of_the_last_two_turns_is_cleared() -> None:
     assert cleared(pruned.messages) == [True, False]
 
 
-def test_t9_what_the_engine_says_is_no_turn_of_the_user() -> None:
+def test_t9_engine_messages_are_no_user_turns() -> None:
     messages: list[Message] = [
         says("only", id="u1"),
         *exchange(1, "read", words(90_000)),
@@ -96,13 +96,13 @@ def test_t9_a_protected_tool_is_never_cleared() -> None:
     assert prune(messages, PruneRules(protected=frozenset({"skill"})), M) is None
 
 
-def test_t9_a_second_run_changes_nothing() -> None:
+def test_t9_second_run_changes_nothing() -> None:
     pruned = prune(history(*[1_000] * 65), PruneRules(), M)
     assert pruned is not None
     assert prune(pruned.messages, PruneRules(), M) is None
 
 
-def test_t9_clearing_leaves_a_valid_transcript_and_all_else_as_it_was() -> None:
+def test_t9_clearing_leaves_a_valid_transcript() -> None:
     before = history(*[1_000] * 65)
     pruned = prune(before, PruneRules(), M)
     assert pruned is not None
@@ -126,7 +126,7 @@ def arguments(messages: Sequence[Message]) -> list[dict[str, object]]:
     return [json.loads(call.arguments) for m in messages if isinstance(m, AssistantMessage) for call in m.calls]
 
 
-def test_t9_what_is_long_in_old_calls_is_cut_too_and_stays_json() -> None:
+def test_t9_long_arguments_are_cut_as_json() -> None:
     before = writing(2_000, mode=6, edits=[{"old": words(500), "new": "b"}])
     pruned = prune(before, PruneRules(), M)
     assert pruned is not None
@@ -148,7 +148,7 @@ def test_t9_what_is_long_in_old_calls_is_cut_too_and_stays_json() -> None:
     assert prune(again.messages, PruneRules(newest=0, turns=0, least=0), M) is None
 
 
-def test_t9_many_short_arguments_go_together_and_what_is_no_object_stays_none() -> None:
+def test_t9_short_arguments_are_cut_together() -> None:
     (call,) = arguments_of_one({"lines": [f"line {n}" for n in range(2_000)]})
     assert list(call) == ["cleared"]
     for broken in ('{"content": "' + words(9_000), json.dumps([words(9_000)]), "[" * 90_000):
@@ -171,13 +171,13 @@ def exchange_of(raw: str) -> list[Message]:
     return [answers("", calls=[call]), gives((call, "no"))]
 
 
-def test_t9_a_patch_that_names_its_files_in_its_midst_stays() -> None:
+def test_t9_patch_with_inner_file_names_stays() -> None:
     patch = "".join(f"*** Update File: src/f{n}.py\n@@\n-{words(200)}\n" for n in range(20))
     messages: list[Message] = [says("a"), *exchange(1, "apply_patch", "ok", patch=patch), says("b"), says("c")]
     assert prune(messages, PruneRules(newest=0, least=0), M) is None
 
 
-def test_t9_nobody_keeps_a_result_by_beginning_it_as_a_cleared_one() -> None:
+def test_t9_result_cannot_imitate_a_cleared_one() -> None:
     messages = history(*[1_000] * 65)
     evil = exchange(200, "read", f"{CLEARED}{words(30_000)}")
     pruned = prune([messages[0], *evil, *messages[1:]], PruneRules(), M)
@@ -197,9 +197,7 @@ def test_t9_nobody_keeps_a_result_by_beginning_it_as_a_cleared_one() -> None:
         ("bash", "", "It was not kept; its effects remain."),
     ],
 )
-def test_t9_what_is_cleared_says_how_it_began_and_ended_and_how_to_have_it_again(
-    tool: str, end: str, again: str
-) -> None:
+def test_t9_cleared_result_keeps_its_ends(tool: str, end: str, again: str) -> None:
     call = calls(tool, {"path": "src/app.py"}, id="c")
     body = f"first line\n{words(30_000)}\nlast line{end}"
     messages: list[Message] = [
@@ -264,7 +262,7 @@ def test_t9_results_are_cleared_where_that_spares_a_summary() -> None:
     assert not Keeper().wants_compaction(view(pruned, info=LARGE, max_output=8_192))
 
 
-def test_t9_where_clearing_would_not_be_enough_nothing_is_cleared() -> None:
+def test_t9_insufficient_clearing_is_skipped() -> None:
     messages: list[Message] = [*history(*[1_000] * 70), answers(words(150_000), id="long"), says("fourth", id="u4")]
     assert pruned_by(Keeper(), messages) is None
     assert Keeper().wants_compaction(view(messages, info=LARGE, max_output=8_192))
@@ -310,7 +308,7 @@ class Ask:
     question: str
 
 
-def test_t9_a_tool_says_that_its_results_stay() -> None:
+def test_t9_tool_can_pin_its_results() -> None:
     async def oracle(args: Ask, ctx: engine.ToolContext) -> str:
         await trio.lowlevel.checkpoint()
         return "42"

@@ -26,7 +26,7 @@ async def left(store: Path) -> tuple[str, ContextReport, Transcript]:
         return session.id, session.context.report(), session.state.transcript
 
 
-async def test_t7_what_a_host_has_counted_is_known_to_the_next_engine(tmp_path: Path) -> None:
+async def test_t7_host_counts_survive_restart(tmp_path: Path) -> None:
     session_id, before, transcript = await left(tmp_path / "s.db")
     assert (before.is_counted, 12_000 < before.tokens < 12_200) == (True, True)
     model = ScriptedProvider([saying(summary()), saying("Here.")], info=INFO)
@@ -40,7 +40,7 @@ async def test_t7_what_a_host_has_counted_is_known_to_the_next_engine(tmp_path: 
         assert seen == [CompactionStarted, CompactionEnded]
 
 
-async def test_t7_another_history_was_counted_by_nobody(tmp_path: Path) -> None:
+async def test_t7_host_counts_do_not_fit_another_history(tmp_path: Path) -> None:
     session_id, _, _ = await left(tmp_path / "s.db")
     info = attrs.evolve(INFO, context=200_000)
     model = ScriptedProvider([saying(words(9_000), COUNTED), saying(summary())], info=info)

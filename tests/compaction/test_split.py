@@ -38,11 +38,11 @@ def named(kind: str) -> str:
     ("usable", "wanted", "budget"),
     [(180_000, None, 15_000), (30_000, None, 7_500), (4_000, None, 2_000), (2_000, None, 1_000), (180_000, 500, 500)],
 )
-def test_t8_a_quarter_of_what_is_usable_stays_within_bounds(usable: int, wanted: int | None, budget: int) -> None:
+def test_t8_tail_is_a_bounded_quarter_of_the_window(usable: int, wanted: int | None, budget: int) -> None:
     assert tail_budget(usable, wanted) == budget
 
 
-def test_t8_the_longest_end_that_fits_stays_and_begins_where_calls_have_their_results() -> None:
+def test_t8_tail_is_the_longest_valid_end() -> None:
     messages: list[Message] = [
         says("first", id="u1"),
         *exchange(1, "read", words(900)),
@@ -56,7 +56,7 @@ def test_t8_the_longest_end_that_fits_stays_and_begins_where_calls_have_their_re
     assert selection.latest is None, "it is the first one"
 
 
-def test_t8_the_users_newest_message_stays_whatever_its_size() -> None:
+def test_t8_newest_user_message_stays() -> None:
     huge = says(words(50_000), id="u2")
     messages: list[Message] = [says("first", id="u1"), answers("ok", id="a1"), huge]
     selection = split_history(messages, sizes(messages), 1_000)
@@ -67,7 +67,7 @@ def test_t8_the_users_newest_message_stays_whatever_its_size() -> None:
     assert (ids(selection.tail)[0], ids(selection.pinned)) == ("a8", ["u1", "u2"])
 
 
-def test_t8_a_last_exchange_that_is_too_large_is_cut_and_says_so() -> None:
+def test_t8_too_large_last_exchange_is_cut() -> None:
     messages: list[Message] = [says("first", id="u1"), answers("hm", id="a0"), *exchange(1, "read", words(40_000))]
     selection = split_history(messages, sizes(messages), 2_000)
     assert ids(selection.tail) == ["a1", "r1"]
@@ -76,7 +76,7 @@ def test_t8_a_last_exchange_that_is_too_large_is_cut_and_says_so() -> None:
     assert "call read with the same arguments" in result.settlement.text
 
 
-def test_t8_what_a_compaction_has_put_there_is_not_summarised_again() -> None:
+def test_t8_earlier_summary_is_not_summarised_again() -> None:
     messages: list[Message] = [
         says("first", id="u1"),
         says("the record", id="s1", origin="summary"),
@@ -91,9 +91,7 @@ def test_t8_what_a_compaction_has_put_there_is_not_summarised_again() -> None:
 
 
 @given(messages=transcripts(models=["m"]), budget=st.integers(0, 400))
-def test_t8_whatever_the_history_the_parts_are_valid_and_nothing_is_lost(
-    messages: tuple[Message, ...], budget: int
-) -> None:
+def test_t8_split_is_valid_and_lossless(messages: tuple[Message, ...], budget: int) -> None:
     selection = split_history(messages, sizes(messages), budget)
     if len(messages) < 2:
         return
@@ -124,7 +122,7 @@ def test_t8_whatever_the_history_the_parts_are_valid_and_nothing_is_lost(
         ("", []),
     ],
 )
-def test_t8_rules_of_the_user_are_found(text: str, rules: list[str]) -> None:
+def test_t8_user_rules_are_found(text: str, rules: list[str]) -> None:
     assert rules_in(text) == rules
 
 
@@ -176,7 +174,7 @@ def test_t8_rules_of_the_user_are_found(text: str, rules: list[str]) -> None:
         "테스트를 건드리지 마세요.",
     ],
 )
-def test_t8_what_says_no_demands_or_bounds_is_a_rule_in_many_languages(text: str) -> None:
+def test_t8_rules_are_found_in_many_languages(text: str) -> None:
     assert rules_in(f"{text}\nIt is slow\n特别好") == [text]
 
 
@@ -200,7 +198,7 @@ def test_t8_what_only_asks_for_something_is_none(text: str) -> None:
     assert rules_in(text) == []
 
 
-def test_t8_the_items_of_a_list_of_rules_come_with_what_announces_it() -> None:
+def test_t8_list_of_rules_keeps_its_heading() -> None:
     text = "Write a parser.\n\n## Requirements\n- Python 3.8 support\n\n* tabs\nSteps:\n1. read it\nHands off:\n1) src/a.py\nok"
     assert rules_in(text) == [
         "Requirements Python 3.8 support",
@@ -216,18 +214,18 @@ def test_t8_an_abbreviation_ends_no_rule() -> None:
     assert rules_in(text) == ["Never call a service, e.g. the weather.", "Tests nie löschen, z.B. die alten."]
 
 
-def test_t8_of_a_long_paste_the_rules_at_its_beginning_and_its_end_are_found() -> None:
+def test_t8_rules_at_both_ends_of_a_paste() -> None:
     found = rules_in(f"Never push.\n{'Each line must be so. And so. ' * 10_000}\nAlways use tabs.")
     assert (found[0], found[-1]) == ("Never push.", "Always use tabs.")
 
 
-def test_t8_a_pasted_document_yields_a_bounded_number_of_rules() -> None:
+def test_t8_pasted_document_yields_bounded_rules() -> None:
     found = rules_in("\n".join(f"The system must do {n} {words(400)}" for n in range(500)))
     assert len(found) == 40
     assert all(len(rule) <= 1_001 for rule in found)
 
 
-def test_t8_rules_and_files_are_carried_from_summary_to_summary() -> None:
+def test_t8_rules_and_files_carry_over() -> None:
     changed = calls("edit", {"path": "src/a.py"}, id="1")
     read = calls("read", {"path": "src/b.py"}, id="2")
     patch = calls("apply_patch", {"patch": "*** Begin Patch\n*** Update File: src/c.py\n"}, id="3")
@@ -253,7 +251,7 @@ def test_t8_rules_and_files_are_carried_from_summary_to_summary() -> None:
     )
 
 
-def test_t8_a_message_that_only_looks_like_a_record_carries_nothing() -> None:
+def test_t8_lookalike_record_carries_nothing() -> None:
     assert parse_pins(says("What the user said", origin="summary")) == Pins()
 
 
@@ -269,7 +267,7 @@ def test_t8_arguments_of_any_kind_name_no_file(arguments: str) -> None:
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
-def test_t11_the_model_is_told_to_go_on_only_where_it_was_interrupted() -> None:
+def test_t11_model_continues_only_if_interrupted() -> None:
     assert not is_mid_turn([])
     assert not is_mid_turn([says("go")])
     assert not is_mid_turn([says("go"), says("[the hook x] hm", origin="engine")])
@@ -282,7 +280,7 @@ def test_t11_the_model_is_told_to_go_on_only_where_it_was_interrupted() -> None:
     assert told.endswith("It is full.")
 
 
-def test_t8_the_new_history_begins_with_the_same_message_and_ends_with_the_tail() -> None:
+def test_t8_new_history_keeps_first_message_and_tail() -> None:
     messages: list[Message] = [
         says("first", id="u1"),
         *exchange(1, "read", words(900)),
@@ -298,7 +296,7 @@ def test_t8_the_new_history_begins_with_the_same_message_and_ends_with_the_tail(
     assert [type(m) for m in made[3:5]] == [AssistantMessage, ResultsMessage]
 
 
-def test_t8_what_is_carried_along_has_its_bounds_and_the_newest_stays() -> None:
+def test_t8_carried_records_are_bounded() -> None:
     rules = tuple(f"Rule {n} must hold, whatever {words(20)}." for n in range(50))
     files = tuple(PinnedFile(f"src/{n}.py", True) for n in range(500))
     kept = fit_pins(Pins(rules=rules, files=files), 900)
@@ -310,7 +308,7 @@ def test_t8_what_is_carried_along_has_its_bounds_and_the_newest_stays() -> None:
     assert fit_pins(Pins(rules=rules[:3], files=files[:3]), 900) == Pins(rules=rules[:3], files=files[:3])
 
 
-def test_t8_what_is_long_in_the_last_exchange_is_cut_and_stays_valid() -> None:
+def test_t8_long_last_exchange_is_cut_validly() -> None:
     write = calls("write", {"path": "a.py", "content": words(20_000), "mode": 6}, id="1")
     broken = type(write)(id=write.id, call_id=CallId("2"), tool="write", arguments='{"content": "' + words(9_000))
     listed = type(write)(id=write.id, call_id=CallId("3"), tool="write", arguments=json.dumps([words(9_000)]))

@@ -73,7 +73,7 @@ def test_t7_an_estimate_is_sane_for(text: str, least: int, most: int) -> None:
     assert least <= text_tokens(text) <= most
 
 
-def test_t7_of_a_long_text_samples_are_looked_at() -> None:
+def test_t7_long_text_is_sampled() -> None:
     text = words(200_000)
     assert text_tokens(text) == pytest.approx(200_000, rel=0.05)
     mixed = words(50_000) + "漢字" * 100_000
@@ -106,13 +106,13 @@ def test_t7_cached_tokens_count() -> None:
     assert not wants(counted(Usage(input=10_000, cache_read=100_000)))
 
 
-def test_t7_the_same_numbers_give_the_same_decision_however_they_are_parted() -> None:
+def test_t7_decision_depends_on_totals_only() -> None:
     for whole in (150_000, 179_000, 179_999, 180_001, 190_000):
         parted = Usage(input=whole - 100_000, cache_read=60_000, cache_write=40_000)
         assert wants(counted(Usage(input=whole))) == wants(counted(parted))
 
 
-def test_t7_a_result_that_is_too_much_is_seen_before_the_request() -> None:
+def test_t7_oversized_result_is_noticed_before_the_request() -> None:
     steps = exchange(1, "read", words(150_000))
     sent = Transcript([says(words(100_000)), steps[0]])
     now = ContextView(
@@ -139,7 +139,7 @@ def test_t7_output_counts_as_well() -> None:
 # -- hosts -------------------------------------------------------------------------------------------------------------
 
 
-def test_t7_estimates_are_corrected_by_what_the_host_has_counted() -> None:
+def test_t7_host_counts_correct_the_estimate() -> None:
     gauge = TokenCounter()
     sent = Transcript([says(words(10_000))])
     seen = ContextView(transcript=sent.append(answers("ok")), counted=sent, last_usage=Usage(input=15_000), model=LARGE)
@@ -151,7 +151,7 @@ def test_t7_estimates_are_corrected_by_what_the_host_has_counted() -> None:
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input=3), Usage(input=9_000_000)], ids=["none", "tiny", "huge"])
-def test_t7_a_host_that_counts_nothing_or_nonsense_is_estimated(usage: Usage) -> None:
+def test_t7_missing_or_invalid_counts_are_estimated(usage: Usage) -> None:
     gauge = TokenCounter()
     sent = Transcript([says(words(50_000))])
     seen = ContextView(transcript=sent.append(answers("ok")), counted=sent, last_usage=usage, model=LARGE)
@@ -159,7 +159,7 @@ def test_t7_a_host_that_counts_nothing_or_nonsense_is_estimated(usage: Usage) ->
     assert not gauge.is_exact(seen)
 
 
-def test_t7_what_hosted_tools_read_is_no_count_of_the_request() -> None:
+def test_t7_hosted_tool_tokens_are_not_counted() -> None:
     gauge = TokenCounter()
     sent = Transcript([says(words(10_000))])
     item = ProviderPart(id=answers("x").parts[0].id, kind="web_search", data="{}")
@@ -174,14 +174,14 @@ def test_t7_what_hosted_tools_read_is_no_count_of_the_request() -> None:
     assert gauge.tokens(seen) < 11_000
 
 
-def test_t7_a_request_that_was_refused_had_more_tokens_than_it_seemed() -> None:
+def test_t7_rejected_request_raises_the_estimate() -> None:
     gauge = TokenCounter()
     refused = view([says(words(100_000))], info=LARGE)
     gauge.reject(refused)
     assert gauge.tokens(refused) >= 199_000
 
 
-def test_t7_a_host_whose_counts_shrink_while_the_history_grows_counts_something_else() -> None:
+def test_t7_shrinking_host_counts_are_ignored() -> None:
     gauge = TokenCounter()
     first = Transcript([says(words(10_000))])
     one = first.append(answers("ok"))
@@ -197,7 +197,7 @@ def test_t7_a_host_whose_counts_shrink_while_the_history_grows_counts_something_
 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["counted", "not counted"])
-def test_t7_a_window_that_is_smaller_than_said_is_known_once_a_request_was_refused(counts: bool) -> None:
+def test_t7_smaller_window_is_learned_from_rejection(counts: bool) -> None:
     keeper = Keeper()
     sent = Transcript([says(words(30_000))])
     now = sent.append(answers("ok"))
@@ -218,7 +218,7 @@ def test_t7_a_window_that_is_smaller_than_said_is_known_once_a_request_was_refus
     assert keeper.report(taken).context == 200_000, "it has taken more than that meanwhile"
 
 
-def test_t7_where_pictures_were_sent_their_bytes_may_have_been_too_many() -> None:
+def test_t7_image_bytes_may_explain_a_rejection() -> None:
     gauge = TokenCounter()
     gauge.reject(view([says("look", media=[png(9, 9)])], info=LARGE))
     assert (gauge.window(LARGE), gauge.ratio(LARGE.name)) == (LARGE, 1.0)
@@ -283,7 +283,7 @@ def test_t7_the_sizes_of_an_image_are_read(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", ["", "not base64!", "aGk=", "/9j/", "UklGRgAAAABXRUJQ"])
-def test_t7_an_image_that_cant_be_read_is_taken_for_a_large_one(data: str) -> None:
+def test_t7_unreadable_image_counts_as_large(data: str) -> None:
     assert media_tokens(ImagePart(media_type="image/png", data=data), "m") == 1_600
 
 

@@ -81,7 +81,7 @@ def asked_for_a_summary(request: ModelRequest) -> bool:
 # -- foreseen ----------------------------------------------------------------------------------------------------------
 
 
-async def test_t7_an_overflow_is_foreseen_summarised_and_the_turn_goes_on(autojump_clock: MockClock) -> None:
+async def test_t7_overflow_is_prevented_by_a_summary(autojump_clock: MockClock) -> None:
     async with world(*TALK, saying(summary(done="- one and two")), DONE, info=INFO) as w:
         await filled(w)
         played = await w.play("third")
@@ -129,7 +129,7 @@ async def test_t7_auto_off_is_honoured_and_an_overflow_surfaces(autojump_clock: 
 # -- what it takes -----------------------------------------------------------------------------------------------------
 
 
-async def test_the_usage_of_a_summary_counts_for_the_turn_and_the_session(autojump_clock: MockClock) -> None:
+async def test_summary_usage_counts_for_turn_and_session(autojump_clock: MockClock) -> None:
     used, last = Usage(input=700, output=70), Usage(input=5, output=5)
     info = attrs.evolve(INFO, price_input=1_000.0)
     async with world(*TALK, saying(summary(), used), saying("Done.", last), info=info) as w:
@@ -151,7 +151,7 @@ async def test_a_summary_may_use_up_the_turns_budget(autojump_clock: MockClock) 
         await w.goes_on()
 
 
-async def test_a_summary_is_asked_for_again_where_that_may_help(autojump_clock: MockClock) -> None:
+async def test_summary_is_retried_where_useful(autojump_clock: MockClock) -> None:
     busy: Answer = [Fail(Overloaded("busy", retryable=True))]
     async with world(*TALK, busy, saying(summary()), DONE, info=INFO) as w:
         await filled(w)
@@ -174,7 +174,7 @@ async def test_a_wait_for_a_summary_may_be_skipped(autojump_clock: MockClock) ->
         assert trio.current_time() - began < 1
 
 
-async def test_t12_the_summariser_may_be_a_model_of_its_own_or_the_turns_where_that_one_fails(
+async def test_t12_summariser_falls_back_to_the_turns_model(
     autojump_clock: MockClock,
 ) -> None:
     own = ScriptedProvider([saying(summary()), [Fail(AuthFailed("no key"))]], info=ModelInfo(name="own/small"))
@@ -207,7 +207,7 @@ BAD: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-async def test_t12_an_answer_that_will_not_do_is_repaired_once(autojump_clock: MockClock, kind: str) -> None:
+async def test_t12_invalid_summary_is_repaired_once(autojump_clock: MockClock, kind: str) -> None:
     async with world(*TALK, BAD[kind], saying(summary(done="- mended")), DONE, info=INFO, tools=[fetch]) as w:
         await filled(w)
         played = await w.play("third")
@@ -219,7 +219,7 @@ async def test_t12_an_answer_that_will_not_do_is_repaired_once(autojump_clock: M
 
 
 @pytest.mark.parametrize("kind", BAD)
-async def test_t12_after_the_one_repair_what_can_be_taken_out_stands_in(autojump_clock: MockClock, kind: str) -> None:
+async def test_t12_substitute_follows_a_failed_repair(autojump_clock: MockClock, kind: str) -> None:
     async with world(*TALK, BAD[kind], BAD[kind], DONE, info=INFO, tools=[fetch]) as w:
         await filled(w)
         played = await w.play("third")
@@ -231,7 +231,7 @@ async def test_t12_after_the_one_repair_what_can_be_taken_out_stands_in(autojump
         assert all(not r.tools for r in w.requests[2:4])
 
 
-async def test_t8_a_summary_that_fails_leaves_the_history_and_the_turn_goes_on_while_it_can(
+async def test_t8_failed_summary_leaves_the_history(
     autojump_clock: MockClock,
 ) -> None:
     broken: Answer = [Fail(AuthFailed("no key"))]
@@ -249,7 +249,7 @@ async def test_t8_a_summary_that_fails_leaves_the_history_and_the_turn_goes_on_w
         assert (await w.play("and now?")).stop_reason == "completed"
 
 
-async def test_t8_where_nothing_fits_any_more_a_failed_summary_ends_the_turn(autojump_clock: MockClock) -> None:
+async def test_t8_failed_summary_of_full_window_ends_turn(autojump_clock: MockClock) -> None:
     broken: Answer = [Fail(AuthFailed("no key"))]
     answers = (saying(f"One. {LONG}", Usage(input=10, output=9_000)), saying(LONG, Usage(input=9_020, output=12_000)))
     async with world(*answers, broken, DONE, info=INFO) as w:
@@ -261,7 +261,7 @@ async def test_t8_where_nothing_fits_any_more_a_failed_summary_ends_the_turn(aut
         assert w.session.state.transcript[: len(before)] == before
 
 
-async def test_t7_a_summary_that_frees_too_little_ends_the_turn_and_says_what_fills_the_window(
+async def test_t7_ineffective_summary_ends_the_turn(
     autojump_clock: MockClock,
 ) -> None:
     async with world(saying("ok"), DONE, info=INFO) as w:
@@ -274,7 +274,7 @@ async def test_t7_a_summary_that_frees_too_little_ends_the_turn_and_says_what_fi
         assert (await w.play("short", settings=Settings(auto_compact=False))).stop_reason == "completed"
 
 
-async def test_t7_a_window_too_small_for_the_system_prompt_says_so(autojump_clock: MockClock) -> None:
+async def test_t7_window_smaller_than_system_prompt(autojump_clock: MockClock) -> None:
     settings = Settings(system=words(19_000))
     async with world(saying("ok"), info=INFO, settings=settings) as w:
         played = await w.play("hello")
@@ -283,7 +283,7 @@ async def test_t7_a_window_too_small_for_the_system_prompt_says_so(autojump_cloc
         assert "system 19,000" in played.result.detail
 
 
-async def test_t8_a_history_of_three_windows_is_summarised_in_pieces(autojump_clock: MockClock) -> None:
+async def test_t8_long_history_is_summarised_in_pieces(autojump_clock: MockClock) -> None:
     small = attrs.evolve(INFO, context=8_000, output=1_000)
     big = attrs.evolve(INFO, context=200_000)
     model = ScriptedProvider([saying(words(1_400, f"topic{n}")) for n in range(16)], info=big)
@@ -325,7 +325,7 @@ async def test_t8_a_second_summary_is_anchored_on_the_first(autojump_clock: Mock
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
-async def test_t11_in_the_middle_of_its_work_the_model_is_told_to_go_on(autojump_clock: MockClock) -> None:
+async def test_t11_interrupted_model_is_asked_to_continue(autojump_clock: MockClock) -> None:
     script = (fetching(7_000, "a"), fetching(7_000, "b"), fetching(7_000, "c"), saying(summary()), DONE)
     async with world(*script, info=INFO, tools=[fetch]) as w:
         played = await w.play("fetch all")
@@ -338,7 +338,7 @@ async def test_t11_in_the_middle_of_its_work_the_model_is_told_to_go_on(autojump
         assert said(sent[0]) == "fetch all"
 
 
-async def test_t11_how_often_a_turn_goes_on_by_itself_is_bounded(autojump_clock: MockClock) -> None:
+async def test_t11_automatic_continuations_are_bounded(autojump_clock: MockClock) -> None:
     def answer(request: ModelRequest) -> Answer:
         if asked_for_a_summary(request):
             return saying(summary())
@@ -353,7 +353,7 @@ async def test_t11_how_often_a_turn_goes_on_by_itself_is_bounded(autojump_clock:
         await w.goes_on()
 
 
-async def test_t11_where_the_user_speaks_meanwhile_the_turn_goes_on_with_that(autojump_clock: MockClock) -> None:
+async def test_t11_new_user_message_replaces_the_continuation(autojump_clock: MockClock) -> None:
     def answer(request: ModelRequest) -> Answer:
         if asked_for_a_summary(request):
             return saying(summary())
@@ -377,7 +377,7 @@ async def test_t11_where_the_user_speaks_meanwhile_the_turn_goes_on_with_that(au
         assert w.session.state.inbox == ()
 
 
-async def test_t11_a_hook_may_keep_the_turn_from_going_on(autojump_clock: MockClock) -> None:
+async def test_t11_hook_can_prevent_continuation(autojump_clock: MockClock) -> None:
     async def stays(compacting: Compacting) -> CompactionDecision:
         return CompactionDecision(continues=False)
 
@@ -389,7 +389,7 @@ async def test_t11_a_hook_may_keep_the_turn_from_going_on(autojump_clock: MockCl
         await w.goes_on()
 
 
-async def test_t11_an_overflow_of_a_fresh_message_is_answered_with_that_message_last(autojump_clock: MockClock) -> None:
+async def test_t11_overflowing_fresh_message_stays_last(autojump_clock: MockClock) -> None:
     large = attrs.evolve(INFO, context=100_000)
     async with world(*TALK, TOO_LONG, saying(summary()), DONE, info=large) as w:
         await filled(w)
@@ -410,7 +410,7 @@ async def test_t11_after_an_overflow_old_results_are_cleared_first(autojump_cloc
         assert [e.kind for e in played.all(HistoryReplaced)] == ["collapse"]
 
 
-async def test_t11_where_the_window_is_far_smaller_than_said_the_refused_request_is_the_measure(
+async def test_t11_rejected_request_measures_the_window(
     autojump_clock: MockClock,
 ) -> None:
     most = 1_000_000
@@ -432,7 +432,7 @@ async def test_t11_where_the_window_is_far_smaller_than_said_the_refused_request
 
 
 @pytest.mark.parametrize("usage", [True, False], ids=["counted", "not counted"])
-async def test_t11_a_window_far_smaller_than_said_is_kept_to_from_then_on(
+async def test_t11_measured_window_is_kept(
     autojump_clock: MockClock,
     usage: bool,
 ) -> None:
@@ -475,7 +475,7 @@ async def test_t11_an_overflow_twice_surfaces_once(autojump_clock: MockClock) ->
         await w.goes_on()
 
 
-async def test_t11_media_that_are_too_large_leave_a_word_and_nobody_is_asked_for_a_summary(
+async def test_t11_oversized_media_need_no_summary(
     autojump_clock: MockClock,
 ) -> None:
     plan = FilePart(media_type="application/pdf", data="A" * 1_000, name="plan.pdf")
@@ -508,7 +508,7 @@ async def test_t11_a_compaction_by_hand_makes_no_further_request(autojump_clock:
         await w.goes_on()
 
 
-async def test_a_compaction_by_hand_says_why_there_is_none(autojump_clock: MockClock) -> None:
+async def test_manual_compaction_explains_failure(autojump_clock: MockClock) -> None:
     async with world(saying("One."), [Fail(AuthFailed("no key"))], info=INFO) as w:
         empty = await w.session.context.compact()
         assert (empty.stop_reason, w.requests) == ("compaction_ineffective", [])
@@ -526,14 +526,14 @@ async def test_a_compaction_by_hand_says_why_there_is_none(autojump_clock: MockC
                 await w.session.context.undo_compaction()
 
 
-async def test_without_a_keeper_there_is_nothing_to_do_by_hand(autojump_clock: MockClock) -> None:
+async def test_manual_compaction_without_keeper(autojump_clock: MockClock) -> None:
     async with world(saying("One."), keeper=NoKeeper()) as w:
         await w.play("first")
         assert (await w.session.context.compact()).stop_reason == "hook_stopped"
         assert w.session.context.report().tokens > 0
 
 
-async def test_t8_a_compaction_can_be_taken_back_with_what_came_since(autojump_clock: MockClock) -> None:
+async def test_t8_compaction_is_undone_with_later_turns(autojump_clock: MockClock) -> None:
     async with world(saying("One."), saying("Two."), saying(summary()), saying("Three."), info=INFO) as w:
         with pytest.raises(SessionError, match="there is no compaction"):
             await w.session.context.undo_compaction()
@@ -549,7 +549,7 @@ async def test_t8_a_compaction_can_be_taken_back_with_what_came_since(autojump_c
         await w.goes_on()
 
 
-async def test_t8_a_compaction_that_went_with_its_turn_is_no_longer_there_to_be_taken_back(
+async def test_t8_compaction_undone_with_its_turn(
     autojump_clock: MockClock,
 ) -> None:
     async with world(*TALK, saying(summary()), DONE, info=INFO) as w:
@@ -566,7 +566,7 @@ async def test_t8_a_compaction_that_went_with_its_turn_is_no_longer_there_to_be_
         assert w.session.state.transcript[: len(before)] == before
 
 
-async def test_t8_a_compaction_in_a_turn_that_was_undone_for_good_hides_no_older_one(
+async def test_t8_compaction_of_undone_turn_hides_no_other(
     autojump_clock: MockClock,
 ) -> None:
     async with world(*TALK, saying(summary()), *[saying(LONG)] * 2, saying(summary()), DONE, info=INFO) as w:
@@ -584,7 +584,7 @@ async def test_t8_a_compaction_in_a_turn_that_was_undone_for_good_hides_no_older
         assert [said(m) for m in w.session.state.transcript][-2:] == ["sixth", "Done."]
 
 
-async def test_t8_compactions_are_taken_back_one_by_one(autojump_clock: MockClock) -> None:
+async def test_t8_compactions_are_undone_one_by_one(autojump_clock: MockClock) -> None:
     async with world(
         saying("One."), saying("Two."), saying(summary()), saying("Three."), saying(summary()), info=INFO
     ) as w:
@@ -602,7 +602,7 @@ async def test_t8_compactions_are_taken_back_one_by_one(autojump_clock: MockCloc
 # -- hooks and hosts ---------------------------------------------------------------------------------------------------
 
 
-async def test_hooks_may_add_to_the_question_replace_it_or_write_the_summary(autojump_clock: MockClock) -> None:
+async def test_hooks_extend_replace_or_write_the_summary(autojump_clock: MockClock) -> None:
     decision = CompactionDecision(instructions="mind the ports")
     seen: list[Compacting] = []
     after: list[Compacted] = []
@@ -672,7 +672,7 @@ async def test_t12_a_hosts_summariser_that_fails_leaves_the_history(
         assert w.session.state.transcript[:] == before
 
 
-async def test_a_compaction_that_is_cancelled_leaves_the_history_and_counts_what_it_took(
+async def test_cancelled_compaction_counts_its_usage(
     autojump_clock: MockClock,
 ) -> None:
     slow: Answer = [*saying("half", Usage(input=70)), Pause(60)]
@@ -693,7 +693,7 @@ async def test_a_compaction_that_is_cancelled_leaves_the_history_and_counts_what
 # -- the report --------------------------------------------------------------------------------------------------------
 
 
-async def test_the_context_report_says_what_fills_the_window(autojump_clock: MockClock) -> None:
+async def test_context_report_shows_what_fills_the_window(autojump_clock: MockClock) -> None:
     settings = Settings(system=words(500))
     async with world(fetching(3_000, "a"), DONE, info=INFO, tools=[fetch], settings=settings) as w:
         await w.play("fetch")
@@ -726,7 +726,7 @@ def test_a_keeper_takes_whole_numbers() -> None:
 # -- the edges ---------------------------------------------------------------------------------------------------------
 
 
-async def test_t8_the_first_result_of_all_may_be_too_large_and_is_cut_without_a_summary(
+async def test_t8_too_large_first_result_is_cut(
     autojump_clock: MockClock,
 ) -> None:
     small = attrs.evolve(INFO, context=12_000)
@@ -740,7 +740,7 @@ async def test_t8_the_first_result_of_all_may_be_too_large_and_is_cut_without_a_
         assert origins(w.requests[-1]) == ["user", "continue"]
 
 
-async def test_t8_a_summariser_whose_window_is_smaller_than_said_gets_smaller_pieces(autojump_clock: MockClock) -> None:
+async def test_t8_smaller_summariser_window_gets_smaller_pieces(autojump_clock: MockClock) -> None:
     asked: list[int] = []
 
     def answer(request: ModelRequest) -> Answer:
@@ -757,7 +757,7 @@ async def test_t8_a_summariser_whose_window_is_smaller_than_said_gets_smaller_pi
         assert (asked[0] > 20_000, all(size <= 20_000 for size in asked[-2:])) == (True, True)
 
 
-async def test_t8_the_turns_own_model_gets_pieces_of_its_own_size_where_the_larger_summariser_fails(
+async def test_t8_fallback_summariser_gets_its_own_sizes(
     autojump_clock: MockClock,
 ) -> None:
     down: Answer = [Fail(AuthFailed("no key"))]
@@ -783,7 +783,7 @@ async def test_t8_the_turns_own_model_gets_pieces_of_its_own_size_where_the_larg
         assert all(size <= 50_000 for size in asked[1:]), "no further try is wasted on the other's window"
 
 
-async def test_t8_what_there_was_no_room_for_is_told() -> None:
+async def test_t8_omitted_content_is_reported() -> None:
     rules = "\n".join(f"You must do {words(200, str(n))}." for n in range(30))
     talk = [answers(words(2_000), id=f"t{n}") for n in range(200)]
     written = [m for n in range(60) for m in exchange(n, "write", "ok", path=f"{n}/{'x' * 400}")]
@@ -797,7 +797,7 @@ async def test_t8_what_there_was_no_room_for_is_told() -> None:
     ]
 
 
-async def test_t8_a_rule_there_is_no_room_for_any_more_is_shown_to_the_summariser() -> None:
+async def test_t8_dropped_rule_is_shown_to_the_summariser() -> None:
     asked: list[str] = []
 
     async def summarise(head: Sequence[Message], previous: str) -> str:
@@ -823,14 +823,14 @@ async def test_t8_a_rule_there_is_no_room_for_any_more_is_shown_to_the_summarise
     assert shown == set(range(14)) - carried
 
 
-def test_t8_an_earlier_record_takes_over_rules_wherever_its_decisions_are() -> None:
+def test_t8_rules_carry_over_from_earlier_records() -> None:
     assert add_rules("", ["a"]) == ""
     assert add_rules("x", []) == "x"
     assert parse_sections(add_rules(summary(decisions="- b"), ["a"]))["decisions"] == "- a\n- b"
     assert add_rules("## Aim\n- x", ["a"]) == "## Aim\n- x\n\n## Decisions\n- a"
 
 
-async def test_t12_a_host_that_filters_the_question_is_as_one_that_refuses(autojump_clock: MockClock) -> None:
+async def test_t12_content_filter_counts_as_refusal(autojump_clock: MockClock) -> None:
     filtered: Answer = [Fail(ContentFiltered("not with us"))]
     async with world(*TALK, filtered, filtered, DONE, info=INFO) as w:
         await filled(w)
@@ -839,7 +839,7 @@ async def test_t12_a_host_that_filters_the_question_is_as_one_that_refuses(autoj
         assert played.one(CompactionEnded).detail.startswith("the model's summary was unusable (it is a refusal)")
 
 
-async def test_t8_a_summariser_with_no_window_worth_the_name_is_a_failure(autojump_clock: MockClock) -> None:
+async def test_t8_tiny_summariser_window_is_a_failure(autojump_clock: MockClock) -> None:
     async with world(*TALK, *[TOO_LONG] * 3, DONE, info=INFO) as w:
         await filled(w)
         result = await w.session.context.compact()
@@ -847,7 +847,7 @@ async def test_t8_a_summariser_with_no_window_worth_the_name_is_a_failure(autoju
         assert "even a small part of the history is too large" in result.detail
 
 
-async def test_t7_a_summary_that_is_too_long_for_its_window_changes_nothing(autojump_clock: MockClock) -> None:
+async def test_t7_too_long_summary_changes_nothing(autojump_clock: MockClock) -> None:
     async def writes_much(compacting: Compacting) -> CompactionDecision:
         return CompactionDecision(summary=words(17_000))
 
@@ -860,7 +860,7 @@ async def test_t7_a_summary_that_is_too_long_for_its_window_changes_nothing(auto
         assert w.session.state.transcript[: len(before)] == before
 
 
-async def test_an_answer_that_is_corrected_at_its_end_is_read_as_it_ends(autojump_clock: MockClock) -> None:
+async def test_self_corrected_answer_is_read_as_corrected(autojump_clock: MockClock) -> None:
     corrected: Answer = [TextStarted("1"), TextChunk("1", "nonsense"), TextDone("1", summary(done="- right")), *done()]
     async with world(*TALK, [*reasoning("hm"), *corrected], info=INFO) as w:
         await filled(w)
@@ -885,13 +885,13 @@ async def test_t12_a_hosts_summariser_is_cancelled_with_the_turn(autojump_clock:
         assert w.session.state.turn is None
 
 
-async def test_where_room_is_to_be_made_by_hand_alone_it_still_is(autojump_clock: MockClock) -> None:
+async def test_manual_compaction_works_without_auto_compact(autojump_clock: MockClock) -> None:
     async with world(*TALK, saying(summary()), info=INFO, keeper=Keeper(auto=False)) as w:
         await filled(w)
         assert (await w.session.context.compact()).stop_reason == "completed"
 
 
-async def test_after_another_change_of_the_history_a_compaction_is_not_taken_back(autojump_clock: MockClock) -> None:
+async def test_compaction_cannot_be_undone_after_other_changes(autojump_clock: MockClock) -> None:
     async with world(saying("One."), saying("Two."), saying(summary()), info=INFO) as w:
         await filled(w)
         await w.session.context.compact()
@@ -904,7 +904,7 @@ async def test_after_another_change_of_the_history_a_compaction_is_not_taken_bac
             await w.session.context.undo_compaction()
 
 
-async def test_the_configuration_says_who_writes_summaries_and_whether_it_is_done_by_itself(
+async def test_configuration_sets_summariser_and_auto_compact(
     autojump_clock: MockClock,
 ) -> None:
     config = read_config(

@@ -149,11 +149,11 @@ CONFIG = Config(
 )
 
 
-def test_a_file_says_all_that_code_can() -> None:
+def test_file_can_set_everything() -> None:
     assert read_config(WHOLE.encode(), "config.toml") == CONFIG
 
 
-def test_an_empty_file_says_nothing() -> None:
+def test_empty_file_sets_nothing() -> None:
     assert read_config(b"", "config.toml") == Config(source="config.toml")
 
 
@@ -220,7 +220,7 @@ def test_an_empty_file_says_nothing() -> None:
         ('[hosts.ollama.quirks]\noutput = "json"', "quirk output must be one of 'native', 'tool', not 'json'"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str, words: str) -> None:
+def test_errors_are_reported_with_their_location(text: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_config(text.encode(), "config.toml")
     assert words in str(caught.value)
@@ -278,7 +278,7 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the user's folder is told by another variable elsewhere")
-def test_the_user_s_own_file_is_read_and_none_of_the_folder(tmp_path: Path) -> None:
+def test_only_the_users_file_is_read(tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     (home / "engine").mkdir(parents=True)
     (work / "engine").mkdir(parents=True)
@@ -321,7 +321,7 @@ def test_a_flag_goes_before_both() -> None:
     assert flag.over(CONFIG.options_for("anthropic/claude-opus-5", "quick")).effort == "minimal"
 
 
-def test_the_chain_is_the_agent_s_or_the_model_s() -> None:
+def test_agent_chain_overrides_model_chain() -> None:
     opus = "anthropic/claude-opus-5"
     assert CONFIG.chain(opus, "quick") == (opus, "openai/gpt-5.6", "lab/qwen3")
     assert CONFIG.chain(opus, "careful") == (opus,)
@@ -336,7 +336,7 @@ def test_the_model_is_the_agent_s_or_the_default() -> None:
     assert Config().model_for() is None
 
 
-def test_an_unknown_agent_is_told_who_there_is() -> None:
+def test_unknown_agent_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="unknown agent 'carefuls': did you mean careful"):
         CONFIG.agent("carefuls")
     assert Config().agent(None) == AgentConfig()
@@ -382,12 +382,12 @@ def test_the_reference_names_every_field(section: str, kind: type[attrs.AttrsIns
     [("a = " + "[" * 50_000, "nested too deeply"), ("a = " + "1" * 6_000, "not valid TOML")],
     ids=["depth", "digits"],
 )
-def test_what_python_can_t_read_is_no_crash(text: str, words: str) -> None:
+def test_unparsable_file_is_no_crash(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=f"config.toml is {words}"):
         read_config(text.encode(), "config.toml")
 
 
-def test_a_home_that_nobody_has() -> None:
+def test_missing_home_folder() -> None:
     with pytest.raises(ConfigError, match="can't read the configuration file ~nobody-of-this-name/x: "):
         load_config("~nobody-of-this-name/x", {})
     with pytest.raises(ConfigError, match="local:~nobody-of-this-name/x: "):
@@ -416,13 +416,13 @@ def test_hooks_are_read_as_they_stand() -> None:
         (HOOKS.replace("5", "2026-01-01"), "timeout"),
     ],
 )
-def test_hooks_that_make_no_sense_are_told(text: str, words: str) -> None:
+def test_invalid_hooks_are_reported(text: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_config(text.encode(), "config.toml")
     assert words in str(caught.value)
 
 
-async def test_hooks_of_the_configuration_come_before_those_of_the_host() -> None:
+async def test_configured_hooks_precede_host_hooks() -> None:
     async def mine(use: ToolUse) -> None:
         raise AssertionError("never asked")
 
@@ -435,7 +435,7 @@ async def test_hooks_of_the_configuration_come_before_those_of_the_host() -> Non
         engine.open_engine(model=ScriptedProvider([]), config=Config(hooks={"Xyzzy": []}))
 
 
-def test_what_a_configuration_says_of_programs_counts(tmp_path: Path) -> None:
+def test_configured_programs_apply(tmp_path: Path) -> None:
     config = load_config(DOCS / "examples/config_programs.toml", {})
     programs = knowledge_for(config)
     assert only_reads("shop -v status x", programs)
@@ -453,6 +453,6 @@ def test_what_a_configuration_says_of_programs_counts(tmp_path: Path) -> None:
         ("[permissions]\nrules = ['allow']", "here.toml:2"),
     ],
 )
-def test_what_is_wrong_about_commands_is_told(text: str, told: str) -> None:
+def test_invalid_commands_are_reported(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(told)):
         read_config(text.encode(), "here.toml")

@@ -101,7 +101,7 @@ async def answer_to(body: bytes, **changes: Any) -> list[Answer]:
     return await play(attrs.evolve(ANTHROPIC, body=body, **changes), at, seed=1)
 
 
-async def test_what_is_right_is_right_however_it_is_cut() -> None:
+async def test_valid_request_passes_in_any_chunks() -> None:
     answers = await answer_to(ANTHROPIC.body)
     assert len(answers) == 4
     for answer in answers:
@@ -138,7 +138,7 @@ async def test_what_is_right_is_right_however_it_is_cut() -> None:
     ],
     ids=lambda expected: "-".join(name for name in RIGHT if expected[name] != RIGHT[name]),
 )
-async def test_what_is_wrong_is_seen(expected: dict[str, Any]) -> None:
+async def test_invalid_request_is_reported(expected: dict[str, Any]) -> None:
     answer = (await answer_to(ANTHROPIC.body))[0]
     with pytest.raises(AssertionError):
         check(answer, Case(ANTHROPIC, expected))
@@ -259,7 +259,7 @@ def test_an_sdk_s_view_of_glued_answers() -> None:
     ]
 
 
-def test_models_are_named_in_the_body_or_in_the_path() -> None:
+def test_model_is_named_in_body_or_path() -> None:
     urls = {
         "https://h/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse": "gemini-2.5-pro",
         "https://h/model/us.anthropic.claude-v1%3A0/converse": "us.anthropic.claude-v1:0",

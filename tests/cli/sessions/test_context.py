@@ -51,14 +51,14 @@ def asked(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_room_is_made_in_the_middle_of_a_task_and_told(engine: Start, config: str) -> None:
+def test_compaction_during_a_task_is_reported(engine: Start, config: str) -> None:
     output = ended(start(engine, config, "long"))
     assert f"· {FULL}\n" in output
     assert re.search(r"^· history summarised: from about [\d,]+ to about [\d,]+ tokens\r?$", output, re.MULTILINE)
     assert "All done." in output
 
 
-def test_a_summary_that_is_nonsense_is_told(engine: Start, config: str) -> None:
+def test_nonsense_summary_is_reported(engine: Start, config: str) -> None:
     output = ended(start(engine, config, "long nonsense"))
     assert "tokens; the model's summary was unusable (it lacks the headings Objective, Decisions, Done" in output
     assert "All done." in output
@@ -72,9 +72,7 @@ def test_where_it_is_off_nothing_is_summarised(engine: Start, config: str) -> No
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_summary_that_is_cut_off_leaves_the_history_and_the_session_goes_on(
-    engine: Start, config: str, tmp_path: Path, how: signal.Signals
-) -> None:
+def test_truncated_summary_leaves_the_history(engine: Start, config: str, tmp_path: Path, how: signal.Signals) -> None:
     command = start(engine, config, f"long hang {tmp_path}/seen")
     command.read_until(FULL)
     asked(tmp_path)
@@ -91,7 +89,7 @@ def test_a_summary_that_is_cut_off_leaves_the_history_and_the_session_goes_on(
     assert "All done." in again
 
 
-def test_an_image_that_is_too_large_is_taken_out_and_told(engine: Start, config: str, tmp_path: Path) -> None:
+def test_oversized_image_is_removed_and_reported(engine: Start, config: str, tmp_path: Path) -> None:
     (tmp_path / "big.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(90_000))
     output = ended(start(engine, config, "picture", "--attach", str(tmp_path / "big.png")))
     assert "· the request was too large: summarising old messages\n" in output
@@ -103,7 +101,7 @@ def test_an_image_that_is_too_large_is_taken_out_and_told(engine: Start, config:
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_fills_the_window_is_shown_summarised_and_taken_back(engine: Start, config: str) -> None:
+def test_context_compact_and_uncompact(engine: Start, config: str) -> None:
     wide = "[compaction]\nauto = false\n" + CONFIG
     Path(config).write_text(wide)
     ended(start(engine, config, "long"))
@@ -135,7 +133,7 @@ def test_a_summary_by_hand_is_cancelled_with_ctrl_c(engine: Start, config: str, 
     assert sessions(engine, "context", "last", "--config", config) == shown
 
 
-def test_nonsense_is_told(engine: Start, config: str) -> None:
+def test_nonsense_is_reported(engine: Start, config: str) -> None:
     ended(engine("run", "hello"))
     for name in ("context", "compact", "uncompact"):
         assert "unknown session 'nobody'" in sessions(engine, name, "nobody", code=2)

@@ -143,7 +143,7 @@ def test_a_list_as_json_has_it_all(three: Engine) -> None:
     assert len(documents(three("sessions", "list", "--json", "--all"))) == 3
 
 
-def test_where_nothing_was_said_nothing_is_made(engine_here: Engine) -> None:
+def test_empty_session_is_not_stored(engine_here: Engine) -> None:
     assert engine_here("sessions") == Said(0, "no sessions in this folder\n", "")
     assert engine_here("sessions", "--all").out == "no sessions\n"
     assert documents(engine_here("sessions", "list", "--json")) == []
@@ -160,7 +160,7 @@ def test_other_folders_are_hinted_at(engine_here: Engine) -> None:
     assert engine_here("sessions", "search", "needle").out == "no matches in this folder; --all searches all folders\n"
 
 
-def test_what_was_said_is_found(three: Engine) -> None:
+def test_search_finds_messages(three: Engine) -> None:
     said = three("sessions", "search", "mended", "pars")
     assert said.out.splitlines()[1] == "    I mended the parser."
     assert said.out.startswith("aaaa1111  ")
@@ -192,7 +192,7 @@ def test_a_session_is_shown(three: Engine) -> None:
     assert three("sessions", "show", CHILD[4:]).out.startswith("look for it\n")
 
 
-def test_what_each_request_and_each_turn_took_is_shown(three: Engine) -> None:
+def test_usage_per_request_and_turn(three: Engine) -> None:
     lines = three("sessions", "show", ONE, "--usage").out.splitlines()
     taken = [line.strip() for line in lines if line.startswith("  (")]
     assert taken == [
@@ -206,7 +206,7 @@ def test_what_each_request_and_each_turn_took_is_shown(three: Engine) -> None:
     assert (turn["stop_reason"], turn["steps"], turn["cost"]) == ("completed", 2, 0.5)
 
 
-def test_nothing_that_was_said_reaches_the_terminal_as_it_is(engine_here: Engine) -> None:
+def test_output_is_escaped_for_the_terminal(engine_here: Engine) -> None:
     hostile = "\x1b[2Jnothing \u202egnp.exe needle"
     keep([*here(ONE, (hostile, hostile)), *numbered([SessionTitled(title=hostile, by="user")], ONE, after=9)])
     for arguments in (
@@ -234,13 +234,13 @@ def test_nothing_that_was_said_reaches_the_terminal_as_it_is(engine_here: Engine
         ("\x1b[2J", "unknown session '\\x1b[2J'"),
     ],
 )
-def test_a_name_that_is_none_is_told(three: Engine, name: str, complaint: str) -> None:
+def test_unknown_name_is_reported(three: Engine, name: str, complaint: str) -> None:
     said = three("sessions", "show", name)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"engine sessions show: {complaint}")
 
 
-def test_a_whole_id_is_meant_though_another_begins_with_it(engine_here: Engine) -> None:
+def test_exact_id_wins_over_prefix(engine_here: Engine) -> None:
     keep(here(SessionId("ses_1"), ("one", "-")), here(SessionId("ses_12"), ("two", "-")))
     assert engine_here("sessions", "show", "ses_1").out.startswith("one\n")
     assert engine_here("sessions", "show", "2").out.startswith("two\n")
@@ -265,7 +265,7 @@ def test_a_session_is_renamed(three: Engine) -> None:
     assert three("sessions", "search", "the docs").out.splitlines()[1] == "    title: The docs"
 
 
-def test_a_session_is_forked_at_a_message_by_the_end_of_its_id(three: Engine) -> None:
+def test_fork_at_a_message_id_suffix(three: Engine) -> None:
     fresh = SessionId(three("sessions", "fork", ONE, "--at", "m1.1").out.splitlines()[0])
     state = fold(kept(fresh))
     assert [message.id for message in state.transcript] == ["u1", "m1.1", "m1.1.results"]
@@ -300,7 +300,7 @@ def test_an_export_comes_back_as_it_was(three: Engine, tmp_path: Path) -> None:
     assert fold(kept(moved)).context.cwd == str(tmp_path)
 
 
-def test_an_import_says_what_the_file_has_decided(engine_here: Engine) -> None:
+def test_import_reports_settings_of_the_file(engine_here: Engine) -> None:
     said = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="and \x1b[2Jthen\nsend it away"),))
     waiting = InputAdmitted(input_id=InputId("i"), mode="queue", message=said)
     journal = here(ONE, ("a", "b"))
@@ -313,7 +313,7 @@ def test_an_import_says_what_the_file_has_decided(engine_here: Engine) -> None:
     ]
 
 
-def test_an_export_says_its_kind_by_its_name(three: Engine) -> None:
+def test_export_format_follows_the_file_name(three: Engine) -> None:
     three("sessions", "export", ONE, "-o", "one.md")
     three("sessions", "export", ONE, "-o", "one.html")
     assert Path("one.md").read_text().startswith("---\nformat: engine-conversation/1\ntitle: Fix the parser\n")
@@ -357,7 +357,7 @@ def test_a_session_is_shared_as_one_page(three: Engine) -> None:
         (b"\x1b[2J{", "there is no conversation"),
     ],
 )
-def test_what_can_not_be_taken_in_is_told_and_nothing_is_made(engine_here: Engine, data: bytes, complaint: str) -> None:
+def test_invalid_import_changes_nothing(engine_here: Engine, data: bytes, complaint: str) -> None:
     Path("x").write_bytes(data)
     said = engine_here("sessions", "import", "x")
     assert (said.code, said.out) == (2, "")
@@ -365,7 +365,7 @@ def test_what_can_not_be_taken_in_is_told_and_nothing_is_made(engine_here: Engin
     assert not Path(os.environ["ENGINE_STORE"]).exists()
 
 
-def test_a_truncated_export_is_not_half_taken_in(three: Engine) -> None:
+def test_truncated_export_is_not_imported(three: Engine) -> None:
     whole = three("sessions", "export", ONE).out.rstrip()  # it is whole without its last line's end as well
     three("sessions", "delete", ONE, "--yes")
     for size in range(0, len(whole), len(whole) // 40):
@@ -374,7 +374,7 @@ def test_a_truncated_export_is_not_half_taken_in(three: Engine) -> None:
     assert len(documents(three("sessions", "list", "--all", "--json"))) == 2
 
 
-def test_a_file_that_can_not_be_read_is_told(engine_here: Engine) -> None:
+def test_unreadable_file_is_reported(engine_here: Engine) -> None:
     assert engine_here("sessions", "import", "nothere").err == (
         "engine sessions import: nothere can't be read: No such file or directory\n"
     )
@@ -387,13 +387,13 @@ def test_a_file_that_can_not_be_read_is_told(engine_here: Engine) -> None:
 # ---- delete, prune, repair -----------------------------------------------------------------------------------
 
 
-def test_who_is_not_there_to_be_asked_is_not_asked(three: Engine) -> None:
+def test_missing_terminal_skips_confirmation(three: Engine) -> None:
     said = three("sessions", "delete", ONE)
     assert (said.code, said.err) == (1, "engine sessions delete: no terminal to ask for confirmation: add --yes\n")
     assert kept(ONE) != []
 
 
-def test_what_a_deleted_session_kept_goes_with_it(three: Engine) -> None:
+def test_delete_removes_kept_files(three: Engine) -> None:
     store = SpillStore(None)
 
     async def spill(tree: str) -> None:
@@ -429,7 +429,7 @@ def test_old_sessions_are_pruned(engine_here: Engine) -> None:
     assert engine_here("sessions", "prune").code == 2
 
 
-def test_a_session_that_is_open_stays_and_says_where_it_is(three: Engine) -> None:
+def test_open_session_is_not_deleted(three: Engine) -> None:
     async def hold() -> list[Said]:
         store = await open_sqlite_store(os.environ["ENGINE_STORE"])
         await store.claim(ONE)
@@ -457,7 +457,7 @@ def test_a_session_that_is_open_stays_and_says_where_it_is(three: Engine) -> Non
     assert listed.out.splitlines()[1].endswith("open")
 
 
-def test_a_damaged_store_is_put_into_a_new_one(three: Engine) -> None:
+def test_repair_copies_a_damaged_store(three: Engine) -> None:
     store = os.environ["ENGINE_STORE"]
     with sqlite3.connect(store) as connection:
         connection.execute("DELETE FROM events WHERE session_id = ? AND seq = 5", (ONE,))
@@ -480,7 +480,7 @@ def test_a_damaged_store_is_put_into_a_new_one(three: Engine) -> None:
     assert (told.code, "secret" in told.err) == (2, False)
 
 
-def test_a_store_that_is_none_is_told(engine_here: Engine) -> None:
+def test_invalid_store_is_reported(engine_here: Engine) -> None:
     Path("x").write_text("no database at all, but long enough to be one " * 50)
     said = engine_here("sessions", "--store", "x")
     assert (said.code, "the file is no SQLite database" in said.err) == (1, True)
@@ -490,7 +490,7 @@ def test_a_store_that_is_none_is_told(engine_here: Engine) -> None:
 # ---- stats -----------------------------------------------------------------------------------------------------
 
 
-def test_what_was_spent_is_told(three: Engine) -> None:
+def test_stats_show_spending(three: Engine) -> None:
     said = three("stats")
     assert said.out.startswith("in the last 30 days: 3 sessions, 5 steps, 900 tokens (")
     assert "$1.25" in said.out
@@ -506,7 +506,7 @@ def test_what_was_spent_is_told(three: Engine) -> None:
     assert sum(row["cost"] for row in document["session"]) == 1.25
 
 
-def test_stats_reach_as_far_back_as_is_said(engine_here: Engine) -> None:
+def test_stats_respect_the_period(engine_here: Engine) -> None:
     keep(here(ONE, ("old", "-"), ago=40 * DAY), here(TWO, ("new", "-"), ago=60))
     assert engine_here("stats").out.startswith("in the last 30 days: 1 session, 1 step, ")
     assert engine_here("stats", "--all").out.startswith("in total: 2 sessions, 2 steps, ")
@@ -519,7 +519,7 @@ def test_stats_reach_as_far_back_as_is_said(engine_here: Engine) -> None:
         assert engine_here("stats", f"--days={days}").code == 2
 
 
-def test_what_was_deleted_is_counted_still(three: Engine) -> None:
+def test_stats_count_deleted_sessions(three: Engine) -> None:
     before = json.loads(three("stats", "--json").out)["total"]
     three("sessions", "delete", ONE, TWO, "--yes")
     after = json.loads(three("stats", "--json").out)["total"]
@@ -595,7 +595,7 @@ def test_a_reader_who_leaves_is_no_error(engine_here: Engine, arguments: str) ->
 
 
 @pytest.mark.os
-def test_an_import_that_is_killed_has_taken_in_all_or_nothing(engine_here: Engine) -> None:
+def test_killed_import_is_atomic(engine_here: Engine) -> None:
     turns = [(f"question {n}", "answer " * 50) for n in range(150)]
     keep(here(ONE, *turns, steps=3), session(CHILD, *turns, parent=ONE))
     whole = kept(ONE), kept(CHILD)
@@ -621,7 +621,7 @@ def test_an_import_that_is_killed_has_taken_in_all_or_nothing(engine_here: Engin
     assert killed
 
 
-def test_a_compacted_and_undone_session_can_be_forked_where_it_was(engine_here: Engine) -> None:
+def test_compacted_and_undone_session_can_be_forked(engine_here: Engine) -> None:
     journal = journal_of(["turn", "turn", "compact", "turn", "undo"])
     moved = [attrs.evolve(event, session_id=ONE, path=(ONE,)) for event in journal]
     keep(moved)

@@ -76,7 +76,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Kept(root, home, trio.run(work, root, home, command, None), capsys)
 
 
-def test_a_turn_is_shown_taken_back_and_made_again(kept: Kept) -> None:
+def test_turn_is_diffed_undone_and_redone(kept: Kept) -> None:
     shown = kept.sessions("diff", "last")
     assert "-one\n+two\n" in shown
     assert "x␛[31m" in shown or "\033" not in shown
@@ -101,7 +101,7 @@ def test_conflicts_are_named_and_forced(kept: Kept) -> None:
     assert (kept.root / "a.txt").read_text() == "one\n"
 
 
-def test_chosen_files_are_put_back(kept: Kept) -> None:
+def test_chosen_files_are_restored(kept: Kept) -> None:
     assert kept.sessions("restore", "last", "a.txt") == "restored: a.txt\n"
     assert kept.sessions("restore", "last", "a.txt") == (
         "nothing to restore: these paths are as they were before the turn\n"
@@ -110,7 +110,7 @@ def test_chosen_files_are_put_back(kept: Kept) -> None:
     assert "there is no turn 'turn_x'" in kept.sessions("restore", "last", "a.txt", "--turn", "turn_x", code=1)
 
 
-def test_a_turn_is_named_by_a_message_in_it_as_show_tells_it(kept: Kept) -> None:
+def test_turn_is_named_by_a_message_id(kept: Kept) -> None:
     shown = json.loads(kept.sessions("show", "last", "--json"))["messages"]
     turn, messages = shown[0]["turn"], [entry["message"]["id"] for entry in shown]
     assert kept.sessions("show", "last").count(messages[0][-6:]) == 1
@@ -124,14 +124,14 @@ def test_a_turn_is_named_by_a_message_in_it_as_show_tells_it(kept: Kept) -> None
     assert kept.sessions("diff", "last", "--turn", turn) == diff
 
 
-def test_a_file_s_name_is_nothing_but_a_part_of_its_line(kept: Kept) -> None:
+def test_file_name_stays_on_its_line(kept: Kept) -> None:
     (kept.root / "a.txt").write_text("one\n")
     kept.again("rm -f a.txt b.txt bin; echo x > \"$(printf 'n\\nrestored: all\\033[2J')\"; echo o > t\\ny")
     assert "+++ n\\nrestored: all^[[2J\n" in kept.sessions("diff", "last")
     assert "restored: n^Jrestored: all^[[2J\n" in kept.sessions("undo", "last")
 
 
-def test_nonsense_is_told(kept: Kept) -> None:
+def test_nonsense_is_reported(kept: Kept) -> None:
     assert "unknown session" in kept.sessions("undo", "nobody", code=2)
     assert "required" in kept.sessions("undo", code=2)
     assert "required" in kept.sessions("restore", "last", code=2)
