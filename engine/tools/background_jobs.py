@@ -26,15 +26,13 @@ from engine.core.errors import ToolError
 from engine.core.exception_groups import describe, public
 from engine.process.process import FinishedProcess, run_tree
 from engine.process.redact import Mask, secrets_in
-from engine.tools.call_values import GRACE
+from engine.tools.call_values import GRACE, MAX_JOBS, RECENT_BYTES
 from engine.tools.output.spill import Spills
 from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
 from engine.tools.shell_environment import argv, ending_of, environment
 
-MAX_RUNNING: Final = 8
 # Of those that have ended, so many can still be asked for.
 MAX_ENDED: Final = 16
-RECENT_BYTES: Final = 262_144
 
 # A job that fails at once is reported as failed by the call that started it.
 _STARTING: Final = 0.3
@@ -343,9 +341,9 @@ class Jobs:
             raise ToolError(
                 f"A background job {name!r} is running. Stop it with bash_stop first, or take another name."
             )
-        if len(running) >= MAX_RUNNING:
+        if len(running) >= MAX_JOBS:
             raise ToolError(
-                f"{MAX_RUNNING} background jobs are running, which is the limit: {', '.join(running)}. "
+                f"{MAX_JOBS} background jobs are running, which is the limit: {', '.join(running)}. "
                 "Stop one with bash_stop first."
             )
 

@@ -17,6 +17,12 @@ from engine.permission.rules.rules import PATH_PERMISSIONS
 # Seconds that a call may clean up after a cancel.
 GRACE: Final = 0.25
 
+# Background jobs: how many a session may have at once, how much of the newest output of each is at hand, and how many
+# lines of it are shown where the model does not say.
+MAX_JOBS: Final = 8
+RECENT_BYTES: Final = 262_144
+DEFAULT_JOB_LINES: Final = 300
+
 
 @attrs.frozen(kw_only=True)
 class ToolOutput:

@@ -20,11 +20,12 @@ from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.core.ids import CallId, SessionId
 from engine.process.orphans import find_marked
-from engine.tools.background_jobs import MAX_ENDED, MAX_RUNNING, RECENT_BYTES, Job, Jobs, Recent, TaskFunction
+from engine.tools.background_jobs import MAX_ENDED, Job, Jobs, Recent, TaskFunction
 from engine.tools.builtin.bash import Bash, bash
-from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output, describe_job
+from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output
 from engine.tools.builtin.bash_stop import BASH_STOP, BashStop, bash_stop
-from engine.tools.call_values import GRACE, Need, ToolOutput
+from engine.tools.builtin.job_report import describe_job
+from engine.tools.call_values import GRACE, MAX_JOBS, RECENT_BYTES, Need, ToolOutput
 from engine.tools.output.spill import SpillStore
 from engine.tools.output.spill_writer import SpillWriter
 from engine.tools.output.truncate import fits
@@ -274,9 +275,9 @@ async def test_a_name_is_taken_while_its_job_runs(session: Session, background: 
 
 
 async def test_so_many_run_at_most(session: Session) -> None:
-    for number in range(MAX_RUNNING):
+    for number in range(MAX_JOBS):
         assert f"job job{number + 1} was started" in (await session.start("sleep 60", name=None)).text
-    with pytest.raises(ToolError, match=rf"{MAX_RUNNING} background jobs are running.*: job1, .*, job{MAX_RUNNING}\."):
+    with pytest.raises(ToolError, match=rf"{MAX_JOBS} background jobs are running.*: job1, .*, job{MAX_JOBS}\."):
         await session.start("touch x", name=None)
     await session.stop("job3")
     assert "job web was started" in (await session.start("sleep 60")).text

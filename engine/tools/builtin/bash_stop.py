@@ -8,11 +8,10 @@ import attrs
 import trio
 
 from engine.core.schema import doc
-from engine.tools.builtin.bash_output import Shown, describe_job, find, shown_to
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
-from engine.tools.tool_text import description, metadata
+from engine.tools.tool_text import description
 
 
 @attrs.frozen
@@ -24,18 +23,16 @@ class BashStop:
 
 async def bash_stop(args: BashStop, ctx: ToolContext) -> ToolOutput:
     """End a job. Always a checkpoint; if cancelled, the job ends all the same."""
+    from engine.tools.builtin.job_report import describe_job, find, job_result, shown_to
+
     job = find(ctx, args.name)
     had_ended = not job.is_running
     job.stop()
     await job.over.wait()
     await trio.lowlevel.checkpoint()
     output = describe_job(job, shown_to(ctx.shared, job))
-    return ToolOutput(
-        text=f"{job.name} had ended before.\n{output.text}" if had_ended else output.text,
-        modify=Shown(job.name, job.marker, output.shown_to),
-        metadata=metadata(f"{job.name}: {job.state}", job=job.name),
-        is_cut=True,
-    )
+    result = job_result(job, output)
+    return attrs.evolve(result, text=f"{job.name} had ended before.\n{output.text}") if had_ended else result
 
 
 def _need(args: BashStop) -> Need:

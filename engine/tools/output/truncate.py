@@ -32,6 +32,8 @@ class OutputLimits:
 
 
 LIMITS: Final = OutputLimits()
+# Of a command; leaves room for the notes at the end of a result.
+SHOWN_OF_COMMAND: Final = LIMITS.less(OutputLimits(lines=10, size=1_000))
 
 
 @attrs.frozen(kw_only=True)

@@ -21,11 +21,12 @@ from engine.permission.programs.tables.program_spec import Program
 from engine.process.orphans import find_marked
 from engine.process.process import FinishedProcess
 from engine.process.procfs import ProcessId
-from engine.tools.builtin.bash import BASH, SHOWN, Bash, bash, bash_tool, report
+from engine.tools.builtin.bash import BASH, Bash, bash, bash_tool
+from engine.tools.builtin.bash_run import report
 from engine.tools.call_values import GRACE, ToolOutput
 from engine.tools.output.spill import SpillStore
 from engine.tools.output.spill_writer import CapturedOutput
-from engine.tools.output.truncate import fits
+from engine.tools.output.truncate import SHOWN_OF_COMMAND, fits
 from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext
 from tests.tools.conftest import Listener
@@ -138,8 +139,8 @@ async def test_a_giant_line_is_shown_in_part(ctx: ToolContext) -> None:
 
 
 async def test_what_fits_is_shown_with_its_notes(ctx: ToolContext) -> None:
-    output = await run(ctx, f"head -c {SHOWN.size} /dev/zero | tr '\\0' x; sleep 60 &")
-    assert output.text.startswith("x" * SHOWN.size + "\n[exit code 0")
+    output = await run(ctx, f"head -c {SHOWN_OF_COMMAND.size} /dev/zero | tr '\\0' x; sleep 60 &")
+    assert output.text.startswith("x" * SHOWN_OF_COMMAND.size + "\n[exit code 0")
     assert not output.is_cut
     assert fits(output.text)
 

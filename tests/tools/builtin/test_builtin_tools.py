@@ -6,12 +6,13 @@ from importlib.resources import files
 
 import pytest
 
-from engine.tools import background_jobs as jobs
+from engine.tools import call_values
 from engine.tools.builtin import bash, bash_output, question, todo, web_fetch, web_search
 from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.skill import skill_tool
 from engine.tools.builtin.task_jobs import task_tools
 from engine.tools.call_values import GRACE
+from engine.tools.output import truncate
 from engine.tools.read import line_window as read_window
 from engine.tools.registry import Registry
 from engine.tools.search import search_arguments
@@ -75,11 +76,14 @@ def test_every_argument_is_described(name: str) -> None:
 
 def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{bash.DEFAULT_TIMEOUT:g} seconds, or up to {bash.MAX_TIMEOUT:g}" in TOOLS["bash"].description
-    assert f"{bash.SHOWN.lines} lines and {bash.SHOWN.size} bytes" in TOOLS["bash"].description
-    assert f"At most {jobs.MAX_RUNNING} run" in TOOLS["bash"].description
+    assert (
+        f"{truncate.SHOWN_OF_COMMAND.lines} lines and {truncate.SHOWN_OF_COMMAND.size} bytes"
+        in TOOLS["bash"].description
+    )
+    assert f"At most {call_values.MAX_JOBS} run" in TOOLS["bash"].description
     assert f"up to {bash_output.MAX_WAIT:g} seconds" in TOOLS["bash_output"].description
-    assert f"{bash_output.DEFAULT_LIMIT} lines" in TOOLS["bash_output"].description
-    assert f"{jobs.RECENT_BYTES // 1024} KiB" in TOOLS["bash_output"].description
+    assert f"{call_values.DEFAULT_JOB_LINES} lines" in TOOLS["bash_output"].description
+    assert f"{call_values.RECENT_BYTES // 1024} KiB" in TOOLS["bash_output"].description
     assert f"{read_window.MAX_LINES} lines and {read_window.MAX_BYTES} bytes" in TOOLS["read"].description
     assert f"{read_window.MAX_LINE_CHARS} characters" in TOOLS["read"].description
     assert f"{search_arguments.MAX_ENTRIES} entries" in TOOLS["list"].description
