@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from engine.agents.markdown_file import AgentFile, AgentFileError, parse_agent
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import BUILT_IN
 from engine.config.config import Config
 from engine.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from engine.agents.markdown_file import AgentFile
 
 PROJECT_FOLDERS: Final = (".engine/agents", ".claude/agents", ".opencode/agents", ".opencode/agent")
 MAX_AGENTS: Final = 200
@@ -118,22 +120,8 @@ def load_agents(
     problems: list[tuple[str, str]] = []
     for place in places:
         for path in _files(place, problems):
-            try:
-                file = _read(path, place)
-                if file.is_disabled and file.name in BUILT_IN:
-                    raise AgentFileError(
-                        f"{file.name} is built in, so it stays: a rule `deny task {file.name}` keeps others from it"
-                    )
-                if file.is_disabled or file.name in disabled:
-                    # Of two of one name the first counts, also with this.
-                    disabled.add(file.name)
-                    continue
-                if file.name in agents:
-                    raise AgentFileError(f"{agents[file.name].path} has that name already")
-                if len(agents) == MAX_AGENTS:
-                    raise AgentFileError(f"there are {MAX_AGENTS} agents already")
-            except (AgentFileError, OSError) as error:
-                problems.append((str(path), _error_text(error)))
+            file = _load_one(path, place, agents, disabled, problems)
+            if file is None:
                 continue
             config, lifted = (file.config, ()) if place.within is None else _keep_deny_bounds(file)
             warnings = (*file.warnings, *lifted, *_unknown_tools(config, tools))
@@ -143,6 +131,37 @@ def load_agents(
         problems=tuple(problems),
         not_trusted=not_trusted,
     )
+
+
+def _load_one(
+    path: Path,
+    place: AgentFolder,
+    agents: Mapping[str, LoadedAgent],
+    disabled: set[str],
+    problems: list[tuple[str, str]],
+) -> AgentFile | None:
+    """Return the agent in a file; None if it is disabled, or can't be used."""
+    from engine.agents.markdown_file import AgentFileError
+    # Imported here: most users have no agents in files.
+
+    try:
+        file = _read(path, place)
+        if file.is_disabled and file.name in BUILT_IN:
+            raise AgentFileError(
+                f"{file.name} is built in, so it stays: a rule `deny task {file.name}` keeps others from it"
+            )
+        if file.is_disabled or file.name in disabled:
+            # Of two of one name the first counts, also with this.
+            disabled.add(file.name)
+            return None
+        if file.name in agents:
+            raise AgentFileError(f"{agents[file.name].path} has that name already")
+        if len(agents) == MAX_AGENTS:
+            raise AgentFileError(f"there are {MAX_AGENTS} agents already")
+    except (AgentFileError, OSError) as error:
+        problems.append((str(path), _error_text(error)))
+        return None
+    return file
 
 
 def drop_unknown_models(loaded: LoadedAgents, check: Callable[[str], object]) -> LoadedAgents:
@@ -191,20 +210,22 @@ def _files(place: AgentFolder, problems: list[tuple[str, str]]) -> list[Path]:
     try:
         real = Path(os.path.realpath(place.folder))
         if place.within is not None and not real.is_relative_to(os.path.realpath(place.within)):
-            raise AgentFileError("it leads out of the project by a link")
+            raise ValueError("it leads out of the project by a link")
         for folder, names, files in os.walk(real):
             depth = len(Path(folder).relative_to(real).parts)
             names[:] = sorted(n for n in names if not n.startswith(".") and depth + 1 < _MAX_DEPTH)
             paths += [Path(folder, name) for name in sorted(files) if name.endswith(".md") and not name.startswith(".")]
             if len(paths) > _MAX_ENTRIES:
-                raise AgentFileError(f"it holds more than {_MAX_ENTRIES:,} files")
-    except (AgentFileError, OSError, ValueError) as error:
+                raise ValueError(f"it holds more than {_MAX_ENTRIES:,} files")
+    except (OSError, ValueError) as error:
         problems.append((str(place.folder), _error_text(error)))
         return []
     return paths
 
 
 def _read(path: Path, place: AgentFolder) -> AgentFile:
+    from engine.agents.markdown_file import AgentFileError, parse_agent
+
     if path.is_symlink():
         raise AgentFileError("it is a link: name the folder that it really is in, or copy it")
     # Not blocking: it may be a pipe without a writer.

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -16,11 +16,13 @@ from engine.cli.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.permission.user_policy import UserFiles
-from engine.prompt.command_text import Command, split_words
-from engine.prompt.commands import Commands, find_commands
 from engine.prompt.layers import PromptLayers
 from engine.prompt.workspace import COMMANDS, Workspace
 from engine.settings_file.config_file import usual_path
+
+if TYPE_CHECKING:
+    from engine.prompt.command_text import Command
+    from engine.prompt.commands import Commands
 
 # Files of other agents that users already have.
 _USER_FILES: Final = ("~/.claude/CLAUDE.md",)
@@ -80,6 +82,8 @@ class PromptTask:
 
 def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers, flags: TaskFlags) -> PromptTask:
     """Expand `/name words…` to the text of that command; return any other text unchanged. It blocks. Raises `ConfigError`."""
+    from engine.prompt.command_text import split_words
+
     unchanged = PromptTask(text=text, agent=flags.agent or "", model=flags.model or "")
     match = _COMMAND_CALL.fullmatch(text.strip())
     if match is None:
@@ -103,6 +107,8 @@ def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers
 
 def _load_commands(workspace: Workspace, layers: PromptLayers, project_folders: Sequence[str]) -> Commands:
     """Return the user's commands and those of the project's folders; report files that can't be used."""
+    from engine.prompt.commands import find_commands
+
     own = find_commands([str(usual_path().parent / "commands"), *_USER_COMMANDS], within=layers.home)
     commands = own.merged_with(find_commands(project_folders, within=workspace.project))
     for path, why in commands.problems:

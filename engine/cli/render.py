@@ -14,7 +14,6 @@ from typing import Final, assert_never, cast
 
 import attrs
 
-from engine.cli.compaction_notices import compaction_note
 from engine.cli.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId
@@ -97,6 +96,8 @@ class Renderer:
             case ev.LoopContinued() | ev.RetryScheduled() | ev.ModelSwitched() | ev.DoomDetected() | ev.Notice():
                 return self._note(_event_note(event))
             case ev.HistoryReplaced() | ev.CompactionStarted() | ev.CompactionEnded():
+                from engine.cli.compaction_notices import compaction_note
+
                 return self._note(compaction_note(event))
             case ev.PromptUpdated():
                 return self._note(_prompt_note(event))

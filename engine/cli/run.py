@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -17,13 +17,11 @@ from engine.cli.agent_files import load_user_agents, report_untrusted
 from engine.cli.arg_types import directory, seconds, whole
 from engine.cli.default_tools import default_tools, knowledge_for
 from engine.cli.exit_codes import BROKEN_PIPE, FAILED, run_command
-from engine.cli.interactive import Dialogue
 from engine.cli.keyboard import Keyboard
 from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
 from engine.cli.output import Output
 from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
 from engine.cli.prompt_files import PromptTask, TaskFlags, expand_task, user_prompt_layers
-from engine.cli.question_prompts import permission_detail
 from engine.cli.signals import termination_signals, watch_signals
 from engine.cli.standard_streams import print_error
 from engine.cli.store_flags import LAST, add_store_flag, open_store, resolve_session, resolve_store
@@ -39,7 +37,6 @@ from engine.core.settings import Limits, Settings
 from engine.journal.state import Resync
 from engine.process.orphans import find_marked
 from engine.prompt.layers import PromptLayers
-from engine.session.attachments import attach
 from engine.session.engine import Engine, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
 from engine.session.session import Session
@@ -49,6 +46,9 @@ from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.sqlite.file_location import MEMORY
 from engine.store.store_protocols import FullStore, SessionRow
 from engine.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from engine.cli.interactive import Dialogue
 
 _WITHOUT_STORE: Final = "(`--store :memory:` runs without saving the session)"
 _HINTS: Final[Mapping[type[EngineError], str]] = {
@@ -214,7 +214,7 @@ def _add_session_flags(parser: argparse.ArgumentParser) -> None:
 async def _run(options: Options, tools: Sequence[Tool]) -> int:
     """Run the task to its end. Always a checkpoint. Raises `ConfigError`."""
     # Before signals are caught: reading from an idle pipe must end at Ctrl-C.
-    attachments = [await attach(path) for path in options.attachments]
+    attachments = await _attach_all(options.attachments)
     keyboard = None if options.as_json else Keyboard.open()
     try:
         # Signals are caught from here on, and handled as soon as there is a turn to cancel.
@@ -251,11 +251,19 @@ async def _watch_turn(watch: _Watch, turn: Turn, signals: AsyncIterator[int]) ->
             nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
             await watch.follow(turn)
         # Background jobs end before the summary, which lists what still runs.
-        await watch.session.background.jobs.aclose()
+        await watch.session.background.end_jobs()
         code = await watch.finish(turn.result)
         # The writer and the watcher of signals run until they are cancelled.
         nursery.cancel_scope.cancel(reason="the command is over")
     return code
+
+
+async def _attach_all(paths: Sequence[str]) -> list[MediaPart]:
+    if not paths:
+        return []
+    from engine.session.attachments import attach
+
+    return [await attach(path) for path in paths]
 
 
 def _settings(options: Options, *, is_watched: bool) -> Settings:
@@ -360,6 +368,8 @@ class _Watch:
         async with trio.open_nursery() as nursery:
             dialogue: Dialogue | None = None
             if self._keyboard is not None:
+                from engine.cli.interactive import Dialogue
+
                 dialogue = Dialogue(turn=turn, keyboard=self._keyboard, screen=self._screen)
                 nursery.start_soon(dialogue.run)
             async for event in turn:
@@ -382,6 +392,8 @@ class _Watch:
                     "" if event.call_id is None else self._arguments.get(event.call_id, "")
                 )
             case ev.PermissionAsked():
+                from engine.cli.question_prompts import permission_detail
+
                 detail = permission_detail(event, self._arguments.get(event.call_id, ""))
                 dialogue.ask(event, detail, self._task_arguments.get(event.session_id, ""))
             case ev.RecoveryAsked() | ev.QuestionAsked():

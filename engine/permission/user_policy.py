@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -10,10 +11,12 @@ from engine.config.config import Config
 from engine.core.permission_types import Rule
 from engine.permission.grants import grant_file, trust
 from engine.permission.grants.grant_file import GrantFile
-from engine.permission.grants.trust import Trust
 from engine.permission.policy import Policy
 from engine.permission.rules import project_file
 from engine.permission.rules.profiles import DEFAULT
+
+if TYPE_CHECKING:
+    from engine.permission.grants.trust import Trust
 
 
 @attrs.frozen
@@ -44,6 +47,8 @@ class UserFiles:
     @property
     def trust(self) -> Trust:
         """The trusted folders."""
+        from engine.permission.grants.trust import Trust
+
         return Trust(self.folder / trust.NAME, self.home)
 
 

@@ -10,7 +10,6 @@ from typing import Final
 
 import attrs
 
-from engine.files.front_matter import Document, FrontMatterError, parse_document
 from engine.files.real_path import is_within
 from engine.prompt.command_text import Command
 from engine.prompt.instruction_file import UnusableFileError, read_text
@@ -90,6 +89,8 @@ def _candidates(folder: str, prefix: str, depth: int) -> Iterator[tuple[str, str
 
 
 def _read(path: str, name: str, root: str) -> Command:
+    from engine.files.front_matter import Document, FrontMatterError, parse_document
+
     text = read_text(path, limit=MAX_BYTES, within=root)
     if text is None:
         raise UnusableFileError("the link is broken")

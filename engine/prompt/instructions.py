@@ -19,7 +19,6 @@ from engine.config.instruction_config import Instructions
 from engine.core.prompt_section import PromptSection
 from engine.files.escaping import inert, shown_path
 from engine.files.real_path import Real, is_within, real_path
-from engine.prompt.imports import MAX_HOPS, find_imports, has_only_imports
 from engine.prompt.instruction_file import InstructionText, UnusableFileError, cut_text, read_text
 from engine.prompt.instruction_globs import expand, is_pattern
 from engine.prompt.workspace import Workspace
@@ -108,6 +107,8 @@ class InstructionReader:
         self, candidate: Candidate, folders: dict[str, str], hops: int
     ) -> Iterator[tuple[Candidate, InstructionText]]:
         """Yield a file's imports and then the file itself, so that its own text comes last."""
+        from engine.prompt.imports import find_imports, has_only_imports
+
         text = self._text(candidate)
         if text is None or not text.text or self._is_duplicate(text):
             return
@@ -142,6 +143,8 @@ class InstructionReader:
         return text
 
     def _may_import(self, candidate: Candidate, path: str, hops: int) -> bool:
+        from engine.prompt.imports import MAX_HOPS
+
         if path in self._paths:
             return False
         why = ""

@@ -11,14 +11,16 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from engine.core.prompt_section import PromptSection
 from engine.files.escaping import inert
-from engine.files.front_matter import Document, FrontMatterError, parse_document
 from engine.files.real_path import is_within
+
+if TYPE_CHECKING:
+    from engine.files.front_matter import Document
 
 FILE: Final = "SKILL.md"
 SECTION: Final = "skills"
@@ -181,6 +183,8 @@ def _load_skill(path: Path, inside: Sequence[str]) -> Skill:
 
 def _read(folder: Path) -> Document:
     # Non-blocking: the path may be a pipe without a writer. No link: links were resolved before.
+    from engine.files.front_matter import FrontMatterError, parse_document
+
     descriptor = os.open(folder / FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -55,6 +55,14 @@ class SessionBackground:
             self._sub_agents = SubAgents(self._session, self._engine)
         return self._sub_agents
 
+    async def end_jobs(self) -> None:
+        """End its background commands; those of its sub-agents go on. A checkpoint if there are any.
+
+        If cancelled, they end all the same, a moment later.
+        """
+        if self._jobs is not None:
+            await self._jobs.aclose()
+
     def share_limit(self, gate: SubAgentLimiter) -> None:
         """The session is a sub-agent's: its own sub-agents count against the same limit. Not a checkpoint."""
         self._children.gate = gate

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, cast, final
+from typing import TYPE_CHECKING, Literal, Self, cast, final
 
 from trio.lowlevel import enable_ki_protection
 
@@ -25,8 +25,6 @@ from engine.session.engine_runtime import EngineRuntime
 from engine.session.live_session import LiveSession
 from engine.session.session import Session, live_session, new_session
 from engine.session.session_config import SessionConfig, SessionOptions
-from engine.session.session_watch import Watch
-from engine.session.stored_sessions import fork_stored, open_stored
 from engine.session.turn import Turn, start_turn
 from engine.session.turn_start import let_park
 from engine.session.validation import (
@@ -49,6 +47,9 @@ from engine.session.validation import (
 from engine.store.sqlite.file_location import MEMORY
 from engine.tools.output.spill import SpillStore
 from engine.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from engine.session.session_watch import Watch
 
 
 def open_engine(
@@ -217,6 +218,8 @@ class Engine:
             SessionElsewhere: another engine has it open.
             JournalCorrupt: what the store has of it is damaged.
         """
+        from engine.session.stored_sessions import open_stored
+
         options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         live, is_new = await open_stored(self._runtime, session_id, options)
         session = self._handle(live)
@@ -253,6 +256,8 @@ class Engine:
             MessageNotFound: it never had such a message.
             JournalCorrupt: what the store has of it is damaged.
         """
+        from engine.session.stored_sessions import fork_stored
+
         options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         live = await fork_stored(self._runtime, session_id, options, at=at)
         session = self._handle(live)
@@ -265,6 +270,8 @@ class Engine:
         `Session.subscribe` tells more, and sooner, of one that this engine has open. Raises `ConfigError` if the
         store can't be watched.
         """
+        from engine.session.session_watch import Watch
+
         self._runtime.check_open()
         return Watch.of(self._runtime.store.store, SessionId(session_id), after)
 

@@ -12,7 +12,6 @@ from engine.core.events import HistoryReplaced, PromptSet, SessionTitled, Shared
 from engine.core.ids import SessionId
 from engine.core.threads import to_thread
 from engine.nursery.permission_scope import renew_bounds
-from engine.session.fork import forked
 
 if TYPE_CHECKING:
     from engine.session.engine_runtime import EngineRuntime
@@ -59,6 +58,8 @@ async def fork_stored(
     runtime: EngineRuntime, session_id: str, options: SessionOptions, *, at: str | None
 ) -> LiveSession:
     """Return a new session that begins with the history of another (see `Engine.fork_session`). Always a checkpoint."""
+    from engine.session.fork import forked
+
     runtime.check_open()
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")

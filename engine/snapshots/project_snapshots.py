@@ -19,8 +19,6 @@ from engine.snapshots import git_backend as git
 from engine.snapshots.copy_backend import COPIES_NOTE, FileCopies
 from engine.snapshots.git_backend import ProjectTooLarge
 from engine.snapshots.repository import Repository, find_git
-from engine.snapshots.restore import RestoreJob
-from engine.snapshots.retention import clean_up
 from engine.snapshots.snapshot_dir import SnapshotDir, default_folder, is_git_folder, is_too_wide, project_root
 
 _MAX_NAMED: Final = 5
@@ -112,6 +110,8 @@ class ProjectSnapshots:
 
     async def put(self, tree: str, puts: Sequence[Put], *, cwd: str) -> None:
         """Put files back. See `engine.core.protocols.Snapshots`."""
+        from engine.snapshots.restore import RestoreJob
+
         store, _ = await self._store(tree)
         real = await to_thread(os.path.realpath, cwd)
         putting = RestoreJob(puts, partial(_shown, real), (real, store.place.root))
@@ -133,6 +133,8 @@ class ProjectSnapshots:
 
     async def tend(self) -> None:
         """Remove what is old, once a day; then read what turns had no time for, until cancelled. Always a checkpoint."""
+        from engine.snapshots.retention import clean_up
+
         await clean_up(self.folder, await find_git())
         while True:
             self._read_requested = trio.Event()

@@ -24,7 +24,6 @@ from engine.journal.state import SessionState
 from engine.store.backend import TableReader
 from engine.store.batch_writer import EventSink, invalid_id_reason
 from engine.store.heartbeat import Heartbeat
-from engine.store.import_command import ImportSessions
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import RENEWALS_PER_LEASE
 from engine.store.session_rows import fold_version
@@ -211,6 +210,8 @@ class DatabaseStore(ABC):
 
     async def import_sessions(self, journals: Sequence[Sequence[Durable]]) -> None:
         """See `Importing`. A checkpoint; if cancelled, all or none are taken in."""
+        from engine.store.import_command import ImportSessions
+
         order = ImportSessions([journal for journal in journals if journal], self._sink.schema)
         await self._run_commands([order])
         if order.error is not None:

@@ -6,10 +6,12 @@ import os
 import secrets
 from collections.abc import Mapping
 from signal import Signals
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.process.crash_cleanup import owned
-from engine.process.process import FinishedProcess
+
+if TYPE_CHECKING:
+    from engine.process.process import FinishedProcess
 
 # Added to the environment of the engine.
 ENVIRONMENT: Final[Mapping[str, str]] = {

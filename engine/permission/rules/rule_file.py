@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
@@ -32,8 +32,10 @@ from engine.core.permission_types import ACTIONS, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES, ProfileName
 from engine.permission.rules.rules import PATH_PERMISSIONS, base_permission
-from engine.permission.rules.toml_positions import TomlPath, value_lines
 from engine.permission.rules.wildcard import Wildcard
+
+if TYPE_CHECKING:
+    from engine.permission.rules.toml_positions import TomlPath
 
 TABLE: Final = ("permissions",)
 _KEYS: Final = ("profile", "rules")
@@ -69,6 +71,8 @@ def read_permissions(
     Raises:
         ConfigError: lists every problem, each with its line and what to write instead.
     """
+    from engine.permission.rules.toml_positions import value_lines
+
     reader = _Reader(source, tuple(table), value_lines(text))
     permissions = reader.permissions(section, _KEYS if has_profile else _KEYS[1:])
     if reader.problems:

@@ -37,7 +37,6 @@ from engine.core.llm_types import (
     UsageReported,
 )
 from engine.core.messages import Citation, FinishReason, Usage
-from engine.providers.failures.error_body import stream_failure
 from engine.providers.wire.decoding import UniqueIds
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, number, text
 
@@ -84,6 +83,8 @@ class AnthropicReader:
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
         """Read a message that was not streamed."""
         if as_object(document.get("error")):
+            from engine.providers.failures.error_body import stream_failure
+
             raise stream_failure(self.host, document.get("error"))
         if not isinstance(document.get("content"), list):
             raise ProviderProtocolError(f"{self.host} sent JSON that is not a message")
@@ -122,6 +123,8 @@ class AnthropicReader:
             case "ping":
                 out.append(Ping())
             case "error":
+                from engine.providers.failures.error_body import stream_failure
+
                 raise stream_failure(self.host, event.get("error"))
             case other:
                 self.ignored[str(other)] += 1

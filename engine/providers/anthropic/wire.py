@@ -8,7 +8,6 @@ import attrs
 
 from engine.providers.anthropic.decode import AnthropicReader
 from engine.providers.anthropic.encode import encoder
-from engine.providers.failures.error_body import http_failure
 from engine.providers.wire.decoding import decoder_for
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import WireFormat
@@ -18,6 +17,8 @@ API_VERSION = "2023-06-01"
 
 def wire(quirks: Quirks) -> WireFormat:
     """Return the wire format for a host with *quirks*."""
+    from engine.providers.failures.error_body import http_failure
+
     quirks = attrs.evolve(quirks, title=quirks.title or "Anthropic")
     return WireFormat(
         host=quirks.title,

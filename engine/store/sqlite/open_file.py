@@ -18,7 +18,6 @@ from engine.store.leases import Owner
 from engine.store.sqlite.connections import Connections
 from engine.store.sqlite.error_mapping import is_transient, map_errors, primary_code
 from engine.store.sqlite.file_location import MEMORY, JournalMode, create_file, journal_mode
-from engine.store.sqlite.integrity import check_file, is_due, note_checked
 from engine.store.sqlite.migrate import check_compatible, migrate
 
 
@@ -65,6 +64,8 @@ class FileOpening:
             raise
 
     def _prepare(self, connections: Connections, connection: sqlite3.Connection) -> Sequence[SessionId]:
+        from engine.store.sqlite.integrity import check_file, is_due
+
         migrate(connection)
         with _no_lock_wait(connection, self._lock_timeout):
             _try_to_write(connection)
@@ -88,6 +89,8 @@ class FileOpening:
 
 def _note(connection: sqlite3.Connection, owner: Owner) -> None:
     """Record the check, unless the file is locked just now; then the next opening checks again."""
+    from engine.store.sqlite.integrity import note_checked
+
     try:
         note_checked(connection, owner)
     except sqlite3.OperationalError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -16,12 +17,14 @@ from engine.store.leases import Owner
 from engine.store.projection import storable
 from engine.store.session_list import COLUMNS, Columns, holders, session_row
 from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
-from engine.store.spending_report import SpendingColumns, spending_from_row, spending_statement
 from engine.store.sqlite.full_text import display_text, match_query
 from engine.store.sqlite.lease_table import LeaseTable
 from engine.store.sqlite.schema import has_drafts
 from engine.store.sqlite.text_table import SqliteTextTable
 from engine.store.store_protocols import Holder, Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
+
+if TYPE_CHECKING:
+    from engine.store.spending_report import SpendingColumns
 
 
 @attrs.frozen
@@ -105,6 +108,8 @@ class SqliteTableReader:
 
     def spending(self, query: SpendingQuery) -> Sequence[Spending]:
         """See `TableReader`."""
+        from engine.store.spending_report import spending_from_row, spending_statement
+
         rows: list[SpendingColumns] = self._connection.execute(*spending_statement(query)).fetchall()
         return [spending_from_row(row) for row in rows]
 

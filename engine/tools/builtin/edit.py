@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import attrs
 
 from engine.core.schema import doc
-from engine.files.diff import replacement
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import Tool, tool
@@ -36,6 +35,7 @@ class Edit:
 
 def edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around each edit."""
+    from engine.files.diff import replacement
 
     def planned(args: Edit, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.core.errors import ToolError
-from engine.files.cancellable_thread import to_halting_thread
 from engine.files.text_files import resolve
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.search.search_arguments import MAX_ENTRIES, List
@@ -16,6 +15,7 @@ from engine.tools.tool_text import description
 
 async def list_folder(args: List, ctx: ToolContext) -> ToolOutput:
     """Return a folder as a tree. A checkpoint; if cancelled, the thread that looks is abandoned, and soon ends."""
+    from engine.files.cancellable_thread import to_halting_thread
     from engine.tools.search.folder_tree import FolderTree
 
     def look(halted: Callable[[], bool]) -> ToolOutput:

@@ -8,7 +8,6 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
-from engine.files.diff import replacement
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
@@ -44,6 +43,7 @@ class MultiEdit:
 
 def multi_edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
+    from engine.files.diff import replacement
 
     def planned(args: MultiEdit, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)

@@ -11,7 +11,6 @@ from typing import Annotated, Final
 import attrs
 
 from engine.agents.agent_result import AgentResult
-from engine.agents.reports import render_result, result_facts
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import OF_THE_FIRST
 from engine.core.errors import ConfigError, EngineError, ToolError
@@ -204,6 +203,8 @@ async def _start(agent: Agent, prompt: str, resume: str | None, ctx: ToolContext
 
 
 def _output(agent: Agent, result: AgentResult) -> ToolOutput:
+    from engine.agents.reports import render_result, result_facts
+
     return ToolOutput(
         text=render_result(agent.name, result),
         failed=result.status != "completed",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 
 from engine.core.schema import doc
-from engine.files.diff import whole_text
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import Tool, tool
@@ -28,6 +27,7 @@ class Write:
 
 def write_tool(*, around: EditReviewer | None = None) -> Tool:
     """Make the tool; *around* is what happens around each change."""
+    from engine.files.diff import whole_text
 
     async def need_of(args: Write, ctx: ToolContext) -> Need:
         from engine.tools.edit.edit_session import need
