@@ -53,7 +53,7 @@ def told(cls: type[attrs.AttrsInstance], arguments: str) -> str:
         (' {"query": "first", "query": "last"} ', Search(query="last")),
     ],
 )
-def test_what_fits(arguments: str, meant: Search) -> None:
+def test_valid_arguments(arguments: str, meant: Search) -> None:
     assert parse(Search, arguments) == meant
 
 
@@ -91,7 +91,7 @@ def test_no_text_at_all_is_no_arguments() -> None:
         ("5", "the arguments must be a JSON object, not integer"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_with_its_place(arguments: str, text: str) -> None:
+def test_mismatch_is_reported_with_its_location(arguments: str, text: str) -> None:
     assert told(Search, arguments) == text
 
 
@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_told_with_its_place(arguments: str, text: str) -> 
     ],
     ids=lambda text: text[:10],
 )
-def test_what_is_no_json_is_shown(arguments: str) -> None:
+def test_invalid_json_is_quoted(arguments: str) -> None:
     text = told(Search, arguments)
     assert text.startswith("the arguments are not valid JSON (")
     assert text.endswith(f"They begin with: {arguments[:200]}")
@@ -125,7 +125,7 @@ def test_forty_issues_are_less_than_a_kilobyte() -> None:
     assert len(text) < 1_000
 
 
-def test_of_a_long_array_no_more_is_looked_at_than_is_needed() -> None:
+def test_only_part_of_a_long_array_is_checked() -> None:
     @attrs.frozen
     class Numbers:
         numbers: list[int]
@@ -204,7 +204,7 @@ class Word(enum.StrEnum):
     ],
     ids=lambda value: "refused" if value is WRONG else str(value)[:40],
 )
-def test_a_value_is_read_as_its_type_says_or_not_at_all(hint: object, value: object, meant: object) -> None:
+def test_values_are_read_strictly_by_type(hint: object, value: object, meant: object) -> None:
     cls = class_with(hint)
     assert schema_of(cls), "what can be read has a schema"
     arguments = json.dumps({"x": value})
@@ -231,7 +231,7 @@ def test_a_value_is_read_as_its_type_says_or_not_at_all(hint: object, value: obj
         (Colour | dict[str, int], 5, 'x: expected "red" or "blue" or object, got integer'),
     ],
 )
-def test_what_is_expected_is_in_the_words_of_the_schema(hint: object, value: object, text: str) -> None:
+def test_expectation_uses_the_words_of_the_schema(hint: object, value: object, text: str) -> None:
     assert told(class_with(hint), json.dumps({"x": value})) == text
 
 
@@ -257,7 +257,7 @@ def _nothing(*_: object) -> None:
         ({"converter": _nothing}, 1, "RuntimeError: "),
     ],
 )
-def test_a_validator_is_heard_whatever_it_raises(more: dict[str, Any], value: int, text: str | None) -> None:
+def test_validator_exceptions_are_reported(more: dict[str, Any], value: int, text: str | None) -> None:
     cls = class_with(int, **more)
     arguments = json.dumps({"x": value})
     if text is None:
@@ -268,7 +268,7 @@ def test_a_validator_is_heard_whatever_it_raises(more: dict[str, Any], value: in
         assert told(cls, arguments) == text
 
 
-def test_a_validator_inside_is_told_with_its_place() -> None:
+def test_nested_validator_is_reported_with_its_location() -> None:
     @attrs.frozen
     class Inner:
         n: int = attrs.field(validator=attrs.validators.ge(1))

@@ -55,7 +55,7 @@ WRONG = object()
     ],
     ids=lambda value: "refused" if value is WRONG else str(value)[:40],
 )  # fmt: skip
-def test_what_is_mended_and_what_is_not(hint: object, value: object, meant: object, note: str) -> None:
+def test_coerced_values(hint: object, value: object, meant: object, note: str) -> None:
     cls = class_with(hint)
     arguments = json.dumps({"x": value})
     if meant is WRONG:
@@ -77,14 +77,14 @@ def test_null_for_what_may_be_left_out() -> None:
         parse_kindly(Search, '{"query":null}')
 
 
-def test_nothing_is_mended_where_something_else_is_wrong() -> None:
+def test_nothing_is_coerced_beside_another_error() -> None:
     with pytest.raises(InvalidArguments) as caught:
         parse_kindly(Search, '{"query":5,"limit":"7"}')
     assert str(caught.value) == "query: expected string, got integer\nlimit: expected integer, got string"
 
 
 @given(value=st.dictionaries(NAMES, ANY, max_size=6))
-def test_what_fits_is_left_alone_and_what_is_mended_says_so(value: dict[str, object]) -> None:
+def test_coercions_are_reported(value: dict[str, object]) -> None:
     text = json.dumps(value)
     try:
         strict: object = parse(Search, text)

@@ -11,7 +11,7 @@ from trio.testing import MockClock, assert_checkpoints, wait_all_tasks_blocked
 from engine.core.deferred import Deferred
 
 
-def test_it_begins_without_a_value() -> None:
+def test_deferred_begins_without_a_value() -> None:
     deferred = Deferred[int]()
     assert not deferred.is_settled
     with pytest.raises(RuntimeError, match="not settled yet"):
@@ -51,7 +51,7 @@ async def test_waiting_for_what_is_settled_is_a_checkpoint() -> None:
         assert await deferred.wait() == 1
 
 
-async def test_a_cancelled_wait_changes_nothing(autojump_clock: MockClock) -> None:
+async def test_cancelled_wait_changes_nothing(autojump_clock: MockClock) -> None:
     deferred = Deferred[int]()
     with trio.move_on_after(1) as scope:
         await deferred.wait()

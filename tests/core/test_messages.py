@@ -41,7 +41,7 @@ def test_usage_adds_up() -> None:
     assert one.total == 10, "reasoning is a part of the output"
 
 
-def test_the_text_of_a_users_message_is_what_a_person_would_recognise() -> None:
+def test_user_text_is_the_recognisable_part() -> None:
     image = ImagePart(media_type="image/png", data="AA==")
     parts = (TextPart(id=PartId("1"), text="look: "), image, TextPart(id=PartId("2"), text="here"))
     message = UserMessage(id=MessageId("m"), parts=parts)
@@ -124,14 +124,14 @@ def test_equal_transcripts_are_equal_however_they_came_about() -> None:
     assert trunk != [A]
 
 
-def test_what_it_was_made_of_may_change() -> None:
+def test_source_list_may_change() -> None:
     messages: list[Message] = [A]
     transcript = Transcript(messages)
     messages.append(B)
     assert list(transcript) == [A]
 
 
-def test_it_can_be_looked_at() -> None:
+def test_transcript_can_be_inspected() -> None:
     assert repr(Transcript([A])) == f"Transcript([{A!r}])"
 
 
@@ -147,7 +147,7 @@ def seconds_to_append(count: int) -> float:
     return best
 
 
-def test_appending_costs_the_same_however_long_it_is() -> None:
+def test_append_cost_is_independent_of_length() -> None:
     assert seconds_to_append(20_000) < 40 * seconds_to_append(2_000)  # a copy each time would be 100 times
 
 

@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 from engine.core.named_locks import Locks
 
 
-async def test_one_at_a_time_and_in_order() -> None:
+async def test_lock_is_exclusive_and_fair() -> None:
     locks = Locks()
     seen: list[str] = []
 
@@ -28,7 +28,7 @@ async def test_one_at_a_time_and_in_order() -> None:
     assert len(locks) == 0
 
 
-async def test_several_in_any_order_and_twice_do_not_lock_up() -> None:
+async def test_several_locks_cannot_deadlock() -> None:
     locks = Locks()
 
     async def work(*names: str) -> None:
@@ -43,7 +43,7 @@ async def test_several_in_any_order_and_twice_do_not_lock_up() -> None:
     assert len(locks) == 0
 
 
-async def test_who_is_cancelled_while_waiting_holds_nothing() -> None:
+async def test_cancelled_waiter_holds_no_lock() -> None:
     locks = Locks()
     async with locks.hold("b"):
         with trio.CancelScope() as scope:

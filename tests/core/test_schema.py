@@ -126,7 +126,7 @@ class Everything:
     computed: int = attrs.field(init=False, default=0)
 
 
-def test_fields_are_in_their_order_by_the_names_the_model_may_use() -> None:
+def test_schema_fields_keep_order_and_aliases() -> None:
     assert schema_of(Everything) == (
         '{"type":"object","properties":{"second":{"type":"string","description":"comes first"},'
         '"first":{"type":"integer","default":1},"hidden":{"type":"boolean","default":false}},'

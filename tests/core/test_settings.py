@@ -28,7 +28,7 @@ def test_the_defaults_are_good() -> None:
         (Settings, {"parallel": 1, "wrap_up": False, "question_timeout": None, "durable_within": math.inf}),
     ],
 )
-def test_what_is_good(kind: type[Settings], given: dict[str, Any]) -> None:
+def test_valid_settings(kind: type[Settings], given: dict[str, Any]) -> None:
     made = kind(**given)
     assert {name: getattr(made, name) for name in given} == given
 
@@ -74,7 +74,7 @@ def test_what_is_good(kind: type[Settings], given: dict[str, Any]) -> None:
         (Settings, {"headless": ["deny"]}, r"headless must be 'wait', 'deny' or 'rules', not \['deny'\]"),
     ],
 )
-def test_what_is_refused(kind: type[Settings], given: dict[str, Any], told: str) -> None:
+def test_invalid_values_are_refused(kind: type[Settings], given: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=f"^{told}$"):
         kind(**given)
 

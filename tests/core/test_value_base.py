@@ -39,20 +39,20 @@ def test_every_field_counts(other: Further) -> None:
     assert Further(name="a") != other
 
 
-def test_what_is_kept_out_of_comparing_and_printing_stays_out() -> None:
+def test_excluded_fields_stay_out_of_eq_and_repr() -> None:
     told, written = Shared(name="a", secret="x"), Written(name="a", secret="x")
     assert told == Shared(name="a")
     assert hash(told) == hash(Shared(name="a"))
     assert repr(told) == repr(written).replace("Written", "Shared") == "Shared(name='a', size=0)"
 
 
-def test_another_class_is_never_equal_to_it() -> None:
+def test_other_classes_are_never_equal() -> None:
     assert Shared(name="a") != Further(name="a")
     assert Shared(name="a") != Written(name="a")
     assert (Shared(name="a") == "a") is False
 
 
-def test_it_can_not_be_changed_and_has_no_place_for_more() -> None:
+def test_instances_are_frozen_and_slotted() -> None:
     value = Shared(name="a")
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         value.name = "b"  # type: ignore[misc]
@@ -69,7 +69,7 @@ def test_it_can_not_be_changed_and_has_no_place_for_more() -> None:
         "journal.state",
     ],
 )
-def test_no_class_of_the_large_lists_has_methods_of_its_own_written_at_every_start(module: str) -> None:
+def test_large_lists_generate_no_methods_at_import(module: str) -> None:
     """Each costs a quarter of a millisecond, whenever an engine is started."""
     members = inspect.getmembers(import_module(f"engine.{module}"), attrs.has)
     kinds = [kind for _, kind in members if kind.__module__ == f"engine.{module}"]

@@ -24,7 +24,7 @@ def test_a_fork_without_a_message_has_the_present_transcript(events: list[Durabl
 
 
 @hypothesis.given(events=journals())
-def test_a_fork_at_a_message_is_the_transcript_as_it_was_when_that_came(events: list[Durable]) -> None:
+def test_fork_restores_the_transcript_at_a_message(events: list[Durable]) -> None:
     transcripts = list(transcripts_of(events))
     for message_id in {message.id for transcript in transcripts for message in transcript}:
         if any(
@@ -43,7 +43,7 @@ def test_a_fork_at_a_message_is_the_transcript_as_it_was_when_that_came(events: 
 
 
 @hypothesis.given(events=journals())
-def test_words_that_a_hook_did_not_let_pass_are_in_no_fork(events: list[Durable]) -> None:
+def test_blocked_prompt_is_in_no_fork(events: list[Durable]) -> None:
     for transcript in transcripts_of(events):
         for message in transcript:
             if isinstance(message, UserMessage) and message.text == "not to be said":
@@ -51,7 +51,7 @@ def test_words_that_a_hook_did_not_let_pass_are_in_no_fork(events: list[Durable]
                     forked(events, message.id)
 
 
-def test_calls_stay_with_their_results_whichever_of_the_two_is_named() -> None:
+def test_calls_stay_with_their_results() -> None:
     events = session(A, ("look", "I looked"), steps=2)
     whole = ["u1", "m1.1", "m1.1.results"]
     assert ids(forked(events, "m1.1")) == whole
@@ -60,7 +60,7 @@ def test_calls_stay_with_their_results_whichever_of_the_two_is_named() -> None:
     assert ids(forked(events, "m1.2")) == [*whole, "m1.2"]
 
 
-def test_a_message_from_before_a_compaction_has_what_stood_before_it_then() -> None:
+def test_fork_before_a_compaction() -> None:
     events = journal_of(["turn", "turn", "compact", "turn"])
     assert ids(forked(events)) == ["sum4", "u3", "m3.1", "u5", "m5.1"]
     assert ids(forked(events, "m2.1")) == ["u2", "m2.1"]
@@ -68,17 +68,17 @@ def test_a_message_from_before_a_compaction_has_what_stood_before_it_then() -> N
     assert ids(forked(events, "sum4")) == ["sum4"]
 
 
-def test_a_message_of_an_undone_turn_can_be_forked_at() -> None:
+def test_fork_at_a_message_of_an_undone_turn() -> None:
     events = journal_of(["turn", "turn", "undo", "turn"])
     assert ids(forked(events)) == ["u2", "m2.1", "u5", "m5.1"]
     assert ids(forked(events, "m3.1")) == ["u2", "m2.1", "u3", "m3.1"]
 
 
-def test_a_message_that_never_was_is_told() -> None:
+def test_unknown_message_is_reported() -> None:
     with pytest.raises(MessageNotFound, match="session ses_a never had a message 'nonsense'"):
         forked(session(A, ("hello", "hi")), "nonsense")
 
 
-def test_events_that_do_not_follow_are_told() -> None:
+def test_inconsistent_events_are_reported() -> None:
     with pytest.raises(JournalCorrupt):
         forked(session(A, ("hello", "hi"))[::2])

@@ -97,7 +97,7 @@ class Page(HTMLParser):
 
 
 @hypothesis.given(texts=st.lists(TEXTS, min_size=1, max_size=3))
-def test_nothing_that_was_said_is_alive(texts: list[str]) -> None:
+def test_session_text_is_inert(texts: list[str]) -> None:
     written = render_html([session_of(texts)], texts[0], engine="1")
     written.encode()
     assert Page(written).wrong == []
@@ -105,13 +105,13 @@ def test_nothing_that_was_said_is_alive(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_was_said_can_be_read(text: str) -> None:
+def test_session_text_is_readable(text: str) -> None:
     shown = Page(render_html([session_of([text])], "x", engine="1")).text
     for word in re.findall(r"[a-zA-Z]{4,}", text.replace("```", "").replace("**", "")):
         assert word in shown
 
 
-def test_its_policy_lets_its_style_in_and_nothing_else() -> None:
+def test_content_policy_allows_only_own_style() -> None:
     written = render_html([session_of(["x"])], "x", engine="1")
     (style,) = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -122,7 +122,7 @@ def test_its_policy_lets_its_style_in_and_nothing_else() -> None:
     assert "@import" not in STYLE
 
 
-def test_images_stand_in_it_and_drawings_do_not() -> None:
+def test_images_are_embedded_but_svg_is_not() -> None:
     parts = (
         TextPart(id=PartId("p"), text="look"),
         ImagePart(media_type="image/png", data=PIXEL),
@@ -152,7 +152,7 @@ def test_calls_are_folded_and_sub_agents_stand_below_theirs() -> None:
     assert Page(written).wrong == []
 
 
-def test_what_was_spent_is_told_with_the_sub_agents_and_little_is_not_nothing() -> None:
+def test_spending_includes_sub_agents_and_small_sums() -> None:
     root, child = (
         render_history(session(name, ("ask", "answer"), parent=above))
         for name, above in ((A, None), (SessionId("ses_child"), A))
@@ -163,7 +163,7 @@ def test_what_was_spent_is_told_with_the_sub_agents_and_little_is_not_nothing() 
     assert " tokens · $0.0037</p>" in render_html([little], "x", engine="1")
 
 
-def test_what_fills_the_window_is_a_table_and_as_dead_as_all_else() -> None:
+def test_context_window_is_an_inert_table() -> None:
     kinds = (("results of </table><script>x", 9_000), ("system", 1_000))
     filling = ContextUsage(tokens=10_000, usable=40_000, kinds=kinds)
     written = Page(render_html([session_of(["x"])], "x", engine="1", window=filling))
@@ -173,7 +173,7 @@ def test_what_fills_the_window_is_a_table_and_as_dead_as_all_else() -> None:
     assert "takes about" not in Page(render_html([session_of(["x"])], "x", engine="1")).text
 
 
-def test_a_compacted_session_is_told_whole() -> None:
+def test_compacted_session_is_shown_whole() -> None:
     shown = Page(
         render_html([render_history(journal_of(["turn", "compact", "turn", "turn", "undo"]))], "", engine="1")
     ).text
@@ -192,7 +192,7 @@ def test_markdown_is_shown_as_far_as_it_helps_reading() -> None:
 
 
 @pytest.mark.parametrize("part", ["`", "**", "* *", "#", "# ", " #", "~", "```\n", "\n", "<", "\u202e", "`a", "**a"])
-def test_long_texts_take_no_longer_than_they_are(part: str) -> None:
+def test_long_texts_take_linear_time(part: str) -> None:
     began = time.process_time()
     render_text(part * 100_000)
     render_text(f"# {part * 100_000}")

@@ -36,7 +36,7 @@ def said(conversation: Conversation) -> list[tuple[str, str]]:
     ]
 
 
-def test_it_reads_like_a_conversation() -> None:
+def test_export_reads_like_a_conversation() -> None:
     story = render_history(session(A, ("Why does it fail?", "I'll look."), steps=2))
     assert render_markdown(story, "Fix the parser") == (
         "---\n"
@@ -57,7 +57,7 @@ def test_it_reads_like_a_conversation() -> None:
     )
 
 
-def test_it_is_taken_in_again_the_steps_of_an_answer_as_one() -> None:
+def test_import_joins_the_steps_of_an_answer() -> None:
     story = render_history(session(A, ("Why?", "I'll look."), ("Thanks", "Bye"), steps=2))
     found = read(render_markdown(story, "Fix the parser"))
     assert (found.title, found.model) == ("Fix the parser", "anthropic/claude-sonnet-4-5")
@@ -71,7 +71,7 @@ def test_it_is_taken_in_again_the_steps_of_an_answer_as_one() -> None:
 
 
 @hypothesis.given(texts=st.lists(TEXTS, min_size=1, max_size=4))
-def test_whatever_is_said_comes_back_and_begins_no_message_of_its_own(texts: list[str]) -> None:
+def test_any_text_round_trips_within_its_message(texts: list[str]) -> None:
     text = render_markdown(session_of(texts), texts[0])
     text.encode()
     assert escape_unsafe_chars(text) == text
@@ -89,7 +89,7 @@ def test_whatever_is_said_comes_back_and_begins_no_message_of_its_own(texts: lis
         assert said(found) == expected
 
 
-def test_what_a_compaction_replaced_is_told_and_what_was_taken_back_is_not() -> None:
+def test_replaced_history_is_exported_but_undone_turns_not() -> None:
     story = render_history(journal_of(["turn", "blocked", "compact", "turn", "turn", "undo"]))
     text = render_markdown(story, "")
     assert [(name, body) for name, body in said(read(text))] == [
@@ -102,7 +102,7 @@ def test_what_a_compaction_replaced_is_told_and_what_was_taken_back_is_not() -> 
     assert "not to be said" not in text
 
 
-def test_one_that_was_written_by_hand_will_do() -> None:
+def test_handwritten_markdown_is_imported() -> None:
     found = read(
         "\ufeff# A talk\r\n\r\nSome words before.\r\n\r\n## User\r\nHello\r\nthere\r\n\r\n## Assistant\r\n\r\nHi!"
     )
@@ -110,7 +110,7 @@ def test_one_that_was_written_by_hand_will_do() -> None:
     assert said(found) == [("user", "Hello\nthere"), ("assistant", "Hi!")]
 
 
-def test_what_nobody_asked_is_left_out() -> None:
+def test_engine_messages_are_left_out() -> None:
     assert said(read("## Assistant\nHello\n## User\nHi\n## Calls\nx\n## Engine\ny\n## Assistant\nz")) == [
         ("user", "Hi"),
         ("assistant", "z"),
@@ -129,13 +129,13 @@ def test_what_nobody_asked_is_left_out() -> None:
         ),
     ],
 )
-def test_what_is_none_is_told(text: str, complaint: str) -> None:
+def test_invalid_markdown_is_reported(text: str, complaint: str) -> None:
     with pytest.raises(JournalCorrupt, match=complaint):
         read(text)
 
 
 @hypothesis.given(text=TEXTS | st.text())
-def test_nothing_else_is_raised_whatever_comes(text: str) -> None:
+def test_no_other_exception_is_raised(text: str) -> None:
     try:
         read(text)
     except JournalCorrupt:
@@ -148,7 +148,7 @@ def test_a_terminal_has_nothing_to_obey(text: str) -> None:
     assert not set(escape_unsafe_chars(text)) & {"\x1b", "\x00", "\x07", "\r", "\u202e", "\u2028", "\ud83d"}
 
 
-def test_long_texts_take_no_longer_than_they_are() -> None:
+def test_long_texts_take_linear_time() -> None:
     count = 200_000
     for text in ("`" * count, "**" * count, "#" * count, "# " + " #" * count, "~" * count, "\\" * count, "\n" * count):
         conversation = render_markdown(session_of([text]), text)

@@ -179,9 +179,7 @@ def content(folder: Path) -> dict[str, object]:
 @pytest.mark.usefixtures("not_root")
 @pytest.mark.parametrize("tool", ARGUMENTS)
 @pytest.mark.parametrize("wrong", TABLE)
-async def test_what_is_wrong_is_told_and_nothing_is_lost(
-    ctx: ToolContext, tmp_path: Path, wrong: str, tool: str
-) -> None:
+async def test_errors_are_reported_and_nothing_is_lost(ctx: ToolContext, tmp_path: Path, wrong: str, tool: str) -> None:
     make(tmp_path)
     if wrong == "huge":
         (tmp_path / "huge").write_bytes(b"a\n" * (MAX_TEXT_BYTES // 2 + 1))
@@ -262,9 +260,7 @@ async def test_looking_while_files_come_and_go(ctx: ToolContext, tmp_path: Path,
 
 
 @pytest.mark.parametrize("tool", ARGUMENTS)
-async def test_outside_of_the_project_it_is_known_by_its_whole_path(
-    ctx: ToolContext, tmp_path: Path, tool: str
-) -> None:
+async def test_outside_the_project_the_whole_path_counts(ctx: ToolContext, tmp_path: Path, tool: str) -> None:
     """What may be done there is for the rules to say, and they must know where it is."""
     outside = tmp_path.with_name(f"{tmp_path.name}-outside")
     outside.mkdir()

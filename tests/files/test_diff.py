@@ -63,12 +63,12 @@ def test_a_long_line_is_cut() -> None:
     assert shown == f"+{'x' * 999} [the rest of this line is not shown]"
 
 
-def test_a_comparison_shows_both_as_one() -> None:
+def test_unified_diff_shows_both_texts() -> None:
     assert comparison("a\nx\nc", "a\nb\nc", first=7) == "@@ +7,3 @@\n a\n-x\n+b\n c\n"
     assert comparison("a", "", first=7) == "@@ +7,1 @@\n-a\n+\n"
 
 
-def test_no_change_is_nothing() -> None:
+def test_no_change_is_an_empty_diff() -> None:
     assert changes("f", "a\n", "a\n") == ""
 
 
@@ -131,7 +131,7 @@ def test_a_change_in_a_large_text_takes_no_long() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_071, 131_072, 131_073])
-def test_what_two_texts_begin_and_end_with(size: int) -> None:
+def test_common_prefix_and_suffix(size: int) -> None:
     same = "xy" * size
     for cut in (size, 2 * size):
         part = same[:cut]
@@ -147,5 +147,5 @@ def test_a_replacement_has_no_line_numbers() -> None:
     assert replacement("f", "a", "") == "--- f\n+++ f\n-a\n"
 
 
-def test_a_whole_text_promises_nothing_about_the_old_one() -> None:
+def test_whole_text_patch_assumes_no_old_text() -> None:
     assert whole_text("f", "a\nb") == "+++ f, all of it:\n+a\n+b\n\\ No newline at end of file\n"

@@ -63,7 +63,7 @@ def test_fields(matter: str, fields: dict[str, str]) -> None:
         ('---\na: "\\x"\n---', "line 2 of its front matter can't be read: expected escape sequence"),
     ],
 )
-def test_what_is_refused(text: str, reason: str) -> None:
+def test_invalid_values_are_refused(text: str, reason: str) -> None:
     with pytest.raises(FrontMatterError) as raised:
         parse_document(text)
     assert reason in str(raised.value)

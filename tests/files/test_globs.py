@@ -54,7 +54,7 @@ def matches(pattern: str, path: str) -> bool:
         ("(a|b)+.$", "(a|b)+.$", "a"),
     ],
 )
-def test_what_a_pattern_matches(pattern: str, yes: str, no: str) -> None:
+def test_pattern_matches(pattern: str, yes: str, no: str) -> None:
     assert [path for path in yes.split() if not matches(pattern, path)] == []
     assert [path for path in no.split() if matches(pattern, path)] == []
 
@@ -77,7 +77,7 @@ def test_names_may_hold_line_ends() -> None:
         ("{a," + "b" * 30_000 + "}{c,d}", f"its braces stand for patterns of more than {MAX_CHARS:,} characters"),
     ],
 )
-def test_what_is_no_pattern(pattern: str, error: str) -> None:
+def test_invalid_patterns(pattern: str, error: str) -> None:
     with pytest.raises(GlobError) as raised:
         glob_regex(pattern)
     assert str(raised.value) == error
@@ -150,6 +150,6 @@ def slow(pattern: str, path: str) -> bool:
     st.lists(_pieces, min_size=1, max_size=7).map("".join),
     st.lists(st.sampled_from(["a", "b", "ab", "ba"]), min_size=1, max_size=4),
 )
-def test_taking_the_first_fit_misses_nothing(pattern: str, names: list[str]) -> None:
+def test_greedy_matching_misses_nothing(pattern: str, names: list[str]) -> None:
     path = "/".join(names)
     assert matches(pattern, path) is slow(pattern, path)

@@ -12,7 +12,7 @@ _lines = st.lists(st.sampled_from(["a", "b", "c", "", "line"]), max_size=12)
 
 
 @given(_lines, _lines)
-def test_it_leads_from_one_text_to_the_other(old: list[str], new: list[str]) -> None:
+def test_diff_transforms_one_text_into_the_other(old: list[str], new: list[str]) -> None:
     found = differences(old, new)
     built: list[str] = []
     at = 0

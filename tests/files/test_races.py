@@ -108,7 +108,7 @@ async def test_a_read_shows_nothing_from_outside(ctx: ToolContext, place: Place,
             outcomes["refused" if found is None else "read"] += 1
 
 
-async def test_a_folder_that_is_listed_is_the_one_that_was_judged(ctx: ToolContext, place: Place) -> None:
+async def test_listed_folder_is_the_judged_one(ctx: ToolContext, place: Place) -> None:
     (place.outside / "secret").write_text("")
     (place.project / "link").symlink_to(place.outside)
     ctx = judged(ctx, place, "dir")

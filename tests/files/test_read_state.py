@@ -13,7 +13,7 @@ from engine.files.read_state import REMEMBERED, digest, hasher, last_read, note_
 EMPTY = SharedContext(cwd="/")
 
 
-def test_what_was_never_read_is_not_known() -> None:
+def test_unread_file_is_unknown() -> None:
     assert last_read(EMPTY, "/a") is None
     assert last_read(note_read("/b", "d")(EMPTY), "/a") is None
 

@@ -22,7 +22,7 @@ from engine.files.text_files import pattern_of, resolve
         ("loop", "loop"),
     ],
 )
-def test_rules_know_a_file_by_where_it_really_is(tmp_path: Path, path: str, pattern: str) -> None:
+def test_rules_judge_the_real_path(tmp_path: Path, path: str, pattern: str) -> None:
     cwd, outside = tmp_path / "cwd", tmp_path / "outside"
     (cwd / "sub").mkdir(parents=True)
     outside.mkdir()

@@ -178,7 +178,7 @@ HANDED = CallDelivered(call_id=C)
         ),
     ],
 )
-def test_what_closes_what_was_open(events: Sequence[Durable | Live], closing: list[Durable]) -> None:
+def test_open_state_is_closed(events: Sequence[Durable | Live], closing: list[Durable]) -> None:
     assert closing_events(fold(events), R) == closing
 
 

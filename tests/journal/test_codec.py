@@ -146,7 +146,7 @@ def test_equal_values_give_equal_bytes() -> None:
 # -- the shape ---------------------------------------------------------------------------
 
 
-def test_tags_are_one_to_one_and_clash_with_no_field() -> None:
+def test_tags_are_unique_and_shadow_no_field() -> None:
     assert len(set(TAGS.values())) == len(TAGS)
     for kind in TAGS:
         assert not {"type", "v"} & {field.name for field in attrs.fields(typing.cast("type[Durable]", kind))}
@@ -180,7 +180,7 @@ def test_a_status_that_is_not_one_is_an_error(text: str) -> None:
         decode_status(text)
 
 
-def test_messages_look_like_this() -> None:
+def test_message_encoding() -> None:
     call = CallPart(id=PartId("p2"), call_id=CallId("c1"), tool="read", arguments='{"a": 1}')
     said = AssistantMessage(
         id=MessageId("m1"), parts=(TextPart(id=PartId("p1"), text="hi"), call), model="m", finish="calls"
@@ -213,7 +213,7 @@ def test_messages_look_like_this() -> None:
     ]
 
 
-def test_every_event_is_written_as_it_was_in_version_1() -> None:
+def test_events_keep_their_version_1_encoding() -> None:
     """The golden file: if this fails, the shape has changed; raise its version and add an upcaster."""
     lines = GOLDEN.read_text(encoding="ascii").splitlines()
     events = [decode_event(line) for line in lines]
@@ -284,7 +284,7 @@ def test_the_whole_event_of_the_following_cases_is_good() -> None:
         ({"v": 2}, "this engine knows 1"),
     ],
 )
-def test_what_does_not_fit_is_named(change: dict[str, object], told: str) -> None:
+def test_mismatch_is_named(change: dict[str, object], told: str) -> None:
     with pytest.raises(JournalCorrupt, match=re.escape(told)):
         decode_event(json.dumps({**WHOLE, **change}))
 
@@ -296,7 +296,7 @@ def test_a_missing_field_is_named(field: str) -> None:
         decode_event(text)
 
 
-def test_a_missing_field_with_a_default_has_it() -> None:
+def test_missing_field_gets_its_default() -> None:
     assert decode_event('{"type":"call_started","v":1,"call_id":"c"}') == CallStarted(call_id=CallId("c"))
 
 
@@ -326,7 +326,7 @@ def test_a_missing_field_with_a_default_has_it() -> None:
         '{"type":"session_created","v":1,"context":{"cwd":"","values":[["a","b","c"]]},"model":""}',
     ],
 )
-def test_junk_is_an_error_for_the_store_and_for_a_client(text: str | bytes) -> None:
+def test_junk_is_an_error_for_store_and_client(text: str | bytes) -> None:
     with pytest.raises(JournalCorrupt):
         decode_event(text)
     with pytest.raises(JournalCorrupt):
@@ -451,7 +451,7 @@ def test_there_is_nothing_to_lift_yet() -> None:
 # -- cost ----------------------------------------------------------------------------------------------
 
 
-def test_it_is_quick_enough() -> None:
+def test_encoding_is_fast_enough() -> None:
     """A floor with much room (see benchmarks for figures): 30,000 events a second."""
     event = TextDelta(message_id=MessageId("m"), part_id=PartId("p"), after=1, offset=2, text="some words of text")
     best = float("inf")

@@ -180,7 +180,7 @@ def test_a_nudge_is_in_the_transcript_at_once() -> None:
 
 
 @pytest.mark.parametrize(("taken", "left", "reasoning_from"), [("a", "bc", 1), ("b", "ac", 1), ("c", "ab", 2)])
-def test_a_blocked_prompt_is_taken_back(taken: str, left: str, reasoning_from: int) -> None:
+def test_blocked_prompt_is_removed(taken: str, left: str, reasoning_from: int) -> None:
     """Of the rest, what was rejected before stays rejected."""
     said = {name: attrs.evolve(USER, id=MessageId(name)) for name in "abc"}
     state = attrs.evolve(fold([NudgeAdded(message=message) for message in said.values()]), reasoning_from=2)
@@ -215,11 +215,11 @@ def test_a_turn_from_its_start_to_its_end() -> None:
     )
 
 
-def test_a_step_that_is_not_kept_leaves_nothing_in_the_transcript() -> None:
+def test_discarded_step_leaves_no_messages() -> None:
     assert fold([*TEXT, text_ended("wrong"), step_ended(kept=False)]).transcript == Transcript()
 
 
-def test_usage_and_cost_add_up_whether_the_step_is_kept_or_not() -> None:
+def test_discarded_steps_count_in_usage() -> None:
     second = attrs.evolve(STEP_STARTED, step=2, attempt=2)
     state = fold([*STEP, step_ended(kept=False), second, step_ended()])
     assert (state.usage, state.cost) == (Usage(input=6, output=8), 1.0)
@@ -237,7 +237,7 @@ def test_an_open_message_grows() -> None:
 @pytest.mark.parametrize(
     "again", [delta(0, "ab"), delta(2, "cd"), delta(0, "abcd"), delta(1, "bc"), delta(4, "")], ids=lambda d: d.text
 )
-def test_a_delta_that_comes_again_changes_nothing(again: TextDelta) -> None:
+def test_repeated_delta_changes_nothing(again: TextDelta) -> None:
     events = [*TEXT, delta(0, "ab"), delta(2, "cd")]
     assert fold([*events, again]) == fold(events)
 
@@ -248,12 +248,12 @@ def test_every_kind_of_delta_grows_its_part() -> None:
         assert [part.text for part in grown.parts] == ["x"]
 
 
-def test_a_part_may_begin_anew() -> None:
+def test_part_can_be_replaced() -> None:
     events = [*TEXT, delta(0, "wrong"), PartReplaced(turn_id=T, message_id=M, part_id=P), delta(0, "ri")]
     assert [part.text for part in step_of(*events).parts] == ["ri"]
 
 
-def test_a_part_that_is_taken_back_takes_its_call_along() -> None:
+def test_discarded_part_removes_its_call() -> None:
     discarded = PartDiscarded(turn_id=T, message_id=M, part_id=P, reason="failed")
     assert step_of(*CALL, discarded) == step_of(*STEP)
     assert step_of(*DELIVERED, discarded) == step_of(*STEP)
@@ -302,13 +302,13 @@ def test_results_stand_behind_their_message_in_call_order() -> None:
     assert fold(events).transcript == Transcript(expected)
 
 
-def test_a_message_of_thinking_alone_is_not_in_the_transcript() -> None:
+def test_reasoning_alone_makes_no_message() -> None:
     thought = PartEnded(turn_id=T, message_id=M, part=ReasoningPart(id=P, text="hm"))
     assert fold([*TEXT, thought, step_ended()]).transcript == Transcript()
     assert fold([*STEP, step_ended()]).transcript == Transcript()
 
 
-def test_the_context_is_what_the_last_change_made_it() -> None:
+def test_latest_context_change_counts() -> None:
     before = SharedContext(cwd="/a").with_value("kept", "1").with_value("gone", "2").with_value("new", "3")
     after = SharedContext(cwd="/b").with_value("kept", "1").with_value("new", "4").with_value("more", "5")
     created = SessionCreated(context=before, model="m")
@@ -351,7 +351,7 @@ def test_the_status(events: list[Durable], status: Status) -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_what_is_only_told_changes_nothing(event: Durable | Live) -> None:
+def test_informational_events_change_nothing(event: Durable | Live) -> None:
     state = fold(RUNNING)
     assert apply(state, event) == state
 
@@ -430,7 +430,7 @@ def test_the_number_of_the_last_event_is_kept() -> None:
         ([LoopContinued(turn_id=T, reason="steered", step=1)], "LoopContinued of turn t came"),
     ],
 )
-def test_what_cannot_follow_is_refused(events: list[Durable | Live], told: str) -> None:
+def test_inconsistent_event_is_refused(events: list[Durable | Live], told: str) -> None:
     *before, last = events
     state = fold(before)
     copy = attrs.evolve(state)
@@ -465,7 +465,7 @@ def test_folding_on_is_folding_it_all(events: list[Durable | Live], cut: int) ->
 
 
 @given(events=HISTORIES)
-def test_live_events_add_nothing_but_the_text_of_open_parts(events: list[Durable | Live]) -> None:
+def test_live_events_only_add_partial_text(events: list[Durable | Live]) -> None:
     durable = fold([event for event in events if event.seq is not None])
     whole = fold(events)
     if whole.turn is None or whole.turn.step is None:
@@ -477,7 +477,7 @@ def test_live_events_add_nothing_but_the_text_of_open_parts(events: list[Durable
 
 
 @given(events=HISTORIES)
-def test_a_history_folds_the_same_once_it_has_been_json(events: list[Durable | Live]) -> None:
+def test_fold_is_equal_after_json_round_trip(events: list[Durable | Live]) -> None:
     assert fold(decode_event(encode_event(event)) for event in events) == fold(events)
 
 

@@ -367,7 +367,7 @@ def kinds(entries: Sequence[Entry]) -> list[str]:
     return [type(entry).__name__ for entry in entries]
 
 
-def test_deltas_of_a_slow_reader_come_as_one() -> None:
+def test_deltas_of_a_slow_reader_are_merged() -> None:
     desk = HookRunner()
     slow, quick = desk.journal.follow(0), desk.journal.follow(0)
     assert len(take_all(quick)) == 4
@@ -382,7 +382,7 @@ def test_deltas_of_a_slow_reader_come_as_one() -> None:
     assert [entry.text for entry in take_all(slow) if isinstance(entry, TextDelta)] == ["c"]
 
 
-def test_a_part_that_ended_meanwhile_is_told_before_its_end() -> None:
+def test_merged_delta_precedes_the_ended_part() -> None:
     desk = HookRunner()
     slow = desk.journal.follow(0)
     desk.grow("ab", 10)
@@ -390,7 +390,7 @@ def test_a_part_that_ended_meanwhile_is_told_before_its_end() -> None:
     assert kinds(take_all(slow))[4:] == ["TextDelta", "PartEnded", "StepEnded"]
 
 
-def test_what_was_taken_back_meanwhile_is_not_told() -> None:
+def test_discarded_parts_are_not_replayed() -> None:
     desk = HookRunner()
     slow = desk.journal.follow(0)
     desk.grow("wrong")
@@ -416,7 +416,7 @@ def test_a_clock_set_back_changes_no_order() -> None:
     ]
 
 
-def test_a_missed_delta_is_told_under_its_own_turn() -> None:
+def test_missed_delta_keeps_its_turn() -> None:
     """Queued input belongs to no turn; a delta that was told behind it had no turn either."""
     desk = HookRunner()
     slow = desk.journal.follow(0)
@@ -428,7 +428,7 @@ def test_a_missed_delta_is_told_under_its_own_turn() -> None:
     assert told[-1].turn_id == "t"
 
 
-def test_nothing_of_a_held_event_is_seen() -> None:
+def test_held_event_is_invisible() -> None:
     """Not in events, nor in a snapshot, nor in a resync; what comes after it waits behind it."""
     desk = HookRunner()
     desk.grow("ab")
@@ -478,7 +478,7 @@ def test_release_without_a_hold_does_nothing() -> None:
     assert desk.journal.state == before
 
 
-def test_a_childs_held_end_reaches_its_parent_when_it_is_released() -> None:
+def test_childs_held_end_reaches_parent_on_release() -> None:
     desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
     cursor = desk.journal.follow()
@@ -493,7 +493,7 @@ def test_a_childs_held_end_reaches_its_parent_when_it_is_released() -> None:
     assert kinds(take_all(behind)) == ["TurnStarted", "Notice", "TurnEnded"]
 
 
-def test_what_a_childs_held_end_hides_of_a_grandchild_comes_without_a_gap() -> None:
+def test_grandchild_events_behind_held_end_have_no_gap() -> None:
     """A reader that caught up during the hold must not go on from the tail: deltas that it never saw are behind it."""
     desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
@@ -519,7 +519,7 @@ def test_what_a_childs_held_end_hides_of_a_grandchild_comes_without_a_gap() -> N
     assert reader.texts[PartId("gp")] == "ab" * 20 + "cdef"
 
 
-def test_a_position_names_what_was_handed_over_and_no_more() -> None:
+def test_position_covers_exactly_what_was_returned() -> None:
     """It ran ahead: to the end of what a reader that had fallen behind was about to be told."""
     desk = HookRunner()
     desk.grow("ab", 10)
@@ -536,7 +536,7 @@ def test_a_position_names_what_was_handed_over_and_no_more() -> None:
     ]
 
 
-def test_a_position_tells_parents_and_childrens_events_apart() -> None:
+def test_position_separates_parent_and_child_events() -> None:
     desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
     cursor = desk.journal.follow()
@@ -598,7 +598,7 @@ def test_events_with_a_gap_are_refused() -> None:
         new_journal().restore([*events[:1], *events[2:]])
 
 
-def test_an_event_that_cannot_follow_changes_nothing() -> None:
+def test_inconsistent_event_changes_nothing() -> None:
     desk = HookRunner()
     cursor = desk.journal.follow()
     before = desk.journal.events(), desk.journal.snapshot()
@@ -621,7 +621,7 @@ class Refusing(MemoryStore):
         super().put(event)
 
 
-def test_an_event_that_the_store_refuses_is_an_event_all_the_same() -> None:
+def test_event_refused_by_the_store_still_counts() -> None:
     """Half an append would leave a turn that can't end; that it is not durable is noted, once."""
     journal = attrs.evolve(new_journal(), store=Refusing(epoch="e"))
     cursor = journal.follow(0)
@@ -640,7 +640,7 @@ def test_an_event_that_the_store_refuses_is_an_event_all_the_same() -> None:
     assert journal.state == fold(journal.events())
 
 
-def test_a_closed_turn_drops_what_comes_late_and_counts_it() -> None:
+def test_closed_turn_counts_dropped_events() -> None:
     desk = HookRunner()
     desk.end_step()
     desk.turn.close(ENDED)
@@ -671,7 +671,7 @@ def test_live_events_carry_their_session_and_no_number() -> None:
     ]
 
 
-def test_the_memory_of_a_journal_that_nobody_reads_is_bounded() -> None:
+def test_unread_journal_has_bounded_memory() -> None:
     desk = HookRunner()
     desk.grow("a", 10_000)
     assert len(desk.journal._tail) <= 2 * desk.journal.ring
@@ -719,7 +719,7 @@ async def test_a_closed_journal_ends_its_readers(autojump_clock: trio.testing.Mo
     assert found[0] == found[1][4:] == list(desk.journal.events()[4:])
 
 
-async def test_a_reader_of_a_parent_is_woken_by_a_child(autojump_clock: trio.testing.MockClock) -> None:
+async def test_child_event_wakes_a_reader_of_the_parent(autojump_clock: trio.testing.MockClock) -> None:
     desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal)
     found: list[Entry] = []
@@ -730,7 +730,7 @@ async def test_a_reader_of_a_parent_is_woken_by_a_child(autojump_clock: trio.tes
     assert [entry.session_id for entry in found] == ["c"]
 
 
-async def test_a_cancel_that_comes_with_the_event_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancel_together_with_an_event_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
     """The event is appended while the reader is parked, and its scope is cancelled in the same breath."""
     desk = HookRunner()
     for order in ("event first", "cancel first"):
@@ -775,7 +775,7 @@ async def test_a_reader_lets_others_run(autojump_clock: trio.testing.MockClock) 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_reader_that_is_cancelled_again_and_again_loses_nothing(seed: int) -> None:
+def test_repeatedly_cancelled_reader_loses_nothing(seed: int) -> None:
     """Cancelled at any scheduler step: while it parks, at a refill, or with an event there for it."""
     draw = random.Random(seed)
     desk = HookRunner()
@@ -810,7 +810,7 @@ def test_a_reader_that_is_cancelled_again_and_again_loses_nothing(seed: int) -> 
     assert [entry.seq for entry in found if isinstance(entry, Notice)] == list(range(5, 5 + total))
 
 
-async def test_a_cancelled_reader_is_told_so_even_if_there_is_something(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_reader_raises_despite_available_events(autojump_clock: trio.testing.MockClock) -> None:
     desk = HookRunner()
     cursor = desk.journal.follow(0)
     with trio.CancelScope() as scope:

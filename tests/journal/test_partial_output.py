@@ -71,7 +71,7 @@ def save(journal: Journal) -> None:
     journal.drafts.save(journal)
 
 
-def test_what_has_come_since_the_last_time_is_saved() -> None:
+def test_new_text_since_the_last_draft_is_saved() -> None:
     journal, turn, store = begun(P, Q)
     save(journal)
     turn.append_delta(P, "one ", 1.0)
@@ -104,7 +104,7 @@ def test_drafts_are_forgotten_once_their_part_is_over() -> None:
     assert after_kill(journal, store) == {P: "one", PartId("short"): ""}
 
 
-def test_a_part_that_began_anew_does_not_get_its_old_text_back() -> None:
+def test_restarted_part_drops_its_old_draft() -> None:
     journal, turn, store = begun(P)
     turn.append_delta(P, "wrong", 1.0)
     save(journal)
@@ -116,7 +116,7 @@ def test_a_part_that_began_anew_does_not_get_its_old_text_back() -> None:
     assert after_kill(journal, store) == {P: "right"}
 
 
-def test_what_does_not_follow_is_left_out() -> None:
+def test_draft_that_does_not_follow_is_ignored() -> None:
     journal, turn, store = begun(P)
     turn.append_delta(P, "one", 1.0)
     save(journal)
@@ -131,7 +131,7 @@ def test_a_session_without_an_open_step_has_no_drafts() -> None:
     assert with_drafts(idle, journal.events(), store.kept) is idle
 
 
-def test_a_store_that_fails_costs_the_drafts_and_nothing_else() -> None:
+def test_failing_store_costs_only_the_drafts() -> None:
     journal, turn, store = begun(P)
     store.has_failed = True
     turn.append_delta(P, "one", 1.0)

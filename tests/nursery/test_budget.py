@@ -45,7 +45,7 @@ def test_no_limit_is_never_reached() -> None:
     assert free.ends == []
 
 
-def test_as_many_steps_as_the_limit_says() -> None:
+def test_step_limit_is_exact() -> None:
     limited = turn(steps=3)
     assert [limited.budget.steps_left, limited.budget.take_step()] == [3, None]
     assert [limited.budget.take_step() for _ in range(2)] == [None, None]
@@ -102,7 +102,7 @@ def test_time_is_a_limit_too() -> None:
     assert late.ends == [], "the turn's frame, which watches the clock, ends it itself"
 
 
-def test_a_budget_whose_turn_has_no_frame_yet_only_notes() -> None:
+def test_budget_without_a_frame_only_counts() -> None:
     budget = Budget(limits=Limits(steps=1))
     budget.take_step()
     assert budget.take_step() == budget.exhausted == Exhausted("step_limit", "1 steps were used")
@@ -111,7 +111,7 @@ def test_a_budget_whose_turn_has_no_frame_yet_only_notes() -> None:
 # -- a tree of turns ------------------------------------------------------------------------------
 
 
-def test_what_a_child_uses_counts_for_all_above_it() -> None:
+def test_child_usage_counts_for_all_ancestors() -> None:
     root = turn()
     child = turn(root)
     grandchild = turn(child)
@@ -123,7 +123,7 @@ def test_what_a_child_uses_counts_for_all_above_it() -> None:
     assert used == [(3, 3, 0.75), (2, 2, 0.5), (1, 1, 0.25), (1, 1, 0.25)]
 
 
-def test_a_limit_above_ends_its_owner_and_is_the_reason_below() -> None:
+def test_parent_limit_ends_parent_and_child() -> None:
     root = turn(steps=2)
     child = turn(root, steps=10)
     grandchild = turn(child)
@@ -136,7 +136,7 @@ def test_a_limit_above_ends_its_owner_and_is_the_reason_below() -> None:
     assert (root.budget.steps, child.budget.steps, grandchild.budget.steps) == (2, 2, 2)
 
 
-def test_a_limit_in_the_middle_leaves_the_turns_above_alone() -> None:
+def test_middle_limit_leaves_ancestors_alone() -> None:
     root = turn(tokens=100)
     child = turn(root, tokens=10)
     grandchild = turn(child)
@@ -178,7 +178,7 @@ USES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["step", "charge"])
 
 
 @given(tree=TREES, uses=USES)
-def test_every_use_is_counted_upwards_and_every_limit_is_heard_of_once(
+def test_usage_counts_upwards_and_limits_fire_once(
     tree: list[tuple[int, int | None, int | None]], uses: list[tuple[int, str, int]]
 ) -> None:
     turns: list[Turn] = []

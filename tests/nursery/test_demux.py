@@ -166,11 +166,11 @@ def call_closed(number: int, provider_id: str = "x", tool: str = "read", *, comp
         ),
     ],
 )
-def test_what_a_provider_sends(events: list[StreamEvent], commands: list[Command]) -> None:
+def test_provider_events_become_commands(events: list[StreamEvent], commands: list[Command]) -> None:
     assert demuxed(events)[0] == commands
 
 
-def test_what_is_told_of_the_whole_answer() -> None:
+def test_summary_of_the_whole_answer() -> None:
     events: list[StreamEvent] = [
         UsageReported(Usage(input=5)),
         UsageReported(Usage(input=5, output=7)),
@@ -392,7 +392,7 @@ ANYTHING = st.lists(ANY_EVENT, max_size=30)
 
 
 @given(events=ANYTHING)
-def test_whatever_comes_makes_whole_parts(events: list[StreamEvent]) -> None:
+def test_any_input_makes_whole_parts(events: list[StreamEvent]) -> None:
     play(demuxed(events)[0])
 
 

@@ -100,7 +100,7 @@ def keeper() -> ScriptedKeeper:
 
 @pytest.mark.parametrize("kind", FAILING)
 @pytest.mark.parametrize("point", [p for p in POINTS if p not in {"before_tool", "permission_request"}])
-async def test_a_hook_that_fails_is_told_of_and_lets_it_be(autojump_clock: MockClock, point: str, kind: str) -> None:
+async def test_failing_hook_is_reported_and_ignored(autojump_clock: MockClock, point: str, kind: str) -> None:
     """All but those that guard a call; see test_pipeline.py for those."""
     bench = Bench()
 
@@ -144,7 +144,7 @@ class Nothing:
 # -- the user's words -----------------------------------------------------------------------------------------
 
 
-async def test_a_prompt_is_shown_to_the_hooks_before_the_model_sees_it(autojump_clock: MockClock) -> None:
+async def test_prompt_hook_runs_before_the_request(autojump_clock: MockClock) -> None:
     log: list[Prompted] = []
     async with world(DONE, hooks=Hooks(user_prompt=(note(log),))) as w:
         await w.play("do it")
@@ -153,7 +153,7 @@ async def test_a_prompt_is_shown_to_the_hooks_before_the_model_sees_it(autojump_
     assert log == [Prompted(session_id=w.session.id, cwd="/nowhere", text="do it", message=message)]
 
 
-async def test_what_a_hook_adds_to_a_prompt_stands_behind_it_and_is_kept(autojump_clock: MockClock) -> None:
+async def test_hook_text_follows_the_prompt_and_stays(autojump_clock: MockClock) -> None:
     hooks = Hooks(
         user_prompt=(
             note([], PromptDecision(context="the branch is main")),
@@ -172,7 +172,7 @@ async def test_what_a_hook_adds_to_a_prompt_stands_behind_it_and_is_kept(autojum
         assert [said(m) for m in w.requests[-1].transcript][:2] == [said(m) for m in w.requests[0].transcript]
 
 
-async def test_a_blocked_prompt_ends_the_turn_and_is_taken_back(autojump_clock: MockClock) -> None:
+async def test_blocked_prompt_ends_the_turn(autojump_clock: MockClock) -> None:
     log: list[Prompted] = []
     seen: list[Prompted] = []
     blocks = note(seen, PromptDecision(verdict="block", reason="there is a key in it", context="never seen"))
@@ -188,7 +188,7 @@ async def test_a_blocked_prompt_ends_the_turn_and_is_taken_back(autojump_clock: 
         assert turn.result.stop_reason == "hook_stopped"
 
 
-async def test_after_a_blocked_prompt_the_next_request_knows_nothing_of_it(autojump_clock: MockClock) -> None:
+async def test_blocked_prompt_is_not_in_the_next_request(autojump_clock: MockClock) -> None:
     async def no_keys(prompted: Prompted) -> PromptDecision | None:
         return PromptDecision(verdict="block") if "hunter2" in prompted.text else None
 
@@ -216,7 +216,7 @@ async def test_steers_and_queued_input_are_shown_too(autojump_clock: MockClock) 
     assert [(p.text, p.message.origin) for p in log] == [("go", "user"), ("left", "steer"), ("right", "queue")]
 
 
-async def test_a_blocked_steer_ends_the_turn_and_keeps_what_was_done(autojump_clock: MockClock) -> None:
+async def test_blocked_steer_ends_turn_but_keeps_work(autojump_clock: MockClock) -> None:
     bench = Bench()
 
     async def no_steers(prompted: Prompted) -> PromptDecision | None:
@@ -234,7 +234,7 @@ async def test_a_blocked_steer_ends_the_turn_and_keeps_what_was_done(autojump_cl
         await w.goes_on()
 
 
-async def test_what_a_sub_agent_is_told_is_no_users_word(autojump_clock: MockClock) -> None:
+async def test_sub_agent_task_is_no_user_prompt(autojump_clock: MockClock) -> None:
     log: list[Prompted] = []
 
     @engine.tool(read_only=True)
@@ -247,7 +247,7 @@ async def test_what_a_sub_agent_is_told_is_no_users_word(autojump_clock: MockClo
     assert [p.text for p in log] == ["go"]
 
 
-async def test_a_cancel_while_a_prompt_hook_hangs_ends_the_turn_at_once(autojump_clock: MockClock) -> None:
+async def test_cancel_while_prompt_hook_hangs(autojump_clock: MockClock) -> None:
     async with world(DONE, hooks=Hooks(user_prompt=(hanging,))) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
@@ -260,7 +260,7 @@ async def test_a_cancel_while_a_prompt_hook_hangs_ends_the_turn_at_once(autojump
 # -- a request -------------------------------------------------------------------------------------------------
 
 
-async def test_a_request_hook_sees_each_request_as_it_goes_out(autojump_clock: MockClock) -> None:
+async def test_request_hook_sees_each_final_request(autojump_clock: MockClock) -> None:
     log: list[Requesting] = []
     bench = Bench()
     script: list[Answer] = [ASKING, [Fail(Overloaded("busy", retryable=True))], DONE]
@@ -271,7 +271,7 @@ async def test_a_request_hook_sees_each_request_as_it_goes_out(autojump_clock: M
         assert [r.request for r in log] == w.requests
 
 
-async def test_what_a_request_hook_adds_is_in_that_very_request(autojump_clock: MockClock) -> None:
+async def test_request_hook_text_is_in_that_request(autojump_clock: MockClock) -> None:
     async with world(DONE, hooks=Hooks(request=(note([], RequestDecision(context="it is late")),))) as w:
         await w.play()
         assert [said(m) for m in w.requests[0].transcript] == ["go", "[the hook hook] it is late"]
@@ -289,7 +289,7 @@ async def test_a_request_hook_may_stop_the_turn(autojump_clock: MockClock) -> No
         await w.check(w.session, played.events)
 
 
-async def test_tools_that_change_while_a_request_hook_runs_are_in_the_request(autojump_clock: MockClock) -> None:
+async def test_tools_changed_by_a_request_hook_are_sent(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         bench = Bench()
 
@@ -304,7 +304,7 @@ async def test_tools_that_change_while_a_request_hook_runs_are_in_the_request(au
 # -- the end of the model's work -------------------------------------------------------------------------------
 
 
-async def test_c8_of_a_sub_agent_its_own_stop_hooks_are_asked(autojump_clock: MockClock) -> None:
+async def test_c8_sub_agent_runs_its_own_stop_hooks(autojump_clock: MockClock) -> None:
     stop: list[Stopping] = []
     child: list[Stopping] = []
 
@@ -328,7 +328,7 @@ async def test_c8_of_a_sub_agent_its_own_stop_hooks_are_asked(autojump_clock: Mo
     assert played.settlements[0].text == "Whole."
 
 
-async def test_c8_a_sub_agent_may_be_prevented_from_going_on(autojump_clock: MockClock) -> None:
+async def test_c8_sub_agent_can_be_stopped_by_hook(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def sub(args: Nothing, ctx: engine.ToolContext) -> str:
         return (await ctx.run_agent("do")).stop_reason
@@ -340,7 +340,7 @@ async def test_c8_a_sub_agent_may_be_prevented_from_going_on(autojump_clock: Moc
     assert (played.settlements[0].text, played.stop_reason) == ("hook_stopped", "completed")
 
 
-async def test_c8_before_a_turn_counts_as_completed_its_hooks_are_asked_last(autojump_clock: MockClock) -> None:
+async def test_c8_completion_hooks_run_last(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     def named(name: str) -> Callable[[Stopping], Awaitable[StopDecision | None]]:
@@ -374,7 +374,7 @@ async def test_c8_completion_may_be_prevented(autojump_clock: MockClock) -> None
         assert (played.stop_reason, played.result.detail) == ("hook_stopped", "not on Fridays")
 
 
-async def test_c8_hooks_of_completion_are_asked_of_nothing_else(autojump_clock: MockClock) -> None:
+async def test_c8_completion_hooks_run_only_at_completion(autojump_clock: MockClock) -> None:
     log: list[Stopping] = []
     hooks = Hooks(task_completed=(note(log),))
     scripts: list[tuple[str, list[Answer], Settings]] = [
@@ -389,7 +389,7 @@ async def test_c8_hooks_of_completion_are_asked_of_nothing_else(autojump_clock: 
     assert log == []
 
 
-async def test_a_steer_that_comes_while_completion_is_asked_about_is_not_lost(autojump_clock: MockClock) -> None:
+async def test_steer_during_completion_hooks_is_not_lost(autojump_clock: MockClock) -> None:
     async with world(DONE, [*text("More."), *done()], hooks=Hooks(task_completed=(note([], None, 5),))) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
@@ -401,7 +401,7 @@ async def test_a_steer_that_comes_while_completion_is_asked_about_is_not_lost(au
 # -- compaction ------------------------------------------------------------------------------------------------
 
 
-async def test_hooks_are_told_before_and_after_a_compaction(autojump_clock: MockClock) -> None:
+async def test_compaction_hooks_run_before_and_after(autojump_clock: MockClock) -> None:
     before: list[Compacting] = []
     after: list[Compacted] = []
     hooks = Hooks(before_compaction=(note(before),), after_compaction=(note(after, Context(context="use tabs")),))
@@ -431,7 +431,7 @@ async def test_a_hook_may_block_a_compaction(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize("is_blocked", [False, True])
-async def test_an_overflow_is_told_as_such_and_may_be_blocked_too(autojump_clock: MockClock, is_blocked: bool) -> None:
+async def test_overflow_compaction_is_marked_and_can_be_blocked(autojump_clock: MockClock, is_blocked: bool) -> None:
     before: list[Compacting] = []
     after: list[Compacted] = []
 
@@ -458,7 +458,7 @@ async def notified_of(played: Played, log: list[Notified]) -> list[tuple[str, st
     return [(n.kind, n.text) for n in log]
 
 
-async def test_a_person_is_notified_of_a_permission_while_it_is_asked_for(autojump_clock: MockClock) -> None:
+async def test_user_is_notified_of_a_permission_question(autojump_clock: MockClock) -> None:
     log: list[Notified] = []
     bench = Bench()
 
@@ -478,7 +478,7 @@ async def test_a_person_is_notified_of_a_permission_while_it_is_asked_for(autoju
         assert [(n.code, n.text) for n in played.all(Notice)] == [("hook_message", "the hook hook says: sent")]
 
 
-async def test_a_person_is_notified_of_a_tools_question_and_of_a_model_that_is_gone(autojump_clock: MockClock) -> None:
+async def test_user_is_notified_of_question_and_failed_model(autojump_clock: MockClock) -> None:
     log: list[Notified] = []
 
     @engine.tool(read_only=True)
@@ -501,7 +501,7 @@ async def test_a_person_is_notified_of_a_tools_question_and_of_a_model_that_is_g
         assert await notified_of(played, log) == [("question", "tea or coffee?"), ("recovery", "busy")]
 
 
-async def test_a_cancel_while_a_notification_runs_withdraws_the_question_as_ever(autojump_clock: MockClock) -> None:
+async def test_cancel_during_notification_withdraws_the_question(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*call("write", {"name": "a"}, id="1"), *done("calls")]
     hooks = Hooks(notification=(hanging,))
@@ -522,7 +522,7 @@ async def test_a_cancel_while_a_notification_runs_withdraws_the_question_as_ever
 # -- sessions --------------------------------------------------------------------------------------------------
 
 
-async def test_a_session_that_starts_or_comes_back_is_told_of_once(autojump_clock: MockClock) -> None:
+async def test_session_start_hooks_run_once(autojump_clock: MockClock) -> None:
     log: list[SessionStarting] = []
     hooks = Hooks(session_start=(note(log, Context(context="the branch is main")),))
     store = SlowStore()
@@ -549,7 +549,7 @@ async def test_a_session_that_starts_or_comes_back_is_told_of_once(autojump_cloc
     assert len(model.requests[0].transcript) == 5
 
 
-async def test_a_sub_agents_session_is_no_session_that_starts_ends_or_rests(autojump_clock: MockClock) -> None:
+async def test_sub_agent_session_has_no_session_hooks(autojump_clock: MockClock) -> None:
     log: list[object] = []
 
     @engine.tool(read_only=True)
@@ -572,7 +572,7 @@ async def test_a_cancel_while_a_start_hook_hangs_goes_on(autojump_clock: MockClo
         assert trio.current_time() == about(1)
 
 
-async def test_every_session_is_told_to_end_when_the_engine_closes(autojump_clock: MockClock) -> None:
+async def test_session_end_hooks_run_at_engine_close(autojump_clock: MockClock) -> None:
     log: list[SessionEnding] = []
     hooks = Hooks(session_end=(note(log, Remark(message="goodbye"), 1),))
     async with world(DONE, hooks=hooks) as w:
@@ -587,7 +587,7 @@ async def test_every_session_is_told_to_end_when_the_engine_closes(autojump_cloc
 
 
 @pytest.mark.parametrize("how", ["left", "raised", "cancelled"])
-async def test_end_hooks_run_however_the_engine_is_left_and_are_bounded(autojump_clock: MockClock, how: str) -> None:
+async def test_session_end_hooks_are_bounded(autojump_clock: MockClock, how: str) -> None:
     log: list[SessionEnding] = []
 
     async def slow(ending: SessionEnding) -> None:
@@ -611,7 +611,7 @@ async def test_end_hooks_run_however_the_engine_is_left_and_are_bounded(autojump
     assert (len(log), trio.current_time() - started) == (1, about(1.8))
 
 
-async def test_an_idle_session_is_told_of_after_each_turn(autojump_clock: MockClock) -> None:
+async def test_idle_hooks_run_after_each_turn(autojump_clock: MockClock) -> None:
     log: list[Idling] = []
     async with world(DONE, DONE, DONE, hooks=Hooks(idle=(note(log, Remark(message="bored")),))) as w:
         first = await w.play()
@@ -626,7 +626,7 @@ async def test_an_idle_session_is_told_of_after_each_turn(autojump_clock: MockCl
         assert all(n.turn_id is None for n in notices)
 
 
-async def test_an_idle_session_is_told_of_after_a_cancel_too(autojump_clock: MockClock) -> None:
+async def test_idle_hooks_run_after_a_cancel(autojump_clock: MockClock) -> None:
     log: list[Idling] = []
     async with world([Pause(60), *DONE], hooks=Hooks(idle=(note(log),))) as w:
         async with w.session.prompt("go") as turn:
@@ -636,7 +636,7 @@ async def test_an_idle_session_is_told_of_after_a_cancel_too(autojump_clock: Moc
     assert [i.result.stop_reason for i in log] == ["aborted"]
 
 
-async def test_idle_hooks_end_when_the_session_has_something_to_do_or_the_engine_closes(
+async def test_idle_hooks_end_with_activity_or_close(
     autojump_clock: MockClock,
 ) -> None:
     ended: list[float] = []
@@ -658,14 +658,14 @@ async def test_idle_hooks_end_when_the_session_has_something_to_do_or_the_engine
     assert trio.current_time() == about(10)
 
 
-async def test_leaving_a_turns_block_does_not_wait_for_idle_hooks(autojump_clock: MockClock) -> None:
+async def test_leaving_the_block_skips_idle_hooks(autojump_clock: MockClock) -> None:
     async with world(DONE, hooks=Hooks(idle=(hanging,))) as w:
         played = await w.play()
         assert trio.current_time() == 0
         assert isinstance(played.events[-1], TurnEnded)
 
 
-async def test_a_retry_keeps_its_order_beside_hooks(autojump_clock: MockClock) -> None:
+async def test_retry_order_is_unchanged_by_hooks(autojump_clock: MockClock) -> None:
     hooks = Hooks(request=(note([], RequestDecision(context="again")),))
     script: list[Answer] = [[Fail(Overloaded("busy", retryable=True))], DONE]
     async with world(*script, hooks=hooks) as w:

@@ -56,7 +56,7 @@ async def next_end(session: Session, turns: int) -> None:
 # -- steer ---------------------------------------------------------------------------------------
 
 
-async def test_t5_a_steer_during_a_tool_is_in_the_next_request_and_interrupts_nothing(
+async def test_t5_steer_during_a_tool_interrupts_nothing(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -77,7 +77,7 @@ async def test_t5_a_steer_during_a_tool_is_in_the_next_request_and_interrupts_no
     assert played.reasons == ["next_step"]
 
 
-async def test_t5_a_steer_while_the_model_comes_to_its_end_makes_one_more_step(autojump_clock: MockClock) -> None:
+async def test_t5_steer_at_the_end_adds_a_step(autojump_clock: MockClock) -> None:
     async def steer(turn: Turn, event: Seen) -> None:
         if isinstance(event, TextDelta) and event.text == "No":
             turn.steer("wait, also this")
@@ -89,7 +89,7 @@ async def test_t5_a_steer_while_the_model_comes_to_its_end_makes_one_more_step(a
     assert user_texts(w.requests[1].transcript) == ["go", "wait, also this"]
 
 
-async def test_t5_a_steer_before_the_first_request_is_in_it(autojump_clock: MockClock) -> None:
+async def test_t5_steer_before_first_request_is_in_it(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         async with w.session.prompt("go") as turn:
             turn.steer("and be quick")
@@ -97,7 +97,7 @@ async def test_t5_a_steer_before_the_first_request_is_in_it(autojump_clock: Mock
     assert user_texts(w.requests[0].transcript) == ["go", "and be quick"]
 
 
-async def test_t5_a_steer_during_a_retry_delay_is_in_the_request_that_is_sent_again(
+async def test_t5_steer_during_retry_delay_is_sent(
     autojump_clock: MockClock,
 ) -> None:
     async with world([Break()], DONE) as w:
@@ -108,7 +108,7 @@ async def test_t5_a_steer_during_a_retry_delay_is_in_the_request_that_is_sent_ag
     assert user_texts(w.requests[1].transcript) == ["go", "never mind the rest"]
 
 
-async def test_t5_two_steers_and_one_queued_come_in_this_order(autojump_clock: MockClock) -> None:
+async def test_t5_order_of_steers_and_queued_input(autojump_clock: MockClock) -> None:
     bench = Bench()
     sent = False
 
@@ -129,7 +129,7 @@ async def test_t5_two_steers_and_one_queued_come_in_this_order(autojump_clock: M
         assert len(w.requests) == 3
 
 
-async def test_t5_a_steer_after_the_end_is_a_typed_error(autojump_clock: MockClock) -> None:
+async def test_t5_steer_after_the_end_is_refused(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         async with w.session.prompt("go") as turn:
             await turn.wait()
@@ -150,7 +150,7 @@ async def test_t5_a_steer_after_cancel_is_a_typed_error(autojump_clock: MockCloc
         await w.goes_on()
 
 
-async def test_t5_a_steer_that_a_cancel_left_behind_is_in_the_next_turn_before_its_prompt(
+async def test_t5_steer_left_by_cancel_precedes_next_prompt(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -165,7 +165,7 @@ async def test_t5_a_steer_that_a_cancel_left_behind_is_in_the_next_turn_before_i
         assert played.stop_reason == "completed"
 
 
-async def test_t5_the_inbox_shows_what_waits_until_it_is_promoted(autojump_clock: MockClock) -> None:
+async def test_t5_inbox_shows_input_until_promoted(autojump_clock: MockClock) -> None:
     bench = Bench()
     waiting: list[list[str]] = []
 
@@ -185,7 +185,7 @@ async def test_t5_the_inbox_shows_what_waits_until_it_is_promoted(autojump_clock
     assert (admitted.mode, admitted.message.origin) == ("steer", "steer")
 
 
-async def test_t5_admission_is_durable_and_the_wire_form_is_decided_there(autojump_clock: MockClock) -> None:
+async def test_t5_admission_is_durable_and_fixes_wire_form(autojump_clock: MockClock) -> None:
     bench = Bench()
     store = SlowStore()
 
@@ -218,7 +218,7 @@ async def test_t5_the_same_id_twice_is_one_message(autojump_clock: MockClock) ->
     assert len(played.all(InputAdmitted)) == 2
 
 
-async def test_t5_the_same_id_with_another_text_is_a_typed_error(autojump_clock: MockClock) -> None:
+async def test_t5_reused_id_with_other_text_is_refused(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(seconds=5), DONE, tools=bench.tools()) as w:
         async with w.session.prompt("go") as turn:
@@ -233,7 +233,7 @@ async def test_t5_the_same_id_with_another_text_is_a_typed_error(autojump_clock:
         await w.goes_on()
 
 
-async def test_t5_an_id_stays_taken_in_later_turns(autojump_clock: MockClock) -> None:
+async def test_t5_ids_stay_used_in_later_turns(autojump_clock: MockClock) -> None:
     async with world(DONE, DONE, DONE) as w:
         w.session.queue("first", input_id="mine")
         await next_end(w.session, 1)
@@ -247,7 +247,7 @@ async def test_t5_an_id_stays_taken_in_later_turns(autojump_clock: MockClock) ->
 # -- queue -----------------------------------------------------------------------------------------------
 
 
-async def test_t5_queued_input_of_an_idle_session_begins_a_turn_at_once(autojump_clock: MockClock) -> None:
+async def test_t5_queued_input_starts_an_idle_session(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         watcher = w.session.subscribe()
         w.session.queue("do it")
@@ -284,7 +284,7 @@ async def test_t5_a_queued_input_waits_for_the_running_turn(autojump_clock: Mock
         assert [len(user_texts(r.transcript)) for r in w.requests] == [1, 1, 2]
 
 
-async def test_t5_after_an_aborted_turn_queued_input_waits_for_the_next_word(autojump_clock: MockClock) -> None:
+async def test_t5_queued_input_waits_after_an_abort(autojump_clock: MockClock) -> None:
     async with world([Pause(60), *DONE], DONE, DONE, DONE) as w:
         async with w.session.prompt("go") as turn:
             w.session.queue("later")
@@ -297,7 +297,7 @@ async def test_t5_after_an_aborted_turn_queued_input_waits_for_the_next_word(aut
         assert user_texts(w.session.state.transcript) == ["go", "later", "even later"]
 
 
-async def test_t5_a_prompt_overtakes_what_an_abort_left_in_the_queue(autojump_clock: MockClock) -> None:
+async def test_t5_prompt_overtakes_queue_after_an_abort(autojump_clock: MockClock) -> None:
     async with world([Pause(60), *DONE], DONE, DONE) as w:
         async with w.session.prompt("go") as turn:
             w.session.queue("later")
@@ -309,7 +309,7 @@ async def test_t5_a_prompt_overtakes_what_an_abort_left_in_the_queue(autojump_cl
 
 
 @pytest.mark.parametrize("bad", ["", "   ", 5, None, b"bytes", ["list"]])
-async def test_t5_input_that_is_no_text_is_a_typed_error(autojump_clock: MockClock, bad: str) -> None:
+async def test_t5_invalid_input_type_is_refused(autojump_clock: MockClock, bad: str) -> None:
     bench = Bench()
     async with world(working(seconds=5), DONE, tools=bench.tools()) as w:
         async with w.session.prompt("go") as turn:
@@ -364,7 +364,7 @@ step = st.sampled_from(["read", "two", "write", "thought", "length", "break", "p
 
 
 @given(steps=st.lists(step, max_size=8), queued=st.booleans())
-def test_t5_each_request_begins_with_all_of_the_one_before(steps: list[str], queued: bool) -> None:
+def test_t5_request_extends_the_one_before(steps: list[str], queued: bool) -> None:
     """Append-only history: whatever happens, request N+1's transcript begins with request N's."""
     seen: list[list[Message]] = []
 
@@ -395,7 +395,7 @@ def test_t5_each_request_begins_with_all_of_the_one_before(steps: list[str], que
     assert len({id(m) for m in seen[-1]}) == len(seen[-1])
 
 
-async def test_t5_the_prefix_is_the_same_objects_so_a_cache_of_encoded_messages_holds(
+async def test_t5_prefix_keeps_its_objects_for_caching(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -405,7 +405,7 @@ async def test_t5_the_prefix_is_the_same_objects_so_a_cache_of_encoded_messages_
     assert all(one is other for one, other in zip(first, second, strict=False))
 
 
-async def test_t5_settled_calls_and_steers_of_a_cancelled_turn_stay_in_the_prefix(autojump_clock: MockClock) -> None:
+async def test_t5_cancelled_turn_stays_in_the_prefix(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working("a"), working("b", 60), DONE, tools=bench.tools()) as w:
         async with w.session.prompt("go") as turn:

@@ -173,19 +173,19 @@ async def test_a_long_result_is_cut_and_kept(spill: Path, direction: Direction, 
 
 
 @pytest.mark.parametrize("long", ["x" * 51_200, "x\n" * 2_000], ids=["bytes", "lines"])
-async def test_one_at_the_limit_is_not(spill: Path, long: str) -> None:
+async def test_output_at_the_limit_is_not_cut(spill: Path, long: str) -> None:
     (result,) = await results(spill, ("talk", {}), tools=[writer(long=long), READ])
     assert result.text == long
     assert kept(spill) == []
 
 
-async def test_one_that_the_tool_has_cut_itself_is_not(spill: Path) -> None:
+async def test_output_cut_by_the_tool_is_kept(spill: Path) -> None:
     (result,) = await results(spill, ("talk", {"what": "own"}), tools=[writer(), READ])
     assert result.text == LONG
     assert kept(spill) == []
 
 
-async def test_all_else_of_a_result_stays(spill: Path) -> None:
+async def test_other_fields_of_the_result_stay(spill: Path) -> None:
     (result,) = await results(spill, ("talk", {"what": "rich"}), tools=[writer(), READ])
     image = ImagePart(media_type="image/png", data="AAAA")
     assert (result.images, result.failed, result.metadata) == ((image,), True, '{"a": 1}')
@@ -199,7 +199,7 @@ async def test_an_error_is_cut_too(spill: Path, what: str) -> None:
     assert fits(result.text)
 
 
-async def test_what_a_tool_says_of_its_cutting_is_checked(spill: Path) -> None:
+async def test_cut_reported_by_the_tool_is_checked(spill: Path) -> None:
     @engine.tool(read_only=True)
     async def talk(args: Size, ctx: engine.ToolContext) -> ToolOutput:
         """Talk."""
@@ -237,7 +237,7 @@ async def test_hooks_see_what_the_model_would(spill: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["text", "own", "error"])
-async def test_what_a_hook_puts_in_its_place_is_cut_and_kept_too(spill: Path, what: str) -> None:
+async def test_replacement_by_a_hook_is_cut_too(spill: Path, what: str) -> None:
     other = "".join(f"other {n}\n" for n in range(1, 10_001))
 
     async def put(use: ToolUse) -> ToolDecision:
@@ -278,7 +278,7 @@ async def test_the_model_reads_it_without_a_question(spill: Path) -> None:
     assert read.text == "  5000\tline 5000 é\n(lines 5000-5000; the file goes on: read it with offset=5001)"
 
 
-async def test_about_other_files_it_is_asked(spill: Path) -> None:
+async def test_other_files_need_permission(spill: Path) -> None:
     (spill.parent / "a.txt").write_text("secret")
     arguments: dict[str, object] = {"path": "a.txt"}
     (read,) = await results(
@@ -304,7 +304,7 @@ async def test_a_hook_may_ask_all_the_same(spill: Path) -> None:
     assert read.status == "denied"
 
 
-async def test_a_sub_agent_reads_what_its_parent_was_shown_and_the_other_way_round(spill: Path) -> None:
+async def test_sub_agent_and_parent_share_outputs(spill: Path) -> None:
     @engine.tool(name="delegate", read_only=True)
     async def delegate(args: Size, ctx: engine.ToolContext) -> str:
         """Let a sub-agent do it."""
@@ -327,7 +327,7 @@ async def test_a_sub_agent_reads_what_its_parent_was_shown_and_the_other_way_rou
     assert len(kept(spill)) == 1
 
 
-async def test_another_session_can_not_read_it(spill: Path) -> None:
+async def test_other_session_cannot_read_outputs(spill: Path) -> None:
     async with opened(spill, TALK, DONE, reads_it(), DONE, tools=[writer(), READ]) as eng:
         one, other = [await eng.create_session(cwd=spill.parent) for _ in range(2)]
         (talked,) = await settled(one)
@@ -338,7 +338,7 @@ async def test_another_session_can_not_read_it(spill: Path) -> None:
     assert found[0].text.startswith(f"There is no spill:{spill_id(talked)}: this session kept no such output")
 
 
-async def test_it_is_there_when_the_session_is_opened_again(spill: Path) -> None:
+async def test_outputs_survive_reopening(spill: Path) -> None:
     store = MemoryStore()
     model = ScriptedProvider([TALK, DONE])
     tools = [writer(), READ]
@@ -354,13 +354,13 @@ async def test_it_is_there_when_the_session_is_opened_again(spill: Path) -> None
 # ---- where it can't be kept ------------------------------------------------------------------------------------------
 
 
-async def test_nothing_is_kept_that_nothing_could_read(spill: Path) -> None:
+async def test_unreadable_output_is_not_kept(spill: Path) -> None:
     (result,) = await results(spill, ("talk", {}), tools=[writer()])
     assert result.text == cut(LONG.encode(), 0.5, Rest())
     assert kept(spill) == []
 
 
-async def test_a_disk_that_refuses_costs_no_more_than_the_middle(tmp_path: Path) -> None:
+async def test_disk_error_costs_only_the_middle(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (result,) = await results(tmp_path / "file" / "spill", ("talk", {}), tools=[writer(), READ])
     assert result.status == "completed"

@@ -35,16 +35,14 @@ def nudges(w: World) -> list[str]:
 
 
 @pytest.mark.parametrize(("used", "continues"), [(899, True), (900, False), (901, False), (1_500, False)])
-async def test_c9_below_90_percent_it_goes_on_and_from_there_it_stops(
-    autojump_clock: MockClock, used: int, continues: bool
-) -> None:
+async def test_c9_continues_below_90_percent(autojump_clock: MockClock, used: int, continues: bool) -> None:
     async with world(spoken(used, "One."), spoken(1_000, "Two."), settings=Settings(token_target=1_000)) as w:
         played = await w.play()
     assert played.reasons == (["budget_continue"] if continues else [])
     assert played.stop_reason == "completed"
 
 
-async def test_c9_the_nudge_holds_progress_figures_and_forbids_to_summarise(autojump_clock: MockClock) -> None:
+async def test_c9_nudge_has_figures_and_forbids_summary(autojump_clock: MockClock) -> None:
     async with world(spoken(450, "One."), spoken(900, "Two."), settings=Settings(token_target=1_000)) as w:
         await w.play()
     (told,) = nudges(w)
@@ -106,7 +104,7 @@ async def test_c9_a_finished_answer_keeps_the_last_text(autojump_clock: MockCloc
 # -- C10 -------------------------------------------------------------------------------------------------
 
 
-async def test_c10_without_wrap_up_the_results_of_the_last_calls_are_recorded(autojump_clock: MockClock) -> None:
+async def test_c10_last_calls_run_without_wrap_up(autojump_clock: MockClock) -> None:
     bench = Bench()
     answers = [calling(name) for name in ("first", "other", "third!")]
     settings = Settings(limits=Limits(steps=3), wrap_up=False)
@@ -123,7 +121,7 @@ async def test_c10_without_wrap_up_the_results_of_the_last_calls_are_recorded(au
         assert nudges(w) == []
 
 
-async def test_c10_with_wrap_up_the_last_step_is_an_answer_without_tools(autojump_clock: MockClock) -> None:
+async def test_c10_wrap_up_ends_with_an_answer(autojump_clock: MockClock) -> None:
     bench = Bench()
     settings = Settings(limits=Limits(steps=3))
     async with world(
@@ -136,7 +134,7 @@ async def test_c10_with_wrap_up_the_last_step_is_an_answer_without_tools(autojum
         assert "last step" in told
 
 
-async def test_c10_a_turn_that_needs_fewer_steps_knows_nothing_of_the_limit(autojump_clock: MockClock) -> None:
+async def test_c10_shorter_turn_ignores_the_limit(autojump_clock: MockClock) -> None:
     bench = Bench()
     settings = Settings(limits=Limits(steps=3), wrap_up=False)
     async with world(calling("a"), spoken(5, "Done."), tools=bench.tools(), settings=settings) as w:
@@ -156,7 +154,7 @@ async def test_c10_the_next_input_begins_at_zero(autojump_clock: MockClock, wrap
         assert len(w.requests) == 4
 
 
-async def test_c10_a_limit_of_one_is_an_answer_without_tools(autojump_clock: MockClock) -> None:
+async def test_c10_limit_of_one_is_an_answer(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(spoken(1, "No tools."), tools=bench.tools(), settings=Settings(limits=Limits(steps=1))) as w:
         played = await w.play()
@@ -173,7 +171,7 @@ async def test_c10_retries_of_a_request_are_no_steps(autojump_clock: MockClock) 
     assert (played.stop_reason, played.result.steps, len(w.requests)) == ("completed", 2, 4)
 
 
-async def test_c10_a_retry_of_the_last_step_offers_no_tools_either(autojump_clock: MockClock) -> None:
+async def test_c10_retried_last_step_offers_no_tools(autojump_clock: MockClock) -> None:
     bench = Bench()
     settings = Settings(limits=Limits(steps=2))
     async with world(calling("a"), [Break()], spoken(1, "So far."), tools=bench.tools(), settings=settings) as w:
@@ -183,7 +181,7 @@ async def test_c10_a_retry_of_the_last_step_offers_no_tools_either(autojump_cloc
         assert len(nudges(w)) == 1
 
 
-async def test_c10_a_steer_at_the_last_step_waits_for_nobody_and_is_not_lost(autojump_clock: MockClock) -> None:
+async def test_c10_steer_at_the_last_step_is_kept(autojump_clock: MockClock) -> None:
     bench = Bench()
     settings = Settings(limits=Limits(steps=1))
     slow = [TextStarted("t"), TextChunk("t", "Not "), Pause(5), TextChunk("t", "more."), *done()]
@@ -200,7 +198,7 @@ async def test_c10_a_steer_at_the_last_step_waits_for_nobody_and_is_not_lost(aut
 # -- budgets ---------------------------------------------------------------------------------------------------
 
 
-async def test_budget_of_tokens_ends_the_turn_with_its_own_reason_and_everything_settled(
+async def test_token_budget_settles_everything(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -224,7 +222,7 @@ async def test_budget_of_tokens_counts_cached_ones_too(autojump_clock: MockClock
     assert played.stop_reason == "token_budget"
 
 
-async def test_budget_of_money_ends_the_turn_with_its_own_reason(autojump_clock: MockClock) -> None:
+async def test_cost_limit_has_its_own_reason(autojump_clock: MockClock) -> None:
     bench = Bench()
     answers = [calling(name, usage=Usage(input=2, output=1)) for name in ("first", "other", "third!")]
     settings = Settings(limits=Limits(cost=7.0))
@@ -235,7 +233,7 @@ async def test_budget_of_money_ends_the_turn_with_its_own_reason(autojump_clock:
     assert w.session.state.cost == about(8.0)
 
 
-async def test_budget_of_seconds_ends_the_turn_wherever_it_is_and_settles_everything(
+async def test_deadline_settles_everything(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -258,9 +256,7 @@ async def test_budget_of_seconds_ends_the_turn_wherever_it_is_and_settles_everyt
     ],
     ids=["headers", "stream", "retry"],
 )
-async def test_budget_of_seconds_strikes_while_the_model_is_waited_for(
-    autojump_clock: MockClock, answer: Answer
-) -> None:
+async def test_deadline_strikes_while_waiting_for_the_model(autojump_clock: MockClock, answer: Answer) -> None:
     settings = Settings(
         limits=Limits(seconds=10), retry=RetryPolicy(base=30.0, longest=60.0), timeouts=Timeouts(headers=100, idle=100)
     )
@@ -304,7 +300,7 @@ async def test_budget_of_a_prompt_replaces_the_sessions(autojump_clock: MockCloc
     assert (played.stop_reason, len(w.requests)) == ("completed", 3)
 
 
-async def test_budget_limits_are_at_once_and_the_first_reached_names_the_reason(autojump_clock: MockClock) -> None:
+async def test_first_limit_reached_names_the_reason(autojump_clock: MockClock) -> None:
     bench = Bench()
     answers = [calling(name, usage=Usage(input=10, output=0)) for name in ("first", "other", "third!")]
     settings = Settings(limits=Limits(steps=50, tokens=1_000, cost=20.0, seconds=1_000))
@@ -313,7 +309,7 @@ async def test_budget_limits_are_at_once_and_the_first_reached_names_the_reason(
     assert (played.stop_reason, len(w.requests)) == ("cost_limit", 2)
 
 
-async def test_budget_reached_while_the_store_is_slow_still_keeps_the_record_whole(autojump_clock: MockClock) -> None:
+async def test_limit_with_a_slow_store_keeps_the_record(autojump_clock: MockClock) -> None:
     bench = Bench()
     settings = Settings(limits=Limits(tokens=10))
     answer = calling("a", usage=Usage(input=100))
@@ -334,9 +330,7 @@ async def test_budget_reached_while_the_store_is_slow_still_keeps_the_record_who
     ],
     ids=["cut", "pause", "break", "stop"],
 )
-async def test_c10_however_the_last_step_ends_there_is_no_further_request(
-    autojump_clock: MockClock, last: Answer
-) -> None:
+async def test_c10_no_request_follows_the_last_step(autojump_clock: MockClock, last: Answer) -> None:
     bench = Bench()
     settings = Settings(limits=Limits(steps=2), output_cap=64_000, retry=RetryPolicy(attempts=0))
     async with world(calling("a"), last, tools=bench.tools(), settings=settings) as w:

@@ -97,7 +97,7 @@ async def test_lost_cancel_of_the_host_before_the_start(autojump_clock: MockCloc
         await w.goes_on()
 
 
-async def test_the_prompt_of_a_turn_that_was_cancelled_at_once_is_kept(autojump_clock: MockClock) -> None:
+async def test_prompt_of_an_immediately_cancelled_turn_is_kept(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         turn = w.session.prompt("first")
         turn.cancel()
@@ -124,7 +124,7 @@ async def test_stale_cancel_does_not_reach_the_next_turn(autojump_clock: MockClo
         assert old.result.stop_reason == "completed"
 
 
-async def test_stale_cancel_of_a_cancelled_turn_does_not_reach_the_next_one_either(autojump_clock: MockClock) -> None:
+async def test_second_stale_cancel_does_not_reach_next_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(60), working(5), DONE, tools=bench.tools()) as w:
         async with w.session.prompt("one") as old:
@@ -139,7 +139,7 @@ async def test_stale_cancel_of_a_cancelled_turn_does_not_reach_the_next_one_eith
         assert (await new.wait()).stop_reason == "completed"
 
 
-async def test_stale_cancel_between_the_last_event_and_the_end_of_the_block(autojump_clock: MockClock) -> None:
+async def test_stale_cancel_between_last_event_and_block_end(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         async with w.session.prompt("go") as turn:
             async for _ in turn:
@@ -149,7 +149,7 @@ async def test_stale_cancel_between_the_last_event_and_the_end_of_the_block(auto
         await w.goes_on()
 
 
-async def test_a_late_reply_and_a_late_skip_do_not_reach_the_next_turn(autojump_clock: MockClock) -> None:
+async def test_late_reply_and_skip_miss_the_next_turn(autojump_clock: MockClock) -> None:
     async with world(DONE, [Break()], DONE) as w:
         async with w.session.prompt("one") as old:
             await old.wait()
@@ -191,7 +191,7 @@ async def test_cancel_while_waiting_for_a_retry_delay(autojump_clock: MockClock)
         await w.goes_on()
 
 
-async def test_cancel_while_waiting_for_the_store_to_record_a_start(autojump_clock: MockClock) -> None:
+async def test_cancel_while_a_start_is_being_stored(autojump_clock: MockClock) -> None:
     bench = Bench()
     store = SlowStore(delay=3)
     async with world(working(tool="write"), tools=bench.tools(), store=store) as w:
@@ -206,7 +206,7 @@ async def test_cancel_while_waiting_for_the_store_to_record_a_start(autojump_clo
         await w.goes_on()
 
 
-async def test_cancel_while_waiting_for_the_store_at_the_end_of_a_step(autojump_clock: MockClock) -> None:
+async def test_cancel_while_a_step_end_is_being_stored(autojump_clock: MockClock) -> None:
     bench = Bench()
     store = SlowStore(delay=3)
     async with world(working(0), DONE, tools=bench.tools(), store=store) as w:
@@ -220,7 +220,7 @@ async def test_cancel_while_waiting_for_the_store_at_the_end_of_a_step(autojump_
         await w.goes_on()
 
 
-async def test_cancel_while_waiting_for_the_store_at_the_very_end_is_too_late(autojump_clock: MockClock) -> None:
+async def test_cancel_while_the_turn_end_is_being_stored(autojump_clock: MockClock) -> None:
     store = SlowStore(delay=3)
     async with world(DONE, store=store) as w:
         async with w.session.prompt("go") as turn:
@@ -245,7 +245,7 @@ async def test_cancel_while_waiting_for_a_store_that_hangs(autojump_clock: MockC
         await w.goes_on()
 
 
-async def test_cancel_while_the_model_has_not_begun_to_answer(autojump_clock: MockClock) -> None:
+async def test_cancel_before_the_model_answers(autojump_clock: MockClock) -> None:
     async with world([Pause(60), *DONE]) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
@@ -256,7 +256,7 @@ async def test_cancel_while_the_model_has_not_begun_to_answer(autojump_clock: Mo
         await w.goes_on()
 
 
-async def test_cancel_in_the_middle_of_an_answer_keeps_what_was_received(autojump_clock: MockClock) -> None:
+async def test_cancel_during_an_answer_keeps_its_text(autojump_clock: MockClock) -> None:
     slow: Answer = [*reasoning("Hm."), *SLOW]
     async with world(slow) as w:
         async with w.session.prompt("go") as turn:
@@ -271,7 +271,7 @@ async def test_cancel_in_the_middle_of_an_answer_keeps_what_was_received(autojum
         assert "Half" in [said(m) for m in w.requests[-1].transcript], "and it is in the next request"
 
 
-async def test_cancel_of_an_answer_that_was_only_thought_leaves_no_message(autojump_clock: MockClock) -> None:
+async def test_cancel_of_reasoning_alone_leaves_no_message(autojump_clock: MockClock) -> None:
     thinking: Answer = [*reasoning("Hm, hm."), Pause(60), *done()]
     async with world(thinking) as w:
         async with w.session.prompt("go") as turn:
@@ -346,7 +346,7 @@ async def test_cancel_during_the_clean_up_does_nothing(autojump_clock: MockClock
         await w.goes_on()
 
 
-async def test_the_host_cancels_during_the_clean_up_of_a_users_cancel(autojump_clock: MockClock) -> None:
+async def test_host_cancels_during_clean_up_of_user_cancel(autojump_clock: MockClock) -> None:
     log: list[float] = []
     async with world(CAREFUL, tools=[careful(0.5, log)]) as w:
         turn = w.session.prompt("go")
@@ -364,7 +364,7 @@ async def test_the_host_cancels_during_the_clean_up_of_a_users_cancel(autojump_c
         await w.goes_on()
 
 
-async def test_the_user_cancels_during_the_clean_up_of_a_hosts_cancel(autojump_clock: MockClock) -> None:
+async def test_user_cancels_during_clean_up_of_host_cancel(autojump_clock: MockClock) -> None:
     log: list[float] = []
     async with world(CAREFUL, tools=[careful(0.5, log)]) as w:
 
@@ -387,7 +387,7 @@ async def test_the_user_cancels_during_the_clean_up_of_a_hosts_cancel(autojump_c
         await w.goes_on()
 
 
-async def test_a_deadline_of_the_host_during_the_last_flush_comes_out_and_the_end_is_saved(
+async def test_host_deadline_during_last_flush_saves_the_end(
     autojump_clock: MockClock,
 ) -> None:
     store = SlowStore(delay=3)
@@ -402,7 +402,7 @@ async def test_a_deadline_of_the_host_during_the_last_flush_comes_out_and_the_en
         await w.goes_on()
 
 
-async def test_a_cancel_while_another_cancel_waits_for_a_stubborn_tool(autojump_clock: MockClock) -> None:
+async def test_cancel_during_another_with_a_stubborn_tool(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def stubborn(args: Nothing, ctx: engine.ToolContext) -> str:
         with trio.CancelScope(shield=True):
@@ -428,7 +428,7 @@ async def test_a_cancel_while_another_cancel_waits_for_a_stubborn_tool(autojump_
 # -- who cancels, and what comes out of the block ----------------------------------------------------------------------
 
 
-async def test_a_users_cancel_raises_nothing_and_lets_the_body_go_on(autojump_clock: MockClock) -> None:
+async def test_user_cancel_does_not_raise(autojump_clock: MockClock) -> None:
     bench = Bench()
     went_on = False
     async with world(working(), tools=bench.tools()) as w:
@@ -443,9 +443,7 @@ async def test_a_users_cancel_raises_nothing_and_lets_the_body_go_on(autojump_cl
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_a_hosts_cancel_tells_where_the_turn_was_whichever_task_it_reaches_first(
-    autojump_clock: MockClock, seed: int
-) -> None:
+async def test_host_cancel_reports_where_the_turn_was(autojump_clock: MockClock, seed: int) -> None:
     """Trio wakes the cancelled tasks in no order."""
     bench = Bench()
     read = call("read", {"name": "a", "seconds": 60}, id="1")
@@ -466,7 +464,7 @@ async def test_a_hosts_cancel_tells_where_the_turn_was_whichever_task_it_reaches
             assert (turn.result.stop_reason, turn.result.during) == ("aborted", during)
 
 
-async def test_a_hosts_cancel_comes_out_after_the_same_clean_up(autojump_clock: MockClock) -> None:
+async def test_host_cancel_propagates_after_clean_up(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(), tools=bench.tools()) as w:
         turn = w.session.prompt("go")
@@ -517,9 +515,7 @@ async def body(turn: engine.Turn, error: BaseException) -> None:
     [ValueError("mine"), Mine(), KeyError("x"), ExceptionGroup("mine", [ValueError()]), SystemExit(3)],
     ids=repr,
 )
-async def test_the_bodys_exception_comes_out_as_it_is_after_the_turn_was_settled(
-    autojump_clock: MockClock, error: BaseException
-) -> None:
+async def test_body_exception_propagates_after_settlement(autojump_clock: MockClock, error: BaseException) -> None:
     bench = Bench()
     async with world(working(), tools=bench.tools()) as w:
         turn = w.session.prompt("go")
@@ -605,7 +601,7 @@ async def test_a_host_that_cancels_the_engine_leaves_nothing_unsettled(autojump_
     assert (settlements(worlds[0]), bench.running) == (["cancelled"], 0)
 
 
-async def test_two_turns_of_one_host_are_left_in_reverse_order(autojump_clock: MockClock) -> None:
+async def test_two_turns_are_left_in_reverse_order(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(3), SLOW, DONE, tools=bench.tools()) as w:
         other = await w.engine.create_session()
@@ -621,7 +617,7 @@ async def test_two_turns_of_one_host_are_left_in_reverse_order(autojump_clock: M
 # -- at each event ---------------------------------------------------------------------------------------------------------
 
 
-async def test_cancel_at_each_event_ends_the_turn_and_the_next_prompt_works(autojump_clock: MockClock) -> None:
+async def test_cancel_at_each_event_keeps_session_usable(autojump_clock: MockClock) -> None:
     script: list[Answer] = [
         [*reasoning("Hm."), *text("Look."), *call("read", {"name": "a", "seconds": 1}, id="1"), *done("calls")],
         [*call("write", {"name": "b"}, id="1"), *call("read", {"name": "c"}, id="2"), Pause(1), Break()],

@@ -161,7 +161,7 @@ async def run_case(case: Case) -> tuple[Played, list[ModelRequest]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_c6_a_script_for_each_reason_goes_on_for_exactly_those(autojump_clock: MockClock, name: str) -> None:
+async def test_c6_each_reason_has_a_script(autojump_clock: MockClock, name: str) -> None:
     played, _ = await run_case(CASES[name])
     assert played.reasons == CASES[name].reasons
     assert played.stop_reason == "completed"
@@ -173,7 +173,7 @@ def test_c6_no_reason_is_without_a_script() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_c6_a_recovered_error_never_reaches_the_client_as_an_error(autojump_clock: MockClock, name: str) -> None:
+async def test_c6_recovered_error_is_never_reported(autojump_clock: MockClock, name: str) -> None:
     played, _ = await run_case(CASES[name])
     assert [n for n in played.all(Notice) if n.level == "warning"] == []
     assert (played.result.detail, played.result.stop_reason) == ("", "completed")
@@ -197,7 +197,7 @@ async def test_c6_each_transition_is_an_event_between_two_steps(autojump_clock: 
 # -- overflow --------------------------------------------------------------------------------------------------
 
 
-async def test_c6_an_overflow_twice_after_compaction_surfaces_once_and_makes_no_further_request(
+async def test_c6_second_overflow_makes_no_further_request(
     autojump_clock: MockClock,
 ) -> None:
     keeper = ScriptedKeeper(forced=[last_only, last_only])
@@ -210,7 +210,7 @@ async def test_c6_an_overflow_twice_after_compaction_surfaces_once_and_makes_no_
         await w.goes_on()
 
 
-async def test_c6_compaction_after_an_overflow_happens_once_in_a_turn(autojump_clock: MockClock) -> None:
+async def test_c6_overflow_compacts_once_per_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     keeper = ScriptedKeeper(forced=[last_only, last_only, last_only, last_only])
     script = [TOO_LONG, TOO_LONG, reading(), TOO_LONG, TOO_LONG, DONE]
@@ -231,7 +231,7 @@ async def test_c6_what_the_keeper_returns_replaces_the_history(autojump_clock: M
         assert [said(m) for m in w.session.state.transcript] == ["second", "Done."]
 
 
-async def test_c6_nothing_to_collapse_makes_no_request_that_must_fail_again(autojump_clock: MockClock) -> None:
+async def test_c6_unchanged_overflowing_request_is_not_resent(autojump_clock: MockClock) -> None:
     class NothingStaged(ScriptedKeeper):
         async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
             await trio.lowlevel.checkpoint()
@@ -244,7 +244,7 @@ async def test_c6_nothing_to_collapse_makes_no_request_that_must_fail_again(auto
         assert played.reasons == ["reactive_compact_retry"]
 
 
-async def test_t7_without_auto_compact_an_overflow_surfaces_and_the_keeper_is_not_asked(
+async def test_t7_without_auto_compact_keeper_is_not_asked(
     autojump_clock: MockClock,
 ) -> None:
     keeper = ScriptedKeeper(
@@ -256,7 +256,7 @@ async def test_t7_without_auto_compact_an_overflow_surfaces_and_the_keeper_is_no
         assert keeper.requests == []
 
 
-async def test_t7_the_order_before_a_request_is_prune_collapse_compact_blocking_limit(
+async def test_t7_order_of_steps_before_a_request(
     autojump_clock: MockClock,
 ) -> None:
     keeper = ScriptedKeeper(prunes=[last_only], collapses=[last_only], compacts=[last_only])
@@ -268,7 +268,7 @@ async def test_t7_the_order_before_a_request_is_prune_collapse_compact_blocking_
     assert len(w.requests) == 1
 
 
-async def test_t7_two_compactions_in_a_row_without_headroom_end_the_turn(autojump_clock: MockClock) -> None:
+async def test_t7_two_ineffective_compactions_end_the_turn(autojump_clock: MockClock) -> None:
     keeper = ScriptedKeeper(compacts=[last_only] * 9)
     async with world(DONE, keeper=keeper) as w:
         played = await w.play()
@@ -278,7 +278,7 @@ async def test_t7_two_compactions_in_a_row_without_headroom_end_the_turn(autojum
         await w.goes_on()
 
 
-async def test_t7_a_compaction_in_each_of_many_steps_is_none_in_a_row(autojump_clock: MockClock) -> None:
+async def test_t7_compactions_of_separate_steps_are_allowed(autojump_clock: MockClock) -> None:
     bench = Bench()
     # Compact, then find room enough, before each request.
     keeper = ScriptedKeeper(compacts=[last_only, lambda view: None] * 5)
@@ -289,7 +289,7 @@ async def test_t7_a_compaction_in_each_of_many_steps_is_none_in_a_row(autojump_c
     assert played.reasons == [*["compacted", "next_step"] * 4, "compacted"]
 
 
-async def test_t7_a_compaction_that_a_cancel_interrupts_leaves_the_old_history(autojump_clock: MockClock) -> None:
+async def test_t7_interrupted_compaction_keeps_the_history(autojump_clock: MockClock) -> None:
     keeper = ScriptedKeeper()
     async with world(DONE, DONE, keeper=keeper) as w:
         await w.play("first")
@@ -305,7 +305,7 @@ async def test_t7_a_compaction_that_a_cancel_interrupts_leaves_the_old_history(a
         await w.goes_on()
 
 
-async def test_c6_the_blocking_limit_ends_the_turn_before_any_request(autojump_clock: MockClock) -> None:
+async def test_c6_blocking_limit_ends_turn_before_requests(autojump_clock: MockClock) -> None:
     keeper = ScriptedKeeper(blocked=True)
     async with world(DONE, keeper=keeper) as w:
         played = await w.play()
@@ -314,7 +314,7 @@ async def test_c6_the_blocking_limit_ends_the_turn_before_any_request(autojump_c
         await w.goes_on()
 
 
-async def test_the_keeper_sees_the_transcript_the_model_and_the_last_usage(autojump_clock: MockClock) -> None:
+async def test_keeper_sees_transcript_model_and_usage(autojump_clock: MockClock) -> None:
     bench = Bench()
     views: list[ContextView] = []
 
@@ -334,7 +334,7 @@ async def test_the_keeper_sees_the_transcript_the_model_and_the_last_usage(autoj
 # -- retries and fallbacks ----------------------------------------------------------------------------------------
 
 
-async def test_t23_a_retry_is_announced_with_attempt_message_and_time(autojump_clock: MockClock) -> None:
+async def test_t23_retry_is_announced_with_its_time(autojump_clock: MockClock) -> None:
     statuses: list[object] = []
 
     async def look(turn: Turn, event: Seen) -> None:
@@ -350,14 +350,14 @@ async def test_t23_a_retry_is_announced_with_attempt_message_and_time(autojump_c
     assert statuses == [Retry(1, "busy", about(2)), Retry(2, "busy", about(6))]
 
 
-async def test_t23_a_wait_that_the_host_asks_for_is_kept(autojump_clock: MockClock) -> None:
+async def test_t23_requested_wait_is_kept(autojump_clock: MockClock) -> None:
     asked: Answer = [Fail(RateLimited("slow down", retryable=True, retry_after=7))]
     async with world(asked, DONE) as w:
         played = await w.play()
     assert (played.stop_reason, autojump_clock.current_time()) == ("completed", about(7))
 
 
-async def test_t23_a_wait_that_is_too_long_ends_the_turn_with_the_time_of_the_reset(autojump_clock: MockClock) -> None:
+async def test_t23_too_long_wait_ends_the_turn(autojump_clock: MockClock) -> None:
     asked: Answer = [Fail(RateLimited("slow down", retryable=True, retry_after=3_600))]
     async with world([Pause(5), *asked], DONE) as w:
         played = await w.play()
@@ -366,7 +366,7 @@ async def test_t23_a_wait_that_is_too_long_ends_the_turn_with_the_time_of_the_re
         await w.goes_on()
 
 
-async def test_t23_a_reset_that_the_host_names_is_told(autojump_clock: MockClock) -> None:
+async def test_t23_reset_time_is_reported(autojump_clock: MockClock) -> None:
     asked: Answer = [Fail(RateLimited("slow down", retryable=True, retry_after=3_600, reset_at=12_345.0))]
     async with world(asked, DONE) as w:
         played = await w.play()
@@ -384,7 +384,7 @@ async def test_t23_the_user_may_skip_the_wait(autojump_clock: MockClock) -> None
     assert len(played.all(RetryScheduled)) == 2
 
 
-async def test_t23_a_skip_before_there_is_a_wait_skips_none(autojump_clock: MockClock) -> None:
+async def test_t23_skip_without_a_wait_does_nothing(autojump_clock: MockClock) -> None:
     async def skip(turn: Turn, event: Seen) -> None:
         if isinstance(event, StepStarted) and event.attempt == 1:
             turn.skip_wait()
@@ -394,7 +394,7 @@ async def test_t23_a_skip_before_there_is_a_wait_skips_none(autojump_clock: Mock
     assert autojump_clock.current_time() == about(2)
 
 
-async def test_t23_attempts_begin_anew_with_each_step_and_the_total_is_of_the_turn(autojump_clock: MockClock) -> None:
+async def test_t23_retries_count_per_step_and_wait_per_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     settings = Settings(retry=RetryPolicy(attempts=2, base=10, longest=60, total=45))
     script = [BUSY, BUSY, reading(), BUSY, BUSY, DONE]
@@ -404,7 +404,7 @@ async def test_t23_attempts_begin_anew_with_each_step_and_the_total_is_of_the_tu
     assert (played.stop_reason, autojump_clock.current_time()) == ("provider_error", about(40))
 
 
-async def test_c6_a_fallback_is_kept_for_the_rest_of_the_turn(autojump_clock: MockClock) -> None:
+async def test_c6_fallback_stays_for_the_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     other = ScriptedProvider([reading(), DONE], info=ModelInfo(name="scripted/other", output=4_000))
     settings = Settings(retry=RetryPolicy(attempts=1))
@@ -418,7 +418,7 @@ async def test_c6_a_fallback_is_kept_for_the_rest_of_the_turn(autojump_clock: Mo
         assert [s.model for s in played.all(StepStarted)] == ["scripted/model"], "the next turn begins at the first"
 
 
-async def test_c6_when_the_last_model_of_the_chain_fails_its_error_is_told(autojump_clock: MockClock) -> None:
+async def test_c6_last_model_of_the_chain_is_reported(autojump_clock: MockClock) -> None:
     other = ScriptedProvider([[Fail(ProviderError("quite dead"))]], info=ModelInfo(name="scripted/other"))
     async with world([Fail(ProviderError("dead"))], models=[other]) as w:
         played = await w.play()
@@ -458,7 +458,7 @@ async def test_c6_endless_pauses_of_a_provider_end(autojump_clock: MockClock) ->
         (ContextOverflow("too long"), "prompt_too_long"),
     ],
 )
-async def test_c12_what_no_retry_helps_against_ends_the_turn_at_once(
+async def test_c12_permanent_failure_ends_the_turn(
     autojump_clock: MockClock, error: ProviderError, stop_reason: str
 ) -> None:
     async with world([Fail(error)], settings=Settings(auto_compact=False)) as w:

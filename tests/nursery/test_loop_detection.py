@@ -69,14 +69,12 @@ def same(calls: str, times: int) -> list[Call]:
     ],
     ids=lambda value: "".join(call[0][0] for call in value) if isinstance(value, list) else str(value),
 )
-def test_blocks_of_one_to_four_calls_that_come_three_times(
-    calls: list[Call], found: tuple[int, DoomKind] | None
-) -> None:
+def test_repeated_blocks_of_one_to_four_calls(calls: list[Call], found: tuple[int, DoomKind] | None) -> None:
     """Found when the last call of the third block is looked at, which is before it starts."""
     assert found_first(calls) == found
 
 
-def test_the_same_call_in_three_successive_steps_is_found_before_the_third() -> None:
+def test_third_identical_step_is_detected_before_it_runs() -> None:
     assert play(same("a", 3)) == [None, None, ("repeat", "nudge")]
 
 
@@ -100,7 +98,7 @@ def test_polling_with_other_results_is_progress() -> None:
     assert found_first([("poll {}", f"{number} % done") for number in range(9)]) is None
 
 
-def test_one_changed_result_among_equal_ones_is_progress() -> None:
+def test_one_changed_result_is_progress() -> None:
     calls: list[Call] = [("poll {}", "waiting"), ("poll {}", "waiting more"), ("poll {}", "waiting")]
     assert found_first(calls) is None
     assert found_first([*calls, ("poll {}", "waiting"), ("poll {}", "waiting")]) == (5, "repeat")
@@ -111,12 +109,12 @@ def test_a_changed_result_inside_a_longer_circle_is_progress() -> None:
     assert found_first([*calls, ("a " + '{"of":"a"}', "something new"), *same("b", 1)]) is None
 
 
-def test_a_result_that_is_still_to_come_is_no_progress() -> None:
+def test_pending_result_is_no_progress() -> None:
     """Three equal calls in one message: the third is found though none has run yet."""
     assert found_first([("t {}", None)] * 3) == (3, "repeat")
 
 
-def test_identical_invalid_calls_are_found() -> None:
+def test_identical_invalid_calls_are_detected() -> None:
     assert found_first([("read {", "!the arguments are not valid JSON")] * 3) == (3, "repeat")
 
 
@@ -139,7 +137,7 @@ def test_a_success_or_another_tool_breaks_the_streak() -> None:
         assert found_first(calls) is None
 
 
-def test_nearly_equal_calls_are_nudged_about_once_and_no_more() -> None:
+def test_similar_calls_get_one_nudge() -> None:
     calls: list[Call] = [(f'grep {{"pattern":"the_function_name_{number}"}}', "no match") for number in range(8)]
     found = play(calls)
     assert found == [None, None, ("near_repeat", "nudge"), *[None] * 5]
@@ -169,7 +167,7 @@ def test_what_is_near(one: str, other: str, near: bool) -> None:
     assert is_near(other, one) is near
 
 
-def test_the_same_words_three_times_are_a_monologue() -> None:
+def test_three_equal_texts_are_a_monologue() -> None:
     window = RepetitionDetector()
     found = [window.check_text(text) for text in ("I am done.", " I am done.\n", "I am done.")]
     assert found[:2] == [None, None]
@@ -177,7 +175,7 @@ def test_the_same_words_three_times_are_a_monologue() -> None:
     assert (found[2].kind, found[2].action) == ("monologue", "nudge")
 
 
-def test_other_words_or_none_are_no_monologue() -> None:
+def test_different_or_missing_text_is_no_monologue() -> None:
     window = RepetitionDetector()
     assert [window.check_text(text) for text in ("a", "b", "a", "b", "a", "a", "", " ", "\n")] == [None] * 9
     assert window.check_text("a") is not None
@@ -186,11 +184,11 @@ def test_other_words_or_none_are_no_monologue() -> None:
 # -- what becomes of it ----------------------------------------------------------------------------------
 
 
-def test_it_escalates_from_a_nudge_to_a_question_to_a_stop() -> None:
+def test_escalates_from_nudge_to_question_to_stop() -> None:
     assert [said and said[1] for said in play(same("a", 6))] == [None, None, "nudge", "ask", "stop", "stop"]
 
 
-def test_it_escalates_across_kinds() -> None:
+def test_escalates_across_kinds() -> None:
     window = RepetitionDetector()
     assert play(same("a", 3), window)[-1] == ("repeat", "nudge")
     assert play(failing("t", ERROR_STREAK + 1), window)[-1] == ("errors", "ask")
@@ -211,7 +209,7 @@ def test_new_input_makes_a_new_beginning() -> None:
     assert window.check_text("so") is None
 
 
-def test_new_input_forgets_what_was_nudged_about_and_what_was_allowed() -> None:
+def test_new_input_resets_nudges_and_permissions() -> None:
     window = RepetitionDetector()
     near: list[Call] = [(f'grep {{"pattern":"the_function_{n}"}}', "none") for n in range(3)]
     assert play(near, window)[-1] == ("near_repeat", "nudge")
@@ -221,7 +219,7 @@ def test_new_input_forgets_what_was_nudged_about_and_what_was_allowed() -> None:
     assert play(same("a", 3), window)[-1] == ("repeat", "nudge")
 
 
-def test_what_was_allowed_for_always_is_looked_at_no_more() -> None:
+def test_always_allowed_repetition_is_ignored() -> None:
     window = RepetitionDetector()
     play(same("a", 3), window)
     window.allow(signature_of("a", '{"of":"a"}'))
@@ -229,7 +227,7 @@ def test_what_was_allowed_for_always_is_looked_at_no_more() -> None:
     assert play(same("b", 3), window)[-1] == ("repeat", "ask"), "only that call was allowed"
 
 
-def test_a_finding_says_what_was_found() -> None:
+def test_finding_describes_itself() -> None:
     window = RepetitionDetector()
     for _ in range(2):
         seen, _ = window.check(signature_of("read", "{}"))
@@ -255,7 +253,7 @@ def test_a_finding_says_what_was_found() -> None:
     ],
     ids=lambda value: value[:10],
 )
-def test_a_signature_is_canonical_json_or_the_text_as_it_is(arguments: str, canonical: str) -> None:
+def test_signature_is_canonical_json_or_raw_text(arguments: str, canonical: str) -> None:
     assert signature_of("t", arguments) == Signature(tool="t", arguments=canonical)
 
 
@@ -282,7 +280,7 @@ def is_circle(calls: list[tuple[str, str]]) -> bool:
 
 
 @given(calls=CALLS)
-def test_what_is_found_is_what_the_rule_says(calls: list[tuple[str, str]]) -> None:
+def test_detection_agrees_with_the_rule(calls: list[tuple[str, str]]) -> None:
     """For tools so different that nothing is near, and never an error: findings and circles are the same."""
     told = [(call, "x" if result == "!" else result) for call, result in calls]
     found = play((f"{tool} {{}}", result) for tool, result in told)

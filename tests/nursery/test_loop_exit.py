@@ -17,7 +17,7 @@ from tests.support.bench import Bench
 from tests.support.world import said, world
 
 
-async def test_t1_stop_with_a_settled_call_makes_one_more_request(autojump_clock: MockClock) -> None:
+async def test_t1_stop_with_settled_call_continues(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*text("Looking."), *call("read", {"name": "a"}, id="1"), *done("stop")]
     async with world(first, [*text("Done."), *done()], tools=bench.tools()) as w:
@@ -67,7 +67,7 @@ async def test_t1_every_finish_reason_without_calls_ends_the_turn(
         await w.goes_on()
 
 
-async def test_t1_a_step_limit_allows_exactly_that_many_requests_and_the_last_may_call_nothing(
+async def test_t1_step_limit_is_exact(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -88,7 +88,7 @@ async def test_t1_a_step_limit_allows_exactly_that_many_requests_and_the_last_ma
         assert played.statuses == ["completed", "completed", "not_executed"]
 
 
-async def test_t1_the_step_limit_begins_anew_with_the_next_prompt(autojump_clock: MockClock) -> None:
+async def test_t1_step_limit_restarts_with_each_prompt(autojump_clock: MockClock) -> None:
     bench = Bench()
     answer = [*call("read", {"name": "a"}, id="1"), *done("calls")]
     settings = Settings(limits=Limits(steps=2))
@@ -99,7 +99,7 @@ async def test_t1_the_step_limit_begins_anew_with_the_next_prompt(autojump_clock
     assert (first.result.steps, second.result.steps, len(w.requests)) == (2, 2, 4)
 
 
-async def test_t1_a_second_prompt_meanwhile_is_a_typed_error_and_leaves_the_first_alone(
+async def test_t1_second_prompt_is_refused(
     autojump_clock: MockClock,
 ) -> None:
     """The design overrides T1's joining: two prompts at once on one session are a `SessionBusy`."""
@@ -112,7 +112,7 @@ async def test_t1_a_second_prompt_meanwhile_is_a_typed_error_and_leaves_the_firs
         await w.goes_on()
 
 
-async def test_t1_usage_and_cost_are_added_up_over_the_steps(autojump_clock: MockClock) -> None:
+async def test_t1_usage_and_cost_add_up(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*call("read", {"name": "a"}, id="1"), *done("calls", usage=Usage(input=100, output=10))]
     second = [*text("Done."), *done(usage=Usage(input=200, output=20, cache_read=50))]

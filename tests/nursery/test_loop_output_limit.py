@@ -45,7 +45,7 @@ def assistant_texts(w: World) -> list[str]:
     return [m.text for m in w.session.state.transcript if isinstance(m, AssistantMessage)]
 
 
-async def test_c7_a_cut_answer_is_first_asked_for_again_with_a_larger_limit_and_the_same_prompt(
+async def test_c7_cut_answer_is_retried_with_larger_limit(
     autojump_clock: MockClock,
 ) -> None:
     async with world(cut("Once upon a"), rest("Once upon a time.")) as w:
@@ -61,7 +61,7 @@ async def test_c7_a_cut_answer_is_first_asked_for_again_with_a_larger_limit_and_
     assert played.result.usage.output == 100, "what was thrown away was paid for all the same"
 
 
-async def test_c7_then_it_is_continued_with_a_nudge_that_forbids_to_recap(autojump_clock: MockClock) -> None:
+async def test_c7_continuation_nudge_forbids_recap(autojump_clock: MockClock) -> None:
     script = [cut("Once upon a"), cut("Once upon a time there ", 300), cut("was a prin"), rest("cess.")]
     async with world(*script) as w:
         played = await w.play()
@@ -84,7 +84,7 @@ async def test_c7_the_larger_limit_is_kept_for_the_continuations(autojump_clock:
     assert [r.max_output for r in w.requests] == [8_192, 65_536, 65_536, 65_536]
 
 
-async def test_c7_cut_for_ever_it_stops_at_the_bound_with_the_partial_text_kept(autojump_clock: MockClock) -> None:
+async def test_c7_repeated_cut_stops_with_partial_text(autojump_clock: MockClock) -> None:
     async with world(cut("x"), cut("1"), cut("2"), cut("3"), cut("4"), rest("never")) as w:
         played = await w.play()
         assert played.reasons == ["output_escalate"] + ["output_recover"] * 3
@@ -94,7 +94,7 @@ async def test_c7_cut_for_ever_it_stops_at_the_bound_with_the_partial_text_kept(
         await w.goes_on()
 
 
-async def test_c7_where_the_models_own_limit_allows_no_more_the_escalation_is_skipped(
+async def test_c7_escalation_is_skipped_at_the_models_limit(
     autojump_clock: MockClock,
 ) -> None:
     async with world(cut("Once upon "), rest("a time."), info=SMALL) as w:
@@ -104,7 +104,7 @@ async def test_c7_where_the_models_own_limit_allows_no_more_the_escalation_is_sk
     assert played.result.text == "Once upon a time."
 
 
-async def test_c7_the_larger_limit_is_clamped_to_what_the_model_can(autojump_clock: MockClock) -> None:
+async def test_c7_larger_limit_is_clamped_to_the_model(autojump_clock: MockClock) -> None:
     async with world(cut("Once"), cut("Once upon "), rest("a time."), info=MIDDLE) as w:
         played = await w.play()
     assert played.reasons == ["output_escalate", "output_recover"]
@@ -127,9 +127,7 @@ async def test_c7_without_recoveries_a_cut_answer_ends_the_turn(autojump_clock: 
 
 
 @pytest.mark.parametrize("arguments", ['{"name": "a', '{"name": "a"', '{"name": "a"}', ""])
-async def test_c7_a_half_parsed_call_is_never_executed_and_the_model_is_told(
-    autojump_clock: MockClock, arguments: str
-) -> None:
+async def test_c7_half_parsed_call_never_runs(autojump_clock: MockClock, arguments: str) -> None:
     """Not even where what arrived happens to be valid JSON: the end of the arguments never came."""
     bench = Bench()
     first = [*text("I write."), ToolCallStarted("1", "write"), ToolCallChunk("1", arguments), *done("length")]
@@ -160,7 +158,7 @@ async def test_c7_whole_calls_before_the_half_one_are_executed(autojump_clock: M
     assert (bench.log, played.statuses) == (["+a", "-a"], ["completed", "error"])
 
 
-async def test_c7_an_answer_cut_after_a_step_with_calls_is_not_joined_to_that_steps_text(
+async def test_c7_cut_answer_stays_apart_from_earlier_step(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -171,7 +169,7 @@ async def test_c7_an_answer_cut_after_a_step_with_calls_is_not_joined_to_that_st
     assert played.result.text == "It is fine."
 
 
-async def test_c7_an_answer_that_was_cut_while_it_still_thought_is_not_joined_to_older_text(
+async def test_c7_cut_reasoning_stays_apart_from_earlier_text(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -183,7 +181,7 @@ async def test_c7_an_answer_that_was_cut_while_it_still_thought_is_not_joined_to
     assert played.result.text == "It is fine."
 
 
-async def test_c7_a_continuation_that_calls_a_tool_goes_on_from_there(autojump_clock: MockClock) -> None:
+async def test_c7_continuation_may_call_a_tool(autojump_clock: MockClock) -> None:
     bench = Bench()
     second = [*text("time. "), *call("read", {"name": "a"}, id="1"), *done("calls")]
     async with world(cut("Once upon a "), second, rest("The end."), info=SMALL, tools=bench.tools()) as w:
@@ -192,7 +190,7 @@ async def test_c7_a_continuation_that_calls_a_tool_goes_on_from_there(autojump_c
     assert (played.result.text, played.stop_reason) == ("The end.", "completed")
 
 
-async def test_c7_steps_that_continue_count_against_the_step_limit_and_the_resent_one_does_not(
+async def test_c7_continuations_count_as_steps_but_resends_not(
     autojump_clock: MockClock,
 ) -> None:
     settings = Settings(limits=Limits(steps=2), wrap_up=False)
@@ -202,7 +200,7 @@ async def test_c7_steps_that_continue_count_against_the_step_limit_and_the_resen
     assert played.result.text == "ab"
 
 
-async def test_c7_a_pause_of_the_provider_goes_on_without_a_nudge_and_joins_the_text(autojump_clock: MockClock) -> None:
+async def test_c7_provider_pause_continues_without_nudge(autojump_clock: MockClock) -> None:
     paused = [*text("Searching… "), *done("pause")]
     async with world(paused, rest("found.")) as w:
         played = await w.play()
@@ -211,7 +209,7 @@ async def test_c7_a_pause_of_the_provider_goes_on_without_a_nudge_and_joins_the_
     assert isinstance(w.requests[1].transcript[-1], AssistantMessage)
 
 
-async def test_c7_text_that_an_escalation_takes_back_is_discarded_before_it_is_streamed_again(
+async def test_c7_escalation_discards_its_text_first(
     autojump_clock: MockClock,
 ) -> None:
     async with world([*text("a", id="1"), *text("b", id="2"), *done("length")], rest("whole")) as w:
@@ -223,7 +221,7 @@ async def test_c7_text_that_an_escalation_takes_back_is_discarded_before_it_is_s
     assert [p.text for p in last.parts if isinstance(p, TextPart)] == ["whole"]
 
 
-async def test_c7_a_compaction_before_the_continuation_does_not_tear_the_answer_apart(
+async def test_c7_compaction_before_continuation_keeps_the_answer(
     autojump_clock: MockClock,
 ) -> None:
     def keep_all_but_first(view: ContextView) -> Sequence[Message]:
@@ -236,7 +234,7 @@ async def test_c7_a_compaction_before_the_continuation_does_not_tear_the_answer_
     assert played.result.text == "Once upon a time."
 
 
-async def test_c7_a_failed_continuation_does_not_tear_the_answer_apart(autojump_clock: MockClock) -> None:
+async def test_c7_failed_continuation_keeps_the_answer(autojump_clock: MockClock) -> None:
     broken: Answer = [TextStarted("t"), TextChunk("t", "a ti"), Break()]
     async with world(cut("Once upon "), broken, rest("a time."), info=SMALL) as w:
         played = await w.play()
@@ -244,7 +242,7 @@ async def test_c7_a_failed_continuation_does_not_tear_the_answer_apart(autojump_
     assert played.result.text == shown(played) == "Once upon a time."
 
 
-async def test_c7_a_cancel_in_a_continuation_keeps_what_there_is_in_one_piece(autojump_clock: MockClock) -> None:
+async def test_c7_cancelled_continuation_keeps_one_piece(autojump_clock: MockClock) -> None:
     slow: Answer = [TextStarted("t"), TextChunk("t", "a ti"), Pause(60), *done()]
     async with world(cut("Once upon "), slow, info=SMALL) as w:
         async with w.session.prompt("go") as turn:

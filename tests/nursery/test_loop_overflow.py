@@ -32,7 +32,7 @@ def last_only(view: ContextView) -> Sequence[Message]:
     return list(view.transcript)[-1:]
 
 
-async def test_t23_usage_above_the_window_on_a_success_is_an_overflow(autojump_clock: MockClock) -> None:
+async def test_t23_usage_above_the_window_is_an_overflow(autojump_clock: MockClock) -> None:
     keeper = ScriptedKeeper(forced=[last_only])
     async with world(answer(OVER), DONE, info=INFO, keeper=keeper) as w:
         played = await w.play()
@@ -43,7 +43,7 @@ async def test_t23_usage_above_the_window_on_a_success_is_an_overflow(autojump_c
         await w.goes_on()
 
 
-async def test_t23_if_nothing_can_be_made_smaller_the_answer_is_kept_and_told(autojump_clock: MockClock) -> None:
+async def test_t23_irreducible_overflow_keeps_the_answer(autojump_clock: MockClock) -> None:
     async with world(answer(OVER), DONE, info=INFO) as w:
         played = await w.play()
         assert (played.stop_reason, played.result.detail) == ("prompt_too_long", TOLD)
@@ -51,7 +51,7 @@ async def test_t23_if_nothing_can_be_made_smaller_the_answer_is_kept_and_told(au
         await w.goes_on()
 
 
-async def test_t23_a_host_that_always_takes_too_much_comes_to_an_end(autojump_clock: MockClock) -> None:
+async def test_t23_host_with_constant_overflow_ends(autojump_clock: MockClock) -> None:
     keeper = ScriptedKeeper(forced=[last_only] * 9)
     async with world(answer(OVER), repeat=True, info=INFO, keeper=keeper) as w:
         played = await w.play()
@@ -80,7 +80,7 @@ async def test_t23_what_is_no_overflow(
     assert (played.stop_reason, played.result.text, keeper.requests) == ("completed", "As you said", [])
 
 
-async def test_t23_calls_of_such_an_answer_are_not_run_twice(autojump_clock: MockClock) -> None:
+async def test_t23_calls_of_overflowing_answer_run_once(autojump_clock: MockClock) -> None:
     bench = Bench()
     asks: Answer = [*call("read", {"name": "a"}, id="1"), *done("calls", usage=OVER)]
     keeper = ScriptedKeeper(forced=[last_only])
@@ -90,7 +90,7 @@ async def test_t23_calls_of_such_an_answer_are_not_run_twice(autojump_clock: Moc
     assert played.statuses == ["completed"]
 
 
-async def test_t23_an_answer_that_reached_the_end_of_the_window_makes_room(autojump_clock: MockClock) -> None:
+async def test_t23_answer_at_window_end_frees_space(autojump_clock: MockClock) -> None:
     keeper = ScriptedKeeper(forced=[last_only])
     async with world(ENDED, DONE, keeper=keeper) as w:
         played = await w.play()
@@ -98,7 +98,7 @@ async def test_t23_an_answer_that_reached_the_end_of_the_window_makes_room(autoj
     assert played.reasons == ["overflow_prune_retry"]
 
 
-async def test_t23_an_answer_that_reached_the_end_of_the_window_is_kept_as_far_as_it_got(
+async def test_t23_answer_at_window_end_is_kept(
     autojump_clock: MockClock,
 ) -> None:
     async with world(ENDED) as w:

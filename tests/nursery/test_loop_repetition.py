@@ -80,7 +80,7 @@ def found(played: Played) -> list[tuple[str, str]]:
 # -- what is a circle --------------------------------------------------------------------------------
 
 
-async def test_t6_the_same_call_in_three_steps_is_detected_before_the_third_executes(
+async def test_t6_third_identical_step_is_detected(
     autojump_clock: MockClock,
 ) -> None:
     async with world(*steps(SAME, SAME, SAME), DONE, tools=tools()) as w:
@@ -93,7 +93,7 @@ async def test_t6_the_same_call_in_three_steps_is_detected_before_the_third_exec
     assert played.stop_reason == "completed"
 
 
-async def test_t6_text_and_thoughts_between_the_calls_do_not_hide_the_circle(autojump_clock: MockClock) -> None:
+async def test_t6_text_between_calls_hides_no_loop(autojump_clock: MockClock) -> None:
     script = [
         [*reasoning(f"Hm {n}."), *text(f"Let me see ({n})."), *call("look", '{"what": "a"}', id=f"{n}"), *done("calls")]
         for n in range(3)
@@ -111,9 +111,7 @@ async def test_t6_the_order_of_keys_makes_no_difference(autojump_clock: MockCloc
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 4])
-async def test_t6_a_cycle_of_one_to_four_calls_is_found_at_its_third_round(
-    autojump_clock: MockClock, period: int
-) -> None:
+async def test_t6_cycle_is_found_at_its_third_round(autojump_clock: MockClock, period: int) -> None:
     names = ["alpha", "bravo", "charlie", "delta"][:period]
     cycle = [("look", f'{{"what": "{name}"}}') for name in names]
     async with world(*steps(*cycle, *cycle, *cycle), DONE, tools=tools()) as w:
@@ -146,7 +144,7 @@ async def test_t6_the_same_call_with_other_results_is_progress(autojump_clock: M
     assert played.statuses == ["completed"] * 5
 
 
-async def test_t6_a_cycle_one_of_whose_results_changes_is_progress(autojump_clock: MockClock) -> None:
+async def test_t6_cycle_with_changing_result_is_progress(autojump_clock: MockClock) -> None:
     counter = itertools.count()
     cycle = [("look", '{"what": "a"}'), ("look", '{"what": "b"}')]
 
@@ -158,14 +156,14 @@ async def test_t6_a_cycle_one_of_whose_results_changes_is_progress(autojump_cloc
     assert found(played) == []
 
 
-async def test_t6_three_equal_calls_in_one_message_are_found(autojump_clock: MockClock) -> None:
+async def test_t6_three_equal_calls_in_one_message(autojump_clock: MockClock) -> None:
     first = [item for n in range(3) for item in call("look", '{"what": "a"}', id=f"{n}")]
     async with world([*first, *done("calls")], DONE, tools=tools()) as w:
         played = await w.play()
     assert found(played) == [("repeat", "nudge")]
 
 
-async def test_t6_a_streak_of_errors_is_found_whatever_the_arguments(autojump_clock: MockClock) -> None:
+async def test_t6_streak_of_errors_is_detected(autojump_clock: MockClock) -> None:
     names = ["one", "some other", "a third thing", "yet another one", "fifth element", "number six"]
     calls = [("fail", f'{{"what": "{name}"}}') for name in names]
     async with world(*steps(*calls), DONE, tools=tools()) as w:
@@ -191,7 +189,7 @@ async def test_t6_nearly_equal_arguments_are_only_ever_nudged_about(autojump_clo
     assert (played.stop_reason, set(played.statuses)) == ("completed", {"completed"})
 
 
-async def test_t6_reading_files_of_similar_names_side_by_side_is_no_circle(autojump_clock: MockClock) -> None:
+async def test_t6_similar_concurrent_reads_are_no_loop(autojump_clock: MockClock) -> None:
     first = [item for n in range(9) for item in call("look", f'{{"what": "src/module_{n}.py"}}', id=f"{n}")]
     async with world([*first, *done("calls")], DONE, tools=tools(lambda what: f"text of {what}")) as w:
         played = await w.play()
@@ -201,7 +199,7 @@ async def test_t6_reading_files_of_similar_names_side_by_side_is_no_circle(autoj
 # -- what is done about it ---------------------------------------------------------------------------------
 
 
-async def test_t6_it_escalates_from_a_nudge_over_a_question_to_a_stop(autojump_clock: MockClock) -> None:
+async def test_t6_escalates_from_nudge_to_question_to_stop(autojump_clock: MockClock) -> None:
     async with world(*steps(*[SAME] * 9), DONE, tools=tools()) as w:
         played = await w.play(react=replies(engine.Once()))
         assert found(played) == [("repeat", "nudge"), ("repeat", "ask"), ("repeat", "stop")]
@@ -222,9 +220,7 @@ async def test_t6_the_question_comes_before_the_call_is_started(autojump_clock: 
 
 
 @pytest.mark.parametrize("answer", [engine.Reject(), engine.Reject(feedback="Enough of that.")], ids=["bare", "told"])
-async def test_t6_a_rejection_stops_the_turn_and_the_call_is_not_run(
-    autojump_clock: MockClock, answer: engine.Reject
-) -> None:
+async def test_t6_rejection_stops_the_turn(autojump_clock: MockClock, answer: engine.Reject) -> None:
     async with world(*steps(*[SAME] * 9), tools=tools()) as w:
         played = await w.play(react=replies(answer))
         assert played.stop_reason == "doom_loop"
@@ -296,7 +292,7 @@ def rambling(times: int) -> Iterable[Callable[[ModelRequest], Answer]]:
     return [lambda request: [*text("I will begin now."), *done()] for _ in range(times)]
 
 
-async def test_t6_the_same_text_again_and_again_is_found_nudged_and_stopped(autojump_clock: MockClock) -> None:
+async def test_t6_repeated_text_is_nudged_and_stopped(autojump_clock: MockClock) -> None:
     """Something keeps the turn going (a token target, here), but the model says the same thing each time."""
     settings = Settings(token_target=1_000_000, headless="deny")
     async with world(*rambling(20)) as w:
@@ -307,7 +303,7 @@ async def test_t6_the_same_text_again_and_again_is_found_nudged_and_stopped(auto
         await w.goes_on()
 
 
-async def test_t6_a_monologue_is_nudged_about_in_words_that_the_model_reads(autojump_clock: MockClock) -> None:
+async def test_t6_monologue_nudge_reaches_the_model(autojump_clock: MockClock) -> None:
     async def block(stopping: Stopping) -> StopDecision:
         return StopDecision(verdict="block", reason="not yet")
 

@@ -49,7 +49,7 @@ GOOGLE = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [{"r
         (refusal(500, error("it broke")), 2),
     ],
 )
-async def test_t23_it_waits_as_asked_and_goes_on(autojump_clock: MockClock, answer: Answer, seconds: float) -> None:
+async def test_t23_waits_as_requested_and_continues(autojump_clock: MockClock, answer: Answer, seconds: float) -> None:
     async with world(answer, DONE) as w:
         played = await w.play()
     assert (played.stop_reason, played.reasons) == ("completed", ["provider_retry"])
@@ -69,7 +69,7 @@ async def test_t23_it_waits_as_asked_and_goes_on(autojump_clock: MockClock, answ
         (refusal(413, error("Request too large: Limit 6000, Requested 7000", code="rate_limit_exceeded")), None),
     ],
 )  # fmt: skip
-async def test_t23_a_limit_that_is_not_worth_waiting_for_ends_the_turn(
+async def test_t23_limit_without_hope_ends_the_turn(
     autojump_clock: MockClock, answer: Answer, reset_at: float | None
 ) -> None:
     async with world(answer, DONE) as w:
@@ -93,7 +93,7 @@ async def test_t23_a_limit_that_is_not_worth_waiting_for_ends_the_turn(
         (refusal(400, error("prompt is too long")), "prompt_too_long"),
     ],
 )
-async def test_t23_what_no_wait_helps_against_is_not_sent_again(
+async def test_t23_permanent_limit_is_not_retried(
     autojump_clock: MockClock, answer: Answer, stop_reason: StopReason
 ) -> None:
     async with world(answer, DONE) as w:
@@ -112,7 +112,7 @@ async def test_t23_six_failures_are_five_retries_and_an_error(autojump_clock: Mo
         assert autojump_clock.current_time() == about(2 + 4 + 8 + 16 + 32)
 
 
-async def test_t23_a_cancel_during_the_wait_ends_it_at_once(autojump_clock: MockClock) -> None:
+async def test_t23_cancel_ends_the_wait(autojump_clock: MockClock) -> None:
     async def cancel(turn: Turn, event: Seen) -> None:
         if isinstance(event, RetryScheduled):
             await trio.sleep(3)
@@ -124,7 +124,7 @@ async def test_t23_a_cancel_during_the_wait_ends_it_at_once(autojump_clock: Mock
         assert autojump_clock.current_time() == about(3)
 
 
-async def test_t23_the_model_s_own_slip_is_asked_for_again(autojump_clock: MockClock) -> None:
+async def test_t23_model_mistake_is_retried(autojump_clock: MockClock) -> None:
     slip = refusal(400, error("no tool called", type="invalid_request_error", code="tool_use_failed"))
     async with world(slip, DONE) as w:
         played = await w.play()
@@ -132,9 +132,7 @@ async def test_t23_the_model_s_own_slip_is_asked_for_again(autojump_clock: MockC
 
 
 @pytest.mark.parametrize("answer", [refusal(402), refusal(404), refusal(400), refusal(429, retry_after="3600")])
-async def test_t23_the_next_model_of_the_chain_may_have_what_this_one_lacks(
-    autojump_clock: MockClock, answer: Answer
-) -> None:
+async def test_t23_next_model_may_lack_nothing(autojump_clock: MockClock, answer: Answer) -> None:
     other = ScriptedProvider([DONE], info=ModelInfo(name="scripted/other"))
     async with world(answer, models=[other]) as w:
         played = await w.play()

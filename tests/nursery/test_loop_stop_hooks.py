@@ -38,7 +38,7 @@ BLOCK = StopDecision(verdict="block", reason="The tests still fail: run them.")
 PREVENT = StopDecision(verdict="prevent", reason="The release is frozen.")
 
 
-async def test_c8_a_hook_that_blocks_once_makes_one_more_step_with_its_text(autojump_clock: MockClock) -> None:
+async def test_c8_single_block_adds_a_step(autojump_clock: MockClock) -> None:
     log: list[Stopping] = []
     hooks = hook(lambda s: BLOCK if s.already_blocked == 0 else None, log)
     async with world(answer("Done."), answer("Now really."), hooks=hooks) as w:
@@ -57,7 +57,7 @@ async def test_c8_a_hook_that_blocks_once_makes_one_more_step_with_its_text(auto
     ]
 
 
-async def test_c8_a_hook_that_always_blocks_is_bounded_and_the_reason_is_visible(autojump_clock: MockClock) -> None:
+async def test_c8_constant_block_is_bounded(autojump_clock: MockClock) -> None:
     hooks = hook(lambda _: BLOCK)
     answers = [answer(f"Done {n}.") for n in range(9)]
     async with world(*answers, hooks=hooks) as w:
@@ -67,7 +67,7 @@ async def test_c8_a_hook_that_always_blocks_is_bounded_and_the_reason_is_visible
     assert played.result.text == "Done 3."
 
 
-async def test_c8_the_bound_is_a_setting_and_counts_anew_in_each_turn(autojump_clock: MockClock) -> None:
+async def test_c8_bound_is_a_setting_per_turn(autojump_clock: MockClock) -> None:
     hooks = hook(lambda _: BLOCK)
     answers = [answer(f"Done {n}.") for n in range(9)]
     async with world(*answers, hooks=hooks, settings=Settings(stop_hook_limit=1)) as w:
@@ -142,7 +142,7 @@ FAILING: dict[str, object] = {
 
 
 @pytest.mark.parametrize("kind", FAILING)
-async def test_c8_a_hook_that_fails_is_reported_and_does_not_block(autojump_clock: MockClock, kind: str) -> None:
+async def test_c8_failing_hook_does_not_block(autojump_clock: MockClock, kind: str) -> None:
     hooks = Hooks(stop=(FAILING[kind],))  # type: ignore[arg-type]  # the point of it
     async with world(answer("Done."), hooks=hooks) as w:
         played = await w.play()
@@ -152,14 +152,14 @@ async def test_c8_a_hook_that_fails_is_reported_and_does_not_block(autojump_cloc
         await w.goes_on()
 
 
-async def test_c8_a_failing_hook_does_not_keep_the_next_one_from_blocking(autojump_clock: MockClock) -> None:
+async def test_c8_failing_hook_leaves_the_next_one_working(autojump_clock: MockClock) -> None:
     hooks = Hooks(stop=(raising, *hook(lambda s: BLOCK if s.already_blocked == 0 else None).stop))
     async with world(answer("Done."), answer("Again."), hooks=hooks) as w:
         played = await w.play()
     assert played.reasons == ["stop_hook_blocked"]
 
 
-async def test_c8_a_cancel_while_a_stop_hook_hangs_ends_the_turn_at_once(autojump_clock: MockClock) -> None:
+async def test_c8_cancel_while_a_stop_hook_hangs(autojump_clock: MockClock) -> None:
     async with world(answer("Done."), hooks=Hooks(stop=(hanging,))) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
@@ -193,7 +193,7 @@ async def never_blocked(
         (Break(), "provider_error", 6),
     ],
 )
-async def test_c8_not_asked_after_a_provider_error(
+async def test_c8_no_stop_hooks_after_provider_error(
     autojump_clock: MockClock, failure: ScriptItem, stop_reason: str, requests: int
 ) -> None:
     partial: list[ScriptItem] = [TextStarted("t"), TextChunk("t", "Half"), failure]
@@ -204,28 +204,30 @@ async def test_c8_not_asked_after_a_provider_error(
     ("finish", "stop_reason"),
     [("refusal", "refusal"), ("content_filter", "content_filter"), ("overflow", "prompt_too_long")],
 )
-async def test_c8_not_asked_after_a_refusal(autojump_clock: MockClock, finish: FinishReason, stop_reason: str) -> None:
+async def test_c8_no_stop_hooks_after_refusal(
+    autojump_clock: MockClock, finish: FinishReason, stop_reason: str
+) -> None:
     await never_blocked(answer("No.", finish), stop_reason=stop_reason, requests=1)
 
 
-async def test_c8_not_asked_after_an_incomplete_answer(autojump_clock: MockClock) -> None:
+async def test_c8_no_stop_hooks_after_incomplete_answer(autojump_clock: MockClock) -> None:
     await never_blocked([*text("Half")], stop_reason="incomplete", requests=1)
 
 
-async def test_c8_not_asked_at_the_output_limit(autojump_clock: MockClock) -> None:
+async def test_c8_no_stop_hooks_at_output_limit(autojump_clock: MockClock) -> None:
     settings = Settings(output_cap=64_000, output_recoveries=0)
     await never_blocked(answer("cut", "length"), stop_reason="output_limit", requests=1, settings=settings)
 
 
 @pytest.mark.parametrize("wrap_up", [True, False])
-async def test_c8_not_asked_at_the_step_limit(autojump_clock: MockClock, wrap_up: bool) -> None:
+async def test_c8_no_stop_hooks_at_step_limit(autojump_clock: MockClock, wrap_up: bool) -> None:
     calling = [*call("read", {"name": "a"}, id="1"), *done("calls")]
     settings = Settings(limits=Limits(steps=2), wrap_up=wrap_up)
     last = answer("That is it.") if wrap_up else calling
     await never_blocked(calling, last, stop_reason="step_limit", requests=2, settings=settings)
 
 
-async def test_c8_not_asked_after_an_abort(autojump_clock: MockClock) -> None:
+async def test_c8_no_stop_hooks_after_abort(autojump_clock: MockClock) -> None:
     log: list[Stopping] = []
     async with world([*text("Half"), Pause(60), *done()], hooks=hook(lambda _: BLOCK, log)) as w:
         async with w.session.prompt("go") as turn:
@@ -234,7 +236,7 @@ async def test_c8_not_asked_after_an_abort(autojump_clock: MockClock) -> None:
         assert (turn.result.stop_reason, log) == ("aborted", [])
 
 
-async def test_c8_not_asked_between_steps_nor_where_a_steer_waits(autojump_clock: MockClock) -> None:
+async def test_c8_no_stop_hooks_between_steps(autojump_clock: MockClock) -> None:
     log: list[Stopping] = []
     bench = Bench()
 
@@ -259,7 +261,7 @@ async def test_c8_not_asked_between_steps_nor_where_a_steer_waits(autojump_clock
     assert (played.reasons, [s.text for s in log]) == (["steered"], ["Second."])
 
 
-async def test_c8_a_steer_that_comes_while_a_stop_hook_runs_is_not_lost(autojump_clock: MockClock) -> None:
+async def test_c8_steer_during_a_stop_hook_is_kept(autojump_clock: MockClock) -> None:
     async def slow(stopping: Stopping) -> StopDecision:
         await trio.sleep(5)
         return StopDecision()
@@ -272,7 +274,7 @@ async def test_c8_a_steer_that_comes_while_a_stop_hook_runs_is_not_lost(autojump
     assert (result.stop_reason, result.text, len(w.requests)) == ("completed", "Second.", 2)
 
 
-async def test_c8_not_asked_again_while_a_failed_request_is_retried(autojump_clock: MockClock) -> None:
+async def test_c8_no_stop_hooks_during_retries(autojump_clock: MockClock) -> None:
     log: list[Stopping] = []
     settings = Settings(retry=RetryPolicy(attempts=2))
     async with world([Break()], [Break()], answer("Done."), hooks=hook(lambda _: None, log), settings=settings) as w:

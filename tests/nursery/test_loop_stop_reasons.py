@@ -143,14 +143,12 @@ CASES: dict[StopReason, Case] = {
 }
 
 
-def test_c12_every_reason_of_the_closed_set_has_its_script() -> None:
+def test_c12_every_stop_reason_has_a_script() -> None:
     assert set(CASES) == set(STOP_REASONS)
 
 
 @pytest.mark.parametrize("reason", STOP_REASONS)
-async def test_c12_each_reason_is_reached_and_told_with_its_detail(
-    autojump_clock: MockClock, reason: StopReason
-) -> None:
+async def test_c12_each_stop_reason_has_its_detail(autojump_clock: MockClock, reason: StopReason) -> None:
     case = CASES[reason]
     bench = Bench()
     async with world(
@@ -189,9 +187,7 @@ async def test_c12_each_reason_is_reached_and_told_with_its_detail(
 
 
 @pytest.mark.parametrize("reason", [r for r in STOP_REASONS if r != "internal_error"])
-async def test_c12_the_next_turn_after_each_reason_begins_with_a_valid_transcript(
-    autojump_clock: MockClock, reason: StopReason
-) -> None:
+async def test_c12_next_turn_has_a_valid_transcript(autojump_clock: MockClock, reason: StopReason) -> None:
     case = CASES[reason]
     bench = Bench()
     async with world(
@@ -206,7 +202,7 @@ async def test_c12_the_next_turn_after_each_reason_begins_with_a_valid_transcrip
 
 
 @pytest.mark.parametrize("during", ["streaming", "tools", "waiting"])
-async def test_c12_an_aborted_turn_says_where_it_was(autojump_clock: MockClock, during: str) -> None:
+async def test_c12_aborted_turn_reports_where_it_was(autojump_clock: MockClock, during: str) -> None:
     script: dict[str, Answer] = {
         "streaming": [*text("Half"), Pause(60), *done()],
         "tools": reading("a", seconds=60),

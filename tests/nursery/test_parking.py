@@ -78,7 +78,7 @@ def kinds(events: Sequence[object], *wanted: type[Durable]) -> list[str]:
 # ---- a permission ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_turn_that_waits_for_a_permission_goes_on_in_another_engine() -> None:
+async def test_waiting_turn_resumes_in_another_engine() -> None:
     home = Home([asks(*look("a"), *do("b"), *do("c")), FINE])
     async with home.open() as eng:
         session = await eng.create_session(cwd="/nowhere")
@@ -129,7 +129,7 @@ async def test_a_turn_that_waits_for_a_permission_goes_on_in_another_engine() ->
         await verify(home, session)
 
 
-async def test_what_killed_the_engine_does_not_matter() -> None:
+async def test_killed_engine_can_be_resumed() -> None:
     home = Home([asks(*do("a")), FINE])
     async with home.open() as eng:
         session = await eng.create_session(cwd="/nowhere")
@@ -192,7 +192,7 @@ async def test_a_tool_that_is_gone_is_refused() -> None:
         await verify(home, session)
 
 
-async def test_what_the_turn_had_used_is_counted() -> None:
+async def test_usage_before_parking_is_counted() -> None:
     usage = Usage(input=100, output=10)
     first = [*text("One."), *do("a"), *done("calls", usage=usage)]
     second = [*text("Two."), *do("b"), *done("calls", usage=usage)]
@@ -216,7 +216,7 @@ async def test_what_the_turn_had_used_is_counted() -> None:
         await verify(home, session)
 
 
-async def test_what_calls_have_changed_before_is_kept() -> None:
+async def test_context_changes_before_parking_are_kept() -> None:
     home = Home([asks(*look("a"), *do("b")), FINE])
     session_id = await home.parked(PermissionAsked)
     async with home.open() as eng:
@@ -228,7 +228,7 @@ async def test_what_calls_have_changed_before_is_kept() -> None:
 # ---- a question, a result from outside -------------------------------------------------------------------------------
 
 
-async def test_a_question_is_asked_anew() -> None:
+async def test_open_question_is_asked_again() -> None:
     home = Home([asks(*question("This?", "That?")), FINE])
     session_id = await home.parked(QuestionAsked)
     async with home.open() as eng:
@@ -279,7 +279,7 @@ async def test_a_result_may_come_from_outside_after_a_restart() -> None:
 
 
 @pytest.mark.parametrize("steps", range(8))
-async def test_a_result_that_comes_while_the_engine_closes_is_taken_or_refused(steps: int) -> None:
+async def test_result_during_closing_is_stored_or_refused(steps: int) -> None:
     home = Home([asks(*office("the trip")), FINE])
     outcome: list[object] = []
 
@@ -332,7 +332,7 @@ async def test_nonsense_for_a_result(call_id: object, text: object, more: dict[s
             await session.settle(call_id, text, **more)  # type: ignore[arg-type]  # nonsense
 
 
-async def test_a_call_that_waits_for_its_result_is_cancelled_with_its_turn() -> None:
+async def test_call_waiting_for_result_is_cancelled_with_turn() -> None:
     home = Home([asks(*office("the trip"))])
     async with home.open() as eng:
         session = await eng.create_session(cwd="/nowhere")
@@ -373,7 +373,7 @@ async def test_a_new_prompt_ends_a_parked_turn() -> None:
                 pass
 
 
-async def test_what_is_queued_waits_for_the_end_of_a_parked_turn() -> None:
+async def test_queued_input_waits_for_a_parked_turn() -> None:
     home = Home([asks(*do("a")), FINE, [*text("And that."), *done()]])
     session_id = await home.parked(PermissionAsked)
     async with home.open() as eng:
@@ -427,12 +427,12 @@ async def test_a_turn_that_works_is_ended() -> None:
     assert (result.stop_reason, result.during) == ("aborted", "tools")
 
 
-async def test_a_turn_in_which_one_call_waits_and_one_works_is_ended() -> None:
+async def test_turn_with_a_running_call_is_not_parked() -> None:
     both = asks(*office("a"), *look("b", 9.0))
     assert (await ended_by_closing(Home([both]), CallStarted, times=2)).stop_reason == "aborted"
 
 
-async def test_a_turn_that_is_not_to_be_parked_is_ended() -> None:
+async def test_parking_can_be_switched_off() -> None:
     result = await ended_by_closing(Home([asks(*do("a"))], settings=Settings(park=False)), PermissionAsked)
     assert (result.stop_reason, result.during) == ("aborted", "waiting")
 
@@ -461,7 +461,7 @@ async def test_without_a_store_that_stays_a_turn_is_ended() -> None:
     assert (await turn.wait()).stop_reason == "aborted"
 
 
-async def test_a_session_that_is_opened_without_parking_ends_what_waited() -> None:
+async def test_opening_without_parking_ends_the_turn() -> None:
     home = Home([asks(*do("a"))])
     session_id = await home.parked(PermissionAsked)
     async with home.open(settings=Settings(park=False)) as eng:

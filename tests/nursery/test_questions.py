@@ -80,7 +80,7 @@ def answers(played: Played) -> list[str]:
 # -- one question ---------------------------------------------------------------------------------
 
 
-async def test_once_lets_this_call_run_and_asks_again_for_the_next(autojump_clock: MockClock) -> None:
+async def test_once_allows_one_call(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with world(step("write", "a"), step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Once(), engine.Once()))
@@ -90,7 +90,7 @@ async def test_once_lets_this_call_run_and_asks_again_for_the_next(autojump_cloc
     assert order == ["PermissionAsked", "PermissionAnswered", "CallStarted", "CallSettled"] * 2
 
 
-async def test_a_question_tells_what_is_asked_for(autojump_clock: MockClock) -> None:
+async def test_question_describes_the_call(autojump_clock: MockClock) -> None:
     async with world(step("write", "a/b"), DONE, tools=tools([]), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Once()))
     asked = played.one(PermissionAsked)
@@ -99,13 +99,13 @@ async def test_a_question_tells_what_is_asked_for(autojump_clock: MockClock) -> 
     assert asked.seq is not None
 
 
-async def test_what_only_reads_is_not_asked_about(autojump_clock: MockClock) -> None:
+async def test_read_only_call_is_not_asked_about(autojump_clock: MockClock) -> None:
     async with world(step("look", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         played = await w.play()
     assert (played.all(PermissionAsked), played.statuses) == ([], ["completed"])
 
 
-async def test_always_holds_for_what_was_asked_in_this_session_and_its_later_turns(autojump_clock: MockClock) -> None:
+async def test_always_lasts_for_the_session(autojump_clock: MockClock) -> None:
     log: list[str] = []
     script = [step("write", "a"), step("write", "a"), step("write", "b"), DONE]
     async with world(*script, tools=tools(log), approver=Policy()) as w:
@@ -126,7 +126,7 @@ async def test_always_in_one_session_does_not_hold_in_another(autojump_clock: Mo
     assert len(played.all(PermissionAsked)) == 1
 
 
-async def test_always_releases_the_open_questions_that_it_covers_and_only_those(autojump_clock: MockClock) -> None:
+async def test_always_answers_covered_open_questions(autojump_clock: MockClock) -> None:
     log: list[str] = []
     left: list[str] = []
 
@@ -147,7 +147,7 @@ async def test_always_releases_the_open_questions_that_it_covers_and_only_those(
     assert sorted(log) == ["a", "a", "b"]
 
 
-async def test_a_rejection_ends_the_turn_and_the_call_is_not_run(autojump_clock: MockClock) -> None:
+async def test_rejection_ends_turn_and_call_never_runs(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with world(step("write", "a"), tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Reject()))
@@ -158,7 +158,7 @@ async def test_a_rejection_ends_the_turn_and_the_call_is_not_run(autojump_clock:
         await w.goes_on()
 
 
-async def test_a_rejection_cancels_running_siblings_and_queued_ones_never_start(autojump_clock: MockClock) -> None:
+async def test_rejection_cancels_running_and_queued_siblings(autojump_clock: MockClock) -> None:
     log: list[str] = []
     first = [
         *call("look", {"path": "long", "seconds": 60}, id="1"),
@@ -175,7 +175,7 @@ async def test_a_rejection_cancels_running_siblings_and_queued_ones_never_start(
         await w.goes_on()
 
 
-async def test_a_rejection_with_a_word_is_for_the_model_which_goes_on(autojump_clock: MockClock) -> None:
+async def test_rejection_with_feedback_continues_the_turn(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         played = await w.play(react=replies(engine.Reject(feedback="use b instead")))
@@ -184,7 +184,7 @@ async def test_a_rejection_with_a_word_is_for_the_model_which_goes_on(autojump_c
     assert [(e.answer, e.feedback) for e in played.all(PermissionAnswered)] == [("reject", "use b instead")]
 
 
-async def test_three_open_questions_one_rejected_all_resolved_and_the_turn_stops_once(
+async def test_one_rejection_resolves_three_questions(
     autojump_clock: MockClock,
 ) -> None:
     log: list[str] = []
@@ -210,7 +210,7 @@ async def test_three_open_questions_one_rejected_all_resolved_and_the_turn_stops
         await w.goes_on()
 
 
-async def test_one_rejected_with_a_word_rejects_the_others_and_the_turn_goes_on(autojump_clock: MockClock) -> None:
+async def test_feedback_rejects_other_questions_too(autojump_clock: MockClock) -> None:
     log: list[str] = []
     asked: list[str] = []
 
@@ -273,7 +273,7 @@ async def test_an_unanswered_question_waits(autojump_clock: MockClock) -> None:
         assert statuses == [Waiting((asked.request_id,)), Busy(1)]
 
 
-async def test_an_expired_question_is_a_denial_with_an_event_and_the_turn_goes_on(autojump_clock: MockClock) -> None:
+async def test_expired_question_is_a_denial(autojump_clock: MockClock) -> None:
     log: list[str] = []
     settings = Settings(question_timeout=60)
     async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy(), settings=settings) as w:
@@ -319,7 +319,7 @@ async def test_a_cancelled_turn_withdraws_its_question_with_an_event(autojump_cl
 
 
 @pytest.mark.parametrize("how", ["settings", "run"])
-async def test_headless_a_question_is_a_denial_that_the_model_is_told_of(autojump_clock: MockClock, how: str) -> None:
+async def test_headless_question_is_a_denial(autojump_clock: MockClock, how: str) -> None:
     log: list[str] = []
     async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         if how == "run":
@@ -339,7 +339,7 @@ class Deny(AllowAll):
         return Judgement(verdict="deny", source="the house rules")
 
 
-async def test_what_a_rule_denies_is_never_asked_and_the_model_goes_on(autojump_clock: MockClock) -> None:
+async def test_denied_by_rule_is_never_asked(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with world(step("write", "a"), DONE, tools=tools(log), approver=Deny()) as w:
         played = await w.play()
@@ -390,9 +390,7 @@ async def test_the_session_waits_for_all_its_open_questions(autojump_clock: Mock
         (engine.Reject(), "reject: "),
     ],
 )
-async def test_a_tool_may_ask_in_the_middle_of_its_work(
-    autojump_clock: MockClock, answer: Reply, expected: str
-) -> None:
+async def test_tool_may_ask_while_running(autojump_clock: MockClock, answer: Reply, expected: str) -> None:
     async with world(step("curious", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         played = await w.play(react=replies(answer))
     assert [s.text for s in played.settlements] == [expected]
@@ -401,7 +399,7 @@ async def test_a_tool_may_ask_in_the_middle_of_its_work(
     assert order == ["CallStarted", "PermissionAsked", "PermissionAnswered", "CallSettled"]
 
 
-async def test_a_tools_question_is_withdrawn_if_the_tool_stops_waiting(autojump_clock: MockClock) -> None:
+async def test_tool_question_is_withdrawn_with_its_wait(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def hasty(args: Path, ctx: engine.ToolContext) -> str:
         with trio.move_on_after(5):
@@ -413,13 +411,13 @@ async def test_a_tools_question_is_withdrawn_if_the_tool_stops_waiting(autojump_
     assert (answers(played), [s.text for s in played.settlements]) == (["withdrawn"], ["went on without"])
 
 
-async def test_a_tools_question_is_rejected_where_nobody_is_there(autojump_clock: MockClock) -> None:
+async def test_tool_question_without_user_is_rejected(autojump_clock: MockClock) -> None:
     async with world(step("curious", "a"), DONE, tools=tools([]), approver=Policy()) as w:
         await w.session.run("go")
     assert said(w.requests[1].transcript[-1]) == "reject: no one is available to answer"
 
 
-async def test_a_question_does_not_hold_back_the_stream_nor_the_running_calls(autojump_clock: MockClock) -> None:
+async def test_question_blocks_neither_stream_nor_calls(autojump_clock: MockClock) -> None:
     log: list[str] = []
     first = [*calls("look", "a"), *calls("together", "b"), Pause(5), *calls("look", "c"), Pause(5), *done("calls")]
 
@@ -435,7 +433,7 @@ async def test_a_question_does_not_hold_back_the_stream_nor_the_running_calls(au
     assert played.statuses == ["completed"] * 3
 
 
-async def test_a_reply_in_the_instant_of_the_cancel_changes_nothing(autojump_clock: MockClock) -> None:
+async def test_reply_at_the_cancel_changes_nothing(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     async def both(turn: Turn, event: Seen) -> None:
@@ -454,7 +452,7 @@ async def test_a_reply_in_the_instant_of_the_cancel_changes_nothing(autojump_clo
         await w.goes_on()
 
 
-async def test_a_question_of_a_tool_that_shields_itself_is_withdrawn_before_the_turns_end(
+async def test_shielded_tools_question_is_withdrawn_before_end(
     autojump_clock: MockClock,
 ) -> None:
     late: list[str] = []

@@ -54,7 +54,7 @@ async def prompt_all(w: World, count: int, settings: Settings | None = None) -> 
     ("parallel", "times", "waits"),
     [(None, [0, 0, 0, 0, 0], 0), (2, [0, 0, 2, 2, 4], 3), (1, [0, 2, 4, 6, 8], 4)],
 )
-async def test_a_host_gets_so_many_requests_at_once_over_all_sessions(
+async def test_host_concurrency_is_limited_across_sessions(
     autojump_clock: MockClock, parallel: int | None, times: list[float], waits: int
 ) -> None:
     arrivals = Arrivals()
@@ -72,7 +72,7 @@ async def test_waiting_for_a_place_is_not_the_hosts_silence(autojump_clock: Mock
         await prompt_all(w, 4, settings)
 
 
-async def test_the_first_writes_the_cache_and_the_others_follow_when_its_answer_has_begun(
+async def test_followers_wait_for_the_cached_prefix(
     autojump_clock: MockClock,
 ) -> None:
     arrivals = Arrivals()
@@ -89,14 +89,14 @@ async def test_the_first_writes_the_cache_and_the_others_follow_when_its_answer_
 @pytest.mark.parametrize(
     "settings", [Settings(), Settings(system=LONG, options=ModelOptions(cache="off"))], ids=["short", "off"]
 )
-async def test_without_a_cache_nobody_waits(autojump_clock: MockClock, settings: Settings) -> None:
+async def test_without_a_cache_no_request_waits(autojump_clock: MockClock, settings: Settings) -> None:
     arrivals = Arrivals()
     async with world(arrivals, repeat=True) as w:
         assert await prompt_all(w, 3, settings) == []
     assert len(set(arrivals.times)) == 1
 
 
-async def test_other_words_don_t_wait(autojump_clock: MockClock) -> None:
+async def test_different_prefixes_do_not_wait(autojump_clock: MockClock) -> None:
     arrivals = Arrivals()
     async with world(arrivals, repeat=True) as w, trio.open_nursery() as nursery:
         for name in "abc":
@@ -114,7 +114,7 @@ async def test_when_the_first_fails_the_next_one_leads(autojump_clock: MockClock
     assert [round(time - start, 1) for time in arrivals.times] == [1, 2, 101]
 
 
-async def test_a_cancelled_leader_hands_over_and_a_cancelled_follower_leaves_nothing(
+async def test_cancelled_leader_hands_over(
     autojump_clock: MockClock,
 ) -> None:
     traffic = Traffic()
@@ -141,7 +141,7 @@ async def test_a_cancelled_leader_hands_over_and_a_cancelled_follower_leaves_not
     assert places.borrowed_tokens == 0
 
 
-async def test_nobody_waits_for_a_leader_that_hangs(autojump_clock: MockClock) -> None:
+async def test_hanging_leader_blocks_no_follower(autojump_clock: MockClock) -> None:
     arrivals = Arrivals([Pause(60.0), *ANSWER])
     async with world(arrivals, repeat=True) as w:
         start = trio.current_time()

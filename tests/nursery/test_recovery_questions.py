@@ -76,7 +76,7 @@ async def test_a_limit_is_waited_for_until_it_is_lifted(autojump_clock: MockCloc
     assert [round(time - start) for time in seen.times] == [0, 3_600]
 
 
-async def test_it_is_asked_again_when_waiting_did_not_help(autojump_clock: MockClock) -> None:
+async def test_question_is_repeated_after_a_useless_wait(autojump_clock: MockClock) -> None:
     async with world(BUSY, repeat=True) as w:
         seen = await watch(w, "wait", times=3)
         result = w.session.state.last_result
@@ -85,7 +85,7 @@ async def test_it_is_asked_again_when_waiting_did_not_help(autojump_clock: MockC
     assert [e.answer for e in seen.all(RecoveryAnswered)] == ["wait", "wait", "wait", "stop"]
 
 
-async def test_switching_takes_another_model_for_the_rest_of_the_turn(autojump_clock: MockClock) -> None:
+async def test_switch_changes_the_model_for_the_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     other = ScriptedProvider(
         [[*call("read", {"name": "a"}, id="1"), *done("calls")], DONE], info=ModelInfo(name="scripted/other")
@@ -115,7 +115,7 @@ async def test_a_session_may_switch_its_model_for_good(autojump_clock: MockClock
     assert said.parts[0].model == "scripted/model"  # type: ignore[union-attr]  # so that no encoder sends its signature
 
 
-async def test_nobody_answers_in_time(autojump_clock: MockClock) -> None:
+async def test_unanswered_question_expires(autojump_clock: MockClock) -> None:
     settings = Settings(on_exhausted="ask", question_timeout=5.0, retry=RetryPolicy(attempts=0))
     async with world(BUSY) as w, w.session.prompt("go", settings=settings) as turn:
         events = [event async for event in turn]
@@ -136,7 +136,7 @@ async def test_a_cancel_withdraws_the_question(autojump_clock: MockClock) -> Non
     assert (turn.result.stop_reason, turn.result.during, answers) == ("aborted", "waiting", ["withdrawn"])
 
 
-async def test_by_default_and_in_run_nobody_is_asked(autojump_clock: MockClock) -> None:
+async def test_default_and_run_ask_no_questions(autojump_clock: MockClock) -> None:
     async with world(BUSY, repeat=True) as w:
         seen = await watch(w, "wait", settings=Settings(retry=RetryPolicy(attempts=0)))
         assert not seen.all(RecoveryAsked)
@@ -154,7 +154,7 @@ async def test_a_sub_agents_question_is_answered_at_the_root(autojump_clock: Moc
         assert seen.events[-1].result.stop_reason == "completed"  # type: ignore[attr-defined]
 
 
-async def test_what_makes_no_sense_is_refused_and_the_question_stays_open(autojump_clock: MockClock) -> None:
+async def test_invalid_answer_leaves_the_question_open(autojump_clock: MockClock) -> None:
     async with world(BUSY, repeat=True) as w, w.session.prompt("go", settings=ASK) as turn:
         async for event in turn:
             if not isinstance(event, RecoveryAsked):
@@ -183,7 +183,7 @@ class Learned(ScriptedProvider):
         self.info = ModelInfo(name=self.info.name, context=12_345)
 
 
-async def test_a_model_that_is_switched_to_is_asked_about_itself_first(autojump_clock: MockClock) -> None:
+async def test_switched_model_is_asked_about_first(autojump_clock: MockClock) -> None:
     one, two = (Learned([DONE], info=ModelInfo(name=f"scripted/{name}")) for name in ("one", "two"))
     async with world(BUSY, BUSY, DONE) as w:
         await watch(w, "switch", model=one)

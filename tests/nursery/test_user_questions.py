@@ -72,7 +72,7 @@ async def test_it_gets_the_words(autojump_clock: MockClock, answers: tuple[str, 
     assert [words] == HEARD
 
 
-async def test_nobody_answers_in_time(autojump_clock: MockClock) -> None:
+async def test_unanswered_question_expires(autojump_clock: MockClock) -> None:
     async with world(asking(), DONE, tools=[ask]) as w:
         await play(w, settings=Settings(question_timeout=5.0), reply=False)
     assert HEARD == [("expired", ())]

@@ -345,7 +345,7 @@ async def test_what_can_not_be_searched(ctx: ToolContext, tmp_path: Path, argume
         ("(a)\\1", "backreferences are not supported"),
     ],
 )
-async def test_what_is_no_pattern(ctx: ToolContext, tmp_path: Path, pattern: str, words: str) -> None:
+async def test_invalid_patterns(ctx: ToolContext, tmp_path: Path, pattern: str, words: str) -> None:
     make(tmp_path, TREE)
     with pytest.raises(ToolError) as raised:
         await run(ctx, json.dumps({"pattern": pattern}))

@@ -201,7 +201,7 @@ async def test_a_client_approves(autojump_clock: MockClock) -> None:
     assert approved.session.state.context.get("mode") == '"build"'
 
 
-async def test_nobody_answers_in_time(autojump_clock: MockClock) -> None:
+async def test_unanswered_question_expires(autojump_clock: MockClock) -> None:
     late = await played(QUESTION, CALLS[0][1], [], Settings(question_timeout=5))
     assert "(1 further question was not asked.)" in late.settlements[0].text
 
