@@ -35,12 +35,12 @@ class Edit:
 
 def edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around each edit."""
-    from engine.files.diff import replacement
 
     def planned(args: Edit, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: Edit, ctx: ToolContext) -> Need:
+        from engine.files.diff import replacement
         from engine.tools.edit.edit_session import need
 
         otherwise = replacement(args.path, args.old_string, args.new_string)

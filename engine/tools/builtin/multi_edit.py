@@ -43,12 +43,12 @@ class MultiEdit:
 
 def multi_edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
     """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
-    from engine.files.diff import replacement
 
     def planned(args: MultiEdit, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)
 
     async def need_of(args: MultiEdit, ctx: ToolContext) -> Need:
+        from engine.files.diff import replacement
         from engine.tools.edit.edit_session import need
 
         pieces = [replacement(args.path, one.old_string, one.new_string) for one in args.edits]

@@ -27,9 +27,9 @@ class Write:
 
 def write_tool(*, around: EditReviewer | None = None) -> Tool:
     """Make the tool; *around* is what happens around each change."""
-    from engine.files.diff import whole_text
 
     async def need_of(args: Write, ctx: ToolContext) -> Need:
+        from engine.files.diff import whole_text
         from engine.tools.edit.edit_session import need
 
         otherwise = whole_text(args.path, args.content)
