@@ -26,13 +26,13 @@ def default_path() -> Path:
 def create_file(path: Path) -> None:
     """Create the file and its folder if needed, readable by the user alone. It blocks.
 
-    What is there keeps the rights that it has. It is not even opened: closing it again would
-    take back the locks that this process may hold on it. Raises `StoreError`.
+    An existing file keeps its permissions. Either way the file is never opened here: POSIX drops all locks of a
+    process on a file when the process closes any descriptor of it. Raises `StoreError`.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.mknod(path, 0o600)  # not open() and close(): another thread may have opened it by then, and locked it
     except FileExistsError:
         pass  # another process was faster, or a folder above it is a file
     except OSError as error:

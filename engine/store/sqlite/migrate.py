@@ -44,7 +44,7 @@ PRESENT: Final = SqliteMigration(
 
 def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> None:
     """Bring the file to the version of *plan*. Raises `StoreMismatch`, and then it is as it was."""
-    if _version(connection, plan) == plan.version:
+    if _version_at_one_instant(connection, plan) == plan.version:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -53,7 +53,7 @@ def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> 
         if version is None:
             run_script(connection, plan.tables)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        else:
+        elif version < plan.version:
             _upgrade(connection, version, plan)
         connection.execute(f"PRAGMA user_version = {plan.version}")
         connection.execute("COMMIT")
@@ -66,13 +66,7 @@ def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> 
 def check_compatible(connection: sqlite3.Connection) -> None:
     """Raise `StoreMismatch` if the file is not for us; nothing is written."""
     try:
-        # One transaction: between two reads another engine may finish making the file.
-        connection.execute("BEGIN")
-        try:
-            _version(connection, PRESENT)
-        finally:
-            if connection.in_transaction:  # an error may have ended it
-                connection.execute("ROLLBACK")
+        _version_at_one_instant(connection, PRESENT)
     except sqlite3.DatabaseError as error:
         if primary_code(error) != sqlite3.SQLITE_NOTADB:
             raise
@@ -91,6 +85,16 @@ def read_version(connection: sqlite3.Connection) -> int:
     """Return the version that the file says."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
+
+
+def _version_at_one_instant(connection: sqlite3.Connection, plan: SqliteMigration) -> int | None:
+    """Return `_version`, read in one transaction: between two of its reads, another engine may finish making the file."""
+    connection.execute("BEGIN")
+    try:
+        return _version(connection, plan)
+    finally:
+        if connection.in_transaction:  # an error may have ended it
+            connection.execute("ROLLBACK")
 
 
 def _version(connection: sqlite3.Connection, plan: SqliteMigration) -> int | None:

@@ -9,6 +9,7 @@ import resource
 import sqlite3
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,21 @@ async def test_new_file_opened_by_several_at_once(path: Path) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(4):
                 nursery.start_soon(open_and_close, path.with_name(f"{number}.db"))
+
+
+def test_a_new_file_is_made_without_opening_it(path: Path) -> None:
+    """Closing it again would drop the locks that another thread of this process has on it by then."""
+    code = """
+import sys
+from pathlib import Path
+from engine.store.sqlite.file_location import create_file
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+create_file(Path(sys.argv[1]))
+assert sys.argv[1] not in opened, opened
+"""
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60)
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_cancelled_opening_leaves_nothing_open(path: Path) -> None:

@@ -49,6 +49,32 @@ def made(path: Path, version: int) -> None:
     connection.close()
 
 
+class OvertakenConnection(sqlite3.Connection):
+    """A connection on which another engine makes the file between two statements."""
+
+    before: str
+    others: list[sqlite3.Connection]
+
+    def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
+        if sql == self.before and self.others:
+            migrate(self.others.pop())
+        return super().execute(sql)
+
+
+@pytest.mark.parametrize("before", ["PRAGMA application_id", "PRAGMA user_version", "BEGIN IMMEDIATE"])
+def test_another_engine_makes_the_file_meanwhile(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "sessions.db"
+    other = connected(path)
+    other.execute("PRAGMA journal_mode = wal")
+    connection = sqlite3.connect(path, isolation_level=None, factory=OvertakenConnection)
+    connection.before, connection.others = before, [other]
+    migrate(connection)
+    assert not connection.others
+    assert read_version(connection) == VERSION
+    connection.close()
+    other.close()
+
+
 def test_there_is_a_file_of_every_version() -> None:
     assert sorted(TABLES_OF) == sorted(EVENTS_OF) == list(range(1, VERSION + 1))
     assert sorted(PRESENT.steps) == list(range(1, VERSION))
