@@ -162,7 +162,7 @@ def test_nearly_equal_calls_with_other_results_are_progress() -> None:
         ("a" * 10_000, "a" * 10_000, True),
     ],
 )
-def test_what_is_near(one: str, other: str, near: bool) -> None:
+def test_similar_arguments(one: str, other: str, near: bool) -> None:
     assert is_near(one, other) is near
     assert is_near(other, one) is near
 

@@ -129,14 +129,14 @@ def check_prefixes(w: World) -> None:
 # -- the layers --------------------------------------------------------------------------------------
 
 
-async def test_without_layers_requests_begin_with_what_the_settings_say(project: Path) -> None:
+async def test_requests_without_layers_use_the_settings(project: Path) -> None:
     async with world(DONE, settings=Settings(system="Be brief."), cwd=str(project)) as w:
         played = await w.play()
     assert systems(w) == ["Be brief."]
     assert played.all(PromptSet) == []
 
 
-async def test_t27_the_layers_come_in_their_order_each_with_its_source(project: Path) -> None:
+async def test_t27_layers_are_ordered_and_name_their_source(project: Path) -> None:
     write(project / ".agents/skills/fish/SKILL.md", "---\nname: fish\ndescription: How to fish.\n---\nCast.")
     layers = layers_for(project, sources={"mcp": lambda cwd: f"The server says: {Path(cwd).name}."})
     tools = (skill_tool(layers.skills_at),)
@@ -166,7 +166,7 @@ async def test_t27_the_layers_come_in_their_order_each_with_its_source(project: 
     assert len({section.digest for section in prompt.sections}) == 7
 
 
-async def test_t27_a_host_s_own_prompt_takes_the_place_of_the_first_layer_only(project: Path) -> None:
+async def test_t27_host_prompt_replaces_the_first_layer(project: Path) -> None:
     async with world(DONE, prompt=layers_for(project), cwd=str(project), settings=Settings(system="Be brief.\n")) as w:
         played = await w.play()
     first, *others = played.one(PromptSet).sections
@@ -175,7 +175,7 @@ async def test_t27_a_host_s_own_prompt_takes_the_place_of_the_first_layer_only(p
     assert systems(w)[0].startswith("Be brief.\n\n\nWhere you are")
 
 
-async def test_t27_a_session_begins_as_it_did_after_a_restart(project: Path) -> None:
+async def test_t27_prompt_is_the_same_after_restart(project: Path) -> None:
     store = SlowStore()
     async with world(DONE, prompt=layers_for(project), cwd=str(project), store=store, clock=Calendar()) as w:
         await w.play()
@@ -199,7 +199,7 @@ async def test_t27_a_session_begins_as_it_did_after_a_restart(project: Path) -> 
 # -- within a turn -----------------------------------------------------------------------------------
 
 
-async def test_t10_what_changes_in_a_turn_is_told_and_requests_begin_as_before(project: Path) -> None:
+async def test_t10_changes_are_reported_without_changing_the_prefix(project: Path) -> None:
     clock = Calendar()
 
     def change(path: Path) -> None:
@@ -297,9 +297,7 @@ async def test_t28_what_a_command_touches_counts_as_well(project: Path) -> None:
         ("bash", {"command": "echo x > pkg/b"}),
     ],
 )
-async def test_t28_each_tool_that_takes_a_path_touches_it(
-    project: Path, name: str, arguments: Mapping[str, object]
-) -> None:
+async def test_t28_each_path_tool_touches_its_path(project: Path, name: str, arguments: Mapping[str, object]) -> None:
     write(project / "pkg/AGENTS.md", "pkg rules")
     write(project / "pkg/a", "one\n")
     script = [[*call(name, arguments, id="1"), *done("calls")], DONE]
@@ -313,7 +311,7 @@ def needed(permission: str, pattern: str) -> RequiredRight:
     return RequiredRight(permission=permission, pattern=pattern)
 
 
-async def test_t28_what_a_cancelled_turn_touched_is_told_in_the_next_one(project: Path) -> None:
+async def test_t28_paths_of_a_cancelled_turn_count_later(project: Path) -> None:
     write(project / "pkg/AGENTS.md", "pkg rules")
 
     async def cancel(turn: Turn, event: Seen) -> None:
@@ -347,7 +345,7 @@ async def test_t28_of_many_places_at_once_none_is_forgotten(project: Path) -> No
     check_prefixes(w)
 
 
-async def test_t28_a_call_that_is_denied_touches_nothing(project: Path) -> None:
+async def test_t28_denied_call_touches_nothing(project: Path) -> None:
     write(project / "pkg/AGENTS.md", "pkg rules")
     rules = Policy(profile="full", user=(parse_rule("deny read pkg/**", "a test's"),))
     script = [calls(project / "pkg/a"), DONE]
@@ -381,7 +379,7 @@ async def test_t10_after_a_compaction_there_is_one_new_baseline(project: Path) -
     assert ["pkg rules" in one for one in told(played)] == [True, True]
 
 
-async def test_t28_what_was_told_of_the_files_of_the_work_is_in_the_baseline_after_a_summary(project: Path) -> None:
+async def test_t28_nested_instructions_join_the_next_baseline(project: Path) -> None:
     write(project / "pkg/AGENTS.md", "Never touch zebra.py.")
     write(project / "far/AGENTS.md", "far rules")
 
@@ -406,7 +404,7 @@ def start_text(prompt: PromptSet) -> str:
     return "\n\n".join(section.text for section in prompt.sections)
 
 
-async def test_t10_a_session_that_moves_is_told_and_begins_anew_with_the_next_turn(project: Path) -> None:
+async def test_t10_moved_session_gets_a_new_baseline(project: Path) -> None:
     write(project / "pkg/AGENTS.md", "pkg rules")
 
     @engine.tool(name="cd", read_only=True)
@@ -427,7 +425,7 @@ async def test_t10_a_session_that_moves_is_told_and_begins_anew_with_the_next_tu
     assert later.all(PromptUpdated) == []
 
 
-async def test_t27_another_system_prompt_of_the_host_is_a_new_baseline(project: Path) -> None:
+async def test_t27_new_system_prompt_is_a_new_baseline(project: Path) -> None:
     async with world(DONE, prompt=layers_for(project), cwd=str(project), settings=Settings(system="one")) as w:
         await w.play()
         w.will_say(DONE)
@@ -436,7 +434,7 @@ async def test_t27_another_system_prompt_of_the_host_is_a_new_baseline(project: 
     assert [s.partition("\n")[0] for s in systems(w)] == ["one", "two"]
 
 
-async def test_t27_a_model_that_takes_over_is_told_its_name_and_goes_on(project: Path) -> None:
+async def test_t27_fallback_model_is_told_its_name(project: Path) -> None:
     other = ScriptedProvider([DONE], info=ModelInfo(name="other/model", family="gpt"))
     async with world(DONE, info=INFO, prompt=layers_for(project), cwd=str(project)) as w:
         await w.play()
@@ -467,7 +465,7 @@ async def test_t27_a_source_that_fails_keeps_its_old_value(project: Path) -> Non
     assert "The section about server no longer applies." in third
 
 
-async def test_t27_problems_are_told_once(project: Path) -> None:
+async def test_t27_problems_are_reported_once(project: Path) -> None:
     (project / "CLAUDE.md").write_bytes(b"\0")
     write(project / ".claude/skills/bad/SKILL.md", "no front matter")
     layers = layers_for(project)
@@ -498,7 +496,7 @@ class Answering:
             await turn.answer(event.request_id, *self.words)
 
 
-async def test_t28_a_project_seen_for_the_first_time_is_asked_about_and_trusted_for_good(project: Path) -> None:
+async def test_t28_new_project_is_asked_about_and_trusted(project: Path) -> None:
     trusted: list[str] = []
     layers = layers_for(project, trusted=False, trust=trusted.append)
     user = Answering(("Trust it",))
@@ -517,9 +515,7 @@ async def test_t28_a_project_seen_for_the_first_time_is_asked_about_and_trusted_
 
 
 @pytest.mark.parametrize(("words", "is_read"), [(("This time",), True), (("no thanks",), False), ((), False)])
-async def test_t28_whoever_does_not_trust_it_for_good_is_asked_once(
-    project: Path, words: tuple[str, ...], is_read: bool
-) -> None:
+async def test_t28_refused_trust_is_asked_once(project: Path, words: tuple[str, ...], is_read: bool) -> None:
     user = Answering(words)
     async with world(DONE, prompt=layers_for(project, trusted=False), cwd=str(project)) as w:
         played = await w.play(react=user)
@@ -530,7 +526,7 @@ async def test_t28_whoever_does_not_trust_it_for_good_is_asked_once(
     assert played.one(PromptSet).project == (str(project) if is_read else "")
 
 
-async def test_t28_a_session_from_elsewhere_brings_no_trust_and_no_prompt(project: Path) -> None:
+async def test_t28_imported_session_brings_no_trust(project: Path) -> None:
     store, taken = SlowStore(), SlowStore()
     async with world(DONE, prompt=layers_for(project), cwd=str(project), store=store) as w:
         await w.play()
@@ -556,7 +552,7 @@ async def test_t28_a_session_from_elsewhere_brings_no_trust_and_no_prompt(projec
     assert "Use tabs." not in model.requests[0].system
 
 
-async def test_t28_where_nobody_can_be_asked_it_is_not_read_and_that_is_told(project: Path) -> None:
+async def test_t28_headless_untrusted_project_is_reported(project: Path) -> None:
     layers = layers_for(project, trusted=False)
     async with world(DONE, prompt=layers, cwd=str(project)) as w:
         played = await w.play(settings=Settings(headless="deny"))
@@ -566,14 +562,14 @@ async def test_t28_where_nobody_can_be_asked_it_is_not_read_and_that_is_told(pro
     assert "Use tabs." not in systems(w)[0]
 
 
-async def test_t28_nothing_is_asked_about_a_project_that_brings_nothing(project: Path) -> None:
+async def test_t28_empty_project_needs_no_trust(project: Path) -> None:
     (project / "AGENTS.md").unlink()
     async with world(DONE, prompt=layers_for(project, trusted=False), cwd=str(project)) as w:
         played = await w.play()
     assert played.all(QuestionAsked) == []
 
 
-async def test_t28_a_cancel_withdraws_the_question_and_the_next_turn_asks_again(project: Path) -> None:
+async def test_t28_cancel_withdraws_the_trust_question(project: Path) -> None:
     async def give_up(turn: Turn, event: Seen) -> None:
         if isinstance(event, QuestionAsked):
             turn.cancel()
@@ -591,7 +587,7 @@ async def test_t28_a_cancel_withdraws_the_question_and_the_next_turn_asks_again(
 
 
 @pytest.mark.parametrize("sub_agents", [False, True])
-async def test_j15_sub_agents_are_shown_instructions_only_if_they_are_to_be(project: Path, sub_agents: bool) -> None:
+async def test_j15_sub_agents_see_instructions_if_configured(project: Path, sub_agents: bool) -> None:
     @engine.tool(name="ask", read_only=True)
     async def ask(args: At, ctx: engine.ToolContext) -> str:
         return (await ctx.run_agent("look", system="You look.")).text
@@ -616,7 +612,7 @@ async def test_t27_a_skill_that_is_denied_is_not_listed(project: Path, rule: str
     assert ("skills" in {s.name for s in played.one(PromptSet).sections}) is is_listed
 
 
-async def test_skills_are_looked_for_from_the_working_folder_up_the_nearest_first(project: Path) -> None:
+async def test_skills_are_searched_upwards_nearest_first(project: Path) -> None:
     for folder in (".agents/skills", "pkg/.opencode/skill", "other/.claude/skills"):
         name = folder.partition("/")[0].strip(".")
         write(project / folder / f"{name}/SKILL.md", f"---\nname: {name}\ndescription: d\n---\nx")
@@ -645,7 +641,7 @@ async def test_t27_without_the_tool_no_skill_is_listed(project: Path) -> None:
     assert "skills" not in {s.name for s in played.one(PromptSet).sections}
 
 
-async def test_a_skill_that_is_new_is_told_and_can_be_loaded(project: Path) -> None:
+async def test_new_skill_is_reported_and_loads(project: Path) -> None:
     def add(_: Path) -> None:
         write(project / ".claude/skills/fish/SKILL.md", "---\nname: fish\ndescription: How to fish.\n---\nCast.")
 
@@ -659,7 +655,7 @@ async def test_a_skill_that_is_new_is_told_and_can_be_loaded(project: Path) -> N
     check_prefixes(w)
 
 
-async def test_plan_mode_is_told_when_it_begins_and_when_it_is_over(project: Path) -> None:
+async def test_plan_mode_is_reported_at_both_ends(project: Path) -> None:
     @engine.tool(name="plan", read_only=True)
     async def plan(args: At, ctx: engine.ToolContext) -> ToolOutput:
         await trio.lowlevel.checkpoint()
@@ -683,7 +679,7 @@ def test_layers_of_another_kind_are_refused() -> None:
         PromptLayers(sources={"a": "b"})  # type: ignore[dict-item]
 
 
-async def test_the_agent_plan_begins_in_plan_mode_and_leaves_it_with_its_bounds(project: Path) -> None:
+async def test_plan_agent_starts_and_leaves_plan_mode(project: Path) -> None:
     leave: Answer = [*call("plan_exit", {"plan": "Do it."}, id="1"), *done("calls")]
     script = [calls(project / "a", name="change"), leave, calls(project / "a", name="change"), DONE]
     changed: list[Path] = []
@@ -721,7 +717,7 @@ async def test_the_agent_plan_begins_in_plan_mode_and_leaves_it_with_its_bounds(
     assert len({request.system for request in model.requests}) == 1
 
 
-async def test_a_fork_begins_like_the_session_that_it_is_of(project: Path) -> None:
+async def test_fork_keeps_its_origins_prompt(project: Path) -> None:
     async with world(DONE, prompt=layers_for(project), cwd=str(project), clock=Calendar()) as w:
         await w.play()
         write(project / "AGENTS.md", "Use spaces.")
@@ -740,7 +736,7 @@ async def test_a_fork_begins_like_the_session_that_it_is_of(project: Path) -> No
 # -- what can't be read, or was written to be taken for somebody else's ------------------------------
 
 
-async def test_t10_a_disk_that_hangs_keeps_the_old_value_and_holds_up_no_turn(project: Path) -> None:
+async def test_t10_hanging_disk_keeps_the_old_value(project: Path) -> None:
     answers = iter(range(10))
     gone, back = threading.Event(), threading.Event()
 
@@ -780,7 +776,7 @@ async def test_t10_a_disk_that_hangs_keeps_the_old_value_and_holds_up_no_turn(pr
     check_prefixes(w)
 
 
-async def test_t10_what_hangs_from_the_start_is_told_when_it_can_be_read(project: Path) -> None:
+async def test_t10_late_file_is_reported_when_readable(project: Path) -> None:
     back = threading.Event()
 
     def mount(_: str) -> str:

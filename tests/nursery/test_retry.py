@@ -55,11 +55,11 @@ POLICY = RetryPolicy(attempts=5, base=2.0, longest=60.0, total=300.0)
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
-def test_a_failure_is_known_by_its_type(error: ProviderError, kind: FailureKind) -> None:
+def test_failures_are_recognised_by_type(error: ProviderError, kind: FailureKind) -> None:
     assert failure_of(error) == Failure(kind=kind, message=str(error))
 
 
-def test_a_failure_keeps_what_the_host_said() -> None:
+def test_failure_keeps_the_hosts_message() -> None:
     error = RateLimited("slow down", status=429, retry_after=7.0, reset_at=99.0)
     assert failure_of(error) == Failure(kind="rate_limited", message="slow down", wait=7.0, reset_at=99.0)
 
@@ -85,12 +85,12 @@ def limited(wait: float | None = None, reset_at: float | None = None) -> Failure
         (Failure(kind="transient", message="", wait=7.0), Failure(kind="transient", message="", wait=7.0)),
     ],
 )
-def test_of_a_limit_both_times_are_known_where_the_host_told_one(failure: Failure, both: Failure) -> None:
+def test_limit_has_both_times_if_reported(failure: Failure, both: Failure) -> None:
     assert timed(failure, 100.0) == both
 
 
 @pytest.mark.parametrize("kind", ["overflow", "media", "auth", "filtered", "signature", "fatal"])
-def test_what_would_fail_again_is_not_sent_again(kind: FailureKind) -> None:
+def test_permanent_failure_is_not_retried(kind: FailureKind) -> None:
     assert next_delay(Failure(kind=kind, message="", wait=1.0), RetryBudget(), POLICY, 0.5) is None
 
 
@@ -114,7 +114,7 @@ def busy(wait: float | None = None) -> Failure:
         (0, 0.01, 0.1),
     ],
 )
-def test_waits_double_and_are_drawn_from_all_of_their_range(made: int, fraction: float, delay: float | None) -> None:
+def test_waits_double_with_full_jitter(made: int, fraction: float, delay: float | None) -> None:
     assert next_delay(busy(), RetryBudget(attempts_made=made), POLICY, fraction) == delay
 
 
@@ -133,7 +133,7 @@ def test_waits_double_and_are_drawn_from_all_of_their_range(made: int, fraction:
         (math.nan, 0.0, 2.0),
     ],
 )
-def test_what_the_host_asks_for_is_kept_or_is_too_long(wait: float, waited: float, delay: float | None) -> None:
+def test_requested_wait_is_kept_or_too_long(wait: float, waited: float, delay: float | None) -> None:
     """One in the past, none at all, and one that is no number are as if nothing had been said."""
     for failure in (busy(wait), Failure(kind="rate_limited", message="", wait=wait)):
         assert next_delay(failure, RetryBudget(waited=waited), POLICY, 1.0) == delay
@@ -156,7 +156,7 @@ def test_what_the_host_asks_for_is_kept_or_is_too_long(wait: float, waited: floa
         (RetryPolicy(base=0.01), RetryBudget(), 0.01),
     ],
 )
-def test_the_policy_bounds_it(policy: RetryPolicy, budget: RetryBudget, delay: float | None) -> None:
+def test_policy_bounds_retries(policy: RetryPolicy, budget: RetryBudget, delay: float | None) -> None:
     assert next_delay(busy(), budget, policy, 1.0) == delay
 
 

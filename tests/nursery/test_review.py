@@ -123,9 +123,7 @@ class Stream:
 
 
 @pytest.mark.parametrize("good", range(1, 12))
-async def test_a_store_that_refuses_an_event_left_a_turn_without_its_end(
-    good: int, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_store_refusing_an_event_still_ends_the_turn(good: int, autojump_clock: trio.testing.MockClock) -> None:
     class Refusing(SlowStore):
         count = 0
 
@@ -143,7 +141,7 @@ async def test_a_store_that_refuses_an_event_left_a_turn_without_its_end(
         assert (await session.run("again")).stop_reason == "completed"
 
 
-async def test_a_flush_that_raised_no_store_error_left_a_turn_without_its_end(
+async def test_flush_with_foreign_error_still_ends_the_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Broken(SlowStore):
@@ -162,7 +160,7 @@ async def test_a_flush_that_raised_no_store_error_left_a_turn_without_its_end(
 # -- the end of a turn -----------------------------------------------------------------------------
 
 
-async def test_a_modifier_that_raised_a_base_exception_left_a_turn_without_its_end(
+async def test_modifier_with_base_exception_still_ends_the_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Odd(BaseException):
@@ -188,7 +186,7 @@ async def test_a_modifier_that_raised_a_base_exception_left_a_turn_without_its_e
     assert statuses(session) == [("completed", None), ("aborted", "cancelled")]
 
 
-async def test_a_question_of_a_tool_that_shields_itself_was_left_open(autojump_clock: trio.testing.MockClock) -> None:
+async def test_shielded_tools_question_is_closed(autojump_clock: trio.testing.MockClock) -> None:
     answers: list[str] = []
 
     @tool(read_only=True)
@@ -213,7 +211,7 @@ async def test_a_question_of_a_tool_that_shields_itself_was_left_open(autojump_c
     assert len(events_of(session, PermissionAsked)) == len(events_of(session, PermissionAnswered)) == 1
 
 
-async def test_a_sub_agent_could_be_started_after_the_turns_end(autojump_clock: trio.testing.MockClock) -> None:
+async def test_sub_agent_cannot_start_after_turn_end(autojump_clock: trio.testing.MockClock) -> None:
     @tool(read_only=True)
     async def late(args: Nothing, ctx: ToolContext) -> str:
         """Start a sub-agent when nobody is there any more."""
@@ -239,7 +237,7 @@ async def test_a_sub_agent_could_be_started_after_the_turns_end(autojump_clock: 
 # -- a call's start ----------------------------------------------------------------------------------
 
 
-async def test_a_call_was_run_after_it_was_settled_as_out_of_time(autojump_clock: trio.testing.MockClock) -> None:
+async def test_timed_out_call_never_runs(autojump_clock: trio.testing.MockClock) -> None:
     @tool(timeout=0.5)
     async def change(args: Nothing, ctx: ToolContext) -> str:
         """Change something."""
@@ -253,7 +251,7 @@ async def test_a_call_was_run_after_it_was_settled_as_out_of_time(autojump_clock
     assert statuses(session) == [("completed", None)]
 
 
-async def test_a_call_was_run_after_it_was_settled_as_not_executed(autojump_clock: trio.testing.MockClock) -> None:
+async def test_unexecuted_call_never_runs(autojump_clock: trio.testing.MockClock) -> None:
     ran: list[float] = []
 
     @tool()
@@ -277,7 +275,7 @@ async def test_a_call_was_run_after_it_was_settled_as_not_executed(autojump_cloc
     assert ran == []
 
 
-async def test_a_cancelled_that_a_tool_had_kept_ended_the_step(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_kept_by_a_tool_is_contained(autojump_clock: trio.testing.MockClock) -> None:
     @tool(read_only=True)
     async def keeps(args: Nothing, ctx: ToolContext) -> str:
         """Raise a Cancelled where nothing is cancelled."""
@@ -371,7 +369,7 @@ async def test_a_batch_after_the_cancel_left_a_call_undelivered(autojump_clock: 
     assert statuses(session) == [("aborted", "not_executed")]
 
 
-async def test_an_error_beside_a_cancel_was_told_as_one_of_ours(autojump_clock: trio.testing.MockClock) -> None:
+async def test_error_during_cancel_is_no_internal_error(autojump_clock: trio.testing.MockClock) -> None:
     class Noisy(Stream):
         async def receive(self) -> Sequence[StreamEvent]:
             async with trio.open_nursery() as nursery:
@@ -417,7 +415,7 @@ async def test_a_session_opened_twice_at_once_had_two_logs(autojump_clock: trio.
                 await found[1].run("two")
 
 
-async def test_the_store_was_closed_before_a_turn_of_the_host_was_saved(autojump_clock: trio.testing.MockClock) -> None:
+async def test_store_closes_after_host_turns_are_saved(autojump_clock: trio.testing.MockClock) -> None:
     order: list[str] = []
 
     class Noting(SlowStore):

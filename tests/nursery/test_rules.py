@@ -104,7 +104,7 @@ async def test_rule_01_settled_deferred_in_cancelled_scope() -> None:
     assert (deferred.value, deferred.dropped) == (1, 1)
 
 
-async def test_rule_01_the_end_is_announced_at_the_grace_though_a_tool_will_not_stop(
+async def test_rule_01_end_is_announced_despite_stubborn_tool(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with opened([*STUBBORN_CALL, *done("calls")]) as eng, trio.open_nursery() as nursery:
@@ -123,7 +123,7 @@ async def test_rule_01_the_end_is_announced_at_the_grace_though_a_tool_will_not_
     assert [e.code for e in events if isinstance(e, Notice)] == ["overstaying"]
 
 
-async def test_rule_01_a_late_result_changes_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_01_late_result_changes_nothing(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*STUBBORN_CALL, *done("calls")]) as eng, trio.open_nursery() as nursery:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
@@ -133,7 +133,7 @@ async def test_rule_01_a_late_result_changes_nothing(autojump_clock: trio.testin
         assert session.events() == at_end
 
 
-async def test_rule_01_an_error_of_ours_ends_one_turn_and_no_other(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_01_internal_error_ends_one_turn(autojump_clock: trio.testing.MockClock) -> None:
     class BrokenKeeper:
         async def prune(self, view: object) -> None:
             raise RuntimeError("a bug")
@@ -192,7 +192,7 @@ class Weird(BaseException):
     ],
     ids=repr,
 )
-async def test_rule_02_whatever_a_tool_raises_is_a_settlement(
+async def test_rule_02_tool_exception_is_a_settlement(
     raised: BaseException, autojump_clock: trio.testing.MockClock
 ) -> None:
     @engine.tool(read_only=True)
@@ -208,7 +208,7 @@ async def test_rule_02_whatever_a_tool_raises_is_a_settlement(
     assert settlements(session) == [("error", None, False), ("completed", None, False)]
 
 
-async def test_rule_02_a_group_with_a_cancel_in_it_is_split(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_02_group_with_a_cancel_is_split(autojump_clock: trio.testing.MockClock) -> None:
     @engine.tool(read_only=True)
     async def both(args: Nothing, ctx: engine.ToolContext) -> str:
         async def fail_when_cancelled() -> None:
@@ -234,7 +234,7 @@ async def test_rule_02_a_group_with_a_cancel_in_it_is_split(autojump_clock: trio
 # -- 3: session.prompt is a class ---------------------------------------------------------------------
 
 
-async def test_rule_03_the_bodys_error_stays_as_it_is(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_03_body_error_is_unchanged(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*looks(5), *done("calls")]) as eng:
         session = await eng.create_session()
         error = ValueError("mine")
@@ -246,7 +246,7 @@ async def test_rule_03_the_bodys_error_stays_as_it_is(autojump_clock: trio.testi
         assert settlements(session) == [("aborted", "cancelled", False)]
 
 
-async def test_rule_03_a_hosts_cancel_comes_out_as_one_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_03_host_cancel_is_one_cancelled(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*looks(5, 5), *STUBBORN_CALL, *done("calls")]) as eng:
         session = await eng.create_session()
         seen: list[BaseException] = []
@@ -259,7 +259,7 @@ async def test_rule_03_a_hosts_cancel_comes_out_as_one_cancelled(autojump_clock:
         assert [type(error) for error in seen] == [trio.Cancelled]
 
 
-async def test_rule_03_falling_off_the_block_cancels_as_break_does(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_03_falling_off_the_block_cancels(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*looks(5), *done("calls")], [*looks(5), *done("calls")]) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
@@ -272,7 +272,7 @@ async def test_rule_03_falling_off_the_block_cancels_as_break_does(autojump_cloc
         assert turn.result.stop_reason == "aborted"
 
 
-async def test_rule_03_a_turns_own_cancel_leaves_the_body_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_03_turn_cancel_leaves_the_body_alone(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*looks(5), *done("calls")]) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
@@ -283,7 +283,7 @@ async def test_rule_03_a_turns_own_cancel_leaves_the_body_alone(autojump_clock: 
         assert turn.result.stop_reason == "aborted"
 
 
-async def test_rule_03_the_result_before_the_end_and_a_second_cursor_are_typed_errors(
+async def test_rule_03_misuse_raises_typed_errors(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with opened([*looks(1), *done("calls")]) as eng:
@@ -306,7 +306,7 @@ async def test_rule_03_the_result_before_the_end_and_a_second_cursor_are_typed_e
 # -- 4: the first cause wins --------------------------------------------------------------------------------
 
 
-async def test_rule_04_the_first_of_two_causes_wins_and_the_host_is_heard_all_the_same(
+async def test_rule_04_first_cause_wins_and_host_cancel_propagates(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with opened([*looks(5), *done("calls")], [*looks(5), *done("calls")]) as eng:
@@ -325,7 +325,7 @@ async def test_rule_04_the_first_of_two_causes_wins_and_the_host_is_heard_all_th
 @pytest.mark.parametrize(
     ("own", "host", "reason"), [(1.0, 2.0, "deadline"), (2.0, 1.0, "aborted"), (1.0, 1.0, "deadline")]
 )
-async def test_rule_04_of_two_deadlines_the_earlier_is_the_cause(
+async def test_rule_04_earlier_deadline_is_the_cause(
     own: float, host: float, reason: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with opened([*looks(5), *done("calls")], settings=Settings(limits=Limits(seconds=own))) as eng:
@@ -338,7 +338,7 @@ async def test_rule_04_of_two_deadlines_the_earlier_is_the_cause(
         assert session.state.last_result.stop_reason == reason
 
 
-def test_rule_04_of_two_deadlines_that_passed_unseen_the_earlier_is_the_cause() -> None:
+def test_rule_04_earlier_of_two_passed_deadlines() -> None:
     """Both have passed when trio looks: the loop was blocked meanwhile. Real time, but no waiting for anything."""
 
     @engine.tool(read_only=True)
@@ -364,7 +364,7 @@ def test_rule_04_of_two_deadlines_that_passed_unseen_the_earlier_is_the_cause() 
 # -- 5: the store, as far as it needs no thread ----------------------------------------------------------------
 
 
-async def test_rule_05_a_disk_that_hangs_delays_the_end_by_five_seconds_and_no_more(
+async def test_rule_05_hanging_disk_delays_end_five_seconds(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     store = SlowStore()
@@ -387,7 +387,7 @@ async def test_rule_05_a_disk_that_hangs_delays_the_end_by_five_seconds_and_no_m
         assert (await session.run("again")).durable
 
 
-async def test_rule_05_a_disk_that_hangs_holds_up_no_turn_that_nobody_cancels(
+async def test_rule_05_hanging_disk_does_not_block_turns(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Neither at the start of a tool that changes something, nor at the end of a step; however many there are."""
@@ -415,7 +415,7 @@ async def test_rule_05_a_disk_that_hangs_holds_up_no_turn_that_nobody_cancels(
 # -- 6: held append ------------------------------------------------------------------------------------------------
 
 
-async def test_rule_06_the_end_is_seen_only_when_it_is_durable_and_later_events_wait_behind_it(
+async def test_rule_06_end_is_visible_only_when_durable(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     store = SlowStore(delay=1.0)
@@ -464,7 +464,7 @@ async def test_rule_07_deltas_have_no_number_but_a_place(autojump_clock: trio.te
     assert {delta.after for delta in deltas} <= set(numbers)
 
 
-async def test_rule_07_a_cursor_of_another_life_of_the_store_gets_one_resync(
+async def test_rule_07_cursor_of_another_epoch_gets_resync(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with opened([*text("hello"), *done()]) as eng:
@@ -485,7 +485,7 @@ async def test_rule_07_a_cursor_of_another_life_of_the_store_gets_one_resync(
 # -- 8: batches on the hot path -------------------------------------------------------------------------------------------
 
 
-async def test_rule_08_the_reader_yields_once_for_each_chunk_not_for_each_delta(
+async def test_rule_08_reader_yields_once_per_chunk(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Steps(trio.abc.Instrument):
@@ -510,7 +510,7 @@ async def test_rule_08_the_reader_yields_once_for_each_chunk_not_for_each_delta(
     assert await reader_steps(batch=1) > 1_000
 
 
-async def test_rule_08_a_cursor_that_fell_behind_gets_merged_deltas_and_every_state_event(
+async def test_rule_08_slow_cursor_gets_merged_deltas(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     whole = "x" * (4 * RING)
@@ -534,7 +534,7 @@ async def test_rule_08_a_cursor_that_fell_behind_gets_merged_deltas_and_every_st
     assert len(seen) < 100
 
 
-async def test_rule_08_a_cancelled_wait_of_a_cursor_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_08_cancelled_wait_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*text("abc", pieces=3), *looks(0.4), *done("calls")]) as eng, trio.open_nursery() as nursery:
         session = await eng.create_session()
         watcher = session.subscribe()
@@ -549,7 +549,7 @@ async def test_rule_08_a_cancelled_wait_of_a_cursor_loses_nothing(autojump_clock
 # -- 9: injection ---------------------------------------------------------------------------------------------------------
 
 
-def test_rule_09_the_same_seed_gives_the_same_run_and_another_seed_another_schedule() -> None:
+def test_rule_09_same_seed_same_run() -> None:
     scenario = Scenario(script=[[*looks(0.3, 0.2, 0.1), *done("calls")]])
     one, two, other = play(scenario, seed=1), play(scenario, seed=1), play(scenario, seed=2)
     assert one.points.names == two.points.names
@@ -557,7 +557,7 @@ def test_rule_09_the_same_seed_gives_the_same_run_and_another_seed_another_sched
     assert one.points.names != other.points.names
 
 
-def test_rule_09_points_lie_around_each_scheduler_step_and_inside_the_ports() -> None:
+def test_rule_09_points_surround_steps_and_ports() -> None:
     run = play(Scenario(script=[[*looks(0.1), *done("calls")]]))
     kinds = {name.split()[0] for name in run.points.names}
     assert {
@@ -576,7 +576,7 @@ def test_rule_09_points_lie_around_each_scheduler_step_and_inside_the_ports() ->
     } <= kinds
 
 
-def test_rule_09_a_run_in_which_the_cancel_did_not_strike_is_a_failure() -> None:
+def test_rule_09_cancel_that_never_fired_is_failure() -> None:
     run = play(Scenario(script=[[*text("a"), *done()]]), injection=Injection(way="user", point=10_000))
     assert any("did not fire" in problem for problem in run.problems)
 
@@ -608,7 +608,7 @@ class LineInterrupt:
         return self.trace
 
 
-def test_rule_10_an_interrupt_at_any_line_of_ours_leaves_a_whole_record() -> None:
+def test_rule_10_interrupt_at_any_line_keeps_record() -> None:
     assert threading.current_thread() is threading.main_thread()
 
     async def main(store: SlowStore, interrupt: LineInterrupt) -> None:
@@ -650,7 +650,7 @@ def test_rule_10_an_interrupt_at_any_line_of_ours_leaves_a_whole_record() -> Non
 # -- 12: shared limits, heartbeats, blocking tools, two prompts -----------------------------------------------------------------
 
 
-async def test_rule_12_a_limit_reached_in_a_sub_agent_ends_the_limits_owner_and_all_below_it(
+async def test_rule_12_sub_agent_limit_ends_its_owner(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     root = [*call("sub", {"key": "do it"}, id="1"), *done("calls")]
@@ -679,7 +679,7 @@ async def test_rule_12_heartbeats_are_live_only(autojump_clock: trio.testing.Moc
     assert all(beat.seq is None for beat in beats)
 
 
-def test_rule_12_a_tool_that_blocks_the_loop_is_named() -> None:
+def test_rule_12_blocking_tool_is_named() -> None:
     @engine.tool(read_only=True)
     async def hog(args: Nothing, ctx: engine.ToolContext) -> str:
         await trio.sleep(0.05)
@@ -697,7 +697,7 @@ def test_rule_12_a_tool_that_blocks_the_loop_is_named() -> None:
     assert "to_thread" in notice
 
 
-async def test_rule_12_the_second_of_two_prompts_is_a_typed_error(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_12_second_prompt_is_refused(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*looks(1), *done("calls")]) as eng:
         session = await eng.create_session()
         async with session.prompt("one") as turn:
@@ -709,7 +709,7 @@ async def test_rule_12_the_second_of_two_prompts_is_a_typed_error(autojump_clock
         assert (await session.run("three")).stop_reason == "completed"
 
 
-def test_three_levels_of_sub_agents_end_within_one_grace_with_real_results() -> None:
+def test_three_sub_agent_levels_end_within_one_grace() -> None:
     root = [*call("sub", {"key": "one"}, id="1"), *done("calls")]
     child = [*text("child says"), *call("sub", {"key": "two"}, id="1"), *done("calls")]
     deep = [*text("deep says"), *STUBBORN_CALL, *done("calls")]

@@ -56,7 +56,7 @@ def test_which_calls_may_start(calls: str, may_start: list[int]) -> None:
     assert admissible(slots(calls), parallel=3) == may_start
 
 
-def test_one_at_a_time_if_so_wished() -> None:
+def test_calls_run_one_by_one_if_configured() -> None:
     assert admissible(slots("qR qR"), parallel=1) == [0]
     assert admissible(slots("aR qR"), parallel=1) == []
     assert admissible(slots("sR qR"), parallel=1) == [1]
@@ -138,7 +138,7 @@ def test_never_more_than_ten_at_once() -> None:
     assert max(at_once) == 10
 
 
-def test_a_call_starts_before_the_next_one_has_been_received() -> None:
+def test_call_starts_before_the_next_is_received() -> None:
     assert simulated([Call(True, 1), Call(True, 1, arrives=5)], parallel=10) == [Ran(0, 1), Ran(5, 6)]
 
 
@@ -153,12 +153,12 @@ PARALLEL = st.integers(1, 4)
 
 
 @given(calls=CALLS, parallel=PARALLEL)
-def test_every_schedule_is_as_the_rule_says(calls: list[Call], parallel: int) -> None:
+def test_every_schedule_follows_the_rule(calls: list[Call], parallel: int) -> None:
     assert simulated(calls, parallel) == expected(calls, parallel)
 
 
 @given(calls=CALLS, parallel=PARALLEL)
-def test_a_batch_and_a_stream_of_the_same_calls_run_alike(calls: list[Call], parallel: int) -> None:
+def test_batch_and_stream_schedule_alike(calls: list[Call], parallel: int) -> None:
     """A batch is decided at once, a stream call by call: the schedule is the same to the tick."""
     assert simulated(calls, parallel, one_by_one=True) == simulated(calls, parallel)
     batch = [attrs.evolve(call, arrives=0) for call in calls]
@@ -166,7 +166,7 @@ def test_a_batch_and_a_stream_of_the_same_calls_run_alike(calls: list[Call], par
 
 
 @given(calls=CALLS, parallel=PARALLEL)
-def test_what_holds_of_every_schedule(calls: list[Call], parallel: int) -> None:
+def test_invariants_of_every_schedule(calls: list[Call], parallel: int) -> None:
     ran = simulated(calls, parallel)
     starts = [call.start for call in ran]
     assert starts == sorted(starts)

@@ -42,7 +42,7 @@ def told(events: Sequence[object]) -> list[object]:
     return found
 
 
-def test_one_before_the_first_change_and_one_after_each_step_with_changes() -> None:
+def test_snapshots_surround_changing_steps() -> None:
     snapshots = ScriptedSnapshots()
     again = call("work", {"key": "again"}, id="3")
     _, events = played(
@@ -75,9 +75,7 @@ def test_a_sub_agents_changes_are_the_turns() -> None:
     [(ScriptedSnapshots(fails=True), "snapshot_failed"), (ScriptedSnapshots(seconds=100), "snapshot_limited")],
     ids=["fails", "is slow"],
 )
-def test_what_fails_or_takes_too_long_is_told_once_and_the_turn_goes_on(
-    snapshots: ScriptedSnapshots, code: str
-) -> None:
+def test_failing_snapshot_is_reported_once(snapshots: ScriptedSnapshots, code: str) -> None:
     more = call("work", {"key": "more"}, id="3")
     run, events = played(
         snapshots, [*WORK, *more, *done("calls")], [*call("work", {"key": "x"}, id="4"), *done("calls")]
@@ -89,7 +87,7 @@ def test_what_fails_or_takes_too_long_is_told_once_and_the_turn_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["user", "host"])
-def test_cancelled_anywhere_a_snapshot_is_in_the_record_only_if_it_was_completed(way: Way) -> None:
+def test_cancelled_snapshot_is_recorded_only_if_complete(way: Way) -> None:
     answers: list[Answer] = [[*LOOK, *WORK, *done("calls")], [*call("work", {"key": "x"}, id="3"), *done("calls")]]
     base, _ = played(ScriptedSnapshots(seconds=0.1), *answers)
     missed = 0

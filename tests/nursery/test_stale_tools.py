@@ -41,7 +41,7 @@ def asking(*names: str, pause: float = 0.0) -> Answer:
     return [*(e for n, name in enumerate(names) for e in call(name, {}, id=str(n))), Pause(pause), *done("calls")]
 
 
-async def test_t14_tools_that_are_replaced_hold_from_the_next_request_on(autojump_clock: MockClock) -> None:
+async def test_t14_replaced_tools_apply_to_the_next_request(autojump_clock: MockClock) -> None:
     log: list[str] = []
     old, new = tool("work", log, "old", seconds=1), tool("work", log, "new")
     async with world(asking("work"), asking("work"), DONE, tools=[old]) as w:
@@ -68,7 +68,7 @@ async def test_t14_tools_that_are_replaced_hold_from_the_next_request_on(autojum
     ],
     ids=["changed", "removed", "all removed"],
 )
-async def test_t14_a_call_to_a_tool_that_changed_since_its_request_is_stale(
+async def test_t14_call_to_a_changed_tool_is_stale(
     autojump_clock: MockClock, change: Callable[[list[str]], list[Tool]], told: str
 ) -> None:
     log: list[str] = []
@@ -84,7 +84,7 @@ async def test_t14_a_call_to_a_tool_that_changed_since_its_request_is_stale(
         await w.goes_on()
 
 
-async def test_t14_the_same_tool_in_another_set_is_not_stale(autojump_clock: MockClock) -> None:
+async def test_t14_same_tool_in_another_set_is_current(autojump_clock: MockClock) -> None:
     log: list[str] = []
     work = tool("work", log)
     async with world([*text("Let me."), Pause(2), *asking("work")], DONE, tools=[work]) as w:
@@ -95,7 +95,7 @@ async def test_t14_the_same_tool_in_another_set_is_not_stale(autojump_clock: Moc
     assert log == ["did it"]
 
 
-async def test_t14_a_tool_may_go_while_the_call_waits_for_its_turn_a_hook_or_an_answer(
+async def test_t14_tool_may_vanish_while_its_call_waits(
     autojump_clock: MockClock,
 ) -> None:
     log: list[str] = []
@@ -153,7 +153,7 @@ async def test_t14_a_tool_may_replace_the_tools_itself(autojump_clock: MockClock
     assert (log, played.statuses) == (["loaded"], ["completed", "error", "completed"])
 
 
-async def test_the_name_that_was_called_is_looked_up_among_the_tools_of_the_request(autojump_clock: MockClock) -> None:
+async def test_called_name_is_resolved_in_its_requests_tools(autojump_clock: MockClock) -> None:
     """A new tool that takes over an old one's alias does not get its calls."""
     log: list[str] = []
     old = attrs.evolve(tool("work", log, "old"), aliases=("do",))
@@ -167,7 +167,7 @@ async def test_the_name_that_was_called_is_looked_up_among_the_tools_of_the_requ
     assert (log, queued.tool) == ([], "work")
 
 
-async def test_wrong_tools_are_told_at_once_and_change_nothing(autojump_clock: MockClock) -> None:
+async def test_invalid_tools_are_refused_without_change(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with world(asking("work"), DONE, tools=[tool("work", log)]) as w:
         for wrong in (5, ["work"], [tool("a", log), tool("a", log)]):

@@ -51,7 +51,7 @@ def calls(tool: str, *jobs: tuple[str, float]) -> list[ScriptItem]:
 # -- T3: waiting ---------------------------------------------------------------------------------
 
 
-async def test_t3_five_safe_calls_of_one_second_take_one_second(autojump_clock: MockClock) -> None:
+async def test_t3_five_safe_calls_take_one_second(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*calls("read", *[(name, 1.0) for name in "abcde"]), *done("calls")]
     async with world(first, DONE, tools=bench.tools()) as w:
@@ -60,7 +60,7 @@ async def test_t3_five_safe_calls_of_one_second_take_one_second(autojump_clock: 
     assert played.statuses == ["completed"] * 5
 
 
-async def test_t3_calls_announced_over_two_seconds_end_with_the_critical_path(autojump_clock: MockClock) -> None:
+async def test_t3_streamed_calls_end_with_critical_path(autojump_clock: MockClock) -> None:
     bench = Bench()
     announced = [item for name in "abcde" for item in (*calls("read", (name, 1.0)), Pause(0.5))]
     async with world([*announced[:-1], *done("calls")], DONE, tools=bench.tools()) as w:
@@ -69,7 +69,7 @@ async def test_t3_calls_announced_over_two_seconds_end_with_the_critical_path(au
     assert autojump_clock.current_time() == about(3.0)
 
 
-async def test_t3_a_tool_that_raises_before_its_first_await_settles_and_delays_nothing(
+async def test_t3_early_exception_settles_and_delays_nothing(
     autojump_clock: MockClock,
 ) -> None:
     @engine.tool(read_only=True)
@@ -84,7 +84,7 @@ async def test_t3_a_tool_that_raises_before_its_first_await_settles_and_delays_n
     assert (played.stop_reason, autojump_clock.current_time()) == ("completed", 0)
 
 
-async def test_t3_a_ten_minute_tool_is_left_alone_and_sends_heartbeats(autojump_clock: MockClock) -> None:
+async def test_t3_long_tool_sends_heartbeats(autojump_clock: MockClock) -> None:
     @engine.tool
     async def build(args: Job, ctx: engine.ToolContext) -> str:
         """Compile for ten minutes."""
@@ -106,7 +106,7 @@ async def test_t3_a_ten_minute_tool_is_left_alone_and_sends_heartbeats(autojump_
     assert {b.tool for b in beats} == {"build"}
 
 
-async def test_t3_a_heartbeat_tells_of_input_that_waits(autojump_clock: MockClock) -> None:
+async def test_t3_heartbeat_counts_pending_inputs(autojump_clock: MockClock) -> None:
     bench = Bench()
 
     async def steer(turn: Turn, event: Seen) -> None:
@@ -119,7 +119,7 @@ async def test_t3_a_heartbeat_tells_of_input_that_waits(autojump_clock: MockCloc
     assert [b.pending_inputs for b in played.all(CallHeartbeat)] == [1, 1, 1]
 
 
-async def test_t3_every_call_at_work_sends_heartbeats_and_a_queued_one_does_not(autojump_clock: MockClock) -> None:
+async def test_t3_only_started_calls_send_heartbeats(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*calls("read", ("a", 0.9), ("b", 0.4)), *calls("write", ("c", 0.3)), *done("calls")]
     async with world(first, DONE, tools=bench.tools()) as w:
@@ -129,7 +129,7 @@ async def test_t3_every_call_at_work_sends_heartbeats_and_a_queued_one_does_not(
     assert beats == [("a", about(0.25)), ("b", about(0.25)), ("a", about(0.5)), ("a", about(0.75)), ("c", about(1.15))]
 
 
-async def test_t3_a_call_that_overstays_its_timeout_is_recorded_though_another_is_waited_for(
+async def test_t3_overdue_call_is_recorded_beside_another(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -148,7 +148,7 @@ async def test_t3_a_call_that_overstays_its_timeout_is_recorded_though_another_i
     assert played.statuses == ["completed", "timeout"]
 
 
-async def test_t3_cleanup_longer_than_the_default_grace_is_waited_for_if_declared(autojump_clock: MockClock) -> None:
+async def test_t3_declared_longer_cleanup_is_awaited(autojump_clock: MockClock) -> None:
     cleaned: list[float] = []
 
     @engine.tool(grace=0.5)
@@ -176,7 +176,7 @@ async def test_t3_cleanup_longer_than_the_default_grace_is_waited_for_if_declare
         await w.goes_on()
 
 
-async def test_t3_a_tool_that_ignores_the_cancel_is_abandoned_at_its_grace(autojump_clock: MockClock) -> None:
+async def test_t3_tool_ignoring_cancel_is_abandoned(autojump_clock: MockClock) -> None:
     gone: list[float] = []
 
     @engine.tool
@@ -210,7 +210,7 @@ async def test_t3_a_tool_that_ignores_the_cancel_is_abandoned_at_its_grace(autoj
         assert "stubborn" in told.text
 
 
-async def test_t3_after_a_step_no_task_of_it_is_alive(autojump_clock: MockClock) -> None:
+async def test_t3_step_leaves_no_tasks(autojump_clock: MockClock) -> None:
     bench = Bench()
     left: list[set[str]] = []
 
@@ -232,7 +232,7 @@ def task_names(task: trio.lowlevel.Task) -> list[str]:
     return [task.name, *[name for child in children for name in task_names(child)]]
 
 
-async def test_t3_the_session_is_never_idle_with_a_running_call(autojump_clock: MockClock) -> None:
+async def test_t3_session_with_running_call_is_never_idle(autojump_clock: MockClock) -> None:
     bench = Bench()
     seen: list[object] = []
 
@@ -246,7 +246,7 @@ async def test_t3_the_session_is_never_idle_with_a_running_call(autojump_clock: 
         assert w.session.state.status == Idle()
 
 
-async def test_t3_a_call_that_runs_over_its_own_timeout_is_ended_by_it(autojump_clock: MockClock) -> None:
+async def test_t3_own_timeout_ends_a_call(autojump_clock: MockClock) -> None:
     @engine.tool(timeout=5)
     async def slow(args: Job, ctx: engine.ToolContext) -> str:
         """Take longer than is good."""
@@ -265,7 +265,7 @@ async def test_t3_a_call_that_runs_over_its_own_timeout_is_ended_by_it(autojump_
 # -- C1: starts and delivery ------------------------------------------------------------------------
 
 
-async def test_c1_a_call_starts_before_the_next_ones_arguments_have_arrived(autojump_clock: MockClock) -> None:
+async def test_c1_call_starts_before_the_next_arguments_arrive(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [
         *calls("read", ("one", 1)),
@@ -292,7 +292,7 @@ def first_call(played: Played) -> str:
     return played.all(CallAnnounced)[0].call_id
 
 
-async def test_c1_results_are_delivered_in_call_order_whatever_the_order_of_completion(
+async def test_c1_results_are_delivered_in_call_order(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -309,7 +309,7 @@ async def test_c1_results_are_delivered_in_call_order_whatever_the_order_of_comp
     assert [r.settlement.text for r in results.results] == ["did one", "did two", "did three"]
 
 
-async def test_c1_a_result_is_delivered_as_soon_as_the_ones_before_it_are(autojump_clock: MockClock) -> None:
+async def test_c1_result_is_delivered_as_early_as_possible(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*calls("read", ("one", 1), ("two", 3), ("three", 2)), *done("calls")]
     async with world(first, DONE, tools=bench.tools()) as w:
@@ -338,7 +338,7 @@ async def test_c1_a_call_queued_after_the_abort_never_executes(autojump_clock: M
         await w.goes_on()
 
 
-async def test_c1_cancel_in_the_middle_of_the_arguments_settles_the_call_as_not_executed(
+async def test_c1_cancel_during_arguments_settles_not_executed(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -375,7 +375,7 @@ async def test_c2_safe_safe_unsafe_safe_timeline(autojump_clock: MockClock) -> N
     }
 
 
-async def test_c2_25_safe_calls_are_never_more_than_10_at_once(autojump_clock: MockClock) -> None:
+async def test_c2_at_most_10_of_25_safe_calls_run(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*calls("read", *[(f"n{i}", 1.0) for i in range(25)]), *done("calls")]
     async with world(first, DONE, tools=bench.tools()) as w:
@@ -385,7 +385,7 @@ async def test_c2_25_safe_calls_are_never_more_than_10_at_once(autojump_clock: M
     assert [s.text for s in played.settlements] == [f"did n{i}" for i in range(25)]
 
 
-async def test_c2_the_settings_say_how_many_at_once(autojump_clock: MockClock) -> None:
+async def test_c2_settings_limit_concurrency(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*calls("read", *[(f"n{i}", 1.0) for i in range(6)]), *done("calls")]
     async with world(first, DONE, tools=bench.tools(), settings=Settings(parallel=2)) as w:
@@ -393,7 +393,7 @@ async def test_c2_the_settings_say_how_many_at_once(autojump_clock: MockClock) -
     assert (bench.most, autojump_clock.current_time()) == (2, about(3))
 
 
-async def test_c2_a_predicate_that_raises_makes_the_calls_run_one_by_one(autojump_clock: MockClock) -> None:
+async def test_c2_failing_predicate_serialises_calls(autojump_clock: MockClock) -> None:
     bench = Bench()
 
     def unsure(args: Job) -> bool:
@@ -409,7 +409,7 @@ async def test_c2_a_predicate_that_raises_makes_the_calls_run_one_by_one(autojum
     assert played.statuses == ["completed", "completed"]
 
 
-async def test_c2_safety_is_asked_with_the_parsed_arguments(autojump_clock: MockClock) -> None:
+async def test_c2_safety_depends_on_parsed_arguments(autojump_clock: MockClock) -> None:
     bench = Bench()
 
     def short(args: Job) -> bool:
@@ -427,7 +427,7 @@ async def test_c2_safety_is_asked_with_the_parsed_arguments(autojump_clock: Mock
     )
 
 
-async def test_c2_a_call_that_can_not_run_holds_back_nobody_for_long(autojump_clock: MockClock) -> None:
+async def test_c2_invalid_call_blocks_others_only_briefly(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*calls("read", ("a", 1)), *call("read", "no json", id="x"), *calls("read", ("b", 1)), *done("calls")]
     async with world(first, DONE, tools=bench.tools()) as w:
@@ -525,7 +525,7 @@ def shell_tools(log: list[str]) -> tuple[Tool, ...]:
 
 
 @pytest.mark.parametrize("tool", ["shell", "quick"])
-async def test_c3_by_default_a_failed_call_leaves_its_siblings_alone(autojump_clock: MockClock, tool: str) -> None:
+async def test_c3_failed_call_leaves_siblings_alone(autojump_clock: MockClock, tool: str) -> None:
     log: list[str] = []
     first = [
         *call(tool, {"command": "false", "code": 1}, id="1"),
@@ -554,7 +554,7 @@ async def test_c3_by_default_an_error_leaves_its_siblings_alone(autojump_clock: 
 
 
 @pytest.mark.parametrize("code", [1, 99], ids=["exit-code", "error"])
-async def test_c3_chain_mode_stops_only_the_later_calls_of_chained_tools(autojump_clock: MockClock, code: int) -> None:
+async def test_c3_chain_mode_stops_only_chained_calls(autojump_clock: MockClock, code: int) -> None:
     log: list[str] = []
     first = [
         *call("shell", {"command": "before"}, id="0"),
@@ -636,7 +636,7 @@ def changes(*what: tuple[str, str, float]) -> list[ScriptItem]:
     ]
 
 
-async def test_c4_modifiers_apply_in_call_order_though_the_calls_end_in_reverse(autojump_clock: MockClock) -> None:
+async def test_c4_modifiers_apply_in_call_order(autojump_clock: MockClock) -> None:
     saw: dict[str, str] = {}
     first = [*changes(("together", "1", 2), ("together", "2", 1)), *done("calls")]
     async with world(first, DONE, tools=context_tools(saw)) as w:
@@ -645,7 +645,7 @@ async def test_c4_modifiers_apply_in_call_order_though_the_calls_end_in_reverse(
     assert [dict(e.values)["list"] for e in played.all(ContextChanged)] == ["1", "12"]
 
 
-async def test_c4_calls_of_a_batch_do_not_see_each_others_modification(autojump_clock: MockClock) -> None:
+async def test_c4_batch_calls_see_no_other_modification(autojump_clock: MockClock) -> None:
     saw: dict[str, str] = {}
     first = [
         *changes(("together", "1", 0)),
@@ -683,7 +683,7 @@ async def test_c4_the_next_batch_sees_the_merged_context(autojump_clock: MockClo
     assert saw["6"] == "12345", "and the next turn, too"
 
 
-async def test_c4_the_working_directory_is_part_of_it(autojump_clock: MockClock) -> None:
+async def test_c4_working_directory_can_be_modified(autojump_clock: MockClock) -> None:
     saw: list[str] = []
 
     @engine.tool
@@ -706,7 +706,7 @@ async def test_c4_the_working_directory_is_part_of_it(autojump_clock: MockClock)
     assert saw == ["/nowhere", "/there"]
 
 
-async def test_c4_a_failed_or_cancelled_calls_modifier_is_not_applied(autojump_clock: MockClock) -> None:
+async def test_c4_modifier_of_failed_call_is_dropped(autojump_clock: MockClock) -> None:
     saw: dict[str, str] = {}
     first = [
         *call("together", {"name": "1", "fail": True}, id="1"),
@@ -727,7 +727,7 @@ async def test_c4_a_failed_or_cancelled_calls_modifier_is_not_applied(autojump_c
     [lambda shared: 1 / 0, lambda shared: None, lambda: None, "not callable"],
     ids=["raises", "returns-none", "wrong-arity", "not-callable"],
 )
-async def test_c4_a_modifier_that_fails_is_told_and_changes_nothing(autojump_clock: MockClock, bad: object) -> None:
+async def test_c4_failing_modifier_is_reported(autojump_clock: MockClock, bad: object) -> None:
     @engine.tool(read_only=True)
     async def wrong(args: Job, ctx: engine.ToolContext) -> engine.ToolOutput:
         return engine.ToolOutput(text="result", modify=bad)  # type: ignore[arg-type]  # the point of the test
@@ -746,9 +746,7 @@ async def test_c4_a_modifier_that_fails_is_told_and_changes_nothing(autojump_clo
     batch=st.sampled_from([1, 4, 1000]),
     gap=st.sampled_from([0.0, 0.6]),
 )
-def test_c4_what_calls_see_depends_on_nothing_but_their_order(
-    what: list[tuple[str, int]], batch: int, gap: float
-) -> None:
+def test_c4_context_depends_only_on_call_order(what: list[tuple[str, int]], batch: int, gap: float) -> None:
     """Whatever the durations and the chunks of the stream, a call sees the changes of all batches before its own."""
     saw: dict[str, str] = {}
     names = "abcdefg"[: len(what)]

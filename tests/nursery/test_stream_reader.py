@@ -89,7 +89,7 @@ INTERLEAVED: Answer = [
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5, 8, 100])
-async def test_t2_interleaved_blocks_are_kept_apart_by_kind_and_id(autojump_clock: MockClock, batch: int) -> None:
+async def test_t2_interleaved_blocks_stay_apart(autojump_clock: MockClock, batch: int) -> None:
     bench = Bench()
     async with world(INTERLEAVED, [*text("Done."), *done()], tools=bench.tools(), batch=batch) as w:
         played = await w.play()
@@ -102,7 +102,7 @@ async def test_t2_interleaved_blocks_are_kept_apart_by_kind_and_id(autojump_cloc
     assert slips(played) == []
 
 
-async def test_t2_concatenated_deltas_are_the_final_text_of_every_part(autojump_clock: MockClock) -> None:
+async def test_t2_deltas_concatenate_to_final_text(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(INTERLEAVED, [*text("Done.", pieces=3), *done()], tools=bench.tools()) as w:
         played = await w.play()
@@ -118,7 +118,7 @@ async def test_t2_concatenated_deltas_are_the_final_text_of_every_part(autojump_
 # -- slips of a provider -------------------------------------------------------------------
 
 
-async def test_t2_a_delta_before_its_start_opens_the_block_with_one_warning(autojump_clock: MockClock) -> None:
+async def test_t2_early_delta_opens_its_block(autojump_clock: MockClock) -> None:
     async with world([TextChunk("t", "Good "), TextStarted("t"), TextChunk("t", "day."), TextDone("t"), *done()]) as w:
         played = await w.play()
     assert played.result.text == "Good day."
@@ -136,7 +136,7 @@ async def test_t2_a_call_without_a_start_exists_and_runs(autojump_clock: MockClo
     assert (played.statuses, slips(played)) == (["completed"], [])
 
 
-async def test_t2_arguments_before_the_start_of_a_call_are_not_lost(autojump_clock: MockClock) -> None:
+async def test_t2_early_arguments_are_not_lost(autojump_clock: MockClock) -> None:
     bench = Bench()
     first: list[ScriptItem] = [
         ToolCallChunk("1", '{"name":'),
@@ -164,7 +164,7 @@ async def test_t2_arguments_before_the_start_of_a_call_are_not_lost(autojump_clo
     ],
     ids=["start-in-the-middle", "done", "chunk", "chunk-and-done", "done-with-arguments", "text-end", "thought-end"],
 )
-async def test_t2_what_comes_twice_is_ignored_and_told(autojump_clock: MockClock, again: list[ScriptItem]) -> None:
+async def test_t2_duplicates_are_ignored_and_reported(autojump_clock: MockClock, again: list[ScriptItem]) -> None:
     """A repeated end or a late delta of a call makes no second call, which would be one without a name."""
     bench = Bench()
     if again == [ToolCallStarted("1", "read")]:
@@ -184,7 +184,7 @@ def answer_of_first(w: World) -> AssistantMessage:
     return next(m for m in w.session.state.transcript if isinstance(m, AssistantMessage))
 
 
-async def test_t2_a_changed_tool_name_does_not_kill_the_step(autojump_clock: MockClock) -> None:
+async def test_t2_changed_tool_name_keeps_the_step(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [ToolCallStarted("1", "read"), ToolCallDone("1", '{"name": "a"}', "write"), *done("calls")]
     async with world(first, [*text("Done."), *done()], tools=bench.tools()) as w:
@@ -194,7 +194,7 @@ async def test_t2_a_changed_tool_name_does_not_kill_the_step(autojump_clock: Moc
     assert played.stop_reason == "completed"
 
 
-async def test_t2_arguments_that_differ_at_the_end_replace_what_was_streamed(autojump_clock: MockClock) -> None:
+async def test_t2_differing_final_arguments_replace_streamed_ones(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [
         ToolCallStarted("1", "read"),
@@ -209,13 +209,13 @@ async def test_t2_arguments_that_differ_at_the_end_replace_what_was_streamed(aut
     assert answer_of_first(w).calls[0].arguments == '{"name": "right"}'
 
 
-async def test_t2_blocks_left_open_are_closed_at_the_end_of_the_stream(autojump_clock: MockClock) -> None:
+async def test_t2_open_blocks_are_closed_with_the_stream(autojump_clock: MockClock) -> None:
     async with world([TextStarted("t"), TextChunk("t", "No end"), *done()]) as w:
         played = await w.play()
     assert (played.stop_reason, played.result.text) == ("completed", "No end")
 
 
-async def test_t2_a_late_result_of_a_settled_call_changes_nothing(autojump_clock: MockClock) -> None:
+async def test_t2_late_result_changes_nothing(autojump_clock: MockClock) -> None:
     """A call is settled once: see also the ledger's own tests; here nothing of the record is doubled."""
     bench = Bench()
     first = [*call("read", {"name": "a"}, id="1"), *done("calls")]
@@ -229,7 +229,7 @@ async def test_t2_a_late_result_of_a_settled_call_changes_nothing(autojump_clock
 # -- the watchdog ------------------------------------------------------------------------------
 
 
-async def test_watchdog_silence_ends_the_stream_as_a_typed_timeout_and_asks_the_retry_policy(
+async def test_watchdog_silence_is_a_retryable_timeout(
     autojump_clock: MockClock,
 ) -> None:
     settings = Settings(timeouts=Timeouts(idle=10))
@@ -243,7 +243,7 @@ async def test_watchdog_silence_ends_the_stream_as_a_typed_timeout_and_asks_the_
     assert [p.text for p in answer_of(w).parts if isinstance(p, TextPart)] == ["Whole."]
 
 
-async def test_watchdog_without_retries_the_turn_ends_with_provider_error_and_keeps_the_text(
+async def test_watchdog_without_retries_keeps_the_text(
     autojump_clock: MockClock,
 ) -> None:
     settings = Settings(timeouts=Timeouts(idle=10), retry=NO_RETRY)
@@ -256,7 +256,7 @@ async def test_watchdog_without_retries_the_turn_ends_with_provider_error_and_ke
         await w.goes_on()
 
 
-async def test_watchdog_pings_renew_it(autojump_clock: MockClock) -> None:
+async def test_watchdog_is_renewed_by_pings(autojump_clock: MockClock) -> None:
     settings = Settings(timeouts=Timeouts(idle=10))
     slow = [TextStarted("t"), *[item for _ in range(12) for item in (Pause(9), Ping())], TextChunk("t", "At last.")]
     async with world([*slow, TextDone("t"), *done()], settings=settings) as w:
@@ -265,7 +265,7 @@ async def test_watchdog_pings_renew_it(autojump_clock: MockClock) -> None:
     assert autojump_clock.current_time() == about(12 * 9)
 
 
-async def test_watchdog_deltas_renew_it(autojump_clock: MockClock) -> None:
+async def test_watchdog_is_renewed_by_deltas(autojump_clock: MockClock) -> None:
     settings = Settings(timeouts=Timeouts(idle=10))
     slow = [item for piece in "slowly" for item in (Pause(9.5), TextChunk("t", piece))]
     async with world([TextStarted("t"), *slow, TextDone("t"), *done()], settings=settings) as w:
@@ -273,7 +273,7 @@ async def test_watchdog_deltas_renew_it(autojump_clock: MockClock) -> None:
     assert (played.stop_reason, played.result.text) == ("completed", "slowly")
 
 
-async def test_watchdog_headers_that_do_not_come_are_a_typed_timeout(autojump_clock: MockClock) -> None:
+async def test_watchdog_missing_headers_are_a_timeout(autojump_clock: MockClock) -> None:
     settings = Settings(timeouts=Timeouts(headers=5, idle=100), retry=NO_RETRY)
     async with world([Pause(6), *text("Late."), *done()], settings=settings) as w:
         played = await w.play()
@@ -289,7 +289,7 @@ async def test_watchdog_headers_in_time_are_no_timeout(autojump_clock: MockClock
     assert played.stop_reason == "completed"
 
 
-async def test_watchdog_the_total_deadline_ends_a_stream_that_never_falls_silent(autojump_clock: MockClock) -> None:
+async def test_watchdog_total_deadline_ends_a_busy_stream(autojump_clock: MockClock) -> None:
     settings = Settings(timeouts=Timeouts(idle=10, total=60), retry=NO_RETRY)
     endless = [TextStarted("t"), *[item for _ in range(100) for item in (Pause(1), TextChunk("t", "."))]]
     async with world(endless, settings=settings) as w:
@@ -308,7 +308,7 @@ async def test_watchdog_the_total_deadline_counts_the_headers_too(autojump_clock
     assert autojump_clock.current_time() == about(60)
 
 
-async def test_watchdog_leaves_a_tool_alone_and_the_stream_that_broke_beside_it_is_not_sent_again(
+async def test_watchdog_leaves_tools_alone_without_resending(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -325,7 +325,7 @@ async def test_watchdog_leaves_a_tool_alone_and_the_stream_that_broke_beside_it_
 # -- broken streams -------------------------------------------------------------------------------
 
 
-async def test_t4_a_stream_that_breaks_before_any_call_started_is_sent_again_and_its_text_taken_back(
+async def test_t4_early_break_is_retried_and_discards_text(
     autojump_clock: MockClock,
 ) -> None:
     broken = [*reasoning("Hm."), TextStarted("t"), TextChunk("t", "Good "), Break()]
@@ -340,7 +340,7 @@ async def test_t4_a_stream_that_breaks_before_any_call_started_is_sent_again_and
     assert played.result.steps == 1
 
 
-async def test_t4_a_stream_that_breaks_inside_the_arguments_never_runs_the_call(autojump_clock: MockClock) -> None:
+async def test_t4_break_in_arguments_never_runs_call(autojump_clock: MockClock) -> None:
     bench = Bench()
     broken = [*text("I read."), ToolCallStarted("1", "read"), ToolCallChunk("1", '{"name": "a"'), Break()]
     async with world(broken, [*text("Hello."), *done()], tools=bench.tools()) as w:
@@ -351,9 +351,7 @@ async def test_t4_a_stream_that_breaks_inside_the_arguments_never_runs_the_call(
 
 
 @pytest.mark.parametrize("failure", [Break(), Fail(Overloaded("busy", retryable=True)), Fail(ConnectionBroken("cut"))])
-async def test_t4_a_stream_that_fails_after_a_call_ran_goes_on_from_its_result_and_runs_it_once(
-    autojump_clock: MockClock, failure: ScriptItem
-) -> None:
+async def test_t4_late_break_resumes_without_second_run(autojump_clock: MockClock, failure: ScriptItem) -> None:
     bench = Bench()
     broken = [*text("I write."), *call("write", {"name": "a"}, id="1"), Pause(1), TextStarted("u"), failure]
     async with world(broken, [*text("Done."), *done()], tools=bench.tools()) as w:
@@ -366,7 +364,7 @@ async def test_t4_a_stream_that_fails_after_a_call_ran_goes_on_from_its_result_a
     assert (played.stop_reason, played.result.text) == ("completed", "Done.")
 
 
-async def test_c1_a_stream_that_dies_lets_started_calls_finish_and_never_runs_the_half_received_one(
+async def test_c1_broken_stream_lets_started_calls_finish(
     autojump_clock: MockClock,
 ) -> None:
     """Call 1 finished, call 2 is running, call 3 is half received when the stream dies: none is missing."""
@@ -386,7 +384,7 @@ async def test_c1_a_stream_that_dies_lets_started_calls_finish_and_never_runs_th
     assert played.reasons == ["resume_after_break"]
 
 
-async def test_t4_a_queued_call_still_runs_when_the_stream_dies_beside_a_started_one(autojump_clock: MockClock) -> None:
+async def test_t4_queued_call_runs_after_a_break(autojump_clock: MockClock) -> None:
     bench = Bench()
     broken = [
         *call("write", {"name": "one", "seconds": 5}, id="1"),
@@ -399,7 +397,7 @@ async def test_t4_a_queued_call_still_runs_when_the_stream_dies_beside_a_started
     assert bench.log == ["+one", "-one", "+two", "-two"]
 
 
-async def test_t4_endless_breaks_after_calls_end_with_the_original_error(autojump_clock: MockClock) -> None:
+async def test_t4_endless_breaks_end_with_original_error(autojump_clock: MockClock) -> None:
     bench = Bench()
 
     def breaking(request: object) -> Answer:
@@ -413,7 +411,7 @@ async def test_t4_endless_breaks_after_calls_end_with_the_original_error(autojum
         await w.goes_on()
 
 
-async def test_t23_retries_are_counted_spaced_and_end_with_the_error(autojump_clock: MockClock) -> None:
+async def test_t23_retries_are_counted_spaced_and_bounded(autojump_clock: MockClock) -> None:
     async with world([Fail(Overloaded("busy", retryable=True))], repeat=True) as w:
         played = await w.play()
         assert (played.stop_reason, played.result.detail) == ("provider_error", "busy")
@@ -429,7 +427,7 @@ async def test_t23_what_is_not_retryable_is_not_retried(autojump_clock: MockCloc
     assert (played.stop_reason, played.reasons, len(w.requests)) == ("provider_error", [], 1)
 
 
-async def test_t2_a_second_finish_and_what_comes_after_the_first_are_told_and_kept(autojump_clock: MockClock) -> None:
+async def test_t2_second_finish_is_reported_and_kept(autojump_clock: MockClock) -> None:
     async with world([*text("One."), *done(), *text(" Two.", id="u"), *done("refusal")]) as w:
         played = await w.play()
     assert (played.stop_reason, played.result.text) == ("completed", "One. Two.")
@@ -456,7 +454,7 @@ class Unstoppable:
         await trio.lowlevel.checkpoint()
 
 
-async def test_a_model_that_does_not_stop_for_a_cancel_delays_no_end_and_what_it_brings_late_is_dropped(
+async def test_uncancellable_model_delays_no_end(
     autojump_clock: MockClock,
 ) -> None:
     class Stubborn:

@@ -107,7 +107,7 @@ async def test_a_tool_may_raise_anything(autojump_clock: MockClock, kind: str, l
         await w.goes_on()
 
 
-async def test_a_tool_error_is_told_to_the_model_as_it_is_and_others_with_their_type(
+async def test_tool_error_is_plain_and_others_have_types(
     autojump_clock: MockClock,
 ) -> None:
     @engine.tool(read_only=True)
@@ -124,7 +124,7 @@ async def test_a_tool_error_is_told_to_the_model_as_it_is_and_others_with_their_
     assert [s.text for s in played.settlements] == ["there is no file a.py", "KeyError: 'a.py'"]
 
 
-async def test_a_group_is_told_with_all_its_errors(autojump_clock: MockClock) -> None:
+async def test_exception_group_lists_all_its_errors(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def fan(args: Nothing, ctx: engine.ToolContext) -> str:
         async def fail(what: str) -> None:
@@ -142,7 +142,7 @@ async def test_a_group_is_told_with_all_its_errors(autojump_clock: MockClock) ->
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-async def test_interrupts_pass_to_the_host_after_the_call_is_settled(
+async def test_interrupt_propagates_after_the_call_is_settled(
     autojump_clock: MockClock, kind: type[BaseException]
 ) -> None:
     @engine.tool(read_only=True)
@@ -163,7 +163,7 @@ async def test_interrupts_pass_to_the_host_after_the_call_is_settled(
         await w.goes_on()
 
 
-async def test_a_group_of_an_interrupt_and_others_passes_as_the_interrupt(autojump_clock: MockClock) -> None:
+async def test_interrupt_in_a_group_propagates_as_interrupt(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def leave(args: Nothing, ctx: engine.ToolContext) -> str:
         raise BaseExceptionGroup("mixed", [ValueError("x"), SystemExit(3)])
@@ -175,7 +175,7 @@ async def test_a_group_of_an_interrupt_and_others_passes_as_the_interrupt(autoju
         await w.goes_on()
 
 
-async def test_an_error_raised_while_being_cancelled_does_not_hide_the_cancel(autojump_clock: MockClock) -> None:
+async def test_error_while_cancelled_does_not_hide_the_cancel(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def spiteful(args: Nothing, ctx: engine.ToolContext) -> str:
         try:
@@ -193,7 +193,7 @@ async def test_an_error_raised_while_being_cancelled_does_not_hide_the_cancel(au
         await w.goes_on()
 
 
-async def test_a_group_with_a_cancel_in_it_passes_the_cancel_on(autojump_clock: MockClock) -> None:
+async def test_cancel_in_a_group_propagates(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def mixed(args: Nothing, ctx: engine.ToolContext) -> str:
         async def spiteful() -> None:
@@ -250,9 +250,7 @@ async def test_a_result_reached_within_the_grace_is_kept(autojump_clock: MockClo
     ],
     ids=repr,
 )
-async def test_a_tool_that_returns_nonsense_is_an_error_that_says_what_to_return(
-    autojump_clock: MockClock, returned: object
-) -> None:
+async def test_invalid_tool_result_is_an_explained_error(autojump_clock: MockClock, returned: object) -> None:
     @engine.tool(read_only=True)
     async def odd(args: Nothing, ctx: engine.ToolContext) -> str:
         return returned  # type: ignore[return-value]  # the point of it
@@ -284,9 +282,7 @@ async def test_an_unknown_tool_is_an_error_with_a_hint(autojump_clock: MockClock
 @pytest.mark.parametrize(
     "arguments", ["{", "[]", "5", '"text"', "null", '{"name": 5}', '{"title": "x"}', '{"name": "x", "seconds": "long"}']
 )
-async def test_arguments_that_do_not_fit_are_an_error_and_run_nothing(
-    autojump_clock: MockClock, arguments: str
-) -> None:
+async def test_invalid_arguments_run_nothing(autojump_clock: MockClock, arguments: str) -> None:
     bench = Bench()
     first = [*call("read", arguments, id="1"), *done("calls")]
     async with world(first, DONE, tools=bench.tools()) as w:
@@ -299,7 +295,7 @@ async def test_arguments_that_do_not_fit_are_an_error_and_run_nothing(
         await w.goes_on()
 
 
-async def test_a_context_tells_the_tool_where_it_is(autojump_clock: MockClock) -> None:
+async def test_context_describes_the_call(autojump_clock: MockClock) -> None:
     saw: list[tuple[str, str, str, str]] = []
 
     @engine.tool(read_only=True)
@@ -351,7 +347,7 @@ async def test_of_a_long_output_the_newest_part_is_kept(autojump_clock: MockCloc
     assert len(told) < 40_000
 
 
-async def test_nothing_is_shown_of_a_call_after_its_settlement(autojump_clock: MockClock) -> None:
+async def test_nothing_is_shown_after_settlement(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def stubborn(args: Nothing, ctx: engine.ToolContext) -> str:
         with trio.CancelScope(shield=True):
@@ -375,7 +371,7 @@ async def test_nothing_is_shown_of_a_call_after_its_settlement(autojump_clock: M
     assert seen[-1].__class__.__name__ == "TurnEnded"
 
 
-async def test_a_tool_that_overstays_its_timeout_is_recorded_and_named(autojump_clock: MockClock) -> None:
+async def test_overdue_tool_is_recorded_and_named(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True, timeout=2)
     async def stubborn(args: Nothing, ctx: engine.ToolContext) -> str:
         with trio.CancelScope(shield=True):
@@ -416,7 +412,7 @@ def looking(log: list[str]) -> Tool:
     return look
 
 
-async def test_a_call_that_changes_something_is_durable_as_started_before_its_body_is_entered(
+async def test_start_is_durable_before_a_changing_call(
     autojump_clock: MockClock,
 ) -> None:
     store = SlowStore(delay=3)
@@ -435,7 +431,7 @@ async def test_a_call_that_changes_something_is_durable_as_started_before_its_bo
     assert [durable >= started.seq for _, durable in entered] == [True]
 
 
-async def test_if_the_store_can_not_record_it_what_changes_something_is_not_run(autojump_clock: MockClock) -> None:
+async def test_unrecorded_changing_call_does_not_run(autojump_clock: MockClock) -> None:
     log: list[str] = []
     store = SlowStore(fails=True)
     first = [*call("change", {}, id="1"), *call("look", {}, id="2"), *done("calls")]
@@ -450,7 +446,7 @@ async def test_if_the_store_can_not_record_it_what_changes_something_is_not_run(
         await w.goes_on()
 
 
-async def test_a_worker_started_beside_a_cancel_has_no_effect(autojump_clock: MockClock) -> None:
+async def test_worker_started_during_a_cancel_has_no_effect(autojump_clock: MockClock) -> None:
     """Rule 4: a task started in a cancelled nursery runs up to its first checkpoint, so that comes first."""
     log: list[str] = []
 

@@ -161,7 +161,7 @@ def test_why_it_goes_on(before: LoopState, what: StepOutcome, move: Continue) ->
     assert transition(before, what) == move
 
 
-def test_it_goes_on_after_a_compaction() -> None:
+def test_loop_continues_after_a_compaction() -> None:
     assert after_compaction(FRESH) == Continue(reason="compacted", state=state(compactions=1))
 
 
@@ -267,7 +267,7 @@ def test_why_it_stops(before: LoopState, what: StepOutcome, move: Stop) -> None:
     assert transition(before, what) == move
 
 
-def test_compacting_again_and_again_is_given_up() -> None:
+def test_repeated_compaction_gives_up() -> None:
     spent = state(compactions=COMPACTIONS_IN_A_ROW)
     told = "the window is as full after compacting as before"
     assert after_compaction(spent) == Stop(reason="compaction_ineffective", detail=told)
@@ -336,7 +336,7 @@ def test_which_reason_comes_first(what: StepOutcome, reason: str) -> None:
         (failed("transient"), False),
     ],
 )
-def test_stop_hooks_are_asked_only_where_the_model_came_to_an_end(what: StepOutcome, wanted: bool) -> None:
+def test_stop_hooks_run_only_at_the_models_end(what: StepOutcome, wanted: bool) -> None:
     assert wants_stop_hooks(what) is wanted
 
 
@@ -394,7 +394,7 @@ def test_each_reason_has_a_budget_of_its_own(outcomes: list[StepOutcome], expect
     assert reasons(FRESH, outcomes) == expected
 
 
-def test_a_success_lets_the_history_be_collapsed_again_but_compacted_for_an_overflow_only_once() -> None:
+def test_success_renews_collapse_but_not_overflow_compaction() -> None:
     """The loop asks the context keeper by these flags."""
     before = state(collapsed=True, reactive_compacted=True)
     after = transition(before, outcome(calls=1))
@@ -411,7 +411,7 @@ def test_waits_of_a_whole_turn_are_bounded() -> None:
     ]
 
 
-def test_each_model_has_its_own_retries_and_the_last_error_is_told() -> None:
+def test_each_model_has_its_own_retries() -> None:
     assert reasons(state(model_count=3), [failed("transient")] * 20) == [
         *["provider_retry", "provider_retry", "model_fallback"] * 2,
         *["provider_retry"] * 2,
@@ -422,7 +422,7 @@ def test_each_model_has_its_own_retries_and_the_last_error_is_told() -> None:
     assert reasons(state(model_count=2), [failed("auth")] * 9) == ["model_fallback", "auth_failed"]
 
 
-def test_each_model_may_be_asked_once_without_old_thinking() -> None:
+def test_each_model_may_drop_old_reasoning_once() -> None:
     script = [failed("signature"), failed("fatal"), failed("signature"), failed("signature")]
     assert reasons(state(model_count=2), script) == [
         *["signature_retry", "model_fallback", "signature_retry"],
@@ -431,7 +431,7 @@ def test_each_model_may_be_asked_once_without_old_thinking() -> None:
 
 
 @pytest.mark.parametrize("kind", ["filtered", "overflow", "media"])
-def test_another_model_is_no_remedy_for_what_is_wrong_here(kind: FailureKind) -> None:
+def test_local_errors_need_no_other_model(kind: FailureKind) -> None:
     assert isinstance(transition(state(model_count=2), failed(kind)), Stop)
 
 
@@ -505,7 +505,7 @@ def test_without_a_target_it_never_keeps_at_work() -> None:
 # -- monologue ----------------------------------------------------------------------------------------------
 
 
-def test_the_model_is_told_of_its_monologue_if_the_turn_goes_on() -> None:
+def test_monologue_nudge_if_the_turn_continues() -> None:
     told = "You are going in circles: the same text. Do something else, or say what keeps you from it."
     steered = transition(FRESH, outcome(steered=True, monologue="the same text"))
     assert steered == Continue(reason="steered", state=FRESH, nudge=told)

@@ -62,7 +62,7 @@ async def play(w: World, *answers: str, settings: Settings | None = None, reply:
         ((), ("declined", ())),
     ],
 )
-async def test_it_gets_the_words(autojump_clock: MockClock, answers: tuple[str, ...], words: UserAnswers) -> None:
+async def test_tool_gets_the_answer(autojump_clock: MockClock, answers: tuple[str, ...], words: UserAnswers) -> None:
     async with world(asking(several=True), DONE, tools=[ask]) as w:
         events = await play(w, *answers)
     (asked,) = [event for event in events if isinstance(event, QuestionAsked)]
@@ -78,14 +78,14 @@ async def test_unanswered_question_expires(autojump_clock: MockClock) -> None:
     assert HEARD == [("expired", ())]
 
 
-async def test_where_nobody_is_there_it_is_declined(autojump_clock: MockClock) -> None:
+async def test_question_without_user_is_declined(autojump_clock: MockClock) -> None:
     async with world(asking(), DONE, tools=[ask]) as w:
         HEARD.clear()
         assert (await w.session.run("go")).stop_reason == "completed"
     assert HEARD == [("declined", ())]
 
 
-async def test_a_cancel_withdraws_it(autojump_clock: MockClock) -> None:
+async def test_cancel_withdraws_the_question(autojump_clock: MockClock) -> None:
     async with world(asking(), tools=[ask]) as w, w.session.prompt("go") as turn:
         outcomes: list[str] = []
         async for event in turn:
@@ -96,7 +96,7 @@ async def test_a_cancel_withdraws_it(autojump_clock: MockClock) -> None:
     assert (turn.result.stop_reason, outcomes) == ("aborted", ["withdrawn"])
 
 
-async def test_what_makes_no_sense_is_refused(autojump_clock: MockClock) -> None:
+async def test_invalid_answers_are_refused(autojump_clock: MockClock) -> None:
     async with world(asking(), DONE, tools=[ask]) as w, w.session.prompt("go") as turn:
         async for event in turn:
             if not isinstance(event, QuestionAsked):

@@ -117,7 +117,7 @@ async def test_a_job_outlives_its_turn_and_not_its_engine(tmp_path: Path) -> Non
     assert trees.alive() == []
 
 
-async def test_the_journal_tells_of_its_end(tmp_path: Path) -> None:
+async def test_journal_records_the_jobs_end(tmp_path: Path) -> None:
     store = MemoryStore()
     async with opened([job("exit 3"), BYE, job("sleep 60"), BYE], tmp_path, store) as (_, session):
         await settled(session)
@@ -139,7 +139,7 @@ async def test_a_host_that_is_cancelled_leaves_none(tmp_path: Path) -> None:
     assert trees.alive() == []
 
 
-async def test_a_turn_that_is_cancelled_while_it_waits_leaves_the_job_running(tmp_path: Path) -> None:
+async def test_cancelled_wait_leaves_the_job_running(tmp_path: Path) -> None:
     answers = [job(script("plain")), BYE, one("bash_output", {"name": "web", "wait": 60, "until": "end"})]
     async with opened(answers, tmp_path) as (_, session):
         await settled(session)
@@ -152,7 +152,7 @@ async def test_a_turn_that_is_cancelled_while_it_waits_leaves_the_job_running(tm
         assert session.background.jobs.get("web").is_running
 
 
-async def test_a_sub_agent_has_jobs_of_its_own_which_end_with_it(tmp_path: Path) -> None:
+async def test_sub_agents_jobs_end_with_it(tmp_path: Path) -> None:
     answers = [
         job(script("plain"), "outer"),
         BYE,
@@ -202,7 +202,7 @@ def _at(dice: random.Random, *longest: float) -> float:
 
 
 @pytest.mark.soak
-async def test_a_cancel_at_any_moment_leaves_nothing(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
+async def test_cancel_at_any_moment_leaves_nothing(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
     """Of a turn that runs a command, starts a job, looks at it and ends it; several at a time."""
     kinds = [kind for kind in trees.STUBBORN if kind != "hopper"]
 
@@ -283,7 +283,7 @@ def test_a_gigabyte_does_not_grow_us(tmp_path: Path) -> None:
 # ---- crashes ---------------------------------------------------------------------------------------------------------
 
 
-async def test_after_a_crash_what_is_left_of_a_session_is_found_by_its_name(tmp_path: Path) -> None:
+async def test_crashed_sessions_jobs_are_found_by_name(tmp_path: Path) -> None:
     """Its jobs, and the command that it was at: the marker of both begins with the session."""
     helper = subprocess.Popen(  # noqa: ASYNC220 - it is to be killed, and nothing else runs here
         [
@@ -323,7 +323,7 @@ async def test_after_a_crash_what_is_left_of_a_session_is_found_by_its_name(tmp_
     assert find_marked(is_left) == []
 
 
-async def test_what_ends_with_the_engine_is_told_by_the_next_one_and_what_ended_before_is_not(tmp_path: Path) -> None:
+async def test_jobs_lost_with_the_engine_are_reported(tmp_path: Path) -> None:
     """After a closed engine as after a killed one: the record says that it began, and not that it ended."""
     place = tmp_path / "sessions.db"
     answers = [job("sleep 1000"), job("sleep 0.6", "short"), BYE, BYE]

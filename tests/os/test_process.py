@@ -175,7 +175,7 @@ async def test_a_command_need_not_read_its_input(script: str, told: str) -> None
     assert (text, finished.cause, finished.exit_code) == (told, "exit", 0)
 
 
-async def test_input_that_a_descendant_holds_holds_up_nobody() -> None:
+async def test_input_held_by_a_descendant_blocks_nothing() -> None:
     watch = Stopwatch()
     watch.start()
     finished, text = await fed(f"sleep {trees.token()} & echo hi", MUCH)
@@ -183,7 +183,7 @@ async def test_input_that_a_descendant_holds_holds_up_nobody() -> None:
     assert watch.read() < 0.2 + GRACE + SLACK
 
 
-async def test_a_command_that_never_reads_can_be_cancelled_and_timed_out() -> None:
+async def test_command_that_never_reads_can_be_ended() -> None:
     finished, _ = await fed(f"sleep {trees.token()}", MUCH, timeout=0.1)
     assert (finished.cause, finished.ended) == ("timeout", True)
     with trio.move_on_after(0.1) as scope:
@@ -191,7 +191,7 @@ async def test_a_command_that_never_reads_can_be_cancelled_and_timed_out() -> No
     assert scope.cancelled_caught
 
 
-async def test_signal_of_the_leader_is_told_from_a_timeout() -> None:
+async def test_leaders_signal_differs_from_a_timeout() -> None:
     finished = await run("kill -TERM $$", limit=5)
     assert (finished.cause, finished.exit_code, finished.signal) == ("exit", None, signal.SIGTERM)
 
@@ -203,7 +203,7 @@ async def test_the_leader_has_a_session_of_its_own() -> None:
     assert pid == group == session
 
 
-async def test_stdin_is_empty_and_environment_and_directory_are_given(tmp_path: Path) -> None:
+async def test_stdin_is_empty_and_environment_is_set(tmp_path: Path) -> None:
     output = Output()
     finished = await run_tree(
         bash("cat; pwd; echo $COLOUR"),
@@ -226,7 +226,7 @@ async def test_a_program_that_is_not_there() -> None:
     [{"marker": ""}, {"marker": "a:b"}, {"marker": "a\0b"}, {"timeout": -1.0}, {"grace": -1.0}, {"drain": -1.0}],
     ids=str,
 )
-async def test_arguments_that_cannot_work_start_nothing(wrong: dict[str, object]) -> None:
+async def test_invalid_arguments_start_nothing(wrong: dict[str, object]) -> None:
     started: list[ProcessId] = []
     arguments: dict[str, object] = {"cwd": "/", "marker": trees.marker(), "on_output": Output(), **wrong}
     with pytest.raises(ValueError, match=r"marker|negative"):
@@ -266,7 +266,7 @@ async def test_output_that_never_ends_leaves_room_for_other_tasks() -> None:
     assert turns > 20
 
 
-async def test_who_writes_faster_than_there_is_room_is_held_up() -> None:
+async def test_fast_writer_is_held_back() -> None:
     count = 0
     has_room = trio.Event()
 
@@ -292,7 +292,7 @@ async def test_who_writes_faster_than_there_is_room_is_held_up() -> None:
     assert finished.output_complete
 
 
-async def test_a_cancel_while_there_is_no_room_loses_nothing_that_was_said() -> None:
+async def test_cancel_under_backpressure_loses_no_output() -> None:
     output = Output()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -314,7 +314,7 @@ async def test_a_cancel_while_there_is_no_room_loses_nothing_that_was_said() -> 
     assert output.text == "ready\nmore\nbye\n"
 
 
-async def test_last_words_are_passed_on() -> None:
+async def test_final_output_is_passed_on() -> None:
     output = Output()
     finished = await run("trap 'echo last words; exit 7' TERM; echo ready; sleep {t} & wait", output, limit=0.1)
     assert (finished.cause, finished.exit_code) == ("timeout", 7)
@@ -329,7 +329,7 @@ async def test_last_words_are_passed_on() -> None:
 # ---- what outlives the leader ----------------------------------------------------------------------------------------
 
 
-async def test_rule_11_a_background_child_does_not_hold_the_call() -> None:
+async def test_rule_11_background_child_does_not_hold_call() -> None:
     output = Output()
     start = trio.current_time()
     finished = await run("sleep {t} & echo hi", output)
@@ -347,14 +347,14 @@ async def test_rule_11_late_output_is_drained() -> None:
     assert finished.duration < 2
 
 
-async def test_rule_11_who_is_about_to_finish_is_not_ended(tmp_path: Path) -> None:
+async def test_rule_11_finishing_process_is_not_ended(tmp_path: Path) -> None:
     """As `command > >(tee file)` leaves a tee which holds no pipe of ours, and has something to write."""
     finished = await run(f"(sleep 0.05; touch {tmp_path}/done) >/dev/null 2>&1 & echo hi", drain=5)
     assert finished.left_behind == 0
     assert (tmp_path / "done").exists()
 
 
-async def test_rule_11_a_timeout_does_not_count_after_the_exit() -> None:
+async def test_rule_11_timeout_stops_counting_at_exit() -> None:
     finished = await run("sleep {t} & exit 5", limit=0.15, drain=0.4)
     assert (finished.cause, finished.exit_code) == ("exit", 5)
 
@@ -365,7 +365,7 @@ async def test_rule_11_left_behind_are_counted_wherever_they_went() -> None:
 
 
 @pytest.mark.parametrize("drain", [0, 0.02])
-async def test_rule_11_nobody_hides_in_an_exec(drain: float) -> None:
+async def test_rule_11_exec_hides_no_process(drain: float) -> None:
     """While execve loads a program its environment can't be read: 18 of 300 escaped two empty looks by that."""
     script = "setsid bash -c 'exec setsid env A=1 nice sleep {t}' >/dev/null 2>&1 & echo hi"
     for _ in range(40):
@@ -544,7 +544,7 @@ async def test_rule_11_among_many_processes() -> None:
     assert min(took) < 0.25 + 0.05
 
 
-async def test_rule_11_timeout_and_exit_are_told_apart() -> None:
+async def test_rule_11_timeout_differs_from_exit() -> None:
     told = [
         await run("exit 124", limit=5),
         await run("trap 'exit 0' TERM; sleep {t} & wait", limit=0.05),
@@ -569,9 +569,7 @@ async def test_rule_11_timeout_and_exit_are_told_apart() -> None:
 @pytest.mark.parametrize(
     "script", ["echo hi", "sleep {t} & echo hi", "sleep {t}", "trap '' TERM; sleep {t}; sleep {t}"]
 )
-async def test_rule_11_the_group_is_signalled_before_its_leader_is_reaped(
-    script: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rule_11_group_is_signalled_before_reaping(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it is reaped, the number of the group may come to name somebody else's processes."""
     signals: list[int] = []
     kill_group = os.killpg
@@ -641,7 +639,7 @@ async def test_a_callback_that_raises_ends_the_tree() -> None:
         assert finished[0].cause == "cancel"
 
 
-async def test_who_cannot_be_ended_in_time_is_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unkillable_process_is_named(caplog: pytest.LogCaptureFixture) -> None:
     """No grace at all: SIGKILL is sent, but there is no time to see it work."""
     others = trees.children()  # other tests may keep a server
     output, clock = Output(), Stopwatch()
@@ -662,7 +660,7 @@ async def test_who_cannot_be_ended_in_time_is_named(caplog: pytest.LogCaptureFix
         await trio.sleep(0.001)
 
 
-async def test_who_cannot_be_found_for_want_of_files_is_not_called_ended() -> None:
+async def test_unfindable_process_is_not_called_ended() -> None:
     """The group was signalled all the same; but a look through /proc needs a descriptor."""
     output = Output()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -692,7 +690,7 @@ time.sleep(float(sys.argv[1]))
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="has to become another user")
 @pytest.mark.parametrize("leader", ["leave", "stay"])
-async def test_who_belongs_to_another_user_is_named(leader: str) -> None:
+async def test_other_users_process_is_named(leader: str) -> None:
     """As with sudo: not ours to signal. The call ends within its grace and says so."""
     others = trees.children()  # other tests may keep a server
     output = Output()
@@ -717,7 +715,7 @@ async def test_who_belongs_to_another_user_is_named(leader: str) -> None:
         await trio.sleep(0.001)
 
 
-async def test_what_we_adopted_is_reaped() -> None:
+async def test_adopted_processes_are_reaped() -> None:
     """As the first process of a container, or a subreaper, we become the parent of who lost theirs."""
     others = trees.children()  # other tests may keep a server
     set_child_subreaper = 36
@@ -832,7 +830,7 @@ def test_rule_10_keyboard_interrupt_at_any_instant(soak: Soak, count_runs: Count
 
 
 @pytest.mark.parametrize("kind", crashed.SCRIPTS)
-async def test_after_a_crash_what_was_left_is_found_and_ended(kind: str) -> None:
+async def test_leftovers_of_a_crash_are_ended(kind: str) -> None:
     name = trees.marker()
     helper = _helper("crashed", name, trees.token(), kind)
     assert helper.stdout is not None

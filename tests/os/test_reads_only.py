@@ -65,7 +65,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("command", [*SAFE, *ALLOWED])
-def test_it_writes_nothing(command: str, project: Path) -> None:
+def test_read_only_command_writes_nothing(command: str, project: Path) -> None:
     before = _snapshot(project.parent)
     subprocess.run(
         ["bash", "-c", command],
@@ -80,7 +80,7 @@ def test_it_writes_nothing(command: str, project: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "together"), [("sleep 0.3; cat a", True), ("sleep 0.3; cat a; true > b", False)])
-async def test_what_only_reads_runs_side_by_side(command: str, together: bool, project: Path) -> None:
+async def test_read_only_commands_run_concurrently(command: str, together: bool, project: Path) -> None:
     answer = [event for n in "12" for event in call("bash", {"command": f"{command}  # {n}"}, id=n)]
     model = ScriptedProvider([[*answer, *done("calls")], [*text("bye"), *done()]])
     order: list[str] = []
@@ -95,7 +95,7 @@ async def test_what_only_reads_runs_side_by_side(command: str, together: bool, p
     assert order == (["started"] * 2 + ["completed"] * 2 if together else ["started", "completed"] * 2)
 
 
-def test_what_was_seen_to_write_or_to_run_something_else(shared_dir: Path) -> None:
+def test_commands_that_write_or_execute(shared_dir: Path) -> None:
     """A corpus of scripts, each with what the kernel saw of it."""
     corpus = shared_dir / "shell" / "corpus_sample.jsonl"
     if not corpus.is_file():

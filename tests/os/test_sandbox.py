@@ -122,7 +122,7 @@ async def test_the_project_and_temporary_folders_can_be_changed(place: Place, tm
         (folder / name).unlink()
 
 
-async def test_nothing_else_can(place: Place) -> None:
+async def test_everything_else_is_forbidden(place: Place) -> None:
     name = f"engine-test-{uuid4().hex}"
     somewhere = ("/", "/etc", "/usr", "/usr/local/bin", "/home", str(beside()), "/run", "/proc", "/sys")
     for folder in somewhere:
@@ -196,14 +196,14 @@ async def test_secrets_look_empty(place: Place, tmp_path: Path) -> None:
     assert await place.run("cat ~/.ssh/id", Sandbox(hidden=())) == (0, "hunter2"), "who says so may see it"
 
 
-async def test_a_project_in_a_hidden_folder_is_seen_and_no_more_of_it(place: Place) -> None:
+async def test_project_in_a_hidden_folder_is_visible(place: Place) -> None:
     project = place.home / ".config/engine/plugin"
     project.mkdir(parents=True)
     (project.parent / "other").write_text("")
     assert await Place(project, place.home).run("touch x; ls; ls ..") == (0, "x\nplugin\n")
 
 
-async def test_what_says_what_is_run_later_can_not_be_changed(place: Place) -> None:
+async def test_files_executed_later_are_read_only(place: Place) -> None:
     git = repository(place)
     (place.project / ".engine").mkdir()
     (place.project / ".engine/config.toml").write_text("")
@@ -253,7 +253,7 @@ def told_by_git(place: Place, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-async def test_a_repository_can_not_be_told_to_take_its_settings_from_elsewhere(place: Place) -> None:
+async def test_repository_cannot_redirect_its_settings(place: Place) -> None:
     if shutil.which("git") is None:
         pytest.skip("needs git")
     git = place.project / ".git"
@@ -299,7 +299,7 @@ def listening(family: int, address: str | tuple[str, int]) -> Generator[socket.s
         Path(address).unlink()
 
 
-async def test_there_is_no_network_unless_it_is_wanted(place: Place) -> None:
+async def test_network_is_off_by_default(place: Place) -> None:
     with listening(socket.AF_INET, ("127.0.0.1", 0)) as server:
         script = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && echo connected"
         code, output = await place.run(script)
@@ -308,7 +308,7 @@ async def test_there_is_no_network_unless_it_is_wanted(place: Place) -> None:
         assert await place.run(script, Sandbox(network=True)) == (0, "connected\n")
 
 
-async def test_nobody_outside_can_be_talked_to(place: Place) -> None:
+async def test_outside_processes_are_unreachable(place: Place) -> None:
     """The sockets of a user's agents and terminals lie in temporary folders."""
     connect = f"{sys.executable} -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "
     with TemporaryDirectory() as folder:
@@ -389,7 +389,7 @@ async def test_the_hole_is_closed(place: Place) -> None:
     assert (await place.run(script))[0] == 3
 
 
-async def test_who_is_cancelled_may_tidy_up(place: Place) -> None:
+async def test_cancelled_command_may_clean_up(place: Place) -> None:
     """SIGTERM comes first, half the grace later SIGKILL; last words are passed on."""
     output = Output()
     await run_and_cancel(
@@ -408,7 +408,7 @@ async def test_cancelled_at_any_instant(place: Place, soak: Soak, count_runs: Co
         count_runs(1)
 
 
-async def test_a_thread_that_ends_takes_no_command_with_it(place: Place) -> None:
+async def test_ending_thread_takes_no_command_with_it(place: Place) -> None:
     """The one that starts a process ends when it was idle for ten seconds; then `--die-with-parent` would strike."""
     command = await SandboxLauncher(Sandbox()).argv(["sleep", "0.3"], cwd=str(place.project))
     assert not {"--die-with-parent", "--new-session"} & set(command)
@@ -544,7 +544,7 @@ async def results(
     return told, asked
 
 
-def test_only_where_there_is_a_sandbox_is_there_a_way_out_of_it() -> None:
+def test_escape_exists_only_with_a_sandbox() -> None:
     plain, boxed = (
         next(tool for tool in tools if tool.name == "bash")
         for tools in (builtin_tools({}), builtin_tools({}, sandbox=Sandbox(network=True)))
@@ -556,7 +556,7 @@ def test_only_where_there_is_a_sandbox_is_there_a_way_out_of_it() -> None:
     assert [tool.name for tool in builtin_tools({}, sandbox=Sandbox())] == [tool.name for tool in builtin_tools({})]
 
 
-async def test_the_model_is_told_what_the_sandbox_may_be_to_blame_for(place: Place) -> None:
+async def test_model_learns_of_sandbox_failures(place: Place) -> None:
     answers = [
         ran("touch /etc/x"), ran("curl -sS http://localhost.invalid || echo Could not resolve host; exit 6"),
         ran("ls nothing"), ran("sleep 60 & echo hi"), BYE,
@@ -572,7 +572,7 @@ async def test_the_model_is_told_what_the_sandbox_may_be_to_blame_for(place: Pla
     assert "[1 process that it left running had to be ended." in left
 
 
-async def test_the_way_out_is_asked_about_whatever_is_allowed_inside(place: Place) -> None:
+async def test_escape_is_always_asked_about(place: Place) -> None:
     name = beside() / f"engine-test-{uuid4().hex}"
     command = f"touch {name} && echo done"
     answers = [ran(command), ran(command, outside_sandbox=True), ran(command, outside_sandbox=True), BYE]
@@ -586,14 +586,14 @@ async def test_the_way_out_is_asked_about_whatever_is_allowed_inside(place: Plac
     assert [one.splitlines()[0] for one in told[1:]] == ["done", "done"]
 
 
-async def test_what_is_forbidden_is_forbidden_outside_too(place: Place) -> None:
+async def test_forbidden_commands_stay_forbidden_outside(place: Place) -> None:
     answers = [ran("touch x", outside_sandbox=True), ran("echo hi", outside_sandbox=True), BYE]
     async with opened(place, answers, "deny bash touch *", "allow unsandboxed *") as session:
         told, asked = await results(session)
     assert (told[0][:7], told[1][:3], asked) == ("Denied ", "hi\n", [])
 
 
-async def test_who_is_refused_the_way_out_stays_in(place: Place) -> None:
+async def test_refused_escape_stays_inside(place: Place) -> None:
     name = beside() / f"engine-test-{uuid4().hex}"
     async with opened(place, [ran(f"touch {name}", outside_sandbox=True), BYE]) as session:
         told, _ = await results(session, engine.Reject("no"))
@@ -615,9 +615,7 @@ async def test_jobs_run_in_it_too(place: Place) -> None:
     assert "web" in stopped
 
 
-async def test_a_session_whose_sandbox_can_not_be_had_runs_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missing_sandbox_runs_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     async with opened(place, [ran("touch x"), ran("touch x", background=True), BYE]) as session:
         told, _ = await results(session)

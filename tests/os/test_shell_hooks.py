@@ -124,7 +124,7 @@ async def test_before_a_tool(command: str, status: str, told: str, notices: list
     assert played.stop_reason == "completed"
 
 
-async def test_c5_a_commands_allow_bypasses_no_rule_and_its_ask_is_a_question() -> None:
+async def test_c5_command_hook_cannot_bypass_rules() -> None:
     for verdict, asked in (("allow", 0), ("ask", 1)):
         made = hooks("PreToolUse", prints(specific("PreToolUse", permissionDecision=verdict)))
         async with world(one_call(), DONE, tools=[touch], hooks=made) as w:
@@ -144,7 +144,7 @@ async def test_c11_a_command_may_stop_the_turn() -> None:
         assert "frozen" not in repr(w.session.state.transcript)
 
 
-async def test_a_command_that_takes_too_long_is_ended_and_denies_the_call() -> None:
+async def test_slow_command_is_ended_and_denies_the_call() -> None:
     started = trio.current_time()
     played, _ = await played_with(hooks("PreToolUse", f"trap '' TERM; sleep {trees.token()}", timeout=0.2))
     assert (played.statuses, "within 0.2 s" in played.one(Notice).text) == (["denied"], True)
@@ -154,7 +154,7 @@ async def test_a_command_that_takes_too_long_is_ended_and_denies_the_call() -> N
 @pytest.mark.parametrize(
     "kind", ["plain", "ignores TERM", "setsid", "daemon", "writes for ever", "children who ignore TERM"]
 )
-async def test_a_cancel_ends_a_command_and_all_that_comes_of_it(kind: str) -> None:
+async def test_cancel_ends_a_command_and_its_descendants(kind: str) -> None:
     script = STUBBORN[kind].replace("{t}", trees.token())
     async with world(one_call(), tools=[touch], hooks=hooks("PreToolUse", script)) as w:
         async with w.session.prompt("go") as turn:
@@ -175,14 +175,14 @@ async def test_a_hosts_deadline_ends_a_command_too() -> None:
         assert scope.cancelled_caught
 
 
-async def test_what_a_command_leaves_running_goes_with_it() -> None:
+async def test_leftovers_of_a_command_are_ended() -> None:
     played, _ = await played_with(
         hooks("PreToolUse", f"sleep {trees.token()} & sleep {trees.token()} >/dev/null 2>&1 &")
     )
     assert played.statuses == ["completed"]
 
 
-async def test_a_command_need_not_read_what_it_is_told_however_long() -> None:
+async def test_command_need_not_read_its_input() -> None:
     made = hooks("PreToolUse", "exit 0")
     async with world(one_call("x" * 3_000_000), DONE, tools=[touch], hooks=made) as w:
         assert (await w.play()).statuses == ["completed"]
@@ -200,7 +200,7 @@ async def test_a_command_that_prints_without_end_is_bounded() -> None:
 # -- what it is told ------------------------------------------------------------------------------------------------
 
 
-async def test_where_it_runs_and_what_it_is_told(tmp_path: Path) -> None:
+async def test_command_gets_folder_and_payload(tmp_path: Path) -> None:
     folder, project = tmp_path / "work", tmp_path / "project"
     folder.mkdir()
     project.mkdir()
@@ -218,7 +218,7 @@ async def test_where_it_runs_and_what_it_is_told(tmp_path: Path) -> None:
     assert (told["tool_input"], told["tool_response"]) == ({"path": "a"}, {"success": True, "text": "touched a"})
 
 
-async def test_where_the_working_directory_is_gone_it_runs_in_the_project(tmp_path: Path) -> None:
+async def test_missing_working_directory_falls_back_to_project(tmp_path: Path) -> None:
     script = "pwd >&2; exit 2"
     listed = {"PreToolUse": [{"hooks": [{"type": "command", "command": script}]}]}
     for project, where in ((tmp_path, str(tmp_path)), (tmp_path / "gone", "/"), (None, "/")):
@@ -227,7 +227,7 @@ async def test_where_the_working_directory_is_gone_it_runs_in_the_project(tmp_pa
         assert played.settlements[0].text == f"Denied by a hook: {where}"
 
 
-async def test_a_program_with_arguments_runs_without_a_shell_and_may_be_missing() -> None:
+async def test_program_with_arguments_runs_without_a_shell() -> None:
     played, _ = await played_with(hooks("PreToolUse", "sh", args=["-c", 'echo "$0" >&2; exit 2', "a  b"]))
     assert played.settlements[0].text == "Denied by a hook: a  b"
     played, _ = await played_with(hooks("PreToolUse", "/no/such/program", args=[]))
@@ -289,12 +289,12 @@ async def nudges(event: str, command: str, path: str = "a") -> list[str]:
         ("SubagentStop", "echo no >&2; exit 2", "a", None),
     ],
 )
-async def test_what_a_command_says_to_the_model(event: str, command: str, path: str, told: str | None) -> None:
+async def test_command_output_reaches_the_model(event: str, command: str, path: str, told: str | None) -> None:
     found = await nudges(event, command, path)
     assert [line.rpartition("] ")[2] for line in found] == ([] if told is None else [told])
 
 
-async def test_a_stop_command_sends_the_model_back_until_it_is_active() -> None:
+async def test_stop_command_repeats_until_active() -> None:
     script = "if grep -q '\"stop_hook_active\": true'; then exit 0; fi; echo run the tests >&2; exit 2"
     played, w = await played_with(hooks("Stop", script))
     assert (played.reasons, said(w.requests[-1].transcript[-1])) == (
@@ -330,6 +330,6 @@ async def test_commands_at_the_edges_of_a_session(tmp_path: Path) -> None:
     assert log.read_text().split() == ["SessionStart", "TaskCompleted", "Notification", "SessionEnd"]
 
 
-async def test_an_async_command_runs_and_is_not_heard() -> None:
+async def test_async_command_output_is_ignored() -> None:
     played, _ = await played_with(hooks("PreToolUse", "echo no >&2; exit 2", **{"async": True}))
     assert played.statuses == ["completed"]

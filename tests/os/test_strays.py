@@ -74,7 +74,7 @@ def test_a_name_may_hold_brackets_and_blanks(proc: Proc) -> None:
     assert not is_alive(ProcessId(FAR, 501))
 
 
-def test_who_is_dead(proc: Proc) -> None:
+def test_dead_processes(proc: Proc) -> None:
     proc.add(FAR, state="Z")
     proc.add(FAR + 1, state="X")
     proc.add(FAR + 2, state="Z", threads=2)
@@ -96,7 +96,7 @@ def test_the_descendants_of_a_leader(proc: Proc) -> None:
     assert pids(Descendants(LEADER, "mine")()) == {101, 102, 103, 104, 109}
 
 
-def test_who_was_seen_once_stays_known(proc: Proc) -> None:
+def test_seen_processes_are_remembered(proc: Proc) -> None:
     """Its parent gone, its environment wiped a moment later: no matter."""
     proc.add(LEADER, session=LEADER, children="101")
     proc.add(101, parent=LEADER, children="102")
@@ -109,7 +109,7 @@ def test_who_was_seen_once_stays_known(proc: Proc) -> None:
     assert pids(descendants()) == {LEADER, 101}
 
 
-def test_nobody_is_ruled_out_in_the_middle_of_an_exec(proc: Proc) -> None:
+def test_process_during_exec_is_not_ruled_out(proc: Proc) -> None:
     """While execve loads a program there is no environment, and its bounds are 0."""
     proc.add(LEADER, state="Z")
     proc.add(101, environ=b"", environment=(0, 0))
@@ -130,7 +130,7 @@ def test_nobody_is_ruled_out_in_the_middle_of_an_exec(proc: Proc) -> None:
     assert hunt.is_empty
 
 
-def test_patience_has_an_end(proc: Proc) -> None:
+def test_waiting_is_bounded(proc: Proc) -> None:
     proc.add(LEADER, state="Z")
     proc.add(101, environ=b"", environment=(0, 0))
     hunt = Hunt(find=Descendants(LEADER, "mine"))
@@ -160,7 +160,7 @@ def test_marked(proc: Proc) -> None:
     assert pids(iter(find_marked(lambda mark: mark.startswith("crashed")))) == {101, 102}
 
 
-def test_who_is_older_is_read_once(proc: Proc) -> None:
+def test_older_processes_are_read_once(proc: Proc) -> None:
     proc.add(LEADER, state="Z")
     proc.add(101, start=499)
     assert pids(Descendants(LEADER, "mine")()) == set()
@@ -195,7 +195,7 @@ def test_boot_id(proc: Proc) -> None:
     assert boot_id() == "1-2-3"
 
 
-async def test_what_a_reaper_ends(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reaper_ends_processes(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose marker matches, who was saved and is still the same, who is in a session of theirs, who came of them."""
     sent: set[int] = set()
     deaf = 103
@@ -222,7 +222,7 @@ async def test_what_a_reaper_ends(proc: Proc, monkeypatch: pytest.MonkeyPatch) -
     assert not (proc.root / str(deaf)).exists()
 
 
-async def test_it_looks_until_nobody_was_there_twice() -> None:
+async def test_search_repeats_until_twice_empty() -> None:
     """Somebody may be just in between when one looks; and one who is asked nicely may have gone before."""
     answers = [[], [ProcessId(FAR, 1)], [], [ProcessId(FAR, 1)], [ProcessId(FAR, 1)], [], []]
     left = iter(answers)
@@ -230,7 +230,7 @@ async def test_it_looks_until_nobody_was_there_twice() -> None:
     assert list(left) == []
 
 
-def test_one_sigterm_for_each_though_it_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_sigterm_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[ProcessId, int]] = []
 
     def send(stray: ProcessId, number: int) -> bool:
@@ -249,7 +249,7 @@ def test_one_sigterm_for_each_though_it_looks_again(monkeypatch: pytest.MonkeyPa
     assert hunt.signalled == {member, stray}
 
 
-async def test_it_gives_up_in_time_and_says_who_is_left(proc: Proc) -> None:
+async def test_hunt_gives_up_and_names_the_rest(proc: Proc) -> None:
     proc.add(FAR, start=1)
     start = trio.current_time()
     assert await end_processes(lambda: [ProcessId(FAR, 1)], grace=0.05) == (ProcessId(FAR, 1),)

@@ -92,7 +92,7 @@ async def test_t19_a_cancel_leaves_no_process_three_levels_deep(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("way", ["stop", "close"])
-async def test_one_in_the_background_leaves_no_process(tmp_path: Path, way: str) -> None:
+async def test_background_agent_leaves_no_process(tmp_path: Path, way: str) -> None:
     model = ScriptedProvider([by_prompt(script())], repeat=True)
     async with engine.open_engine(model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll())) as eng:
         session = await eng.create_session(cwd=tmp_path, settings=Settings(wake_on_report=False))
@@ -109,9 +109,7 @@ async def test_one_in_the_background_leaves_no_process(tmp_path: Path, way: str)
 
 
 @pytest.mark.parametrize(("command", "known"), [("ls", True), ("touch a", False)])
-async def test_of_a_command_that_only_reads_it_is_known_that_nothing_was_changed(
-    tmp_path: Path, command: str, known: bool
-) -> None:
+async def test_read_only_command_reports_no_changes(tmp_path: Path, command: str, known: bool) -> None:
     run = [*call("bash", {"command": command}, id="2"), *done("calls")]
     model = ScriptedProvider([by_prompt({"go": [send("look"), DONE], "look": [run, DONE]})], repeat=True)
     async with engine.open_engine(model=model, tools=TOOLS, permissions=PermissionOptions(approver=AllowAll())) as eng:
@@ -131,7 +129,7 @@ def killed(folder: Path, store: str) -> list[str]:
     return told
 
 
-async def test_after_a_kill_the_model_is_told_by_which_name_it_goes_on_with_them(tmp_path: Path) -> None:
+async def test_killed_sub_agents_can_be_continued_by_name(tmp_path: Path) -> None:
     store = str(tmp_path / "store.db")
     root, child, grandchild, call_id = await trio.to_thread.run_sync(killed, tmp_path, store)
     going_on = [*call("task", {"agent": "any", "prompt": "And?", "task_id": child}, id="1"), *done("calls")]

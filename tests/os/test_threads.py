@@ -29,7 +29,7 @@ async def test_error_passes() -> None:
         await to_thread(work)
 
 
-async def test_a_cancel_abandons_the_thread_which_keeps_its_place_until_it_ends() -> None:
+async def test_cancel_abandons_the_thread_which_keeps_its_slot() -> None:
     hang = threading.Event()
     with trio.move_on_after(0.02):
         await to_thread(hang.wait, 10)
@@ -40,7 +40,7 @@ async def test_a_cancel_abandons_the_thread_which_keeps_its_place_until_it_ends(
             await trio.sleep(0.001)
 
 
-async def test_a_cancel_waits_for_work_that_must_not_be_left() -> None:
+async def test_cancel_waits_for_unabandonable_work() -> None:
     hang = threading.Event()
     threading.Timer(0.05, hang.set).start()
     with trio.move_on_after(0.01):
@@ -67,7 +67,7 @@ async def test_cancelled_while_it_waits_for_a_place() -> None:
     assert done == [2]
 
 
-async def test_the_host_and_the_engine_do_not_take_each_others_threads() -> None:
+async def test_host_and_engine_have_separate_threads() -> None:
     hang = threading.Event()
     theirs, ours = trio.to_thread.current_default_thread_limiter(), current_limiter()
     assert (theirs is not ours, ours.total_tokens) == (True, LIMIT)
@@ -93,7 +93,7 @@ def test_each_run_has_its_own_limiter() -> None:
     assert trio.run(main) is not trio.run(main)
 
 
-async def test_what_nobody_waits_for_is_done_and_harms_nobody() -> None:
+async def test_unawaited_work_is_harmless() -> None:
     done = threading.Event()
 
     def fail() -> None:

@@ -83,7 +83,7 @@ async def test_everything_is_written_once_in_order(disk: Disk, writer: Writer[in
     assert thread is not threading.main_thread()
 
 
-async def test_what_queues_up_is_one_batch(disk: Disk, writer: Writer[int]) -> None:
+async def test_queued_work_is_one_batch(disk: Disk, writer: Writer[int]) -> None:
     disk.spins.clear()
     first = writer.put(0)
     while not disk.threads:
@@ -120,7 +120,7 @@ async def test_flushed_waits_no_longer_than_it_must(disk: Disk, writer: Writer[i
 # ---- the tasks come and go -------------------------------------------------------------------------------------------
 
 
-async def test_rule_05_a_flush_outlives_the_cancel_of_the_host(disk: Disk, writer: Writer[int]) -> None:
+async def test_rule_05_flush_survives_a_host_cancel(disk: Disk, writer: Writer[int]) -> None:
     """A thread that was a task of a nursery died with the host's cancel, and the flush of the clean-up hung."""
     disk.latency = 0.03
     is_durable = False
@@ -142,7 +142,7 @@ async def test_rule_05_a_flush_outlives_the_cancel_of_the_host(disk: Disk, write
     assert await writer.aclose(1)
 
 
-async def test_rule_05_decide_by_the_mark_in_a_cancelled_scope(writer: Writer[int]) -> None:
+async def test_rule_05_mark_decides_in_a_cancelled_scope(writer: Writer[int]) -> None:
     ticket = writer.put(1)
     await writer.flushed(ticket)
     with trio.CancelScope() as scope:
@@ -219,7 +219,7 @@ async def _within(scope: trio.CancelScope, work: Callable[[], Awaitable[None]]) 
 # ---- a disk that hangs -----------------------------------------------------------------------------------------------
 
 
-async def test_rule_05_a_sink_that_hangs_holds_nobody(disk: Disk, writer: Writer[int]) -> None:
+async def test_rule_05_hanging_sink_blocks_no_task(disk: Disk, writer: Writer[int]) -> None:
     disk.spins.clear()
     ticket = writer.put(1)
     start = trio.current_time()
@@ -233,7 +233,7 @@ async def test_rule_05_a_sink_that_hangs_holds_nobody(disk: Disk, writer: Writer
     assert disk.items == [1]
 
 
-async def test_rule_05_a_cancel_of_aclose_leaves_the_thread_to_end_by_itself(disk: Disk, writer: Writer[int]) -> None:
+async def test_rule_05_cancelled_aclose_leaves_the_thread(disk: Disk, writer: Writer[int]) -> None:
     disk.spins.clear()
     writer.put(1)
     with trio.CancelScope() as scope:
@@ -259,7 +259,7 @@ trio.run(main)
 """
 
 
-async def test_rule_05_a_sink_that_hangs_does_not_keep_the_program() -> None:
+async def test_rule_05_hanging_sink_lets_the_program_exit() -> None:
     with trio.fail_after(5):
         done = await trio.run_process(
             [sys.executable, "-c", _HANGS], capture_stdout=True, cwd=Path(__file__).parents[2]
@@ -270,7 +270,7 @@ async def test_rule_05_a_sink_that_hangs_does_not_keep_the_program() -> None:
 # ---- the end of a run ------------------------------------------------------------------------------------------------
 
 
-def test_rule_05_what_was_put_is_written_though_the_run_is_over(disk: Disk) -> None:
+def test_rule_05_pending_writes_happen_after_the_run(disk: Disk) -> None:
     """The answers have nobody to reach then (`RunFinishedError`), which must not end the thread early."""
 
     async def main() -> None:
@@ -346,9 +346,7 @@ def _exit_code(pid: int) -> int:
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SystemExit(3)], ids=type)
-async def test_an_error_of_the_sink_fails_all_who_wait_and_all_who_come(
-    error: BaseException, disk: Disk, writer: Writer[int]
-) -> None:
+async def test_sink_error_fails_all_waiters(error: BaseException, disk: Disk, writer: Writer[int]) -> None:
     kept = writer.put(1)
     await writer.flushed(kept)
     disk.error = error
@@ -403,7 +401,7 @@ async def test_closed(disk: Disk, writer: Writer[int]) -> None:
     assert disk.items == [1]
 
 
-async def test_one_that_was_never_used_closes_its_sink(disk: Disk, writer: Writer[int]) -> None:
+async def test_unused_writer_closes_its_sink(disk: Disk, writer: Writer[int]) -> None:
     assert disk.threads == set()
     assert await writer.aclose(1)
     assert disk.is_closed.is_set()

@@ -138,7 +138,7 @@ def test_grants_are_listed_and_revoked() -> None:
         grants.revoke("g1")
 
 
-def test_an_id_is_taken_once() -> None:
+def test_id_is_used_once() -> None:
     with pytest.raises(ConfigError, match="there is a grant g1 already"):
         book(grant(), grant())
 

@@ -140,7 +140,7 @@ def test_bare_command_lines_ignore_spelling() -> None:
     assert bare_command_line(words("? x")) == "\ufffc x"
 
 
-def test_words_are_quoted_as_in_a_shell() -> None:
+def test_offers_are_quoted_for_the_shell() -> None:
     assert command_line(("git", "commit", "-m", "a b", "it's", "")) == "git commit -m 'a b' 'it'\"'\"'s' ''"
     assert command_line(("echo", None, WordPrefix("src/"), WordPrefix("./\0"))) == "echo \ufffc src/\ufffc ./\ufffc"
 
@@ -149,7 +149,7 @@ def test_literal_stars_are_escaped_in_patterns() -> None:
     assert offers_for(("grep", "a*b?", "x")) == ("grep 'a[*]b[?]' x", "grep *")
 
 
-def test_what_is_not_known_is_not_offered() -> None:
+def test_unknown_text_is_not_offered() -> None:
     assert offers_for(words("? x")) == ()
     assert offers_for(words("npm ? x")) == ()
     assert offers_for(words("npm run ?")) == ()

@@ -40,7 +40,7 @@ def others(file: StateFile) -> list[str]:
 # -- the file ---------------------------------------------------------------------------
 
 
-def test_what_is_written_is_read(file: StateFile) -> None:
+def test_written_values_are_read_back(file: StateFile) -> None:
     assert file.read() == []
     assert file.update(adding("a")) == ["a"]
     assert file.update(adding("\udc80 é")) == ["a", "\udc80 é"]
@@ -50,7 +50,7 @@ def test_what_is_written_is_read(file: StateFile) -> None:
     assert others(file) == ["things.json.lock"]
 
 
-def test_a_change_that_fails_changes_nothing(file: StateFile) -> None:
+def test_failing_change_changes_nothing(file: StateFile) -> None:
     file.update(adding("a"))
     before = file.path.read_bytes()
 
@@ -100,7 +100,7 @@ def test_files_writable_by_others_are_ignored(file: StateFile, target: str, mode
             use()
 
 
-def test_a_file_of_somebody_else_does_not_count(file: StateFile, not_root: None) -> None:
+def test_foreign_file_is_ignored(file: StateFile, not_root: None) -> None:
     file.update(adding("a"))
     if os.getuid() != 0:
         pytest.skip("only root gives files away")
@@ -110,7 +110,7 @@ def test_a_file_of_somebody_else_does_not_count(file: StateFile, not_root: None)
         file.read()
 
 
-def test_what_is_no_file_does_not_count(file: StateFile) -> None:
+def test_non_file_is_ignored(file: StateFile) -> None:
     file.path.parent.mkdir(mode=0o700)
     os.mkfifo(file.path, 0o600)
     with pytest.raises(ConfigError, match="not a regular file"):
@@ -121,7 +121,7 @@ def test_what_is_no_file_does_not_count(file: StateFile) -> None:
         file.read()
 
 
-def test_a_link_to_the_file_stays_one(file: StateFile, tmp_path: Path) -> None:
+def test_link_to_the_file_is_kept(file: StateFile, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles"
     real.mkdir(mode=0o700)
     file.path.parent.mkdir(mode=0o700)
@@ -131,7 +131,7 @@ def test_a_link_to_the_file_stays_one(file: StateFile, tmp_path: Path) -> None:
     assert json.loads((real / "kept.json").read_bytes()) == {"version": 1, "things": ["a"]}
 
 
-def test_what_a_killed_process_left_is_removed(file: StateFile) -> None:
+def test_leftovers_of_a_killed_process_are_removed(file: StateFile) -> None:
     file.update(adding("a"))
     file.path.with_name(".things.json.0123").write_text("half")
     file.update(adding("b"))
@@ -219,7 +219,7 @@ for number in range(25):
 
 
 @pytest.mark.os
-def test_what_several_processes_add_is_all_there(file: StateFile) -> None:
+def test_concurrent_processes_lose_nothing(file: StateFile) -> None:
     processes = [subprocess.Popen([sys.executable, "-c", PROGRAM, file.path, str(one)]) for one in range(4)]
     seen = 0
     while any(process.poll() is None for process in processes):
@@ -231,7 +231,7 @@ def test_what_several_processes_add_is_all_there(file: StateFile) -> None:
     assert others(file) == ["things.json.lock"]
 
 
-def test_what_several_threads_add_is_all_there(file: StateFile) -> None:
+def test_concurrent_threads_lose_nothing(file: StateFile) -> None:
     patient = attrs.evolve(file, lock_seconds=60.0)
     threads = [threading.Thread(target=patient.update, args=(adding(number),)) for number in range(20)]
     for thread in threads:
@@ -335,7 +335,7 @@ def folder(*parts: str | Path, git: bool = False) -> Path:
     return path
 
 
-def test_a_folder_is_trusted_until_it_is_not(trust: Trust, home: Path) -> None:
+def test_trusted_folder_can_be_distrusted(trust: Trust, home: Path) -> None:
     project, link = folder(home, "app", git=True), home / "link"
     link.symlink_to(project)
     assert not trust.is_trusted(project)
@@ -388,7 +388,7 @@ def test_a_home_repository_does_not_extend_trust(trust: Trust, home: Path) -> No
     assert not trust.is_trusted(folder(downloads, "archive"))
 
 
-def test_what_holds_everything_is_never_trusted(trust: Trust, home: Path) -> None:
+def test_home_folder_is_never_trusted(trust: Trust, home: Path) -> None:
     for everything in ("/", home, home.parent):
         with pytest.raises(ConfigError, match="can't be trusted: it contains your home folder"):
             trust.trust(everything)
@@ -413,7 +413,7 @@ def test_only_folders_are_trusted(trust: Trust, home: Path) -> None:
             trust.trust(path)
 
 
-def test_an_invalid_trust_file_trusts_nothing(trust: Trust, home: Path) -> None:
+def test_invalid_trust_file_trusts_nothing(trust: Trust, home: Path) -> None:
     project = folder(home, "app")
     trust.trust(project)
     trust.path.write_text(json.dumps({"version": 1, "folders": [str(project), 7]}))
@@ -422,7 +422,7 @@ def test_an_invalid_trust_file_trusts_nothing(trust: Trust, home: Path) -> None:
             use(project)
 
 
-def test_a_folder_whose_name_is_no_text(trust: Trust, home: Path) -> None:
+def test_folder_name_that_is_no_text(trust: Trust, home: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(home) + b"/\xff\n"))
     odd.mkdir()
     trust.trust(odd)

@@ -40,7 +40,7 @@ def doubts(project: Path, command: str) -> tuple[str, ...]:
     ],
 )
 @pytest.mark.parametrize("command", ["git status", "/usr/bin/git diff", "true && git log -p", "git -C sub status"])
-def test_settings_by_which_git_runs_something(tmp_path: Path, settings: str, command: str) -> None:
+def test_git_settings_that_execute_programs(tmp_path: Path, settings: str, command: str) -> None:
     repository(tmp_path / ".git", settings)
     assert doubts(tmp_path, command) != ()
 

@@ -302,7 +302,7 @@ def test_as_many_links_as_the_kernel_follows(tree: Tree, count: int) -> None:
     assert isinstance(result, Real) == (count <= MAX_LINKS) == (tree.root / "link0").exists()
 
 
-def test_what_is_missing(tree: Tree) -> None:
+def test_missing_paths(tree: Tree) -> None:
     assert real_path(f"{tree.project}/src") == Real(f"{tree.project}/src")
     assert real_path(f"{tree.project}/a/b/c") == Real(f"{tree.project}/a/b/c", missing=f"{tree.project}/a")
     assert real_path(f"{tree.project}/a/b/../c") == Real(f"{tree.project}/a/c", missing=f"{tree.project}/a")
@@ -313,7 +313,7 @@ def test_what_is_missing(tree: Tree) -> None:
     assert isinstance(real_path("relative"), Unclear)
 
 
-def test_a_folder_that_may_not_be_looked_into(tree: Tree) -> None:
+def test_unreadable_folder(tree: Tree) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to step down from")
     closed = tree.root / "closed"
@@ -353,7 +353,7 @@ def kernel_says(path: str) -> str | None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which file was opened")
 @pytest.mark.parametrize("seed", range(20))
-def test_it_is_the_file_that_the_kernel_opens(tmp_path: Path, seed: int) -> None:
+def test_path_is_the_file_that_the_kernel_opens(tmp_path: Path, seed: int) -> None:
     """Random links to random places, random paths through them."""
     dice = random.Random(seed)
     root = Path(os.path.realpath(tmp_path))
@@ -410,13 +410,13 @@ def test_paths_of_a_script(tree: Tree, path: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/urandom", "/dev/stderr", "/dev/fd/1", "/dev/../dev/null"])
-def test_devices_that_hold_nothing(tree: Tree, path: str) -> None:
+def test_empty_devices(tree: Tree, path: str) -> None:
     scan = Scan(paths=(PathUse(path=path, access="write", by="redirection"),))
     assert analyse_paths(scan, cwd=tree.project, project=tree.project) == PathAnalysis()
 
 
 @pytest.mark.parametrize("path", ["/dev/sda", "/dev/fd/3", "/dev/tcp/host/80", "/dev/shm/x"])
-def test_devices_that_do(tree: Tree, path: str) -> None:
+def test_dangerous_devices(tree: Tree, path: str) -> None:
     scan = Scan(paths=(PathUse(path=path, access="write", by="redirection"),))
     assert leads(analyse_paths(scan, cwd=tree.project, project=tree.project)) != "inside"
 
@@ -429,7 +429,7 @@ def test_the_folder_that_a_command_runs_in(tree: Tree, cwd: str, expected: str) 
     assert leads(tree.analyse(cwd=cwd)) == expected
 
 
-def test_a_folder_that_nobody_knows(tree: Tree) -> None:
+def test_unknown_folder(tree: Tree) -> None:
     scan = Scan(commands=(ScannedCommand(argv=("ls",), cwd=None),))
     assert leads(analyse_paths(scan, cwd=tree.project, project=tree.project)) == "unclear"
     remote = Scan(commands=(ScannedCommand(argv=("ls",), cwd=None, remote=True),))
@@ -534,7 +534,7 @@ PATTERNS = (
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_what_bash_finds_is_found(tmp_path: Path, pattern: str) -> None:
+def test_paths_that_bash_expands_are_found(tmp_path: Path, pattern: str) -> None:
     names = (
         "a",
         "ab",
@@ -672,7 +672,7 @@ def test_a_wrong_command_line() -> None:
 
 @pytest.mark.parametrize("name", ["--checkpoint-action=exec=x", "a -delete"])
 @pytest.mark.parametrize("script", ["ls | xargs tar cf x.tar", "git ls-files | xargs sed -i s/a/b/"])
-def test_names_that_become_words_may_be_options(tmp_path: Path, script: str, name: str) -> None:
+def test_expanded_names_may_be_options(tmp_path: Path, script: str, name: str) -> None:
     (tmp_path / "a.txt").touch()
     result = scan(script, cwd=str(tmp_path), home="/home/dev")
     assert analyse_paths(result, cwd=str(tmp_path), project=str(tmp_path)).opaque == ()

@@ -73,7 +73,7 @@ def opened(text: str, root: Path, log: Path) -> set[str]:
 
 
 @pytest.mark.soak
-def test_nothing_outside_is_opened_that_was_not_told(tmp_path: Path, soak: Soak) -> None:
+def test_only_reported_outside_paths_are_opened(tmp_path: Path, soak: Soak) -> None:
     outside = 0
     for number, seed in enumerate(soak.seeds(60)):
         root = Path(os.path.realpath(tmp_path)) / f"r{number}"

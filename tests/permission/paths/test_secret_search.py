@@ -39,7 +39,7 @@ def test_secrets_that_a_search_would_show(tmp_path: Path, command: str, shown: l
     assert analysis.opaque == ()
 
 
-def test_more_than_anybody_would_read(tmp_path: Path) -> None:
+def test_search_budget_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     for number in range(30):
         (tmp_path / "project" / f"{number}.key").write_text("x")

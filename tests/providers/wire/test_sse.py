@@ -95,7 +95,7 @@ def test_any_split_gives_the_same_events(stream: bytes, cuts: list[int]) -> None
     ),
     ending=st.sampled_from([b"\n", b"\r", b"\r\n"]),
 )
-def test_what_is_written_is_read(events: list[tuple[str, str]], ending: bytes) -> None:
+def test_written_values_are_read_back(events: list[tuple[str, str]], ending: bytes) -> None:
     stream = b""
     for name, data in events:
         lines = [f"event: {name}", *(f"data: {line}" for line in data.split("\n")), "", ""]

@@ -30,7 +30,7 @@ BLANKS = st.sampled_from(["", " ", "\n\t", "\r\n "])
 
 
 @given(VALUES, BLANKS, BLANKS, st.sampled_from([None, 2]))
-def test_what_is_written_is_read(value: object, before: str, after: str, indent: int | None) -> None:
+def test_written_values_are_read_back(value: object, before: str, after: str, indent: int | None) -> None:
     document = before + json.dumps(value, indent=indent) + after
     assert loads(document) == json.loads(document)
     assert loads(document.encode()) == json.loads(document)
