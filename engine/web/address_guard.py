@@ -1,8 +1,8 @@
 """Addresses on the web: what a URL names, and which addresses must not be connected to.
 
-Anybody can write a page, and with it the URL that a model takes from it. It must
-not lead to what only this machine, its network or its cloud can reach. A name is no
-guide to that, so addresses are judged, after they were looked up: see `engine.web.fetch`.
+Anyone can write a page, and with it the URLs that a model takes from it (server-side request forgery). Such a URL must
+not reach what only this machine, its network or its cloud can reach. A name proves nothing, since its owner points it
+at any address, so addresses are judged after the look-up: see `engine.web.fetch`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,29 @@ from engine.core.errors import ConfigError, ToolError
 IpAddress: TypeAlias = IPv4Address | IPv6Address
 IpNetwork: TypeAlias = IPv4Network | IPv6Network
 
+# As long as most servers accept; a longer one carries data, and the model has to repeat it.
 MAX_URL_CHARS: Final = 8_192
+# Browsers allow about 20; pages that are worth reading need one or two.
 MAX_REDIRECTS: Final = 5
+# With underscores, which DNS allows and real hosts have.
 _NAME: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
+# A host whose last label is a number is an IPv4 address to every client, or an error: never a name.
 _ENDS_IN_NUMBER: Final = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 _PORTS: Final = {"http": 80, "https": 443}
 
-# From IANA's registries of special-purpose addresses. Not `is_global` of the standard
-# library: what it says depends on the patch level of the Python that runs us.
+# From IANA's registries of special-purpose addresses. Not the standard library's `is_global`: its tables change with
+# the patch level of the Python that runs us.
 _CLOSED_V4: Final[tuple[tuple[IPv4Network, str], ...]] = tuple(
     (IPv4Network(block), kind)
     for block, kind in (
         ("0.0.0.0/8", "this machine's"),
+        # "This network": Linux connects 0.0.0.0 to the machine itself.
         ("10.0.0.0/8", "a private"),
         ("100.64.0.0/10", "a provider's internal"),
         ("127.0.0.0/8", "a loopback"),
+        # Azure's metadata and DNS service, at a public address.
         ("168.63.129.16/32", "a cloud's internal"),
+        # Link-local, where the metadata services of AWS, GCP and others hand out credentials.
         ("169.254.0.0/16", "a link-local"),
         ("172.16.0.0/12", "a private"),
         ("192.0.0.0/24", "a reserved"),
@@ -57,17 +64,19 @@ _CLOSED_V6: Final[tuple[tuple[IPv6Network, str], ...]] = tuple(
     for block, kind in (
         ("::1/128", "a loopback"),
         ("::/96", "a reserved"),
+        # Local translation (RFC 8215): leads into private IPv4 networks.
         ("64:ff9b:1::/48", "a private"),
         ("fc00::/7", "a private"),
         ("fe80::/10", "a link-local"),
         ("fec0::/10", "a private"),
         ("ff00::/8", "a multicast"),
+        # Protocol assignments, Teredo among them, which wraps IPv4 addresses.
         ("2001::/23", "a reserved"),
         ("2001:db8::/32", "a reserved"),
         ("3fff::/20", "a reserved"),
     )
 )
-# An address of version 4 inside of one of version 6: where it begins.
+# IPv6 networks whose addresses contain an IPv4 address; that one is judged.
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _SIX_TO_FOUR: Final = IPv6Network("2002::/16")
@@ -75,13 +84,13 @@ _SIX_TO_FOUR: Final = IPv6Network("2002::/16")
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """What a URL names, in one spelling for each thing.
+    """The host and path that a URL names, normalised so that equal targets are equal.
 
     Attributes:
         url: without its fragment.
         scheme: `http` or `https`.
         host: in ASCII and lower case, without a dot at its end; an IP address in its usual spelling.
-        port: the one of the scheme if the URL tells none.
+        port: the scheme's default if the URL has none.
         path: path and query, as they are sent.
     """
 
@@ -93,27 +102,28 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """Host and port, as the Host header has them."""
+        """Host and port, as in the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def parse_url(text: str) -> Target:
-    """Return what a URL names. Raises `ToolError` for what is no plain http(s) URL; its text is short, and not the URL.
+    Parsers disagree on odd URLs, and a check by one parser is bypassed through another: so all code uses this result.
 
-    Whoever judges a URL and whoever connects must read it alike, so all go by what
-    this returns.
+    Parsers disagree on odd URLs, and a check with one parser is bypassed through another. So all code goes by this result.
     """
     import httpx
 
     if len(text) > MAX_URL_CHARS:
         raise ToolError(f"it has {len(text):,} characters; the limit is {MAX_URL_CHARS:,}")
+    # Browsers read a backslash as a slash, httpx doesn't; line breaks could smuggle a header.
     if not text.isprintable() or any(character.isspace() or character == "\\" for character in text):
         raise ToolError("it holds blanks, backslashes or characters that can't be seen")
     scheme, separator, rest = text.partition("://")
     scheme = scheme.lower()
     if not separator or scheme not in _PORTS:
         raise ToolError("it must begin with https:// or http://")
+    # Before parsing: `https://good.example@evil.example/` looks like the wrong host to people and to some parsers.
     if "@" in re.split(r"[/?#]", rest, maxsplit=1)[0]:
         raise ToolError("it holds a user's name or password; none is sent")
     try:
@@ -129,9 +139,11 @@ def parse_url(text: str) -> Target:
 
 
 def _host(host: str) -> str:
+    # "localhost." with the dot of the DNS root is the same host, and would pass a comparison.
     host = host.lower().removesuffix(".")
     if ":" in host:
         address = IPv6Address(host)
+        # fe80::1%eth0 names a network interface of this machine.
         if address.scope_id is not None:
             raise ValueError("a host of one network interface only")
         return str(address.ipv4_mapped or address)
@@ -148,10 +160,10 @@ def _host(host: str) -> str:
 
 @attrs.frozen
 class Guard:
-    """Says which addresses may be connected to.
+    """Decides which addresses may be connected to.
 
     Attributes:
-        allowed: networks that are open although they are not the world's.
+        allowed: networks that may be connected to although they are not public.
     """
 
     allowed: tuple[IpNetwork, ...] = ()
@@ -172,11 +184,12 @@ class Guard:
         return any(parsed in network for network in self.allowed)
 
     def objection(self, address: IpAddress) -> str:
-        """Return why *address* is closed: "a private address", say; empty if it is open."""
+        """Return why *address* is not allowed, such as "a private address"; empty if it is."""
         if any(address in network for network in self.allowed):
             return ""
         inner = _inside(address)
         if inner is not None:
+            # ::ffff:127.0.0.1 is 127.0.0.1: judge where the packets would go.
             return self.objection(inner)
         closed = _CLOSED_V4 if isinstance(address, IPv4Address) else _CLOSED_V6
         for network, kind in closed:
@@ -196,7 +209,7 @@ class Guard:
 
 
 def _inside(address: IpAddress) -> IPv4Address | None:
-    """Return the address of version 4 that one of version 6 stands for, if it does."""
+    """Return the IPv4 address that an IPv6 address leads to, if it wraps one."""
     if isinstance(address, IPv4Address):
         return None
     if address in _MAPPED or address in _TRANSLATED:
@@ -205,7 +218,7 @@ def _inside(address: IpAddress) -> IPv4Address | None:
 
 
 def literal(host: str) -> str | None:
-    """Return *host* if it is an IP address, not a name."""
+    """Return *host* if it is an IP address; None if it is a name."""
     try:
         return str(ip_address(host))
     except ValueError:
@@ -213,5 +226,5 @@ def literal(host: str) -> str | None:
 
 
 def host_of(base_url: str) -> str:
-    """Return the host of a URL of ours, fit to be shown."""
+    """Return the host of a configured URL, for messages."""
     return urlsplit(base_url).hostname or base_url

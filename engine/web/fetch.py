@@ -1,19 +1,17 @@
-"""Fetching from the web: one GET, or one question to a service, over httpx, within bounds.
+"""Fetch from the web: one GET, or one request to a configured service, over httpx and within limits.
 
-`fetch` goes where anybody's URL says, so it takes care where that is:
+`fetch` follows URLs that anyone may have written, so it checks where they lead:
 
-- A name is looked up once; if any of its addresses is closed (see `Guard`), it is
-  refused. The connection goes to one of the addresses that were judged, with the name
-  in the Host header and in TLS: there is no second look-up that might find another one.
-  When it stands, who is at its other end is checked once more: no address of this machine.
-- It follows redirects on the same host. One to another host is reported, not followed:
-  whoever allowed the first host has not allowed that one.
-- Where the environment names a proxy for the URL, the proxy looks the name up, and
-  what it finds we can't know. Then an IP address in the URL is judged, and the name by
-  what it means here, if it means something here; the rest is the proxy's to guard.
+- A name is looked up once; if any of its addresses is refused (see `Guard`), so is the URL. The connection goes to one
+  of the judged addresses, with the name in the Host header and in TLS. Without a second look-up, the name's owner can't
+  answer it differently (DNS rebinding). The peer's address is checked once more when the connection is established: it
+  must not be this machine's.
+- Redirects are followed on the same host. A redirect to another host is reported, not followed: the permission was for
+  the first host.
+- If the environment sets a proxy for the URL, the proxy looks the name up, and its result is unknown to us. Then an IP
+  address in the URL is judged, and the name if it resolves here; the rest is up to the proxy.
 
-No cookies, no credentials. A cancel closes the socket at once: whatever httpx has left
-open, it is closed on the way out, synchronously.
+It sends no cookies and no credentials. A cancel closes the socket synchronously: httpx would await in its clean-up.
 """
 
 from __future__ import annotations
@@ -39,22 +37,22 @@ if TYPE_CHECKING:
     import httpx
 
 USER_AGENT: Final = f"nursery-engine/{__version__}"
-# One address that does not answer must not use up the time of the others.
+# For each address, so that one that does not answer leaves time for the next.
 _CONNECT_SECONDS: Final = 10.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @attrs.frozen(kw_only=True)
 class FetchReply:
-    """An answer, whole.
+    """A complete response.
 
     Attributes:
-        url: what was asked in the end.
-        status: of HTTP.
-        reason: the same in words.
-        content_type: as the header has it.
-        location: where a redirect leads; empty if it is none.
-        body: unpacked.
+        url: the last URL requested.
+        status: the HTTP status.
+        reason: its reason phrase.
+        content_type: the header.
+        location: where a redirect leads; empty if it isn't one.
+        body: decompressed.
     """
 
     url: str
@@ -66,10 +64,9 @@ class FetchReply:
 
 
 async def fetch(url: str, *, guard: Guard, limit: int, accept: str) -> FetchReply:
-    """Return what is at *url*, or a redirect to another host, which is not followed. A checkpoint.
+    """Return the response to *url*, or a redirect to another host, which is not followed. A checkpoint.
 
-    Raises `ToolError` for what can't or may not be had. It has no time limit of its
-    own. If cancelled, the socket is closed.
+    Raises `ToolError` if it is refused or fails. It has no timeout of its own. If cancelled, the socket is closed.
     """
     target = parse_url(url)
     question = _Question(method="GET", headers={"accept": accept})
@@ -82,6 +79,7 @@ async def fetch(url: str, *, guard: Guard, limit: int, accept: str) -> FetchRepl
             return reply
         following = _parse_redirect(reply)
         if following.host != target.host:
+            # Checked now, so that a redirect into the private network is refused instead of offered to the model.
             await _resolve(following, guard, is_proxied=bool(_proxy_for(following)))
             return attrs.evolve(reply, location=following.url)
         target = following
@@ -89,9 +87,9 @@ async def fetch(url: str, *, guard: Guard, limit: int, accept: str) -> FetchRepl
 
 
 async def ask(method: str, url: str, headers: Mapping[str, str], body: bytes, *, limit: int) -> FetchReply:
-    """Ask a service that the user has configured, wherever it is. A checkpoint; raises and is cancelled as `fetch`."""
+    """Send a request to a service that the user has configured, at any address. A checkpoint; raises as `fetch`."""
     target = parse_url(url)
-    # A proxy is for hosts elsewhere: it could not find the one on this machine.
+    # A proxy elsewhere can't reach a service on this machine.
     proxy = "" if target.host in {"localhost", "127.0.0.1", "::1"} else _proxy_for(target)
     way = _Way(target=target, addresses=(target.host,), proxy=proxy, guard=None)
     return await _send(way, _Question(method=method, headers=headers, body=body), limit)
@@ -109,13 +107,13 @@ def _parse_redirect(reply: FetchReply) -> Target:
 
 @attrs.frozen(kw_only=True)
 class _Way:
-    """How a request gets to its host.
+    """The route to a host.
 
     Attributes:
         target: the host and what to request from it.
         addresses: what to connect to, in this order; with a proxy, none.
         proxy: its URL; empty: none.
-        guard: judges who answers; None: anybody may.
+        guard: judges the peer's address; None: any peer is allowed.
     """
 
     target: Target
@@ -126,7 +124,7 @@ class _Way:
 
 @attrs.frozen(kw_only=True)
 class _Question:
-    """What is asked of a host, apart from the URL."""
+    """A request without its URL."""
 
     method: str
     headers: Mapping[str, str] = attrs.field(repr=False)  # a key may be among them
@@ -135,6 +133,7 @@ class _Question:
 
 def _proxy_for(target: Target) -> str:
     """Return the proxy that the environment names for *target*; empty: none."""
+    # The standard library's rules for NO_PROXY, so that curl, pip and we agree.
     if proxy_bypass(target.authority):
         return ""
     proxies = getproxies()
@@ -143,7 +142,7 @@ def _proxy_for(target: Target) -> str:
 
 
 async def _resolve(target: Target, guard: Guard, *, is_proxied: bool) -> tuple[str, ...]:
-    """Return the addresses of a host, if all are open. Raises `ToolError` if one is not, or if there is none."""
+    """Resolve a host. Raises `ToolError` if one of its addresses is refused, or it has none."""
     if literal(target.host) is not None:
         guard.check(target.host, target.host)
         await trio.lowlevel.checkpoint()
@@ -151,10 +150,11 @@ async def _resolve(target: Target, guard: Guard, *, is_proxied: bool) -> tuple[s
     try:
         resolved = await trio.socket.getaddrinfo(target.host, target.port, type=trio.socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        if is_proxied:  # what it means, the proxy knows
+        if is_proxied:  # only the proxy can resolve it
             return ()
         raise ToolError(f"The host {target.host} can't be found: {_words(error)}.") from error
     addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in resolved))
+    # All of them: a host with one public and one private address is a way around the check.
     for address in addresses:
         guard.check(target.host, address)
     return addresses
@@ -168,9 +168,10 @@ class _Connected(Protocol):
 
 
 def check_peer(guard: Guard, host: str, connected: _Connected) -> None:
-    """Raise `ToolError` if the other end of a connection is closed to us, or is this machine by one of its addresses."""
+    """Raise `ToolError` if the peer of a connection is refused, or is this machine under any of its addresses."""
     there, here = str(connected.getpeername()[0]), str(connected.getsockname()[0])
     guard.check(host, there)
+    # Equal ends: the machine's public address, which no table of private networks contains.
     if there == here and not guard.allows(there):
         raise ToolError(f"Refused: {host} ({there}) is this machine.")
 
@@ -179,29 +180,30 @@ def check_peer(guard: Guard, host: str, connected: _Connected) -> None:
 
 
 class _NetworkStream(Protocol):
-    """A connection, as httpcore has it."""
+    """A connection, as httpcore exposes it."""
 
     def get_extra_info(self, info: str) -> object: ...
 
 
 @attrs.define(eq=False)
 class _Socket:
-    """The socket that a request opens: judged when it stands, closed in any case."""
+    """The socket of a request: judged once it is connected, closed in any case."""
 
     way: _Way
     opened: trio.socket.SocketType | None = attrs.field(default=None, init=False)
 
     async def note(self, event: str, info: Mapping[str, object]) -> None:
-        """Take note of what httpcore reports. Not a checkpoint; it has to be async all the same."""
+        """Watch httpcore's trace events for the connection. Not a checkpoint; httpcore requires an async function."""
         if not event.endswith("connect_tcp.complete"):
             return
         stream = cast("_NetworkStream", info["return_value"])
         self.opened = cast("trio.socket.SocketType", stream.get_extra_info("socket"))
+        # Here, before any byte is sent. The peer of a proxied connection is the proxy, which the user chose.
         if self.way.guard is not None and not self.way.proxy:
             check_peer(self.way.guard, self.way.target.host, self.opened)
 
     def close(self) -> None:
-        """Close it, if it was opened. Not a checkpoint."""
+        """Close it if it was opened. Not a checkpoint."""
         if self.opened is not None:
             self.opened.close()
 
@@ -213,6 +215,7 @@ async def _send(way: _Way, question: _Question, limit: int) -> FetchReply:
     addresses = way.addresses if not way.proxy else (way.target.host,)
     for address in addresses:
         connection = _Socket(way)
+        # The next address is tried only where no connection came about: a request must not be sent twice.
         try:
             request = _request(way, address, question, connection)
             response = await _transport(way.proxy, trust).handle_async_request(request)
@@ -233,7 +236,7 @@ def _transport(proxy: str, trust: ssl.SSLContext) -> httpx.AsyncHTTPTransport:
     try:
         return httpx.AsyncHTTPTransport(verify=trust, trust_env=False, proxy=proxy or None)
     except (ImportError, ValueError, httpx.InvalidURL):
-        # From None: the proxy's address may hold a password.
+        # `from None`: the proxy's address may contain a password.
         raise ToolError("The proxy that the environment names can't be used: its address is no good.") from None
 
 
@@ -247,7 +250,9 @@ def _request(way: _Way, address: str, question: _Question, connection: _Socket) 
         headers={
             "host": target.authority,
             "user-agent": USER_AGENT,
+            # One request per connection: nothing has to be kept, or closed later.
             "connection": "close",
+            # What `unpacked` can decompress within the limit. httpx would decompress without one.
             "accept-encoding": "gzip, deflate",
             **question.headers,
         },
@@ -255,7 +260,7 @@ def _request(way: _Way, address: str, question: _Question, connection: _Socket) 
         extensions={
             "timeout": {"connect": _CONNECT_SECONDS},
             "trace": connection.note,
-            "sni_hostname": target.host,  # whose certificate is asked for, and checked
+            "sni_hostname": target.host,  # the certificate must be the name's, not the address's
         },
     )
 
@@ -274,14 +279,16 @@ async def _reply(target: Target, response: httpx.Response, limit: int) -> FetchR
         status=response.status_code,
         reason=_printable(response.reason_phrase),
         content_type=headers.get("content-type", ""),
+        # Some servers don't escape blanks in it.
         location=location.replace(" ", "%20"),
         body=await to_thread(unpacked, body, headers.get("content-encoding", ""), limit),
     )
 
 
 async def _read(chunks: AsyncIterator[bytes], announced: str, limit: int) -> bytes | None:
-    """Return all that comes; None if it is more than *limit*, or will be."""
+    """Return the body; None if it is, or is announced to be, larger than *limit*."""
     received = bytearray()
+    # More than 18 digits need no conversion, which takes quadratic time in their number.
     is_too_large = announced.isascii() and announced.isdigit() and (len(announced) > 18 or int(announced) > limit)
     while not is_too_large and (chunk := await anext(chunks, None)) is not None:
         received += chunk
@@ -293,7 +300,7 @@ async def _read(chunks: AsyncIterator[bytes], announced: str, limit: int) -> byt
 
 
 async def _leave(chunks: AsyncIterator[bytes]) -> None:
-    """Leave an answer in the middle: a cancelled read unwinds httpx's chain of generators. A checkpoint."""
+    """Stop reading in the middle: a cancelled read unwinds httpx's chain of generators. A checkpoint."""
     with trio.CancelScope() as scope:
         scope.cancel(reason="the rest of the answer is not needed")
         while await anext(chunks, None) is not None:
@@ -302,7 +309,7 @@ async def _leave(chunks: AsyncIterator[bytes]) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """Return the first words of an error and of those it came of; under trio httpx's own has none."""
+    """Return the message of an error, or of its first cause that has one: under Trio httpx's own is empty."""
     cause: BaseException | None = error
     while cause is not None:
         if words := str(cause):
@@ -316,13 +323,14 @@ def _printable(text: str) -> str:
 
 
 def _trusted(scheme: str, proxy: str) -> ssl.SSLContext:
-    """Return whom to trust; for plain HTTP nobody, since loading the authorities takes a while."""
+    """Return the TLS trust store; an empty one for plain HTTP, since loading the authorities takes 20 ms and more."""
     import ssl
 
     import httpx
 
     if scheme == "http" and not proxy.startswith("https"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As curl and OpenSSL do; httpx reads these variables only with `trust_env`, which would also read .netrc.
     file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
     if file is folder is None:
         return httpx.create_ssl_context()

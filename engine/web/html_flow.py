@@ -1,8 +1,8 @@
-"""Markdown in the making: blocks one after the other, in lists and quotations, and the line that is being filled.
+"""Build Markdown: blocks one after the other, in lists and quotations, and the line being filled.
 
-A page is one flow, and so is each cell of a table. Depths are bounded: what is
-repeated for each level (the prefix of a line, the text of an open mark) is repeated
-a limited number of times, whatever the page does.
+A page is one flow, and so is each cell of a table. Depths are bounded, so what is repeated for each level (the prefix of a
+line, the text of an open mark) is repeated a limited number of times. Otherwise a page of 100,000 nested lists would
+grow quadratically.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import attrs
 # Deeper lists and quotations are written at this depth.
 MAX_DEPTH: Final = 8
 
+# Also the zero-width space, which pages put into long words.
 _BLANKS: Final = re.compile(r"[ \t\r\n\f\u200b]+")
 _DOUBLED: Final = re.compile(r" {2,}")
 _AROUND_BREAKS: Final = re.compile(r" ?\n[ \n]*")
 
 
 def squeezed(text: str) -> str:
-    """Return *text* with one space for each run of blanks, as a browser shows it."""
+    """Collapse runs of blanks to one space, as browsers do."""
     return _BLANKS.sub(" ", text)
 
 
 @attrs.frozen(eq=False)
 class Mark:
-    """Emphasis, code or a link: where in the line it began, and what stands before and after it."""
+    """Emphasis, code or a link: where in the line it begins, and the markup before and after it."""
 
     name: str
     begin: int
@@ -39,13 +40,12 @@ class Mark:
 class Container:
     """A list, an item of one, a quotation.
 
-    Attributes:
-        name: of its element.
-        first: stands before its first line.
-        rest: stands before the others.
-        number: of a numbered list: the next one.
-        gap: line ends before its first block.
-        is_begun: whether something has been written in it.
+    name: of its element.
+    first: the prefix of its first line.
+    rest: the prefix of its other lines.
+    number: in a numbered list, the next number.
+    gap: line ends before its first block.
+    has_content: whether something was written in it.
     """
 
     name: str
@@ -61,10 +61,10 @@ class Flow:
     """Blocks of text.
 
     Attributes:
-        containers: what is open, the innermost last.
-        heading: the level of the heading that is open; 0: none.
-        gap: line ends that the next block wants before it.
-        count: how many blocks were written.
+        containers: the open ones, the innermost last.
+        heading: the level of the open heading; 0: none.
+        gap: line ends before the next block.
+        count: the number of blocks written.
     """
 
     containers: list[Container] = attrs.field(factory=list[Container], init=False)
@@ -83,11 +83,11 @@ class Flow:
     # -- the line -------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
-        """Add to the line; a line end in *text* is kept."""
+        """Append to the line; line ends in *text* are kept."""
         self._line.append(text)
 
     def open_mark(self, name: str, before: str, after: str) -> None:
-        """Begin emphasis, code or a link; what is marked like that already is not marked twice."""
+        """Begin emphasis, code or a link; nested marks of the same kind count once, since `****x****` is not bold."""
         if not any(mark.before == before for mark in self._marks):
             self._marks.append(Mark(name, len(self._line), before, after))
 
@@ -100,26 +100,30 @@ class Flow:
             self._marks = [mark for mark in self._marks if mark is not mark_ and mark.begin <= mark_.begin]
 
     def _write_mark(self, mark: Mark) -> bool:
-        """Put the signs of a mark around its words; tell whether it has any."""
+        """Write a mark around its words; return whether it has any."""
         inner = "".join(self._line[mark.begin :])
         words = inner.strip()
+        # Empty emphasis would be visible: `****`.
         if not words:
             return False
+        # A code span that contains a backtick needs a longer fence.
         before, after = ("`` ", " ``") if mark.before == "`" in words else (mark.before, mark.after)
+        # Markdown requires the signs to touch the words: blanks stay outside of them.
         head, _, tail = inner.partition(words)
         self._line[mark.begin :] = [head + before + words + after + tail]
         return True
 
     def end_line(self, gap: int = 2) -> None:
-        """Write the line as a block, if it says something; *gap* line ends at least come before the next one."""
+        """Write the line as a block unless it is blank, with at least *gap* line ends before the next block."""
         unused = [mark for mark in reversed(self._marks) if not self._write_mark(mark)]
         text = _AROUND_BREAKS.sub("\n", _DOUBLED.sub(" ", "".join(self._line))).strip()
         self._line.clear()
         if text and self.heading:
+            # A Markdown heading is one line.
             text = "#" * self.heading + " " + text.replace("\n", " ")
         if text:
             self.write(text)
-        # Emphasis goes on in the next block; a link that was written is not written again.
+        # Emphasis continues in the next block; a link is written once.
         going_on = [mark for mark in self._marks if mark in unused or mark.before not in {"[", "`"}]
         self._marks = [attrs.evolve(mark, begin=0) for mark in going_on]
         self.gap = max(self.gap, gap)
@@ -135,9 +139,11 @@ class Flow:
         for container in self.containers:
             between += container.rest if container.has_content else ""
             first += container.rest if container.has_content else container.first
+            # Each container has its prefix (bullet, number) on its first line only.
             rest += container.rest
             container.has_content = True
         if self._blocks:
+            # With a gap of 1, list items stay together; an empty line would make it a loose list.
             self._blocks.append("\n" if self.gap < 2 else f"\n{between.rstrip()}\n")
         begin, *others = text.split("\n")
         self._blocks.append("\n".join([first + begin, *((rest + line).rstrip() for line in others)]))
@@ -145,14 +151,14 @@ class Flow:
         self.gap = 0
 
     def open(self, container: Container) -> None:
-        """Open a list, an item or a quotation."""
+        """Open a list, an item or a quotation; beyond `MAX_DEPTH`, its content is written into the one around it."""
         if len(self.containers) < MAX_DEPTH:
             self.containers.append(container)
 
     def close(self, name: str, *, within: tuple[str, ...] = ()) -> bool:
-        """Close the innermost container of that name, with all in it; tell whether there was one.
+        """Close the innermost container of that name and everything in it; return whether there was one.
 
-        It is not looked for beyond the innermost of those *within* which it must be.
+        The search ends at the innermost container named in *within*: an item must not close an item of an outer list.
         """
         for index in range(len(self.containers) - 1, -1, -1):
             if self.containers[index].name == name:

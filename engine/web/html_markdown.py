@@ -1,8 +1,7 @@
 """Convert a page to Markdown: headings, paragraphs, lists, links, code, tables.
 
-It takes the tokens of `engine.web.html_tokens` one after the other and keeps no
-tree. What shapes the text is kept; what only looks good, and what is no text (scripts,
-drawings, menus of choices), is left out.
+It processes the tokens of `engine.web.html_tokens` one by one and builds no tree, so nesting costs no memory or stack.
+Structure is kept; pure decoration, and what is not text (scripts, drawings, select menus), is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ from engine.web.html_links import LinkResolver
 from engine.web.html_table import Table
 from engine.web.html_tokens import End, HtmlText, Start, tokens
 
+# Pages that use tables for layout nest them; deeper ones are written as plain text.
 MAX_TABLES_INSIDE: Final = 3
+# Tokens between two checks of the time limit: about a millisecond's work.
 _LOOK_EVERY: Final = 2_000
 
 _BLOCKS: Final = frozenset(
@@ -64,6 +65,7 @@ _SKIPPED: Final = frozenset({"svg", "template", "select", "datalist", "object", 
 _EMPHASIS: Final = {"b": "**", "strong": "**", "i": "*", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}
 _CODE: Final = frozenset({"code", "kbd", "samp", "tt"})
 _LISTS: Final = ("ul", "ol")
+# Highlighters put the language into the class: Prism, highlight.js, GitHub, SyntaxHighlighter.
 _LANGUAGE: Final = re.compile(r"(?:^|\s)(?:language-|lang-|highlight-source-|brush: ?)([A-Za-z0-9_+#.-]{1,30})")
 
 
@@ -73,11 +75,11 @@ class OutOfTime(Exception):
 
 @attrs.frozen(kw_only=True)
 class Markdown:
-    """What a page says.
+    """A page as Markdown.
 
     Attributes:
-        title: as it names itself.
-        text: the page as markdown.
+        title: its title.
+        text: its text.
     """
 
     title: str
@@ -85,9 +87,9 @@ class Markdown:
 
 
 def markdown_of(page: str, base_url: str = "", *, is_late: Callable[[], bool] = lambda: False) -> Markdown:
-    """Return *page*, HTML, as markdown; links are absolute, resolved against *base_url*.
+    """Convert *page*, HTML, to Markdown; links become absolute, resolved against *base_url*.
 
-    *is_late* is asked now and then; when it says yes, `OutOfTime` is raised.
+    *is_late* is called now and then; if it returns True, `OutOfTime` is raised.
     """
     reader = _Reader(LinkResolver(base_url))
     for number, token in enumerate(tokens(page)):
@@ -106,15 +108,15 @@ def markdown_of(page: str, base_url: str = "", *, is_late: Callable[[], bool] = 
 
 @attrs.define(eq=False)
 class _Reader:
-    """Takes tokens, and keeps what they make."""
+    """The state of the conversion; it dispatches tokens to the functions below."""
 
     links: LinkResolver
     title: list[str] = attrs.field(factory=list[str], init=False)
     flow: Flow = attrs.field(factory=Flow, init=False)
     tables: list[Table] = attrs.field(factory=list[Table], init=False)
-    # Tables in tables in tables: no more than this is known of them.
+    # How many open tables exceed the limit: only counted, so that their end tags match.
     surplus_tables: int = attrs.field(default=0, init=False)
-    # Inside of <pre>: its pieces, and the language of its code.
+    # The pieces of an open <pre>, and the language of its code.
     code: list[str] | None = attrs.field(default=None, init=False)
     language: str = attrs.field(default="", init=False)
     skipped: str = attrs.field(default="", init=False)
@@ -137,9 +139,11 @@ class _Reader:
             self.skipped_depth += name == self.skipped
         elif name in _SKIPPED:
             self.skipped, self.skipped_depth = name, 1
+        # Only the first: drawings in SVG have titles too.
         elif name == "title":
             self.in_title = not self.title
         elif self.code is not None:
+            # Inside <pre> other tags are highlighting, and are dropped.
             _start_in_code(self, token)
         elif name in _EMPHASIS:
             self.flow.open_mark(name, _EMPHASIS[name], _EMPHASIS[name])
@@ -152,6 +156,7 @@ class _Reader:
 
     def end(self, name: str) -> None:
         if name == "title":
+            # Before `skipped`: a title that is never closed would swallow the page.
             self.in_title = False
         elif self.skipped:
             self.skipped_depth -= name == self.skipped
@@ -167,7 +172,7 @@ class _Reader:
             _ENDS[name](self, name)
 
     def finish(self) -> str:
-        """End what is open, and return it all."""
+        """Close what is open, and return the Markdown."""
         if self.code is not None:
             _end_code(self)
         self.surplus_tables = 0
@@ -197,6 +202,7 @@ def _end_code(reader: _Reader) -> None:
     text = "".join(reader.code or ()).replace("\r\n", "\n").strip("\n")
     reader.code = None
     if text.strip():
+        # Longer than any run of backticks inside, so that the code can't end the block.
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
         reader.flow.write(f"{fence}{reader.language}\n{text}\n{fence}")
     reader.flow.end_line()
@@ -226,13 +232,14 @@ def _end_heading(reader: _Reader, _: str) -> None:
 
 
 def _start_link(reader: _Reader, token: Start) -> None:
+    # Links can't be nested: a new one ends the one before.
     reader.flow.close_mark("a")
     if url := reader.links.resolve(token.attributes.get("href", "")):
         reader.flow.open_mark("a", "[", f"]({url})")
 
 
 def _start_image(reader: _Reader, token: Start) -> None:
-    # One without words is there to look good.
+    # An image without a description is decoration.
     if words := squeezed(token.attributes.get("alt", "")).strip():
         reader.flow.say(f"![{words}]({reader.links.resolve(token.attributes.get('src', ''))})")
 
@@ -247,6 +254,7 @@ def _start_base(reader: _Reader, token: Start) -> None:
 def _start_list(reader: _Reader, token: Start) -> None:
     reader.flow.end_line(1 if reader.flow.innermost("li") else 2)
     begin = token.attributes.get("start", "1")
+    # Digits only, and few: `int` accepts signs, underscores and other scripts, and converts long numbers slowly.
     number = int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 7 else 1
     reader.flow.open(Container(token.name, number=number if token.name == "ol" else None))
 
@@ -259,6 +267,7 @@ def _end_list(reader: _Reader, name: str) -> None:
 
 def _start_item(reader: _Reader, _: Start) -> None:
     reader.flow.end_line(0)
+    # <li> without an end tag: the next one closes it.
     if reader.flow.close("li", within=_LISTS):
         reader.flow.gap = 1
     owner = reader.flow.innermost(*_LISTS)
@@ -297,7 +306,7 @@ def _start_table(reader: _Reader, _: Start) -> None:
         reader.surplus_tables += 1
         return
     reader.tables.append(Table(reader.flow))
-    reader.flow = Flow()  # for what stands in no cell
+    reader.flow = Flow()  # for text outside of any cell
 
 
 def _start_row(reader: _Reader, _: Start) -> None:
@@ -318,6 +327,7 @@ def _start_cell(reader: _Reader, _: Start) -> None:
 def _end_cell(reader: _Reader) -> None:
     table = reader.tables[-1]
     reader.flow.end_line()
+    # Text outside of cells becomes a row of its own, so that nothing is lost.
     if not table.holds(reader.flow) and reader.flow.count:
         table.add_row()
         table.add_cell(reader.flow)
@@ -338,6 +348,7 @@ def _end_table(reader: _Reader, _: str) -> None:
 
 
 def _language(token: Start) -> str:
+    # Bounded, as an attribute may have any length.
     match = _LANGUAGE.search(token.attributes.get("class", "")[:200])
     return match[1].lower() if match else ""
 

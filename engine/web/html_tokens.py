@@ -1,9 +1,8 @@
-"""Split HTML into tokens, in time linear in its length, whatever the page holds.
+"""Split HTML into tokens, in time linear in its length.
 
-A page is written by anybody. The standard library's parser, and all that stand on it,
-need minutes, in a thread that can't be stopped, for 300 kB of `<a `, so this is not built
-on it. Each character is looked at a bounded number of times: a search that finds
-nothing is never begun again. What a browser would repair, this reads as it stands.
+Anyone may have written a page. The standard library's parser, and everything built on it, takes minutes for 300 kB of
+`<a `, in a thread that can't be stopped. Here each character is scanned a bounded number of times: a search that failed
+is never repeated. Broken markup is read as it stands; browsers would repair it.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ _BLANKS: Final = re.compile(r"[\s/]*")
 _ATTRIBUTE: Final = re.compile(r"[^\s/>][^\s/>=]*")
 _EQUALS: Final = re.compile(r"\s*=\s*")
 _UNQUOTED: Final = re.compile(r"[^\s>]*")
-# Bounded: a number of any length would be converted by code that takes its square in time, or raises.
+# Bounded: converting a number of any length takes quadratic time, or raises.
 _REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});?")
 
-# What is between these tags is no markup; in the first ones it is text all the same.
+# Elements whose content is not markup; that of the first two is text.
 _TEXTS: Final = frozenset({"title", "textarea"})
 _RAW: Final = _TEXTS | {"script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext"}
 _RAW_END: Final = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE | re.ASCII) for name in _RAW}
@@ -95,10 +94,11 @@ class _Scanner:
             yield HtmlText(unescaped(markup[self.at :]))
 
     def _closed(self, kind: str) -> str | None:
-        """Pass over an end tag, a comment or a declaration; return the name that it ends, None at the end of it all."""
+        """Skip an end tag, comment or declaration; return the name of the ended element, None at the end of the page."""
         markup = self.markup
         is_comment = markup.startswith("!--", self.at)
         end = markup.find("-->" if is_comment else ">", self.at + 1)
+        # No later search for this text would succeed either, so scanning ends here, in linear time.
         if end < 0:
             return None
         name = _NAME.match(markup, self.at + 1, end) if kind == "/" else None
@@ -106,7 +106,7 @@ class _Scanner:
         return name[0].lower() if name else ""
 
     def _start(self) -> Start | None:
-        """Read a start tag; None if it has no end."""
+        """Read a start tag; None if the page ends inside it."""
         markup = self.markup
         name = _NAME.match(markup, self.at)
         assert name is not None
@@ -123,6 +123,7 @@ class _Scanner:
             if equals is not None:
                 self.at = equals.end()
                 value = self._value()
+            # The first of two attributes of the same name counts, as in browsers.
             attributes.setdefault(match[0].lower(), value)
         if not markup.startswith(">", self.at):
             return None
@@ -132,7 +133,7 @@ class _Scanner:
     def _value(self) -> str:
         markup = self.markup
         quote = markup[self.at : self.at + 1]
-        # There is one at most of each kind that nothing closes: after it there is no further one.
+        # An unclosed quote occurs at most once per kind: after it, none of that kind is left to search for.
         end = markup.find(quote, self.at + 1) if quote in {'"', "'"} else -1
         if end >= 0:
             value = markup[self.at + 1 : end]
@@ -144,6 +145,7 @@ class _Scanner:
 
     def _raw(self, name: str) -> Iterator[Token]:
         end = _RAW_END[name].search(self.markup, self.at)
+        # An element that is never closed extends to the end of the page, as in browsers.
         stop = len(self.markup) if end is None else end.start()
         if name in _TEXTS:
             yield HtmlText(unescaped(self.markup[self.at : stop]))

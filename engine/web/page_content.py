@@ -11,6 +11,7 @@ from engine.core.errors import ToolError
 
 Kind = Literal["html", "text", "image", "pdf", "other"]
 
+# The first bytes of the formats that the model can see.
 _SIGNS: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -42,14 +43,16 @@ _TEXTS: Final = frozenset(
         "application/yaml",
     }
 )
-# What servers say when they do not know.
+# The types that servers declare for unknown files.
 _UNKNOWN: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown"})
+# Parts of a gzip stream. Servers send one; a page of a million empty parts would keep the thread busy.
 _MEMBERS: Final = 100
+# As browsers: a page declares its charset in the first kilobyte.
 _SNIFFED_BYTES: Final = 1_024
 _MARKUP: Final = re.compile(rb"\s*(<!doctype html|<html|<head|<body)", re.IGNORECASE)
 
-# The encodings of the web, by Python's names for them. Others are not to be had: of those that Python knows, some are
-# no encodings of text, and some take the square of the length in time.
+# The encodings of the WHATWG standard, under Python's names. No others: some of Python's codecs don't encode text, and
+# some need quadratic time.
 _ENCODINGS: Final = frozenset(
     [
         "utf-8",
@@ -97,7 +100,7 @@ _ENCODINGS: Final = frozenset(
         "cp932",
     ]
 )
-# Browsers read the one as the other, so pages are written like that.
+# Browsers read these labels as a superset, so pages rely on it.
 _READ_AS: Final = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -106,6 +109,7 @@ _READ_AS: Final = {
     "shift_jis": "cp932",
 }
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+# Bounded repetitions: an unbounded `[^>]*` is quadratic on a page of `<meta`.
 _META_CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})|^<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9_:.-]{1,40})""",
     re.IGNORECASE,
@@ -113,14 +117,14 @@ _META_CHARSET: Final = re.compile(
 
 
 def unpacked(data: bytes, encoding: str, limit: int) -> bytes:
-    """Return *data* without its content encoding. Raises `ToolError` if that is unknown, broken, or hides too much."""
+    """Decompress a body. Raises `ToolError` for an unknown encoding, broken data and decompression bombs."""
     match encoding.strip().lower() if data else "":
         case "" | "identity":
             return data
         case "gzip" | "x-gzip":
             return _inflated(data, zlib.MAX_WBITS | 16, limit)
         case "deflate":
-            # It should be zlib's format; many send it without the head.
+            # Officially zlib's format (RFC 9110), but many servers send raw deflate, without the header.
             has_head = len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
             return _inflated(data, zlib.MAX_WBITS if has_head else -zlib.MAX_WBITS, limit)
         case unknown:
@@ -132,6 +136,7 @@ def _inflated(data: bytes, window: int, limit: int) -> bytes:
     for _ in range(_MEMBERS):
         inflater = zlib.decompressobj(window)
         try:
+            # One byte more than allowed is enough to tell that it is too large.
             out += inflater.decompress(data, limit + 1 - len(out))
         except zlib.error as error:
             raise ToolError(f"The answer is compressed, and broken: {error}.") from error
@@ -140,13 +145,13 @@ def _inflated(data: bytes, window: int, limit: int) -> bytes:
         if not inflater.eof:
             raise ToolError("The answer is compressed, and its end is missing.")
         data = inflater.unused_data
-        if not data or window <= zlib.MAX_WBITS:  # only gzip has several parts; what follows the others is nothing
+        if not data or window <= zlib.MAX_WBITS:  # only gzip has several parts; ignore what follows other formats
             return out
     raise ToolError("The answer is compressed in too many parts.")
 
 
 def too_large(limit: int) -> ToolError:
-    """Return the error for what is larger than *limit* bytes."""
+    """Return the error for a body larger than *limit* bytes."""
     return ToolError(
         f"It is larger than the limit of {limit // 1_048_576} MiB. Look for a smaller page, or fetch it with bash if "
         "that is allowed."
@@ -160,6 +165,7 @@ def kind_of(data: bytes, media_type: str) -> tuple[Kind, str]:
         return "html", declared
     if declared.startswith("text/") or declared in _TEXTS or declared.endswith(("+json", "+xml", "+yaml")):
         return "text", declared
+    # By content, not by type: servers send images as text/plain or octet-stream, and models refuse a wrong media type.
     media = _media_of(data)
     if media:
         return ("pdf" if media == "application/pdf" else "image"), media
@@ -199,10 +205,12 @@ def decoded(data: bytes, content_type: str) -> str:
     for label in labels:
         codec = _encoding_named(label)
         if codec:
+            # Wrong bytes are replaced: part of a page is better than none.
             return data.decode(codec, "replace")
     try:
         return data.decode()
     except UnicodeDecodeError:
+        # Every byte is a character there, so this never fails.
         return data.decode("cp1252", "replace")
 
 
