@@ -1,4 +1,4 @@
-"""How a sub-agent ended, as a value: for the tool that sent for it, and for whoever wants to know."""
+"""How a sub-agent ended, as a value: for the tool that started it, and for hosts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from engine.core.ids import SessionId
 
 AgentStatus = Literal["completed", "stopped", "error", "timeout", "aborted"]
 
+# Everything else is "stopped".
 _STATUS: dict[StopReason, AgentStatus] = {
     "completed": "completed",
     "aborted": "aborted",
@@ -24,12 +25,12 @@ _STATUS: dict[StopReason, AgentStatus] = {
 
 @attrs.frozen(kw_only=True)
 class AgentResult(TurnResult):
-    """How a sub-agent's turn ended, and what came of it.
+    """How a sub-agent's turn ended, and what it changed.
 
     Attributes:
-        session_id: its session: by this it is resumed.
-        changed: the files that its tools, and those of its own sub-agents, say to have changed; absolute paths.
-        changes_known: whether these are all. Of a command that may change something, nobody knows.
+        session_id: its session; pass it to continue with the sub-agent.
+        changed: absolute paths of the files that its tools, and those of its own sub-agents, report as changed.
+        changes_known: whether `changed` is complete. It isn't after a command that may change files.
     """
 
     session_id: SessionId
@@ -38,7 +39,7 @@ class AgentResult(TurnResult):
 
     @property
     def status(self) -> AgentStatus:
-        """The same as `stop_reason`, in five words; "stopped": a limit, a rule, a hook or the model itself ended it early."""
+        """`stop_reason` in five words; "stopped" if a limit, a rule, a hook or the model itself ended it early."""
         return _STATUS.get(self.stop_reason, "stopped")
 
     @property

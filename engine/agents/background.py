@@ -1,4 +1,4 @@
-"""Sub-agents that work in the background: what a tool, and a host, can see of them and do with them."""
+"""Sub-agents that work in the background, as tools and hosts see and control them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from engine.agents.agent_result import AgentResult
 from engine.core.errors import ToolError
 from engine.core.ids import SessionId
 
-# Of those that have ended, so many can still be asked for.
+# Ended jobs that can still be asked for their result; older ones are in the store.
 MAX_ENDED = 16
+# Each has a model's stream open. More would mostly wait for the host's rate limit.
 MAX_RUNNING = 16
 
 
@@ -21,9 +22,9 @@ class AgentJob:
     """A sub-agent in the background.
 
     Attributes:
-        session_id: its session, and its name.
+        session_id: its session; tools call it by this id.
         agent: the name of the agent.
-        result: how it ended; None: it has not, or it never began.
+        result: how it ended; None: it is running, or could not start.
         error: why it could not start, or what failed.
         finished: set once it has ended and its report is in the session.
     """
@@ -58,12 +59,12 @@ class AgentJob:
         return self.result.error or "completed"
 
     def mark_finished(self) -> None:
-        """Mark it finished and drop its references to the session. Not a checkpoint."""
+        """Mark it finished and release the session, which the callbacks keep in memory. Not a checkpoint."""
         self._stop, self._peek = _do_nothing, _no_text
         self.finished.set()
 
     def stop(self) -> None:
-        """Stop it. Not a checkpoint; `finished` is set when it is settled and saved."""
+        """Stop it. Not a checkpoint; `finished` is set once its turn is settled and saved."""
         self.is_stopped = True
         self._stop()
 
@@ -84,7 +85,7 @@ class AgentJobs:
     is_closed: bool = attrs.field(default=False, init=False)
 
     def all(self) -> tuple[AgentJob, ...]:
-        """Return them, the oldest first; of those that have ended only the last few."""
+        """Return the jobs, oldest first; of the ended ones only the latest."""
         return tuple(self._jobs.values())
 
     @property
@@ -93,7 +94,7 @@ class AgentJobs:
         return tuple(job for job in self._jobs.values() if job.is_running)
 
     def get(self, session_id: str) -> AgentJob:
-        """Return the one of that name. Raises `ToolError`, which names the others."""
+        """Return the job with this id. Raises `ToolError`, which lists the others."""
         if session_id not in self._jobs:
             jobs = ", ".join(f"{job.session_id} ({job.agent}, {job.status_text})" for job in self.all()) or "none"
             raise ToolError(
@@ -103,7 +104,8 @@ class AgentJobs:
         return self._jobs[session_id]
 
     def add(self, job: AgentJob) -> None:
-        """Add a job that starts. Not a checkpoint."""
+        """Add a job that is about to start. Not a checkpoint."""
+        # A continued sub-agent has the same id; it moves to the end, as the newest.
         self._jobs.pop(job.session_id, None)
         self._jobs[job.session_id] = job
         ended = [job.session_id for job in self._jobs.values() if not job.is_running]
@@ -111,13 +113,13 @@ class AgentJobs:
             del self._jobs[session_id]
 
     def close(self) -> None:
-        """End them all, for good. Not a checkpoint; their turns are settled and saved a moment later."""
+        """Stop all jobs and accept no more. Not a checkpoint; their turns are settled and saved a moment later."""
         self.is_closed = True
         for job in self.running:
             job.stop()
 
     async def aclose(self) -> None:
-        """End them all, for good, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
+        """Stop all jobs, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
         self.close()
         for job in self.all():
             await job.finished.wait()

@@ -1,7 +1,7 @@
-"""Translates fields of other programs' agents: names of tools, models and permissions.
+"""Translate fields of other programs' agent files: names of tools, models and permissions.
 
-What has no meaning here causes a warning and grants nothing: when in doubt, an agent gets
-fewer rights than its author intended.
+What has no equivalent here causes a warning and grants nothing: when in doubt, an agent gets fewer rights than its author
+intended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Warnings = list[str]
 
-# By their names in small letters, without `_` and `-`. Empty: there is no such thing here.
+# Keyed by the name in lower case, without `_` and `-`.
 _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "read": ("read",),
     "notebookread": ("read",),
@@ -27,6 +27,7 @@ _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "multiedit": ("multi_edit",),
     "patch": ("apply_patch",),
     "applypatch": ("apply_patch",),
+    # A background command is of no use without the tools that read and stop it.
     "bash": ("bash", "bash_output", "bash_stop"),
     "bashoutput": ("bash_output",),
     "killshell": ("bash_stop",),
@@ -40,6 +41,7 @@ _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "websearch": ("web_search",),
     "todowrite": ("todo_write",),
     "todoread": ("todo_read",),
+    # Newer versions of Claude Code call it Agent.
     "task": ("task", "task_output", "task_stop"),
     "agent": ("task", "task_output", "task_stop"),
     "taskoutput": ("task_output",),
@@ -50,13 +52,14 @@ _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "exitplanmode": ("plan_exit",),
     "planexit": ("plan_exit",),
 }
-# A right here, by what others call it.
+# Other programs' permissions, and ours.
 _RIGHTS: Final[Mapping[str, str]] = {
     "*": "*",
     "edit": "edit",
     "write": "edit",
     "patch": "edit",
     "read": "read",
+    # Searching shows file contents, so it is reading here.
     "glob": "read",
     "grep": "read",
     "list": "read",
@@ -64,6 +67,7 @@ _RIGHTS: Final[Mapping[str, str]] = {
     "task": "task",
     "webfetch": "web",
     "websearch": "web",
+    # OpenCode's permission for paths outside of the project.
     "external_directory": "outside",
     "skill": "skill",
     "question": "question",
@@ -71,17 +75,18 @@ _RIGHTS: Final[Mapping[str, str]] = {
     "todoread": "todo",
 }
 _ACTIONS: Final[Mapping[str, Verdict]] = {"allow": "allow", "ask": "ask", "deny": "deny"}
-# Names of models that one program alone knows.
+# Claude Code's short names. Which model they mean changes with its releases, so they are not translated.
 _ALIASES: Final = frozenset({"sonnet", "opus", "haiku", "sonnet[1m]", "opusplan", "best", "default"})
 
 
 def translate_tools(names: Iterable[str], warnings: Warnings) -> tuple[str, ...]:
-    """Return the tools that these names mean here; those of no built-in tool may be of a host's own."""
+    """Return our names of tools; names of no built-in tool are kept, as a host may have defined them."""
     tools: list[str] = []
     for name in (each.strip() for each in names):
         plain = name.lower().replace("_", "").replace("-", "")
         if plain in _TOOLS:
             tools += _TOOLS[plain]
+        # Claude Code's `Bash(git:*)`. Granting all of bash instead would be more than the author allowed.
         elif "(" in name:
             warnings.append(f"the tool {name[:60]!r} is ignored: to allow only some calls of a tool, use `rules`")
         elif name:
@@ -90,18 +95,19 @@ def translate_tools(names: Iterable[str], warnings: Warnings) -> tuple[str, ...]
 
 
 def includes_all(names: Iterable[str]) -> bool:
-    """Tell whether a list of tools means all of them."""
+    """Return whether a list of tools contains `*`, which stands for all of them."""
     return any(name.strip() == "*" for name in names)
 
 
 def translate_model(name: str, warnings: Warnings) -> str | None:
-    """Return the model that a name means here; None: that of who calls."""
+    """Return our name of a model; None: use the caller's model."""
     name = name.strip()
     if name in {"", "inherit"}:
         return None
     if name.lower() in _ALIASES:
         warnings.append(f"the model {name!r} is a name of another program's: it uses its caller's model")
         return None
+    # Without a host the same name may be offered by several, at different prices.
     if "/" not in name.strip("/") and not name.startswith("local:"):
         warnings.append(f"the model {name[:60]!r} is not written host/model: it uses its caller's model")
         return None
@@ -109,7 +115,7 @@ def translate_model(name: str, warnings: Warnings) -> str | None:
 
 
 def translate_permissions(permission: Value, origin: str, warnings: Warnings) -> tuple[Rule, ...]:
-    """Return the rules that another program's map of permissions is."""
+    """Translate another program's `permission` field into rules."""
     if isinstance(permission, str):
         return tuple(_rules("*", permission, origin, warnings))
     if not isinstance(permission, Mapping):
@@ -133,6 +139,7 @@ def _permission_rules(name: str, setting: Value, origin: str, warnings: Warnings
 
 
 def _rules(right: str, action: Value, origin: str, warnings: Warnings, pattern: str = "*") -> Iterable[Rule]:
+    # An unreadable action counts as the strictest: a typo must not grant anything.
     word = action.lower() if isinstance(action, str) else ""
     parsed_action = _ACTIONS.get(word)
     effective: Verdict = parsed_action or "deny"

@@ -1,6 +1,6 @@
-"""Agents in files: looked for in folders, each file read by itself, so that a broken one breaks no other.
+"""Load agents from files, each one separately, so that a broken file affects no other agent.
 
-Everything here blocks, so it runs at start-up, or in a thread.
+Everything here blocks, so it runs at start-up or in a thread.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from engine.core.errors import ConfigError
 if TYPE_CHECKING:
     from engine.agents.markdown_file import AgentFile
 
+# In order of precedence. The other programs' folders let their users keep what they have.
 PROJECT_FOLDERS: Final = (".engine/agents", ".claude/agents", ".opencode/agents", ".opencode/agent")
+# The model reads a line about each agent that it may start.
 MAX_AGENTS: Final = 200
 MAX_BYTES: Final = 200_000
+# Bounds for a folder that turns out to be something else, such as a home folder.
 _MAX_ENTRIES: Final = 2_000
 _MAX_DEPTH: Final = 3
 
@@ -46,7 +49,7 @@ class LoadedAgent:
     """An agent in a file.
 
     Attributes:
-        name: what it is called.
+        name: its name.
         config: how it works.
         path: the file.
         warnings: about fields that are ignored.
@@ -64,8 +67,8 @@ class LoadedAgents:
 
     Attributes:
         agents: sorted by name.
-        problems: why others can't be used, by the path of their file.
-        not_trusted: folders of an untrusted project, which were not read.
+        problems: why other files can't be used, by path.
+        not_trusted: agent folders of an untrusted project, which were not read.
     """
 
     agents: tuple[LoadedAgent, ...] = ()
@@ -73,7 +76,7 @@ class LoadedAgents:
     not_trusted: tuple[str, ...] = ()
 
     def merge_into(self, config: Config) -> Config:
-        """Return a configuration with these; what it says itself of an agent goes before what a file says."""
+        """Return *config* with these agents added; its own settings of an agent override those of the file."""
         both = {agent.name: agent.config for agent in self.agents}
         for name, own in config.agents.items():
             both[name] = own.over(both[name]) if name in both else own
@@ -81,7 +84,7 @@ class LoadedAgents:
 
     @property
     def problems_and_warnings(self) -> Iterator[tuple[str, str]]:
-        """Problems and warnings by path: of files that can't be used, and of those that can in part."""
+        """Problems and warnings by path: of files that are not used, and of those that are."""
         yield from self.problems
         for agent in self.agents:
             for warning in agent.warnings:
@@ -91,13 +94,14 @@ class LoadedAgents:
 def agent_folders(
     user: Iterable[Path], project: str, is_trusted: Callable[[str], bool]
 ) -> tuple[tuple[AgentFolder, ...], tuple[str, ...]]:
-    """Return where agents are looked for, and the folders that hold some perhaps and are not trusted. It blocks.
+    """Return the folders to load agents from, and those that are skipped because the project isn't trusted. It blocks.
 
     Args:
-        user: the user's own folders, the one that counts most first.
-        project: the project's folder, real; empty: there is none.
-        is_trusted: tells whether that is trusted.
+        user: the user's own folders, in order of precedence.
+        project: the project's real path; empty: there is no project.
+        is_trusted: whether a project is trusted.
     """
+    # The user's come first: a project must not replace an agent that the user calls by name.
     places = tuple(AgentFolder(folder=folder) for folder in user)
     root = Path(project)
     there = [root / name for name in PROJECT_FOLDERS if project and (root / name).is_dir()]
@@ -105,15 +109,16 @@ def agent_folders(
         return places, ()
     if not is_trusted(project):
         return places, tuple(map(str, there))
+    # A link out of the project could show the model any file of the user's as a "system prompt".
     return (*places, *(AgentFolder(folder=folder, within=root) for folder in there)), ()
 
 
 def load_agents(
     places: Iterable[AgentFolder], *, tools: Sequence[str] = (), not_trusted: tuple[str, ...] = ()
 ) -> LoadedAgents:
-    """Return the agents in these folders; of two of one name, the first. It blocks, and never fails.
+    """Load the agents in these folders; of two with the same name, the first counts. It blocks, and never fails.
 
-    With *tools*, the names of the available tools, an agent with other tools gets a warning.
+    If *tools*, the names of the available tools, is not empty, an agent that names others gets a warning.
     """
     agents: dict[str, LoadedAgent] = {}
     disabled: set[str] = set()
@@ -165,7 +170,7 @@ def _load_one(
 
 
 def drop_unknown_models(loaded: LoadedAgents, check: Callable[[str], object]) -> LoadedAgents:
-    """Return the agents with models of hosts that are known: *check* raises `ConfigError` for any other. Not a checkpoint."""
+    """Drop models for which *check* raises `ConfigError`, with a warning. Not a checkpoint."""
     agents: list[LoadedAgent] = []
     for agent in loaded.agents:
         model = agent.config.model
@@ -181,14 +186,17 @@ def drop_unknown_models(loaded: LoadedAgents, check: Callable[[str], object]) ->
 
 
 def agent_sources(config: Config, loaded: LoadedAgents) -> dict[str, str]:
-    """Return where each agent comes from, by name: the *config* before what was found was added to it, a file, or nowhere."""
+    """Return where each agent is defined, for people: built in, a file, or *config* as it was before `merge_into`."""
     files = {agent.name: str(agent.path) for agent in loaded.agents}
     configured = dict.fromkeys(config.agents, config.source or "the configuration")
     return {**dict.fromkeys(BUILT_IN, "built in"), **files, **configured}
 
 
 def _keep_deny_bounds(one: AgentFile) -> tuple[AgentConfig, tuple[str, ...]]:
-    """Return a project's agent without rules that lift the bounds of a built-in one, and the warnings about them."""
+    """Return a project's agent, without rules that would lift the bounds of a built-in agent; and warnings about those.
+
+    Otherwise a cloned repository could redefine the planning agent as one that edits.
+    """
     if one.name not in BUILT_IN or not BUILT_IN[one.name].bounds:
         return one.config, ()
     kept = tuple(rule for rule in one.config.bounds if rule.action == "deny")
@@ -205,7 +213,7 @@ def _unknown_tools(config: AgentConfig, tools: Sequence[str]) -> Iterator[str]:
 
 
 def _files(place: AgentFolder, problems: list[tuple[str, str]]) -> list[Path]:
-    """Return the files of a folder and those below it, sorted."""
+    """Return the Markdown files of a folder and its subfolders, sorted."""
     paths: list[Path] = []
     try:
         real = Path(os.path.realpath(place.folder))
@@ -213,6 +221,7 @@ def _files(place: AgentFolder, problems: list[tuple[str, str]]) -> list[Path]:
             raise ValueError("it leads out of the project by a link")
         for folder, names, files in os.walk(real):
             depth = len(Path(folder).relative_to(real).parts)
+            # Changing the list in place is how `os.walk` is told to skip a folder.
             names[:] = sorted(n for n in names if not n.startswith(".") and depth + 1 < _MAX_DEPTH)
             paths += [Path(folder, name) for name in sorted(files) if name.endswith(".md") and not name.startswith(".")]
             if len(paths) > _MAX_ENTRIES:
@@ -226,9 +235,10 @@ def _files(place: AgentFolder, problems: list[tuple[str, str]]) -> list[Path]:
 def _read(path: Path, place: AgentFolder) -> AgentFile:
     from engine.agents.markdown_file import AgentFileError, parse_agent
 
+    # Also within the project: a link and its target would be one agent with two names.
     if path.is_symlink():
         raise AgentFileError("it is a link: name the folder that it really is in, or copy it")
-    # Not blocking: it may be a pipe without a writer.
+    # Non-blocking: it may be a pipe without a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

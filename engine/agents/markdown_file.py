@@ -1,7 +1,7 @@
-"""An agent in a Markdown file: front matter says how it works, the text below is its system prompt.
+"""Parse an agent in a Markdown file: its settings in front matter, its system prompt in the text below.
 
-The fields are those of `[agents.NAME]` in a configuration file, and those that other
-programs have in files of that kind (`disallowedTools`, `permission`, `maxTurns` …).
+The fields are those of `[agents.NAME]` in the configuration file, and those that other programs use in such files
+(`disallowedTools`, `permission`, `maxTurns`, …).
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+# The caller's model reads it with each request.
 MAX_DESCRIPTION_CHARS: Final = 4_000
-# Names with commas between them; those in brackets belong to the name before them.
+# Names separated by commas; a bracket belongs to the name before it: `Bash(git add, git commit), Read`.
 _NAMES: Final = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
-# They say how a program shows it, and nothing of how it works.
+# Fields for display only, which need no warning.
 _IGNORED: Final = frozenset({"color", "colour", "version", "author", "license", "tags", "title", "icon"})
 _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class AgentFileError(Exception):
-    """A file holds no agent that can be used; the text says why."""
+    """A file does not define a usable agent; the message says why."""
 
 
 @attrs.frozen
@@ -43,10 +44,10 @@ class AgentFile:
     """An agent as parsed from a file.
 
     Attributes:
-        name: what the agent is called.
-        config: how it works.
+        name: its name.
+        config: its configuration.
         warnings: about fields that are ignored.
-        is_disabled: it is there, and is not to be used.
+        is_disabled: the file disables the agent of this name.
     """
 
     name: str
@@ -56,16 +57,16 @@ class AgentFile:
 
 
 def parse_agent(text: str, stem: str, origin: str, *, is_project: bool = False) -> AgentFile:
-    """Parse an agent.
+    """Parse an agent file.
 
     Args:
-        text: what it holds.
-        stem: its name, which is the agent's unless it says another.
-        origin: where it is, for people: rules tell it.
-        is_project: it came with a repository, so it can't lift a deny.
+        text: the file's content.
+        stem: the file's name without its suffix: the agent's name unless a field sets another one.
+        origin: the file's path, for messages.
+        is_project: whether it came with a project, so that it can't lift a deny.
 
     Raises:
-        AgentFileError: for what is no agent.
+        AgentFileError: it does not define a usable agent.
     """
     try:
         document = parse_document(text)
@@ -84,7 +85,7 @@ def parse_agent(text: str, stem: str, origin: str, *, is_project: bool = False) 
 
 @attrs.define(eq=False)
 class _Reader:
-    """Reads fields one after the other, and warns about the rest, which is not parsed."""
+    """Takes known fields one by one, and warns about the rest, whose values are never parsed."""
 
     fields: dict[str, str | YamlSource]
     origin: str
@@ -93,7 +94,7 @@ class _Reader:
     tool_denials: list[Rule] = attrs.field(factory=list[Rule], init=False)
 
     def name(self, stem: str) -> str:
-        """Return what it is called: by its field, or by its file, whose name is *stem*."""
+        """Return the agent's name: its field, or else the file's name *stem*."""
         name = self.text("name") or stem
         if not _NAME.fullmatch(name):
             if not _NAME.fullmatch(stem):
@@ -103,7 +104,7 @@ class _Reader:
         return name
 
     def config(self, body: str) -> AgentConfig:
-        """Return how the agent works. Raises `ConfigError`."""
+        """Return the agent's configuration. Raises `ConfigError`."""
         tools, without = self._tools()
         rules, bounds = self._rules()
         return AgentConfig(
@@ -112,35 +113,38 @@ class _Reader:
             hidden=self.boolean("hidden"),
             model=translate_model(self.text("model"), self.warnings),
             options=self._options(),
+            # In OpenCode's JSON style the prompt is a field.
             system=body or self.text("prompt") or None,
             rules=rules,
             bounds=bounds,
             tools=tools,
             without=without,
+            # Names in Engine, OpenCode, Claude Code and others.
             steps=self._number("steps", "maxSteps", "maxTurns", "max_turns", as_a=int),
             seconds=self._number("seconds", "timeout", as_a=float),
             cost=self._number("cost", as_a=float),
         )
 
     def text(self, name: str) -> str:
-        """Return a field that is a text; empty if there is none."""
+        """Return a text field; empty if it is missing."""
         value = self._pop(name, "")
         if isinstance(value, str):
             return value
         raise ConfigError(f"{name} must be a text")
 
     def boolean(self, name: str) -> bool:
-        """Return a field that is true or false; one that is not there is false."""
+        """Return a boolean field; False if it is missing."""
         text = self.text(name).lower()
         if text and text not in _BOOLEANS:
             raise ConfigError(f"{name} must be true or false, not {text[:40]!r}")
         return _BOOLEANS.get(text, False)
 
     def _pop(self, name: str, otherwise: T) -> Value | T:
-        """Return what a field holds, read now. Raises `FrontMatterError`."""
+        """Remove a field and return its value. Raises `FrontMatterError`."""
         value = self.fields.pop(name, None)
         if value is None:
             return otherwise
+        # YAML is parsed only here: a field that is ignored may contain anything.
         return value if isinstance(value, str) else value.parse()
 
     def warn_about_rest(self) -> None:
@@ -151,7 +155,7 @@ class _Reader:
 
     def _mode(self) -> Mode:
         mode = self.text("mode") or "all"
-        return cast("Mode", mode)  # `AgentConfig` knows the words
+        return cast("Mode", mode)  # `AgentConfig` validates it
 
     def _options(self) -> ModelOptions:
         effort, cache = self.text("effort") or self.text("reasoningEffort"), self.text("cache")
@@ -174,7 +178,7 @@ class _Reader:
         return cast("int | None", number)
 
     def _tools(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-        """Return the tools that it has, None: all, and those that it has not."""
+        """Return the tools that the agent has (None: all), and those that it has not."""
         without = [*self._names("without"), *self._names("disallowedTools"), *self._names("disallowed-tools")]
         tools_field = self._pop("tools", None)
         if tools_field is None:
@@ -188,12 +192,13 @@ class _Reader:
     def _switched_tools(
         self, switches: Mapping[str, Value], without: Iterable[str]
     ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-        """Return the same, of tools that are switched on and off."""
+        """Return the same for OpenCode's form, a map of tools to true or false."""
         switched_on = translate_tools(
             (name for name, value in switches.items() if _is_true(value) and name != "*"), self.warnings
         )
         switched_off = [name for name, value in switches.items() if not _is_true(value)]
-        # A tool's right is mostly its name, so patterns of names are patterns of rights.
+        # A pattern such as `mcp_*: false` can't be a list of tools. Rights are mostly named like their tools, so it
+        # becomes a rule.
         self.tool_denials += [
             Rule(action="deny", permission=name, pattern="*", origin=self.origin)
             for name in switched_off
@@ -213,7 +218,7 @@ class _Reader:
         raise ConfigError(f"{field} must be names of tools")
 
     def _rules(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-        """Return its rules, and its bounds."""
+        """Return the rules, and the bounds, which hold until a plan is approved."""
         rules = (
             [*translate_permissions(self._pop("permission", ""), self.origin, self.warnings)]
             if "permission" in self.fields
@@ -225,6 +230,7 @@ class _Reader:
             if not isinstance(value, tuple) or not all(isinstance(rule, str) for rule in value):
                 raise ConfigError(f"{field} must be a list of rules, each a text")
             into += [self._without_override(parse_rule(cast("str", rule), self.origin)) for rule in value]
+        # Claude Code's modes. "acceptEdits" and "bypassPermissions" would grant rights, so they are ignored.
         match self.text("permissionMode"):
             case "" | "default":
                 pass
@@ -235,6 +241,7 @@ class _Reader:
         return (*rules, *self.tool_denials), tuple(bounds)
 
     def _without_override(self, rule: Rule) -> Rule:
+        # Only the user may lift what a lower layer denies.
         if rule.override and self.is_project:
             self.warnings.append(f"the rule '{rule}' lifts no deny: it came with a project")
             return attrs.evolve(rule, override=False)

@@ -9,6 +9,7 @@ from engine.agents.agent_result import AgentResult
 from engine.files.escaping import inert, shown_path
 from engine.journal.state import BackgroundWork
 
+# About 5,000 tokens: more would crowd out the caller's own work. It can ask the sub-agent for the rest.
 MAX_CHARS: Final = 20_000
 _MAX_FILES: Final = 50
 
@@ -45,7 +46,7 @@ def render_lost(work: BackgroundWork) -> tuple[str, str]:
 
 
 def render_result(agent: str, result: AgentResult) -> str:
-    """Return what came of a sub-agent's work, and how to go on with it."""
+    """Return a sub-agent's result for the model, with how to continue it."""
     text = result.text.strip()
     if result.status == "completed":
         head = text or "(The sub-agent ended without a message.)"
@@ -56,7 +57,7 @@ def render_result(agent: str, result: AgentResult) -> str:
 
 
 def render_cancelled(agent: str, result: AgentResult) -> str:
-    """Return what came of a sub-agent whose call was cancelled, and, if *agent* has a name, how to go on with it."""
+    """Return the result of a sub-agent whose call was cancelled, and, if *agent* has a name, how to continue it."""
     text = _shortened(result.text)
     is_over = result.status == "completed"
     head = f"Cancelled {'just as' if is_over else 'before'} it had finished."
@@ -66,7 +67,7 @@ def render_cancelled(agent: str, result: AgentResult) -> str:
 
 
 def result_facts(agent: str, result: AgentResult) -> str:
-    """Return how a sub-agent ended, for clients."""
+    """Return how a sub-agent ended, as JSON for clients."""
     facts = {
         "summary": f"{agent}: {result.status}, {_steps(result)}",
         "agent": agent,
@@ -84,8 +85,8 @@ def result_facts(agent: str, result: AgentResult) -> str:
 
 
 def render_report(agent: str, session_id: str, status: str, text: str) -> str:
-    """Return the report for the model about a sub-agent that ended in the background."""
-    # What it says must not end the frame that tells whose words these are.
+    """Return the report for the model on a sub-agent that ended in the background."""
+    # The sub-agent's text must not end the frame: what follows would look like the engine's words.
     framed = inert(_shortened(text))
     return REPORT.format(task_id=shown_path(session_id), agent=shown_path(agent), status=status, text=framed)
 

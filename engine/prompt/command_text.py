@@ -49,9 +49,11 @@ class Command:
             number = int(match[2])
             return arguments[number - 1] if number <= len(arguments) else ""
 
+        # In one pass, so that `$1` inside an argument stays as the user typed it.
         text, count = _PLACEHOLDER.subn(substitute, self.text)
         has_placeholder = any(not match[1] for match in _PLACEHOLDER.finditer(self.text)) if count else False
         notes = [note for note, has in ((_RUN, _OUTPUT), (_READ, _FILE)) if has.search(self.text)]
+        # As other agents do: arguments that the template has no place for follow it.
         after = [] if has_placeholder or not whole else [whole]
         return "\n\n".join([text, *after, *([f"({' '.join(notes)})"] if notes else [])])
 

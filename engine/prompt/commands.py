@@ -14,10 +14,12 @@ from engine.files.real_path import is_within
 from engine.prompt.command_text import Command
 from engine.prompt.instruction_file import UnusableFileError, read_text
 
+# A command is a prompt; a larger file is something else.
 MAX_BYTES: Final = 100_000
 MAX_COMMANDS: Final = 500
 _MAX_DEPTH: Final = 3
 _SUFFIX: Final = ".md"
+# No dots or slashes, so that a name can't lead out of its folder.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -60,12 +62,15 @@ def find_commands(folders: Iterable[str], *, within: str = "") -> Commands:
     """
     commands: dict[str, Command] = {}
     problems: list[tuple[str, str]] = []
+    # Links may lead elsewhere in the project, never out of it: an untrusted repository could show any file of the
+    # user's.
     inside = os.path.realpath(within) if within else ""
     for folder in folders:
         root = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111 - a str
         for path, name in _candidates(root, "", 1):
             try:
                 if name not in commands and len(commands) < MAX_COMMANDS:
+                    # A file that is reached without a link is bounded by its own folder.
                     is_here = not inside or is_within(os.path.realpath(path), root)
                     commands[name] = _read(path, name, root if is_here else inside)
             except UnusableFileError as error:

@@ -14,6 +14,7 @@ from engine.core.prompt_section import PromptSection
 from engine.files.escaping import shown_path
 from engine.prompt.workspace import Workspace
 
+# Not `%A`, whose result depends on the locale: the same prompt must have the same bytes.
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MAX_BYTES: Final = 4_096
 # Narrower than Git's own rule: the name comes from an untrusted repository and is shown to the model.
@@ -28,6 +29,7 @@ def environment_sections(workspace: Workspace, *, model: str, now: float) -> Ite
         lines.append(f"- It belongs to the project in {shown_path(workspace.project)}")
     lines += [f"- Machine: {platform.system()} {platform.machine()}", f"- Model of this session: {model}"]
     yield PromptSection(name="environment", text="\n".join(lines), source="this machine")
+    # "step": it may change during the session, so it is compared before each step.
     yield PromptSection(
         name="git", text=f"Git: {_git_state(workspace)}.", source="the project's .git", stability="step"
     )
@@ -43,6 +45,7 @@ def _git_state(workspace: Workspace) -> str:
     head = _read_line(f"{_git_folder(workspace.project)}/HEAD")
     if branch := _BRANCH.fullmatch(head):
         return f"a repository, on the branch {branch[1]}"
+    # Neither a branch nor a commit: a name that is not shown, or a broken file.
     return "a repository, on no branch" if _COMMIT.fullmatch(head) else "a repository"
 
 
@@ -55,6 +58,7 @@ def _git_folder(project: str) -> str:
 
 def _read_line(path: str) -> str:
     try:
+        # Non-blocking, and only regular files: a repository may contain a pipe called HEAD.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)

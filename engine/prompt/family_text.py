@@ -1,4 +1,4 @@
-"""The first section: how to work. A text file per family of models; the catalogue says which family a model is of."""
+"""The first section: how to work. One text file per model family; the catalogue assigns models to families."""
 
 from __future__ import annotations
 

@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-# The depth of nested imports.
+# Nested imports. The same limit as Claude Code's.
 MAX_HOPS: Final = 5
 # Text files only. Another file (`@package.json`) is left to the model's tools, under the rules.
 _SUFFIXES: Final = (".md", ".mdx", ".txt", ".rst")
+# Examples in code blocks and code spans are not imports: `@decorator`, `npm i @scope/name.md`.
 _FENCED: Final = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"(?<!`)(`+)(?!`)[^\n]*?(?<!`)\1(?!`)")
 _MARKED: Final = re.compile(r"(?<!\S)@(\S+)")
+# "See @docs/style.md." ends with a full stop, not with a file called `.md.`.
 _TRAILING_PUNCTUATION: Final = ".,;:!?)]}\"'*_"
 
 

@@ -12,6 +12,7 @@ import attrs
 from engine.files.real_path import Unclear, is_within, real_path
 from engine.files.safe_open import open_real
 
+# A byte order mark, which editors on Windows put at the beginning.
 _MARK: Final = "\ufeff"
 
 
@@ -64,9 +65,15 @@ def read_text(path: str, *, limit: int, within: str = "") -> InstructionText | N
         text = codecs.getincrementaldecoder("utf-8")().decode(data[:limit], final=not is_cut)
     except UnicodeDecodeError as error:
         raise UnusableFileError(f"it is not UTF-8 (byte {error.start + 1:,})") from error
+    # A line cut in half could mean the opposite: end at the last whole one.
     whole = text.rpartition("\n")[0] if is_cut else ""
     return InstructionText(
-        path=path, real=real.path, text=_tidy(whole or text), size=max(size, len(data)), is_cut=is_cut
+        # Files in /proc and some network file systems report the size 0.
+        path=path,
+        real=real.path,
+        text=_tidy(whole or text),
+        size=max(size, len(data)),
+        is_cut=is_cut,
     )
 
 

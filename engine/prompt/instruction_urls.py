@@ -1,4 +1,4 @@
-"""Instructions from the web: a text is used only if it has the SHA-256 that the user has pinned."""
+"""Instructions from the web: a text is used only if its SHA-256 is the one that the user has pinned."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import trio
 
 from engine.core.errors import ToolError
 
+# A turn waits for them, so all tries together get this long.
 SECONDS: Final = 5.0
 TRIES: Final = 3
 MAX_BYTES: Final = 200_000
@@ -28,7 +29,7 @@ class PinnedTexts:
         return {url: self._texts[url, pin] for url, pin in urls.items() if (url, pin) in self._texts}
 
     async def fetch(self, urls: Mapping[str, str]) -> dict[str, str]:
-        """Fetch what is not cached; return the errors by URL. A checkpoint if there is something to fetch.
+        """Fetch the texts that are not cached; return the errors by URL. A checkpoint if one is missing.
 
         If cancelled, the texts that were fetched by then stay cached.
         """
@@ -73,8 +74,10 @@ async def _ask(url: str, pin: str) -> tuple[str | None, str, bool]:
         return None, str(error).rstrip("."), False
     if reply.status != 200:
         leads = f"; it redirects to {reply.location}" if reply.location else ""
+        # A client error won't go away by asking again; a server's may.
         return None, f"the server answers {reply.status} {reply.reason}{leads}", reply.status < 500
     digest = sha256(reply.body).hexdigest()
+    # The pin is the protection: who controls the server could change what every agent is instructed to do.
     if digest != pin:
         return None, f"the text is not the pinned one: its SHA-256 is {digest}", True
     try:

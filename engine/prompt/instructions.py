@@ -1,9 +1,8 @@
-"""Instruction files: which ones apply, reading them, and the sections that the model sees. Everything here blocks.
+"""Instruction files: find those that apply, read them, and make sections of them. Everything here blocks.
 
-The outermost file comes first, so that the nearest has the last word, and each
-section says so. Duplicates are shown once. All files together have a budget of
-bytes; the nearest get theirs first, and truncation is marked. If a file can't be
-read now, the model keeps its current section: the file may be half written.
+The outermost file comes first and the nearest last; where they conflict the nearest wins, and each section says so.
+Duplicates are shown once. All files share a budget of bytes; the nearest files are served first, and truncation is marked.
+If a file can't be read now, the model keeps its current section: an editor may be just writing it.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from engine.prompt.instruction_globs import expand, is_pattern
 from engine.prompt.workspace import Workspace
 
 PREFIX: Final = "instructions:"
-# Imported files in one reading.
+# Imported files per reading.
 MAX_IMPORTS: Final = 100
-# A file is left out if fewer bytes of it would be shown.
+# Less of a file would be a fragment without context: then it is left out.
 _LEAST: Final = 200
 _USERS: Final = "The user's own, for all projects. A project's instructions override them."
 _PINNED: Final = "From the user's configuration. What the user says in this conversation overrides them."
@@ -49,8 +48,8 @@ class Candidate:
     Attributes:
         path: its path.
         within: the folder that a link must not leave; empty: no restriction.
-        scope: the sentence that tells the model what its instructions apply to.
-        by: the file that imports it; empty: none.
+        scope: the sentence that tells the model what the instructions apply to.
+        by: the file that imports this one; empty: none.
     """
 
     path: str
@@ -113,12 +112,15 @@ class InstructionReader:
         if text is None or not text.text or self._is_duplicate(text):
             return
         folder, _, name = candidate.path.rpartition("/")
+        # Also where `HOME` points elsewhere than the passwd entry: as the user's other tools resolve `~`.
         imports = find_imports(text.text, folder, os.path.expanduser("~"))  # noqa: PTH111 - a str
         for path in imports:
             if self._may_import(candidate, path, hops):
                 yield from self._with_imports(attrs.evolve(candidate, path=path, by=candidate.path), folders, hops + 1)
+        # A file such as CLAUDE.md with the single line "@AGENTS.md" has nothing of its own to show.
         if has_only_imports(text.text):
             return
+        # Many projects have CLAUDE.md and AGENTS.md. Equal texts are no problem, nor is one that imports the other.
         is_usual = bool(candidate.within) and name in self.config.names
         if is_usual and (other := folders.setdefault(folder, name)) != name and f"{folder}/{other}" not in imports:
             message = (
@@ -131,6 +133,7 @@ class InstructionReader:
         """Read a file; None if it does not exist, was read already, or can't be used."""
         if candidate.path in self._paths:
             return None
+        # Before reading, so that files which import each other end here.
         self._paths.add(candidate.path)
         try:
             text = read_text(candidate.path, limit=self.config.max_bytes, within=candidate.within)
@@ -148,6 +151,7 @@ class InstructionReader:
         if path in self._paths:
             return False
         why = ""
+        # By path here, and by real path when it is read: links in the project may lead out of it.
         if candidate.within and not is_within(path, candidate.within):
             why = f"it is outside of {shown_path(candidate.within)}"
         elif hops == MAX_HOPS:
@@ -163,12 +167,14 @@ class InstructionReader:
 
     def _is_duplicate(self, text: InstructionText) -> bool:
         """Tell whether the same file, or one with the same text, was read already."""
+        # By content as well: copies of one file in CLAUDE.md and AGENTS.md are common.
         marks = {text.real, sha256(text.text.encode()).hexdigest()}
         is_duplicate = bool(marks & self._seen)
         self._seen |= marks
         return is_duplicate
 
     def _add(self, texts: Sequence[tuple[Candidate, InstructionText]], *, nearest_first: bool) -> None:
+        # The budget is served nearest first, while the sections stay in reading order.
         room = self.config.max_bytes
         shown: dict[str, str] = {}
         for candidate, text in reversed(texts) if nearest_first else texts:
@@ -185,6 +191,7 @@ class InstructionReader:
             body += f"\n[Cut: {extent}. Read the rest in {path} if it may matter.]"
             limit = f"the limit for all instructions is {self.config.max_bytes:,} bytes"
             self.problems.append(Problem(kind="cut", text=f"{path} is truncated for the model: {extent} ({limit})"))
+        # Escaped: a file from a repository must not end the frame and speak as someone else.
         block = f'<instructions from="{path}">\n{candidate.scope}\n\n{inert(body.strip())}\n</instructions>'
         return PromptSection(name=candidate.name, text=block, source=path)
 

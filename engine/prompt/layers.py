@@ -42,6 +42,7 @@ Source = Callable[[str], str | None]
 EXTRA: Final = "extra:"
 # Reading takes a few milliseconds, but on a dead network mount it never ends, and a turn must not wait for it.
 SECONDS: Final = 5.0
+# Names shown in the question whether to trust the project.
 _SHOWN: Final = 8
 
 
@@ -59,8 +60,8 @@ class PromptInputs:
         current: the sections that the model has now, by name.
         touched: files and folders that tools have touched since.
         with_instructions: include instructions; some sub-agents get none.
-        is_new: this is a new baseline: fetch texts from the web and expand patterns.
-        has_moved: the current sections are of another folder.
+        is_new: start a new baseline: fetch texts from the web and expand patterns.
+        has_moved: the current sections belong to another folder.
     """
 
     cwd: str
@@ -81,14 +82,14 @@ class Reading:
     """The result of a reading.
 
     Attributes:
-        project: the project's folder; empty: there is none.
+        project: the project's folder; empty if there is none.
         is_own: the project's own files may be read, and were.
-        withheld: the project's files for agents that may not be read, relative to its folder.
+        withheld: the project's files that address agents and may not be read, relative to its folder.
         sections: in order, without the skills.
         skills_index: where the skills go among the sections.
         skills: the skills.
         problems: what to report to the user.
-        is_old: nothing could be read: these are the model's current sections, including the skills.
+        is_old: nothing could be read; these are the model's current sections, including the skills.
     """
 
     project: str
@@ -133,7 +134,7 @@ class PromptLayers:
         sources: further sections, by name: functions of the working directory that return a text or None, and may
             block. If one fails, its section stays as it is.
         is_trusted: whether a project's own files may be read, by its folder; it may block, and raise `EngineError`.
-        trust: remembers that a project is trusted; None: that can't be remembered, and the user is not asked.
+        trust: stores that a project is trusted; None: that can't be stored, and the user is not asked.
         home: the user's home folder: no project begins above it.
         seconds: the time limit of a reading; sections that can't be read in time stay as they are.
     """
@@ -166,22 +167,22 @@ class PromptLayers:
         if self.trust is None:
             return ""
         try:
-            # Not abandoned on cancel: it is short, and must not be left half done.
+            # Not abandoned on cancel: it is short, and a half-written file would trust nothing.
             await to_thread(self.trust, project, abandon_on_cancel=False)
         except EngineError as error:
             return str(error)
         return ""
 
     def needs_question(self, project: str) -> bool:
-        """Tell whether the user has not been asked whether the project is trusted. Not a checkpoint."""
+        """Return whether the user still has to be asked to trust the project. Not a checkpoint."""
         return project not in self._answered_projects
 
     def mark_answered(self, project: str) -> None:
-        """Record that the user was asked about the project: once per engine is enough. Not a checkpoint."""
+        """Record that the user was asked about the project: once per engine. Not a checkpoint."""
         self._answered_projects.add(project)
 
     def is_first_report(self, session: str, text: str) -> bool:
-        """Tell whether *text* is reported to a session for the first time. Not a checkpoint."""
+        """Return whether *text* is reported to a session for the first time. Not a checkpoint."""
         is_first = (session, text) not in self._reported
         self._reported.add((session, text))
         return is_first
@@ -193,6 +194,7 @@ class PromptLayers:
     async def read(self, inputs: PromptInputs) -> Reading:
         """Read the layers. A checkpoint; if cancelled, the reading thread is abandoned."""
         failed: dict[str, str] = {}
+        # Only for a new baseline: later readings happen before each step, and must not wait for the network.
         if inputs.is_new and inputs.with_instructions and self.instructions is not None:
             failed = await self._pinned.fetch(self.instructions.urls)
         late = self._slow_attempts.get(inputs.cwd)
@@ -220,6 +222,7 @@ class PromptLayers:
 
     def _unchanged(self, inputs: PromptInputs) -> Reading:
         """Return the model's current sections, for when nothing can be read."""
+        # The base needs no file, and the mode is added by the caller.
         sections_left = (
             () if inputs.has_moved else [one for one in inputs.current.values() if one.name not in {"base", MODE}]
         )
@@ -252,6 +255,7 @@ class PromptLayers:
 
     def _read(self, inputs: PromptInputs, failed: Mapping[str, str]) -> Reading:
         workspace = Workspace.of(inputs.cwd, self.home)
+        # A project that was trusted when the session began stays readable: its sections are in the history already.
         is_own = bool(workspace.project) and (workspace.project == inputs.project or self._may_read(workspace.project))
         sections = [base_section(inputs.system, inputs.family)]
         sections += environment_sections(workspace, model=inputs.model, now=inputs.now)
@@ -281,6 +285,7 @@ class PromptLayers:
         agent_files = workspace.agent_files(() if files is None else files.names)
         withheld = [name for name in agent_files if f"{workspace.project.rstrip('/')}/{name}" not in users]
         if files is not None and workspace.project:
+            # Files outside of the project are the user's own, and need no trust.
             named = [each for each in self._named_files[workspace].candidates if each.within]
             more_files = [*named, *touched_candidates(files, workspace, inputs.touched)]
             withheld += [
@@ -314,14 +319,14 @@ class PromptLayers:
         """Read the instructions of folders that were touched; in a folder that isn't trusted, keep the current ones."""
         paths = [name.removeprefix(PREFIX) for name in inputs.current if name.startswith(f"{PREFIX}/")]
         if is_own:
-            # A file that the configuration names does not mean that its folder was touched.
+            # An instruction file named in the configuration does not mean that a tool has touched its folder.
             nested = [path for path in paths if path.rpartition("/")[2] in reader.config.names]
             reader.read_nested(touched_candidates(reader.config, workspace, [*nested, *inputs.touched]))
-        elif not inputs.is_new:  # they were allowed in a former engine
+        elif not inputs.is_new:  # the project was trusted in an earlier engine; the model has these sections
             reader.sections += [inputs.current[PREFIX + path] for path in paths if is_within(path, workspace.project)]
 
     def _keep_uncached(self, reader: InstructionReader, failed: Mapping[str, str]) -> None:
-        """Keep the current sections of texts from the web that are not cached: failed ones, or from before a restart."""
+        """Keep the current sections of texts that are not cached: those that failed, or all after a restart."""
         cached = self._pinned.cached(reader.config.urls)
         for url in reader.config.urls:
             if url in failed:
@@ -342,7 +347,7 @@ class PromptLayers:
                 sections.append(inputs.current[EXTRA + name])
 
     def _skills(self, workspace: Workspace, project: str) -> Skills:
-        # The user's come first: a project must not replace one of them.
+        # The user's come first: a project must not replace a skill that the user calls by name.
         users = [SkillFolder(folder, within=self.home) for folder in self.user_skills]
         own = [] if not project else workspace.own_folders(SKILLS)
         return find_skills([*users, *(SkillFolder(folder, within=project) for folder in own)])

@@ -60,6 +60,7 @@ def diff_sections(
     current: Mapping[str, PromptSection], now: Sequence[PromptSection], *, frozen: Iterable[str] = ()
 ) -> PromptChanges:
     """Return the changes from *current* to *now*; sections named in *frozen* never change."""
+    # Sections of a frozen name belong to the baseline: changing them would invalidate the host's prompt cache.
     kept = frozenset(frozen)
     names = {section.name for section in now}
     fresh = [s for s in now if s.name not in kept and (s.name not in current or current[s.name].text != s.text)]

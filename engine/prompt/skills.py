@@ -1,7 +1,7 @@
 """Skills: folders with a SKILL.md that tells a model how to do something. Everything here blocks.
 
-Each of the given folders contains one subfolder per skill, named like the skill.
-A skill that can't be used is reported and does not affect the others.
+Each folder contains one subfolder per skill, named after the skill. A skill that can't be used is reported and does
+not affect the others.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 FILE: Final = "SKILL.md"
 SECTION: Final = "skills"
 TOOL: Final = "skill"
+# About 4,000 tokens: the list is a part of every request.
 MAX_SECTION_CHARS: Final = 16_000
 MAX_SKILLS: Final = 200
 MAX_BYTES: Final = 100_000
 MAX_DESCRIPTION_CHARS: Final = 1_024
+# Files of a skill that its text may refer to; the model lists the folder if there are more.
 MAX_FILES: Final = 50
+# Bounds for a folder that turns out to be something else, such as a home folder.
 _MAX_ENTRIES: Final = 2_000
 _MAX_DEPTH: Final = 3
 _INTRO: Final = (
@@ -50,7 +53,7 @@ class Skill:
 
     Attributes:
         name: its name.
-        description: what it is for, in one line.
+        description: its purpose, in one line.
         folder: its folder, links resolved.
     """
 
@@ -150,6 +153,7 @@ def read_skill(skill: Skill) -> str:
 
 def skill_files(skill: Skill) -> list[str]:
     """Return the first of the other files of a skill, relative to its folder. It blocks."""
+    # One more than is shown tells the caller that the list is incomplete.
     names = sorted(name for name, _ in zip(_walk(skill.folder, "", 1), range(_MAX_ENTRIES), strict=False))
     return [name for name in names if name != FILE][: MAX_FILES + 1]
 
@@ -168,12 +172,14 @@ def _candidates(root: Path, problems: list[tuple[str, str]]) -> list[Path]:
 
 def _load_skill(path: Path, inside: Sequence[str]) -> Skill:
     real = Path(os.path.realpath(path))
+    # Otherwise a project could present any folder of the user's as a skill, and have its files read.
     if not any(is_within(str(real), each) for each in inside) or os.path.islink(real / FILE):  # noqa: PTH114 - quick
         raise SkillError("it is a link to another folder: configure the folder that it is really in")
     fields = _read(real).fields
     name, description = fields.get("name", ""), " ".join(fields.get("description", "").split())
     if not _NAME.fullmatch(name) or len(name) > 64:
         raise SkillError(f"its name must be at most 64 lower-case letters, digits and single dashes, not {name[:80]!r}")
+    # The format requires it, and other programs find a skill by its folder.
     if name != path.name:
         raise SkillError(f"its name is {name}, but the name of its folder differs")
     if not 0 < len(description) <= MAX_DESCRIPTION_CHARS:

@@ -12,6 +12,7 @@ from engine.files.real_path import Real, is_within, real_path
 from engine.permission.project_root import find_project_root
 from engine.prompt.instruction_globs import IGNORED_FOLDERS
 
+# In order of precedence. The other programs' folders let their users keep what they have.
 SKILLS: Final = (".engine/skills", ".claude/skills", ".agents/skills", ".opencode/skills", ".opencode/skill")
 COMMANDS: Final = (".engine/commands", ".claude/commands", ".opencode/commands", ".opencode/command")
 # A folder with one of these is the root of a repository. A nested repository is not the project's own.
@@ -43,7 +44,8 @@ class Workspace:
     def folders_to(self, folder: str) -> list[str]:
         """Return the folders from the project's down to *folder*, a real path; none if it is outside.
 
-        Also none for third-party code in the project: installed packages and nested repositories.
+        Also none inside of third-party code: installed packages and nested repositories. Their authors are not the user's
+        colleagues, so their instructions don't count.
         """
         if not is_within(folder, self.project):
             return []
@@ -65,13 +67,15 @@ class Workspace:
         """
         if not self.project:
             return []
+        # Searched from below: in a monorepo, the nearest skills are those of the part that is worked on.
         above = [folder.rstrip("/") for folder in reversed(self.folders() or [self.project])]
         existing = [path for folder in above for name in names if os.path.lexists(path := f"{folder}/{name}")]
+        # A link that leads out of the project could show the model any folder of the user's.
         real_paths = (real.path for path in existing if isinstance(real := real_path(path), Real) and not real.missing)
         return list(dict.fromkeys(path for path in real_paths if is_within(path, self.project)))
 
     def agent_files(self, names: tuple[str, ...]) -> list[str]:
-        """Return the project's files for agents, relative to its folder: the user is asked to trust these."""
+        """Return the project's files that address agents, relative to its folder; the user is asked to trust these."""
         return [path[len(self.project) :].lstrip("/") for path in self._agent_files(names)] if self.project else []
 
     def _agent_files(self, names: tuple[str, ...]) -> Iterator[str]:

@@ -41,7 +41,7 @@ _CLOSED_V4: Final[tuple[tuple[IPv4Network, str], ...]] = tuple(
         ("10.0.0.0/8", "a private"),
         ("100.64.0.0/10", "a provider's internal"),
         ("127.0.0.0/8", "a loopback"),
-        # Azure's metadata and DNS service, at a public address.
+        # Azure's platform services, at an address that looks public.
         ("168.63.129.16/32", "a cloud's internal"),
         # Link-local, where the metadata services of AWS, GCP and others hand out credentials.
         ("169.254.0.0/16", "a link-local"),
@@ -108,7 +108,7 @@ class Target:
 
 
 def parse_url(text: str) -> Target:
-    Parsers disagree on odd URLs, and a check by one parser is bypassed through another: so all code uses this result.
+    """Parse a URL. Raises `ToolError` for anything but a plain http(s) URL; its message does not repeat the URL.
 
     Parsers disagree on odd URLs, and a check with one parser is bypassed through another. So all code goes by this result.
     """
