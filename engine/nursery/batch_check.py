@@ -1,7 +1,7 @@
-"""What a provider may send, checked before anything of it is used: a wrong type must not get into the record.
+"""Checks the types of what a provider sends before any of it is used: a wrong type must not get into the record.
 
-A provider is somebody else's code and may be untyped. A batch is good up to its first
-event that is not what `engine.core.llm_types` says; the good part is kept, the rest is an error.
+A provider is foreign code and may be untyped. A batch is good up to its first event that does not match
+`engine.core.llm_types`; the good part is kept, the rest is an error.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import FinishReason, Usage
 
+# Checked by hand and not by a validator on the classes: those are built by the engine's own decoders as well, once for
+# each delta, and there the type checker has done the work.
 _FINISH_REASONS: tuple[str, ...] = get_args(FinishReason)
 _COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
 _TEXTS: dict[type, tuple[str, ...]] = {
@@ -58,11 +60,12 @@ def check_batch(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolE
         return (), ProviderProtocolError(f"the provider broke its protocol: {problem}")
     events = cast("Sequence[StreamEvent]", batch)
     for index, event in enumerate(events):
-        # The hot path: deltas are nearly all there is.
+        # The hot path, written out: nearly all events are deltas. `type(...) is` is exact, so a subclass takes the long way.
         if type(event) is TextChunk and type(event.text) is str and type(event.id) is str:
             continue
         wrong = _wrong(event)
         if wrong is not None:
+            # What came before is good text that the user has paid for, and may hold calls that are complete.
             return events[:index], ProviderProtocolError(f"the provider broke its protocol: {wrong}")
     return events, None
 
@@ -89,6 +92,7 @@ def _wrong_usage(usage: object) -> str | None:
         return f"UsageReported.usage must be a Usage, not {type(usage).__name__}"
     for name in _COUNTS:
         count: object = getattr(usage, name)
+        # Not `isinstance`: True is an int as well, and would be added to a budget.
         if type(count) is not int or count < 0:
             return f"Usage.{name} must be an int of at least 0, not {count!r}"
     return None

@@ -1,9 +1,8 @@
 """Budgets: one hierarchical limit of steps, tokens and money, shared with sub-agents.
 
-A charge is counted against the turn that makes it and against every turn above it.
-Whose limit is reached, that turn ends, with its own reason; its descendants, being
-inside it, end with it and give the same reason. Seconds are a deadline, which the
-turn's frame watches; here it is only kept.
+A charge is counted against the turn that makes it and against every turn above it. The turn whose limit is reached ends,
+with its own reason; its descendants run inside it, so they end with it and give the same reason. Seconds are a deadline,
+which `turn_supervisor` watches; here it is only kept.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class Budget:
     Attributes:
         limits: of this turn alone; those above apply as well.
         deadline: on trio's clock.
-        end: ends the turn that owns this budget; set by its frame.
-        is_detached: the turn goes on when those above are over: so a limit of theirs ends it as well, by itself.
+        end: ends the turn that owns this budget; set by its `TurnRun`.
+        is_detached: the turn runs in the background, outside of those above, so a limit of theirs must end it explicitly.
     """
 
     limits: Limits
@@ -54,6 +53,7 @@ class Budget:
         Return what this turn must stop for. A limit further up is reported to its
         owner, whose end reaches this turn as a cancel. Not a checkpoint.
         """
+        # Two passes: a step that one of the turns above refuses must be counted by none of them.
         for budget in self._upwards():
             limit = budget.limits.steps
             if limit is not None and budget.steps >= limit:
@@ -71,6 +71,7 @@ class Budget:
     def charge(self, usage: Usage, cost: float) -> Exhausted | None:
         """Count what a request used; return what this turn must stop for. Not a checkpoint."""
         own: Exhausted | None = None
+        # No early return: the request is paid for, so every turn counts it, also behind one that is exhausted.
         for budget in self._upwards():
             budget.usage += usage
             budget.cost += cost
@@ -79,6 +80,7 @@ class Budget:
                 budget._reached(reached)
                 own = own or budget.exhausted
         if own is not None:
+            # The cancel of a turn above does not reach what runs in the engine's nursery.
             for budget in self._upwards():
                 if budget.is_detached:
                     budget._reached(own)
@@ -89,7 +91,7 @@ class Budget:
         return next((b.exhausted for b in self._upwards() if b is not self and b.exhausted is not None), None)
 
     def expire(self) -> Exhausted:
-        """The deadline has passed: note it."""
+        """Note that the deadline has passed, and return the limit that counts."""
         self.exhausted = self.exhausted or Exhausted("deadline", f"{self.limits.seconds:g} s have passed")
         return self.exhausted
 
@@ -102,6 +104,7 @@ class Budget:
         return None
 
     def _reached(self, exhausted: Exhausted) -> None:
+        # The first limit wins, as the first cause of an end does: a turn that ends still spends a little.
         if self.exhausted is None:
             self.exhausted = exhausted
             if self.end is not None:

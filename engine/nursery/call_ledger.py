@@ -1,4 +1,4 @@
-"""The ledger: every call of a step, in call order, and its way to its one terminal state.
+"""The ledger: the calls of a step, in call order, each on its way to exactly one terminal state.
 
 `receiving → queued → (admitted) → running → settled → delivered`. Each move is
 synchronous and brings its event along, so at every checkpoint ledger and journal
@@ -37,7 +37,39 @@ from engine.tools.registry import Prepared
 
 EntryState = Literal["receiving", "queued", "admitted", "running", "settled", "delivered"]
 Modifier = Callable[[SharedContext], SharedContext]
+# Characters. An abort needs the end of the output, not all of it; a tool may show megabytes.
 KEPT_OUTPUT = 30_000
+
+
+@attrs.define(eq=False)
+class BodyProgress:
+    """How far the body of a call is, as heartbeats and aborts report it.
+
+    Attributes:
+        entered: the tool's own code has begun; before that, an abort is known to have had no effect.
+        started_at: when the start was recorded, on trio's clock.
+        timeout_at: when the tool's timeout is over, on trio's clock.
+        last_progress: what the tool reported last.
+    """
+
+    entered: bool = False
+    started_at: float | None = None
+    timeout_at: float = float("inf")
+    last_progress: str = ""
+    _output: list[str] = attrs.field(factory=list[str], init=False)
+    _chars: int = attrs.field(default=0, init=False)
+
+    def keep_output(self, text: str) -> None:
+        """Keep *text* for the case of an abort; the oldest is dropped first."""
+        self._output.append(text)
+        self._chars += len(text)
+        while self._chars > KEPT_OUTPUT and len(self._output) > 1:
+            self._chars -= len(self._output.pop(0))
+
+    @property
+    def output(self) -> str:
+        """The end of what the tool has shown so far."""
+        return "".join(self._output)[-KEPT_OUTPUT:]
 
 
 @attrs.define(eq=False)
@@ -45,14 +77,14 @@ class CallEntry:
     """One call.
 
     Attributes:
-        prepared: the call ready to run, or the settlement that tells what is wrong with it.
-        safe: whether it may run beside other safe calls; one that can't run at all is not. None: not known yet.
-        outcome: settled exactly once.
+        prepared: the call ready to run, or the settlement that says what is wrong with it.
+        safe: whether it may run at the same time as other safe calls; false if it can't run at all. None: not known yet.
+        settlement: settled exactly once.
         shared: the context as it was when the call was admitted.
-        modify: what it does to the context, applied in call order.
-        only_reads: whether all that rights were told for only reads.
-        reached: what its body came to, while hooks after it still run.
-        output: what it has shown so far, kept if it is aborted.
+        modify: its change of the context, applied in call order.
+        only_reads: whether the rights it needed were all for reading.
+        provisional: what its body came to, while hooks after it still run.
+        seen: its place in the window of the repetition detector.
     """
 
     call_id: CallId
@@ -66,31 +98,26 @@ class CallEntry:
     shared: SharedContext = SharedContext(cwd="")
     modify: Modifier | None = None
     modified: bool = False
-    entered: bool = False
     only_reads: bool = False
-    started_at: float | None = None
-    timeout_at: float = float("inf")
-    last_progress: str = ""
+    body: BodyProgress = attrs.field(factory=BodyProgress)
     provisional: Outcome | None = None
-    output: list[str] = attrs.field(factory=list[str])
-    output_chars: int = 0
     seen: SeenCall | None = None
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has reached its terminal state."""
+        """Whether it has its terminal state."""
         return self.settlement.is_settled
 
     @property
     def is_delivered(self) -> bool:
-        """Whether its result has its place."""
+        """Whether its result has its place in the transcript."""
         return self.state == "delivered"
 
     @property
     def may_change(self) -> bool:
-        """Whether it has run, and what it does may change something."""
+        """Whether it has run and may have changed files."""
         is_harmless = isinstance(self.prepared, Prepared) and self.prepared.tool.read_only
-        return self.entered and not is_harmless and not self.only_reads
+        return self.body.entered and not is_harmless and not self.only_reads
 
     @property
     def grace(self) -> float:
@@ -99,54 +126,49 @@ class CallEntry:
 
     @property
     def chained(self) -> bool:
-        """Whether it is one of the tools whose failure may stop later ones."""
+        """Whether its failure stops later calls of the same message, as in a shell's `a && b`."""
         return isinstance(self.prepared, Prepared) and self.prepared.tool.chain
-
-    def keep_output(self, text: str) -> None:
-        """Keep *text* for the case of an abort; the newest counts."""
-        self.output.append(text)
-        self.output_chars += len(text)
-        while self.output_chars > KEPT_OUTPUT and len(self.output) > 1:
-            self.output_chars -= len(self.output.pop(0))
-
-    @property
-    def output_text(self) -> str:
-        """What is kept of the output."""
-        return "".join(self.output)[-KEPT_OUTPUT:]
 
 
 @attrs.define(eq=False)
 class Ledger:
-    """The calls of one step."""
+    """The calls of one step.
 
-    journal: TurnJournal
-    message_id: MessageId
-    parallel: int
-    chain: bool
-    trace: Trace
+    Attributes:
+        context: what calls share (the working directory, say), after the modifiers that were applied so far.
+        entries: the calls, in the order in which the model made them.
+        late: how many moves came too late and were dropped.
+    """
+
+    _journal: TurnJournal
+    _message_id: MessageId
+    _parallel: int
+    _chain: bool
+    _trace: Trace
     context: SharedContext
-    on_modifier_error: Callable[[CallEntry, BaseException], None]
+    _on_modifier_error: Callable[[CallEntry, BaseException], None]
     entries: list[CallEntry] = attrs.field(factory=list[CallEntry], init=False)
     late: int = attrs.field(default=0, init=False)
     _by_id: dict[CallId, CallEntry] = attrs.field(factory=dict[CallId, CallEntry], init=False)
     _broken_by: str = attrs.field(default="", init=False)
+    # The calls before this index are of batches that are over, so their modifiers are in the context.
     _over: int = attrs.field(default=0, init=False)
     _closed: bool = attrs.field(default=False, init=False)
 
     @enable_ki_protection
     def announce(self, call_id: CallId, part_id: PartId, tool: str) -> None:
-        """A call is being received. Not a checkpoint."""
+        """Add a call that is being received. Not a checkpoint."""
         entry = CallEntry(call_id=call_id, part_id=part_id, tool_name=tool)
         self.entries.append(entry)
         self._by_id[call_id] = entry
-        self.journal.append(CallAnnounced(call_id=call_id, message_id=self.message_id, part_id=part_id, tool=tool))
+        self._journal.append(CallAnnounced(call_id=call_id, message_id=self._message_id, part_id=part_id, tool=tool))
 
     @enable_ki_protection
     def queue(self, call_id: CallId, tool: str, arguments: str, prepared: Prepared | Settlement) -> CallEntry:
-        """Its arguments are whole. Not a checkpoint."""
+        """Queue a call whose arguments are complete. Not a checkpoint."""
         entry = self._by_id[call_id]
         if entry.is_settled:
-            # The turn ended meanwhile; a model that was slow to stop still brings what it had.
+            # The turn ended meanwhile, and the concluder has settled it; a slow model still sends what it had.
             self.late += 1
             return entry
         mended: tuple[str, ...] = ()
@@ -155,14 +177,14 @@ class Ledger:
             tool, mended = prepared.tool.name, prepared.mended
             entry.safe = prepared.safe
         entry.tool_name, entry.arguments, entry.prepared, entry.state = tool, arguments, prepared, "queued"
-        self.journal.append(CallQueued(call_id=call_id, tool=tool, arguments=arguments, mended=mended))
+        self._journal.append(CallQueued(call_id=call_id, tool=tool, arguments=arguments, mended=mended))
         if self._broken_by and entry.chained:
             self.settle(entry, _chain_broken(self._broken_by))
         return entry
 
     @enable_ki_protection
     def restore(self, call: OpenCall, prepared: Prepared | Settlement) -> None:
-        """Take in a call as the record has it: it is settled, or waits to be run. No event. Not a checkpoint."""
+        """Add a call from the record of an earlier engine: settled, or queued again. No event. Not a checkpoint."""
         entry = CallEntry(call_id=call.call_id, part_id=call.part_id, tool_name=call.tool, arguments=call.arguments)
         self.entries.append(entry)
         self._by_id[call.call_id] = entry
@@ -175,18 +197,20 @@ class Ledger:
 
     @enable_ki_protection
     def admit(self) -> list[CallEntry]:
-        """Return the calls that may start now, each admitted and given its context. Not a checkpoint."""
+        """Admit the calls that may start now, and return them. Not a checkpoint."""
         if self._closed:
             return []
         admitted: list[CallEntry] = []
-        for index in admissible((Slot(_slot(e), safe=e.safe is True) for e in self.entries), self.parallel):
+        for index in admissible((Slot(_slot(e), safe=e.safe is True) for e in self.entries), self._parallel):
             entry = self.entries[index]
+            # A modifier takes effect only between batches: calls that run together must all see the same context,
+            # whichever of them ends first.
             if not entry.safe:
-                # Alone, and all before it are settled: their batch is over (C4).
+                # It runs alone, and all before it are settled: their batch is over (C4).
                 self._over = index
             self.apply_modifiers(self.entries[: self._over])
             if not entry.safe:
-                # What is admitted after it comes after its end: it is a batch of its own.
+                # Whatever is admitted next is admitted after its end, so it is a batch of its own.
                 self._over = index + 1
             entry.state = "admitted"
             entry.shared = self.context
@@ -195,24 +219,26 @@ class Ledger:
 
     @enable_ki_protection
     def start(self, entry: CallEntry) -> None:
-        """Its body will be entered now. Not a checkpoint."""
+        """Record that the body of a call is about to be entered. Not a checkpoint."""
         entry.state = "running"
-        entry.started_at = trio.current_time()
-        self.journal.append(CallStarted(call_id=entry.call_id))
+        entry.body.started_at = trio.current_time()
+        self._journal.append(CallStarted(call_id=entry.call_id))
 
     @enable_ki_protection
     def settle(self, entry: CallEntry, settlement: Settlement, modify: Modifier | None = None) -> bool:
-        """Give *entry* its terminal state; return whether it was the first to come. Not a checkpoint."""
-        self.trace.point("ledger.settle")
+        """Settle *entry*; return whether this settlement was the first. Not a checkpoint."""
+        self._trace.point("ledger.settle")
+        # The one place where a race is decided: the worker, the concluder and a give-up may all come, in any order.
         if self._closed or not entry.settlement.settle(settlement):
             self.late += 1
             return False
         entry.state = "settled"
+        # A call that failed or was aborted may be half done, so its change of the context is not trusted.
         entry.modify = modify if settlement.status == "completed" else None
-        self.journal.append(CallSettled(call_id=entry.call_id, settlement=settlement))
-        if self.chain and entry.chained and (settlement.failed or settlement.status == "error"):
+        self._journal.append(CallSettled(call_id=entry.call_id, settlement=settlement))
+        if self._chain and entry.chained and (settlement.failed or settlement.status == "error"):
             self._break_chain(entry)
-        self.trace.point("ledger.settled")
+        self._trace.point("ledger.settled")
         return True
 
     def _break_chain(self, failed: CallEntry) -> None:
@@ -223,10 +249,10 @@ class Ledger:
 
     @enable_ki_protection
     def deliver(self, entry: CallEntry) -> None:
-        """Its result takes its place; called in call order. Not a checkpoint."""
+        """Put the result of a settled call into its place; called in call order. Not a checkpoint."""
         if entry.state == "settled":
             entry.state = "delivered"
-            self.journal.append(CallDelivered(call_id=entry.call_id))
+            self._journal.append(CallDelivered(call_id=entry.call_id))
 
     @enable_ki_protection
     def apply_modifiers(self, entries: Sequence[CallEntry] | None = None) -> None:
@@ -234,6 +260,7 @@ class Ledger:
         for entry in self.entries if entries is None else entries:
             if entry.modify is None or entry.modified:
                 continue
+            # Before it is called: a modifier that raises must not be called again at the next batch.
             entry.modified = True
             try:
                 changed = entry.modify(self.context)
@@ -241,32 +268,37 @@ class Ledger:
                     raise TypeError(f"a modifier must return a SharedContext, not {type(changed).__name__}")
             except BaseException as error:  # noqa: BLE001, ASYNC103  # the tool author's code; its result stands
                 # A plain function can't be cancelled and is shut off from interrupts, so nothing has to pass.
-                self.on_modifier_error(entry, error)
+                self._on_modifier_error(entry, error)
                 continue  # noqa: ASYNC104  # what must pass is raised
             before, self.context = self.context, changed
-            self.journal.append(ContextChanged.of(entry.call_id, before, changed))
+            self._journal.append(ContextChanged.of(entry.call_id, before, changed))
 
     @enable_ki_protection
     def refuse_waiting(self, reason: str) -> None:
-        """Settle all that has not been admitted as not executed. Not a checkpoint."""
+        """Settle the calls that were not admitted as not executed. Not a checkpoint."""
         for entry in self.entries:
             if entry.state in {"receiving", "queued"}:
+                # Without the last sentence models take an abort for a defect, and avoid the tool from then on.
                 text = f"Not executed: {reason}. The tool itself is fine."
                 self.settle(entry, Settlement(status="aborted", reason="not_executed", text=text))
 
     @enable_ki_protection
     def close(self) -> None:
-        """Nothing moves from here on; what comes late is counted. Not a checkpoint."""
+        """Let nothing move any more; what comes later is dropped and counted. Not a checkpoint."""
         self._closed = True
 
     @enable_ki_protection
     def apply_settled(self) -> bool:
-        """Apply the modifiers of the calls before the first that is open; return whether none is left. Not a checkpoint."""
+        """Apply the modifiers of the calls before the first open one; return whether none is left. Not a checkpoint."""
         first = next((n for n, entry in enumerate(self.entries) if not entry.is_settled), len(self.entries))
         if any(entry.modify is not None and not entry.modified for entry in self.entries[first:]):
             return False
         self.apply_modifiers(self.entries[:first])
         return True
+
+    def find(self, call_id: CallId) -> CallEntry | None:
+        """Return the call with that id, if the step has it. Not a checkpoint."""
+        return self._by_id.get(call_id)
 
     @property
     def unsettled(self) -> list[CallEntry]:
@@ -275,7 +307,7 @@ class Ledger:
 
     @property
     def has_started(self) -> bool:
-        """Whether any call was let go, or answered on its own account: then the request is not sent again."""
+        """Whether a call was admitted, or settled with a result of its own: then the request is not sent again."""
         return any(
             entry.state in {"admitted", "running"}
             or (entry.is_settled and entry.settlement.value.reason != "not_executed")

@@ -1,4 +1,4 @@
-"""`CallPermission`: what the rules and the user say of one call, and the record of it."""
+"""`CallPermission`: judges one call by the rules, asks the user, and records the verdict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.core.permission_types import Judgement, Opinion, PermissionQuery
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.permission_scope import active_scopes
 from engine.nursery.questions import PermissionAnswer
-from engine.nursery.running_turn import TurnCause
+from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.tools.call_values import Need
 
 if TYPE_CHECKING:
@@ -33,21 +33,23 @@ _SOURCES: dict[AnswerKind, str] = {
 
 @attrs.define(eq=False)
 class CallPermission:
-    """What the rules and the user say of one call.
+    """The permission of one call (`engine.tools.call_site.PermissionCheck`).
 
     Attributes:
-        _on_reject: called with the settlement of a call that the user refused without a word.
+        _on_reject: called with the settlement of a call that the user rejected without feedback.
     """
 
+    _run: TurnRun
     _step: Step
     _entry: CallEntry
     _on_reject: Callable[[Settlement], None]
 
     def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
-        """Return what *need* asks of the rules."""
+        """Return the question that *need* puts to the rules."""
+        # Kept for the summary of changed files: a command that only reads has changed none.
         self._entry.only_reads = not need.opaque and all(needed.reads_only for needed in need.needed)
         return PermissionQuery(
-            chain=active_scopes(self._step.run.inputs.chain, self._entry.shared),
+            chain=active_scopes(self._run.inputs.chain, self._entry.shared),
             call_id=self._entry.call_id,
             cwd=self._entry.shared.cwd,
             tool=self._entry.tool_name,
@@ -62,26 +64,28 @@ class CallPermission:
         )
 
     def judge(self, query: PermissionQuery) -> Judgement:
-        """Return what the rules say."""
-        return self._step.run.deps.approver.judge(query)
+        """Return the verdict of the rules."""
+        return self._run.deps.approver.judge(query)
 
     @property
     def opinion(self) -> Opinion | None:
         """Who may answer in the user's place."""
-        return self._step.run.deps.opinion
+        return self._run.deps.opinion
 
     def record(self, verdict: Verdict, source: str) -> None:
         """Record a verdict, unless the call is settled: a hook that shields itself may outlive its call."""
         if not self._entry.is_settled:
-            self._step.run.journal.append(CallJudged(call_id=self._entry.call_id, verdict=verdict, source=source))
+            self._run.journal.append(CallJudged(call_id=self._entry.call_id, verdict=verdict, source=source))
 
     async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
-        """Ask the user for what *judgement* leaves open. A rejection without a word ends the turn. Always a checkpoint.
+        """Ask the user for what *judgement* leaves open. Always a checkpoint.
 
-        What only rules ask about (*by_rule*) is answered as soon as they allow it.
+        A rejection without feedback ends the turn. If only a rule asks (*by_rule*), the question is answered as soon as
+        the rules allow the call. If cancelled, the question is withdrawn, and no verdict is recorded.
         """
-        run = self._step.run
-        # Judged again only after hooks or a second opinion: without them there was no checkpoint since the first time.
+        run = self._run
+        # Judged again only after hooks or a second opinion: without them there was no checkpoint since the first
+        # judgement, so no other question can have changed the grants.
         if by_rule and (run.inputs.hooks.permission_request or self.opinion is not None):
             now = self.judge(query)
             if now.verdict == "allow":
@@ -94,6 +98,8 @@ class CallPermission:
                 "allow" if answer.kind in {"once", "always"} else "deny", answer.source or _SOURCES[answer.kind]
             )
         if answer.kind == "reject" and not answer.feedback:
+            # Settled before the turn ends: the end would settle it as not executed, and the model would read that
+            # the turn was cancelled instead of what the user decided.
             self._on_reject(Settlement(status="denied", text="Rejected by the user."))
             detail = f"{self._entry.tool_name} was rejected"
             run.end(TurnCause(kind="rejected", reason="permission_rejected", detail=detail))
@@ -102,8 +108,11 @@ class CallPermission:
     async def ask(
         self, query: PermissionQuery, judgement: Judgement, on_cancel: Callable[[], None], *, by_rule: bool
     ) -> PermissionAnswer:
-        """Ask the user, and record nothing but the question and its answer. Always a checkpoint."""
-        run = self._step.run
+        """Ask the user, and record nothing but the question and its answer. Always a checkpoint.
+
+        If cancelled, *on_cancel* is called, then the question is withdrawn.
+        """
+        run = self._run
         timeout = run.inputs.settings.question_timeout
         question = PermissionAsked(
             request_id=RequestId(run.deps.ids.new("ask")),
@@ -120,7 +129,8 @@ class CallPermission:
             rule=judgement.source,
             until=None if timeout is None else run.deps.clock.now() + timeout,
         )
-        self._step.note_wait()
+        # Before the question is in the record: a parked turn must have its whole answer there, or it can't be resumed.
+        self._step.note_wait(is_ending=self._run.ending.cause is not None)
         ask = partial(
             run.inputs.services.questions.ask,
             question,

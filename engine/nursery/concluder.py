@@ -9,9 +9,11 @@ The order is a contract (`docs/explanation/cancelling.md`):
 4. the open text is closed and kept, results are delivered, the step is saved;
 5. `TurnEnded` is appended, held; the store is flushed; then it becomes visible.
 
-The turn's frame runs this, and nobody else: inside the step it would come too
-early, after the nursery it would come late behind a tool that will not stop.
-All shields of a turn are in this module, and each has a deadline.
+It runs in the turn's frame (`turn_supervisor`), beside the loop. Inside the step it would come too early, before the
+calls have had their grace; after the step's nursery, it would come late, behind a tool that will not stop.
+
+All shields of a turn are in this module, and each has a deadline. The deadlines are absolute and count from the instant
+at which the cause was written, so the steps share one budget of time instead of adding up.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from engine.core.exception_groups import describe
 from engine.core.ids import MessageId
 from engine.core.messages import Settlement
 from engine.journal.closing_events import closing_events
+from engine.nursery.step_runner import charge_step, close_step
 from engine.tools.call_values import GRACE
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
     from engine.nursery.step import Step
 
+# Of a grace that a parent's call allows: the rest is for the flush and the way back up to that call.
 FLUSH_SHARE = 0.9
 
 
@@ -42,11 +46,31 @@ FLUSH_SHARE = 0.9
 async def conclude(run: TurnRun) -> None:
     """End the turn: settle, save, announce. A checkpoint; shielded, with deadlines.
 
-    Whatever is wrong, the turn's record is closed when this returns; that of a parked turn stays as it is.
+    Whatever goes wrong, the turn is over when this returns or raises, so nothing waits for its end in vain. The record
+    of a parked turn stays open.
     """
     if run.ending.is_parked:
         await _leave_open(run)
         return
+    result: TurnResult | None = None
+    is_durable = False
+    try:
+        await _settle_and_save(run)
+        result = _result(run)
+        ended = run.journal.close(TurnEnded(result=result))
+        is_durable = await _make_durable(run)
+        # Held until now: a client that sees the end may open the session elsewhere, and must find it complete there.
+        run.journal.log.release(None if is_durable else attrs.evolve(ended, result=attrs.evolve(result, durable=False)))
+    finally:
+        # Also where the journal itself failed: its error is raised, but the session must not stay busy for ever.
+        run.result = attrs.evolve(_result(run) if result is None else result, durable=is_durable)
+        run.ending.over.set()
+        if run.inputs.on_ended is not None:
+            run.inputs.on_ended(run, run.result)
+
+
+async def _settle_and_save(run: TurnRun) -> None:
+    """Settle every call and save the step; if that fails, close them by force. A checkpoint; shielded, with deadlines."""
     try:
         await _settle_all(run)
         _save_step(run)
@@ -55,37 +79,35 @@ async def conclude(run: TurnRun) -> None:
     except Exception as error:  # noqa: BLE001  # a bug of ours must not leave a turn without its end
         run.notice("warning", "internal_error", f"while the turn was ending: {describe(error)}")
         _close_by_force(run)
-    ended = run.journal.close(TurnEnded(result=_result(run)))
-    durable = await _make_durable(run)
-    result = attrs.evolve(ended.result, durable=durable)
-    run.result = result
-    run.journal.log.release(None if durable else attrs.evolve(ended, result=result))
-    run.ending.over.set()
-    if run.inputs.on_ended is not None:
-        run.inputs.on_ended(run, result)
 
 
 async def _leave_open(run: TurnRun) -> None:
-    """Let go of a parked turn: its tasks end, and what the record has is made durable."""
+    """Let go of a parked turn: wait for its tasks, and make durable what the record has. A checkpoint; shielded.
+
+    Nothing is settled and nothing is withdrawn: the record stands for the next engine as `park` has left it.
+    """
     graces = [] if run.step is None else [entry.grace for entry in run.step.ledger.unsettled]
     longest = max(graces, default=GRACE)
     if not run.ending.loop_gone.is_set():
         with trio.CancelScope(shield=True, deadline=_deadline(run, longest)):
             await run.ending.loop_gone.wait()
-    await _make_durable(run)
-    run.ending.over.set()
-    if run.inputs.on_parked is not None:
-        run.inputs.on_parked(run)
+    try:
+        await _make_durable(run)
+    finally:
+        run.ending.over.set()
+        if run.inputs.on_parked is not None:
+            run.inputs.on_parked(run)
 
 
 @enable_ki_protection
 async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], bool]) -> None:
     """Run the frame of a turn; a cancel from outside reaches it only after *park* was called. Always a checkpoint.
 
-    Else the tasks of the turn would be cancelled in no order, and one of them might have
-    settled its call before anybody could say that nothing is to be settled.
+    Trio delivers a cancel to all tasks at once and runs them in no order. Without the shield a worker might run first
+    and settle its call as aborted, before `park` has closed the ledger.
     """
-    # It has no deadline of its own: it ends in the very step in which the cancel arrives.
+    # Its deadline is infinite, and still it is bounded: the task outside of it gets the cancel in the same pass of the
+    # scheduler, calls `park` without a checkpoint, and lifts the shield.
     apart, gone = trio.CancelScope(shield=True, deadline=float("inf")), trio.Event()
 
     @enable_ki_protection
@@ -101,47 +123,55 @@ async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], b
         try:
             await gone.wait()
         finally:
+            # Also when the frame has ended by itself; then `park` finds a cause in its slot and does nothing.
             try:
                 park()
             finally:
+                # Even if `park` raised: a shield that stays up could not be cancelled by anything.
                 apart.shield = False
 
 
 async def _settle_all(run: TurnRun) -> None:
+    """Settle every call: those that wait at once, the others when their grace is over. A checkpoint; shielded."""
     step = run.step
     graced: list[CallEntry] = []
     if step is not None:
         step.ledger.refuse_waiting("the turn ended before it could start")
         graced = sorted(step.ledger.unsettled, key=lambda entry: entry.grace)
     for entry in graced:
-        # One after the other is all at once: the deadlines are absolute.
+        # A loop and not a nursery: the deadlines are absolute and sorted, so waiting for one after the other takes as
+        # long as the longest of them. `is_settled` decides, not whether `wait` returned (see `core/deferred`).
         if not entry.is_settled:
             with trio.CancelScope(shield=True, deadline=_deadline(run, entry.grace)):
                 await entry.settlement.wait()
         if not entry.is_settled and step is not None:
             _settle_without(run, step, entry)
+    # All calls are settled, but their tasks may still be on their way out. The step is saved after them if possible, so
+    # that whatever they append is inside of the turn's record.
     longest = max((entry.grace for entry in graced), default=GRACE)
     if not run.ending.loop_gone.is_set():
         with trio.CancelScope(shield=True, deadline=_deadline(run, longest)):
             await run.ending.loop_gone.wait()
     if not run.ending.loop_gone.is_set() and not any(_overstays(entry) for entry in graced):
+        # A call that overstays was reported by name already; this one is a hook, a provider or a port.
         run.notice("warning", "overstaying", "a task of the turn would not stop and is still running")
 
 
 def _deadline(run: TurnRun, grace: float) -> float:
-    """Return when a call that may clean up for *grace* is settled without it."""
+    """Return when a call that may clean up for *grace* seconds is settled without waiting any longer."""
     limit = float("inf") if run.inputs.grace_limit is None else FLUSH_SHARE * run.inputs.grace_limit
     return run.ending.at + min(grace, limit)
 
 
 def _settle_without(run: TurnRun, step: Step, entry: CallEntry) -> None:
     if entry.provisional is not None:
+        # The body had returned; only a hook after it was still at work. Its result is real, so the model gets it.
         step.ledger.settle(entry, entry.provisional.settlement, entry.provisional.modify)
         return
-    if not entry.entered:
+    if not entry.body.entered:
         text, unknown = "Not executed: the turn ended before it could start.", False
     else:
-        shown = f" Its output so far:\n{entry.output_text}" if entry.output else ""
+        shown = f" Its output so far:\n{entry.body.output}" if entry.body.output else ""
         text, unknown = f"It would not stop when the turn ended; what it did is not known.{shown}", True
         run.notice("warning", "overstaying", f"{entry.tool_name} would not stop and is still running")
         run.state.changes.note(None, may_have=entry.may_change)
@@ -165,13 +195,14 @@ def _save_step(run: TurnRun) -> None:
     step = run.step
     if step is None:
         return
-    step.stop_receiving()
+    # A second time, in case the reader is stuck behind a provider that shields itself and has not done it.
+    step.stop_receiving(None, is_interrupted=True)
     for entry in step.ledger.unsettled:
         _settle_without(run, step, entry)
     run.inputs.services.questions.withdraw(run.journal)
-    step.charge()
-    run.state.keep_answer(step.text)
-    step.close(keep=True)
+    charge_step(run, step)
+    run.state.keep_answer(step.answer.text)
+    close_step(run, step, keep=True)
 
 
 @enable_ki_protection
@@ -180,7 +211,7 @@ def _close_by_force(run: TurnRun) -> None:
     if run.step is not None:
         run.step.ledger.close()
         run.step = None
-    # No port is asked for anything here: it may be one that failed.
+    # No port is used here, not even for an id: the one that failed may be that one.
     for event in closing_events(run.journal.log.snapshot(), MessageId(f"{run.journal.turn_id}_results")):
         if not isinstance(event, TurnEnded):
             run.journal.append(event)
@@ -203,23 +234,26 @@ def _result(run: TurnRun) -> TurnResult:
 
 
 async def _make_durable(run: TurnRun) -> bool:
-    """Flush everything up to the held `TurnEnded`, for so long as the settings say."""
+    """Flush everything up to the held `TurnEnded`; return whether that succeeded in time. A checkpoint; shielded."""
     deadline = trio.current_time() + run.inputs.settings.durable_within
     if (
         run.inputs.grace_limit is not None
         and run.ending.cause is not None
         and run.ending.cause.kind in {"host", "limit", "left", "user"}
     ):
+        # Never before now: a deadline that is past would cancel even a flush that has nothing to wait for.
         deadline = min(deadline, max(run.ending.at + run.inputs.grace_limit, trio.current_time()))
+    # The scope is in the run's slot, so that a turn above, whose grace is running, can shorten the deadline.
     with trio.CancelScope(shield=True, deadline=deadline) as run.flush_scope:
         return await run.flush()
     return False
 
 
 async def all_over(runs: Iterable[TurnRun]) -> None:
-    """Wait until ending turns are recorded, whoever's nursery they are in. A checkpoint; shielded, with deadlines."""
+    """Wait until ending turns are recorded, also those in a host's own nursery. A checkpoint; shielded, with deadlines."""
     for run in runs:
         graces = [GRACE] if run.step is None else [GRACE, *(entry.grace for entry in run.step.ledger.entries)]
+        # What the concluder of that turn may take at most: its longest grace, then its flush.
         deadline = run.ending.at + max(graces) + run.inputs.settings.durable_within
         with trio.CancelScope(shield=True, deadline=deadline):
             await run.ending.over.wait()

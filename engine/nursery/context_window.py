@@ -1,8 +1,8 @@
 """Room in the model's window: made before each request, and after one that was too large.
 
-The keeper says what the history should be; here it is put in place, in one stretch
-with its event, so that a cancel leaves either the old history or the new one. The
-request for a summary runs in the turn's loop like everything else.
+The context keeper decides what the history should be; here it is put in place, in one synchronous stretch with its event,
+so that a cancel leaves either the old history or the new one. The request for a summary runs in the turn's loop, so
+whatever ends the turn ends that request too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from engine.core.compaction_types import Compaction, CompactionRequest, NotCompa
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
 from engine.core.llm_types import ModelInfo
-from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript, Usage, UserMessage
+from engine.core.messages import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from engine.core.protocols import ContextView, Model
 from engine.journal.state import SessionState
 from engine.nursery.hook_points import ask_about_compaction, run_compaction_hooks
 from engine.nursery.inbox import steers
 from engine.nursery.request_prefix import system_text
 from engine.nursery.retry import Failure
+from engine.nursery.running_turn import RequestUsage
 from engine.nursery.transition import LoopState, Move, Stop, after_compaction
 from engine.tools.registry import Registry
 
@@ -33,21 +34,15 @@ if TYPE_CHECKING:
 
 Room = Literal["none", "collapsed", "compacted"]
 
-# A summary that failed so often in a turn is not asked for again before it ends.
+# A summary that failed so often is not asked for again in that turn: each attempt costs a request as large as the window.
 FAILURES = 2
-
-
-@attrs.frozen(kw_only=True)
-class Counted:
-    """What the last request of a session took, as its host counts, and the transcript that it had."""
-
-    usage: Usage
-    transcript: Transcript
 
 
 async def make_room(run: TurnRun, state: LoopState) -> Move | None:
     """Prune, collapse, compact, check the blocking limit, in this order; None: go on to the request. A checkpoint."""
     keeper = run.deps.keeper
+    # From cheap to dear: old results cost nothing to drop, a summary costs a request. Each step looks at a new view, since
+    # the one before may have made enough room.
     _replace(run, "prune", await keeper.prune(view_of(run, state)))
     _replace(run, "collapse", await keeper.collapse(view_of(run, state), forced=False))
     if run.state.failed_compactions < FAILURES and keeper.wants_compaction(view_of(run, state)):
@@ -73,7 +68,7 @@ async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
         case Compaction():
             if was_at_work and may_go_on and not request.continues:
                 return Stop(reason="hook_stopped", detail="a hook ends the turn after the history was summarised")
-            # Where the user has said something meanwhile, that is what is gone on with.
+            # A steer that came meanwhile is the user's own word to go on.
             is_over = was_at_work and not may_go_on and not steers(run)
             return after_compaction(state, is_continued=made.is_continued, is_over=is_over)
         case NotCompacted():
@@ -85,7 +80,7 @@ async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
 
 
 def _without(run: TurnRun, made: NotCompacted) -> Stop | None:
-    """Say how to go on without a compaction. Not a checkpoint."""
+    """Return the end of the turn if compacting can't help; None: go on with the history as it is. Not a checkpoint."""
     if made.reason == "ineffective":
         return Stop(reason="compaction_ineffective", detail=made.detail)
     run.state.failed_compactions += 1
@@ -94,25 +89,19 @@ def _without(run: TurnRun, made: NotCompacted) -> Stop | None:
 
 
 async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> Room:
-    """Ask the context keeper about a request that was too large; say what it has done. A checkpoint.
+    """Ask the context keeper about a request that was too large; return what it has done. A checkpoint.
 
     It is asked before the move: if it can do nothing, the same request is not sent again to fail again.
     """
     if not run.inputs.settings.auto_compact:
         return "none"
-    # The step stays open meanwhile: if a cancel strikes, what was received of it is kept.
+    # The step stays open meanwhile: if a cancel comes, what was received of it is kept.
     kind: Literal["overflow", "media"] = "media" if failure.kind == "media" else "overflow"
-    keeper, view = run.deps.keeper, attrs.evolve(view_of(run, state), failure=kind)
-    if (
-        kind == "overflow"
-        and not state.collapsed
-        and _replace(run, "collapse", await keeper.collapse(view, forced=True))
-    ):
-        return "collapsed"
-    may_go_on = not _is_at_work(run) or state.continued < run.inputs.settings.auto_continue or bool(steers(run))
-    if state.reactive_compacted or not may_go_on:
-        return "none"
-    if not keeper.wants_compaction(attrs.evolve(view_of(run, state), failure=kind)):
+    if kind == "overflow" and not state.collapsed:
+        view = attrs.evolve(view_of(run, state), failure=kind)
+        if _replace(run, "collapse", await run.deps.keeper.collapse(view, forced=True)):
+            return "collapsed"
+    if not _may_compact_after(run, state, kind):
         return "none"
     request = await ask_about_compaction(run, CompactionRequest(trigger="overflow"))
     if request is None:
@@ -123,8 +112,16 @@ async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> R
     return "compacted" if isinstance(made, Compaction) else "none"
 
 
+def _may_compact_after(run: TurnRun, state: LoopState, kind: Literal["overflow", "media"]) -> bool:
+    """Return whether an overflow may be answered by a summary: once in a turn, and if the turn may go on after it."""
+    may_go_on = not _is_at_work(run) or state.continued < run.inputs.settings.auto_continue or bool(steers(run))
+    if state.reactive_compacted or not may_go_on:
+        return False
+    return run.deps.keeper.wants_compaction(attrs.evolve(view_of(run, state), failure=kind))
+
+
 async def compact_only(run: TurnRun, request: CompactionRequest) -> Stop:
-    """Summarise the history because somebody asks for it, and do nothing else. A checkpoint."""
+    """Summarise the history because the host asks for it, and do nothing else. A checkpoint."""
     state = LoopState(settings=run.inputs.settings, model_count=len(run.deps.models))
     approved = await ask_about_compaction(run, request)
     made = None if approved is None else await _compact(run, state, approved)
@@ -148,16 +145,19 @@ async def _compact(
     from engine.nursery.side_request import Asker
 
     models: tuple[Model, ...] = (run.deps.models[state.model_index],)
+    # The turn's own model stands behind the configured one: a small model may be down, or its window too small.
     if run.deps.summariser is not None and run.deps.summariser is not models[0]:
         models = (run.deps.summariser, *models)
     asker = Asker(run=run, models=models)
     run.journal.append(CompactionStarted(trigger=request.trigger, messages=len(run.journal.log.state.transcript)))
+    # What is recorded if a cancel comes before there is a result.
     ended = CompactionEnded(outcome="cancelled")
     try:
         view = attrs.evolve(view_of(run, state), failure=failure)
         made = await run.deps.keeper.compact(view, asker, request)
         ended = _put_in_place(run, made)
     finally:
+        # Also on a cancel: what the request has cost by then belongs into the record.
         run.journal.append(attrs.evolve(ended, model=asker.asked, usage=asker.usage, cost=asker.cost))
     if isinstance(made, Compaction):
         await run_compaction_hooks(run, request.trigger)
@@ -205,10 +205,10 @@ def view_from(
     loop: LoopState,
     hidden: frozenset[str],
     system: str,
-    counted: Counted | None,
+    counted: RequestUsage | None,
 ) -> ContextView:
     """Return what the keeper may look at in a session. Not a checkpoint."""
-    # An engine that has sent nothing yet knows of what was sent before it by the record alone.
+    # An engine that has sent nothing yet has only the record to go by.
     counted = counted or _counted_in(session)
     return ContextView(
         transcript=session.transcript,
@@ -224,15 +224,15 @@ def view_from(
     )
 
 
-def _counted_in(session: SessionState) -> Counted | None:
+def _counted_in(session: SessionState) -> RequestUsage | None:
     counted = session.counted
     if counted is None:
         return None
-    return Counted(usage=counted.usage, transcript=session.transcript.first(counted.messages))
+    return RequestUsage(usage=counted.usage, transcript=session.transcript.first(counted.messages))
 
 
 def _is_at_work(run: TurnRun) -> bool:
-    """Tell whether the model is in the middle of its work, so that a summary interrupts it."""
+    """Return whether the model is in the middle of its work, so that a summary interrupts it."""
     return is_mid_turn(run.journal.log.state.transcript[:])
 
 
@@ -247,6 +247,7 @@ def _report(view: ContextView) -> str:
 def _replace(run: TurnRun, kind: Literal["prune", "collapse", "compact"], messages: Sequence[Message] | None) -> bool:
     if messages is None:
         return False
+    # A keeper is foreign code, and a wrong type must not get into the record.
     replacement = cast("Sequence[object]", messages)
     if not all(isinstance(message, (UserMessage, AssistantMessage, ResultsMessage)) for message in replacement):
         raise ConfigError(f"the context keeper's {kind} must return messages or None, not {messages!r}")

@@ -1,9 +1,9 @@
 """The demultiplexer: stream events in, commands out. Pure; it runs nothing.
 
-Blocks of text, thinking and calls may interleave; each is kept apart by its kind
-and stream id. What a provider does against its own protocol is put right and
-counted, never fatal: a delta before its start opens the block, a second start is
-ignored, a block left open is closed at the end.
+Blocks of text, thinking and calls may interleave; each is identified by its kind and stream id. A violation of the
+provider's own protocol is repaired and counted as a *slip*, never fatal: a delta before its start opens the block, a
+second start is ignored, a block left open is closed at the end. Refusing such a stream would throw away an answer that is
+paid for; hosts differ in their slips, and change them without notice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import Citation, FinishReason, Usage
 
-# The first half of a character, and the second if it comes right behind it.
+# The first half of a character outside the basic plane (a high surrogate), with the second half if that follows directly.
 _FIRST_HALF: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]?")
 
 
@@ -103,6 +103,13 @@ _BlockKind = Literal["text", "reasoning", "call"]
 
 @attrs.define(eq=False)
 class _Block:
+    """An open block.
+
+    Attributes:
+        chunks: the arguments of a call so far; its end may repeat them, or say something else.
+        half: the first half of a character that a host has cut in two.
+    """
+
     part_id: PartId
     call_id: CallId | None = None
     tool: str = ""
@@ -116,11 +123,11 @@ class Demux:
     """The state of one answer.
 
     Attributes:
-        finish: why the model stopped; None until it said so.
+        finish: why the model stopped; None until it is reported.
         usage: the last usage that was reported.
         slips: protocol slips by kind.
-        unread: what the provider sent and nobody understood, by kind.
-        broken_at: where the request differs from the beginning of the one before it.
+        unread: how many events of an unknown kind came, by kind.
+        broken_at: where the request first differs from the one before it, so that the host's cache ends there.
     """
 
     _new_id: Callable[[str], str]
@@ -131,13 +138,14 @@ class Demux:
     unread: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     broken_at: str = attrs.field(default="", init=False)
     _open: dict[tuple[_BlockKind, str], _Block] = attrs.field(factory=dict[tuple[_BlockKind, str], _Block], init=False)
+    # Of calls alone: a text or a thought may come back under the same id, and is a new part then.
     _closed_calls: set[str] = attrs.field(factory=set[str], init=False)
 
     def feed(self, events: Iterable[StreamEvent]) -> list[Command]:
-        """Take one batch; return what is to be done, in order."""
+        """Return the commands for one batch, in order."""
         out: list[Command] = []
         for event in events:
-            # The hot path first: deltas are nearly all there is.
+            # The hot path, without a call to `_feed_one`: nearly all events are deltas of text.
             if type(event) is TextChunk:
                 block = self._open.get(("text", event.id))
                 if block is None:
@@ -149,8 +157,9 @@ class Demux:
         return out
 
     def end(self) -> list[Command]:
-        """The stream is over: close what is open; a call still open was cut off."""
+        """Return the commands that close what is open at the end of the stream; a call still open was cut off."""
         out: list[Command] = []
+        # In the order in which the blocks were opened, which is the order that the next request must have.
         for (kind, stream_id), block in list(self._open.items()):
             if kind == "call":
                 self._close_call(stream_id, block, out, complete=False)
@@ -184,9 +193,10 @@ class Demux:
                 self._note(event)
 
     def _note(self, event: UsageReported | PrefixBroken | Unread | Finished | Ping | TextChunk) -> None:
-        """Take what belongs to the answer as a whole."""
+        """Keep what belongs to the answer as a whole."""
         match event:
             case UsageReported():
+                # Not added: hosts report a running total, some of them with every chunk.
                 self.usage = event.usage
             case PrefixBroken():
                 self.broken_at = event.at
@@ -209,6 +219,7 @@ class Demux:
     def _end_text(self, event: TextDone, out: list[Command]) -> None:
         block = self._open.get(("text", event.id))
         if block is not None and event.text is not None:
+            # The host's last word counts, as it does for a call's arguments.
             self._slip("text_replaced")
             block.half = ""
             out.append(Restart(block.part_id))
@@ -217,6 +228,7 @@ class Demux:
         self._close("text", event.id, CloseBlockFields(), out)
 
     def _end_reasoning(self, event: ReasoningDone, out: list[Command]) -> None:
+        # Redacted thinking has no delta; without its block the host would refuse the next request.
         has_more = event.redacted is not None or event.signature is not None
         if has_more and ("reasoning", event.id) not in self._open:
             self._open_block("reasoning", event.id, out)
@@ -267,6 +279,7 @@ class Demux:
             self._slip("after_end")
             return
         if block is None:
+            # Some hosts send a call in one piece, as nothing but its end: no slip if that has a name.
             tool = event.tool or "" if isinstance(event, ToolCallDone) else ""
             slip = "" if isinstance(event, ToolCallDone) and tool else "delta_before_start"
             block = self._open_block("call", event.id, out, tool=tool, slip=slip)
@@ -277,11 +290,13 @@ class Demux:
 
     def _complete_call(self, block: _Block, event: ToolCallDone, out: list[Command]) -> None:
         if event.tool and block.tool and event.tool != block.tool:
+            # The first name stays: the call was announced under it.
             self._slip("tool_name_changed")
         block.tool = block.tool or event.tool or ""
         if event.arguments is not None:
             streamed = "".join(block.chunks)
             if event.arguments.startswith(streamed):
+                # The whole repeated, or the whole of which only a part was streamed.
                 self._grow_call(block, event.arguments[len(streamed) :], out)
             else:
                 self._slip("arguments_replaced")
@@ -298,7 +313,10 @@ class Demux:
             self._grow(block, text, out)
 
     def _grow(self, block: _Block, text: str, out: list[Command]) -> None:
-        """Grow a part; half a character, cut by the host between two deltas, waits for its other half."""
+        """Append to a part; half a character, cut by the host between two deltas, waits for its other half.
+
+        A lone surrogate can't be encoded as UTF-8, so it must not get into the journal.
+        """
         if block.half or not text.isascii():
             text, block.half = block.half + text, ""
             if "\ud800" <= text[-1] <= "\udbff":
@@ -309,6 +327,7 @@ class Demux:
 
     def _end_half(self, block: _Block, out: list[Command]) -> None:
         if block.half:
+            # The other half never came: the replacement character shows that something is missing.
             out.append(Grow(block.part_id, "\ufffd"))
             block.half = ""
 
@@ -328,6 +347,7 @@ class Demux:
 
     def _finish(self, event: Finished) -> None:
         if self.finish is not None:
+            # The first reason counts: the loop may depend on it ("length", say), and a later one is vaguer, if anything.
             self._slip("second_finish")
             return
         self.finish = event.reason
@@ -352,13 +372,13 @@ class Demux:
 
 @attrs.frozen(kw_only=True)
 class CloseBlockFields:
-    """What the end of a block may bring."""
+    """What the end of a block of thinking may carry; hosts demand both back, unchanged."""
 
     signature: str | None = None
     redacted: str | None = None
 
 
 def _joined(match: re.Match[str]) -> str:
-    """Return the character whose halves were found; of a first half alone, the sign that something is missing."""
+    """Return the character that two halves make; for a first half alone, the replacement character."""
     halves = match[0]
     return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le") if len(halves) == 2 else "\ufffd"

@@ -1,6 +1,7 @@
-"""The points at which hooks are asked, other than those of a call: of a turn, and of a session.
+"""The points at which a turn, or a session, runs hooks; those of a call are in `tools/pipeline`.
 
-Each says what the hooks may change there. Where there are none, nothing is awaited.
+Each docstring says what the hooks may change there. Without hooks nothing is awaited, so a turn without them has no more
+checkpoints than it needs.
 """
 
 from __future__ import annotations
@@ -49,13 +50,14 @@ T = TypeVar("T")
 
 
 async def ask_about_prompts(run: TurnRun) -> str | None:
-    """Show what the user has said to the hooks before the model sees it; return why the turn is to end, if it is.
+    """Show the user's messages to the hooks before the model sees them; return why the turn must end, if it must.
 
-    A checkpoint if a hook is one. If cancelled, the words stay as they are.
+    A checkpoint if a hook is one. If cancelled, the messages stay as they are.
     """
+    # Taken out at once: a steer that comes while a hook runs is shown in the next round, and none is shown twice.
     messages, run.state.unseen = run.state.unseen, []
     if run.inputs.is_child or not run.inputs.hooks.user_prompt:
-        # What a sub-agent is told is the model's word.
+        # The prompt of a sub-agent is written by a model, not by the user.
         return None
     for message in messages:
         blocked = await _ask_about_prompt(run, message)
@@ -72,6 +74,7 @@ async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
         if decision is None:
             continue
         if decision.verdict == "block":
+            # Blocked in the record as well: what a hook has refused must not come back with the next request.
             source = f"the hook {name_of(hook)}"
             run.journal.append(PromptBlocked(message_id=message.id, source=source, reason=decision.reason))
             return decision.reason or f"{source} blocked the prompt"
@@ -82,9 +85,9 @@ async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
 
 
 async def ask_about_request(run: TurnRun, request: ModelRequest, step: int, attempt: int) -> str | None:
-    """Show a request to the hooks; return why the turn is to end, if it is. A checkpoint if a hook is one.
+    """Show a request to the hooks; return why the turn must end, if it must. A checkpoint if a hook is one.
 
-    What they add for the model stands before the request is made for good.
+    What they add for the model is in the history before the final request is built.
     """
     subject = Requesting(session_id=run.session_id, cwd=run.cwd, request=request, step=step, attempt=attempt)
     contexts: list[str] = []
@@ -103,7 +106,7 @@ async def ask_about_request(run: TurnRun, request: ModelRequest, step: int, atte
 async def ask_to_stop(
     run: TurnRun, hooks: Sequence[StopHook], text: str, already_blocked: int
 ) -> tuple[HookVerdict, str]:
-    """Ask hooks whether the model may come to its end; the first that objects decides. A checkpoint if a hook is one."""
+    """Ask the hooks whether the model may stop; the first that objects decides. A checkpoint if a hook is one."""
     subject = Stopping(
         session_id=run.session_id,
         cwd=run.cwd,
@@ -149,7 +152,7 @@ async def ask_about_compaction(run: TurnRun, request: CompactionRequest) -> Comp
 
 
 async def run_compaction_hooks(run: TurnRun, trigger: CompactionTrigger) -> None:
-    """Show the new history to the hooks; what they add for the model is put behind it. A checkpoint if a hook is one."""
+    """Show the new history to the hooks; what they add for the model comes after it. A checkpoint if a hook is one."""
     if not run.inputs.hooks.after_compaction:
         return
     messages = run.journal.log.state.transcript[:]
@@ -167,9 +170,9 @@ async def while_notifying(
     request_id: RequestId,
     ask: Callable[[], Awaitable[T]],
 ) -> T:
-    """Ask a person, and let the hooks tell of it meanwhile: those that are not done when it is answered, are cancelled.
+    """Ask a person, and run the notification hooks meanwhile; those still at work when it is answered are cancelled.
 
-    Always a checkpoint; if cancelled, the question is what *ask* makes of it.
+    Always a checkpoint; if cancelled, so is *ask*.
     """
     if not run.inputs.hooks.notification:
         return await ask()
@@ -182,8 +185,10 @@ async def while_notifying(
             answers.append(await ask())
             nursery.cancel_scope.cancel(reason="the question is answered")
     except BaseExceptionGroup as group:
+        # The caller counts on one exception, as if it had awaited `ask` itself.
         failure = public(group)
     if failure is not None:
+        # Outside of the handler, so that the group is not its context: it says the same once more.
         raise failure
     return answers[0]
 
@@ -195,9 +200,9 @@ async def _notify(run: TurnRun, subject: Notified) -> None:
 async def run_session_start_hooks(
     hooks: Hooks, runner: HookRunner, journal: Journal, ids: IdSource, *, source: Literal["new", "resumed"], model: str
 ) -> None:
-    """Tell the hooks that a session starts; what they add for the model stands before the next prompt.
+    """Notify the hooks that a session starts; what they add for the model comes before the next prompt.
 
-    A checkpoint if a hook is one. If cancelled, the session stands without it.
+    A checkpoint if a hook is one. If cancelled, the session is open without those additions.
     """
     subject = SessionStarting(session_id=journal.session_id, cwd=journal.state.context.cwd, source=source, model=model)
     answers = await runner.run_each(hooks.session_start, subject, Context())
@@ -207,13 +212,13 @@ async def run_session_start_hooks(
 
 
 async def run_idle_hooks(hooks: Hooks, runner: HookRunner, journal: Journal, result: TurnResult) -> None:
-    """Tell the hooks that a session is idle. A checkpoint if a hook is one."""
+    """Notify the hooks that a session is idle. A checkpoint if a hook is one."""
     subject = Idling(session_id=journal.session_id, cwd=journal.state.context.cwd, result=result)
     await runner.run_each(hooks.idle, subject, Remark())
 
 
 async def run_session_end_hooks(hooks: Hooks, runner: HookRunner, journal: Journal) -> None:
-    """Tell the hooks that a session ends. A checkpoint if a hook is one."""
+    """Notify the hooks that a session ends. A checkpoint if a hook is one."""
     subject = SessionEnding(session_id=journal.session_id, cwd=journal.state.context.cwd)
     await runner.run_each(hooks.session_end, subject, Remark())
 

@@ -1,7 +1,7 @@
-"""The inbox: input that was admitted durably and waits for its place (T5).
+"""The inbox: input that was admitted durably and waits for its place in the transcript (T5).
 
-Its wire form is decided at admission and persisted, so that the same message has
-the same bytes in every later request.
+Its wire form is decided at admission and persisted, so the same message has the same bytes in every later request: a
+host's cache ends at the first byte that differs.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ def admit(
     input_id: InputId | None = None,
     turn_id: TurnId | None = None,
 ) -> InputId:
-    """Take *text* in; return its id. The same id with the same text is the same input. Not a checkpoint.
+    """Admit *text*; return its id. The same id with the same text is the same input. Not a checkpoint.
 
     Raises `InputConflict` for an id that was used with another text.
     """
     if input_id is not None:
         earlier = journal.input_text(input_id)
         if earlier is not None:
+            # A client that got no reply sends its input again; one that reuses an id has a bug that must show.
             if earlier != text:
                 raise InputConflict(f"input {input_id!r} was sent before with another text")
             return input_id
@@ -55,7 +56,7 @@ def admit(
     part = TextPart(id=PartId(ids.new("part")), text=wire)
     message = UserMessage(
         id=MessageId(ids.new("msg")),
-        # What is asked about a picture is read best behind it.
+        # Models answer best if a question comes after the picture that it is about.
         parts=(*attachments, part),
         origin=_ORIGINS[mode],
         display=text if wire != text else None,
@@ -74,30 +75,31 @@ def report(
     display: str,
     turn_id: TurnId | None = None,
 ) -> None:
-    """Take in what the engine has to report: the model reads *text*, and nobody takes it for the user's words. Not a checkpoint."""
+    """Admit a report of the engine: the model reads *text*, and can tell it from the user's words. Not a checkpoint."""
     message = attrs.evolve(engine_message(ids, text), display=display)
     journal.append(InputAdmitted(input_id=InputId(ids.new("input")), mode=mode, message=message), turn_id=turn_id)
 
 
 def steers(run: TurnRun) -> list[PendingInput]:
-    """Return the input that the next request must hold, in the order of its admission."""
+    """Return the input that the next request must hold, in the order of its admission. Not a checkpoint."""
     return [item for item in run.journal.log.state.inbox if item.mode != "queue"]
 
 
 @enable_ki_protection
 def promote(run: TurnRun, queued: PendingInput | None = None) -> None:
-    """Give all steers their place, in the order of their admission, then *queued*. Not a checkpoint."""
+    """Put all steers into the transcript, in the order of their admission, then *queued*. Not a checkpoint."""
     waiting = steers(run)
     for item in [*waiting, *([] if queued is None or queued in waiting else [queued])]:
         run.journal.append(InputPromoted(input_id=item.input_id))
         if item.message.origin != "engine":
             run.state.unseen.append(item.message)
+        # The user may well ask for the same thing again: what counts as a repetition begins anew.
         run.state.repetition.reset()
 
 
 @enable_ki_protection
 def nudge(run: TurnRun, *texts: str) -> None:
-    """Put a message of the engine before the model. Not a checkpoint."""
+    """Add a message of the engine to the transcript, for the next request. Not a checkpoint."""
     run.journal.append(NudgeAdded(message=engine_message(run.deps.ids, *texts)))
 
 

@@ -1,7 +1,7 @@
-"""The loop: the only `while` of a turn.
+"""The loop of a turn.
 
-Each round: make room (prune, collapse, compact, blocking limit), run a step, let the
-pure `transition` say what comes next, carry that out.
+Each round: make room (prune, collapse, compact, blocking limit), run a step, let the pure `transition` decide what comes
+next, carry that out. The loop itself decides nothing, so every reason to go on or to stop has its test without Trio.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 from engine.core.events import DoomDetected, LoopContinued, RecoveryAsked, RetryScheduled
 from engine.core.ids import RequestId
 from engine.core.llm_types import ModelRequest
-from engine.nursery.context_window import Counted, compact_only, make_room, make_room_after
+from engine.nursery.context_window import compact_only, make_room, make_room_after
 from engine.nursery.hook_points import (
     ask_about_prompts,
     ask_about_request,
@@ -24,7 +24,8 @@ from engine.nursery.hook_points import (
 )
 from engine.nursery.inbox import nudge, promote, steers
 from engine.nursery.request_prefix import prepare_prompt, system_text
-from engine.nursery.step import begin_step, resume_step, run_step
+from engine.nursery.running_turn import RequestUsage, TurnRun
+from engine.nursery.step_runner import begin_step, close_step, resume_step, run_step
 from engine.nursery.transition import (
     Continue,
     LoopState,
@@ -39,7 +40,6 @@ from engine.nursery.transition import (
 
 if TYPE_CHECKING:
     from engine.journal.state import OpenStep, Received
-    from engine.nursery.running_turn import TurnRun
     from engine.nursery.step import Step
 
 WRAP_UP = "This is the last step that the limit allows. Answer now in text, with what you have; no tools are offered."
@@ -47,13 +47,15 @@ WRAP_UP = "This is the last step that the limit allows. Answer now in text, with
 
 async def run_loop(run: TurnRun) -> Stop:
     """Run the turn to a stop. Always a checkpoint; if cancelled, the concluder saves what is open."""
+    # A task that was started in a cancelled scope runs to its first checkpoint: nothing may happen before this one.
     await trio.lowlevel.checkpoint_if_cancelled()
     if run.inputs.compaction is not None:
         return await compact_only(run, run.inputs.compaction)
     state = _first_state(run)
     number, attempt = 0, 0
-    parked = run.step  # another engine has begun it
+    parked = run.step  # set here only if another engine has begun it: see `parking.begin_again`
     while True:
+        # Only here, inside of the host's scopes, is the host's deadline visible; the frame needs it to name the cause.
         run.state.host_deadline = trio.current_effective_deadline()
         move = None if parked is not None else await _begin_round(run, state)
         if parked is not None:
@@ -74,11 +76,12 @@ async def run_loop(run: TurnRun) -> Stop:
 
 
 async def _begin_round(run: TurnRun, state: LoopState) -> Move | None:
-    """Take input in, then make room in the window; None: go on to the request."""
+    """Promote input, then make room in the window; None: go on to the request. A checkpoint if a hook or the keeper is one."""
     promote(run)
     blocked = await ask_about_prompts(run)
     if blocked is not None:
         return Stop(reason="hook_stopped", detail=blocked)
+    # After the hooks: they may have changed the files that the prompt is made of. Before room is made: what it adds counts.
     await prepare_prompt(run)
     return await make_room(run, state) if run.inputs.settings.auto_compact else None
 
@@ -87,6 +90,8 @@ async def _begin_round(run: TurnRun, state: LoopState) -> Move | None:
 
 
 async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) -> Move:
+    """Build the request, and run the step with it. A checkpoint."""
+    # A retry is the same step: it neither counts against the limit nor changes what the step is for.
     wrapped_up = _is_last(run) if attempt == 1 else run.state.wrapping_up
     if attempt == 1:
         exhausted = run.budget.take_step()
@@ -99,14 +104,15 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
         refused = await ask_about_request(run, _request(run, state), number, attempt)
         if refused is not None:
             return Stop(reason="hook_stopped", detail=refused)
-    # Made anew: a hook may have added to it, and from here to the step there is no checkpoint.
+    # Built again: a hook may have added to the history. From here to the open step there is no checkpoint, so the
+    # request that is sent is the one whose transcript the step's record follows.
     model, request = run.deps.models[state.model_index], _request(run, state)
-    step = begin_step(run, model, request, number=number, attempt=attempt, wrapped_up=wrapped_up)
+    step = begin_step(run, model, request, number=number, attempt=attempt, is_last=wrapped_up)
     return await _finish_step(run, state, step)
 
 
 def take_up_step(run: TurnRun, open_step: OpenStep, received: Received) -> None:
-    """Take up the step that another engine has left: the loop will go on with it. Not a checkpoint."""
+    """Open the step that another engine has left; `run_loop` goes on with it. Not a checkpoint."""
     state = _first_state(run)
     resume_step(run, run.deps.models[state.model_index], _request(run, state), open_step, received)
 
@@ -116,36 +122,38 @@ def _first_state(run: TurnRun) -> LoopState:
 
 
 async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
-    """Run a step to its end, and say what comes next. A checkpoint."""
-    outcome = await run_step(step)
+    """Run a step to its end, and return the move that follows. A checkpoint."""
+    outcome = await run_step(run, step)
     if step.demux.usage.prompt:
-        run.state.counted = Counted(usage=step.demux.usage, transcript=step.request.transcript)
+        run.state.counted = RequestUsage(usage=step.demux.usage, transcript=step.request.transcript)
     if outcome.failure is None:
         outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
         outcome = attrs.evolve(outcome, room=await make_room_after(run, state, outcome.failure))
     move = transition(state, outcome)
+    # Only of a turn that would end now, so these hooks come after the first verdict, and it is asked for again.
     if (
         run.inputs.hooks.task_completed
         and isinstance(move, Stop)
         and move.reason == "completed"
         and not run.inputs.is_child
     ):
-        verdict, reason = await ask_to_stop(run, run.inputs.hooks.task_completed, step.text, state.stop_blocks)
+        verdict, reason = await ask_to_stop(run, run.inputs.hooks.task_completed, step.answer.text, state.stop_blocks)
         outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason, steered=bool(steers(run)))
         move = transition(state, outcome)
     return move
 
 
 def _request(run: TurnRun, state: LoopState) -> ModelRequest:
-    """Return the next request as it would be now. Not a checkpoint."""
+    """Build the next request from the record as it stands. Not a checkpoint."""
     model = run.deps.models[state.model_index]
     options = run.inputs.settings.options.over(model.info.options)
     return ModelRequest(
         model=model.info.name,
         system=system_text(run),
         transcript=run.journal.log.state.transcript,
-        # The same tools to the end: without them a request would not begin with the bytes of the one before.
+        # The same tools to the end, also where none may be called: a request without them would not begin with the
+        # bytes of the one before, and the host's cache would be lost.
         tools=run.registry.schemas_for(model.info.name, run.hidden),
         tool_choice="none" if run.state.wrapping_up else "auto",
         options=options,
@@ -157,8 +165,8 @@ def _request(run: TurnRun, state: LoopState) -> ModelRequest:
 
 
 async def _ask_for_recovery(run: TurnRun, state: LoopState, stop: Stop) -> Move:
-    """Ask whoever watches: wait, switch the model, or stop. A checkpoint; if cancelled, the question is withdrawn."""
-    # The step stays open meanwhile: if a cancel strikes, what was received of it is kept.
+    """Ask the user: wait, switch the model, or stop. A checkpoint; if cancelled, the question is withdrawn."""
+    # The step stays open meanwhile: if a cancel comes, what was received of it is kept.
     question = RecoveryAsked(
         request_id=RequestId(run.deps.ids.new("req")),
         model=run.deps.models[state.model_index].info.name,
@@ -173,6 +181,7 @@ async def _ask_for_recovery(run: TurnRun, state: LoopState, stop: Stop) -> Move:
         return wait_again(state, stop, run.deps.clock.now())
     if model is None:
         return stop
+    # Appended, so that the indexes of the models before it still hold.
     run.deps = attrs.evolve(run.deps, models=(*run.deps.models, model))
     return switch_model(state, stop)
 
@@ -182,8 +191,8 @@ def _is_last(run: TurnRun) -> bool:
 
 
 async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, step: Step) -> StepOutcome:
-    """Add to an outcome what is known only now: circles, steers, stop hooks, the fit of a structured answer."""
-    text = step.text
+    """Add to an outcome what is known only now: repetition, steers, stop hooks, the fit of a structured answer."""
+    text = step.answer.text
     if outcome.calls == 0:
         outcome = _look_for_monologue(run, outcome, text)
     if wants_stop_hooks(outcome) and not steers(run):
@@ -192,16 +201,16 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, st
         outcome = attrs.evolve(outcome, stop_hook=verdict, stop_hook_text=reason)
     if run.inputs.check_output is not None and outcome.calls == 0:
         run.state.output, problem = run.inputs.check_output(run.state.answer_prefix + text)
-        if problem is not None and step.last_text not in {"", text}:
-            # Many a model says a few words first; the answer then is a block of its own.
-            run.state.output, problem = run.inputs.check_output(step.last_text)
+        if problem is not None and step.answer.last_text not in {"", text}:
+            # Many models write a sentence first; then the answer is a block of its own.
+            run.state.output, problem = run.inputs.check_output(step.answer.last_text)
         outcome = attrs.evolve(outcome, invalid_output=problem)
-    # Looked at last: there is no checkpoint between this and the move.
+    # Last, since hooks are checkpoints: a steer that came during them must not be left behind by a turn that ends.
     return attrs.evolve(outcome, steered=bool(steers(run)))
 
 
 def _look_for_monologue(run: TurnRun, outcome: StepOutcome, text: str) -> StepOutcome:
-    """Add to an outcome that the model says the same again: it is told so once, then it is stopped. Not a checkpoint."""
+    """Add to an outcome that the model repeats itself: the first time it gets a nudge, then it is stopped. Not a checkpoint."""
     finding = run.state.repetition.check_text(text)
     if finding is None:
         return outcome
@@ -215,17 +224,17 @@ def _look_for_monologue(run: TurnRun, outcome: StepOutcome, text: str) -> StepOu
 
 
 def _close(run: TurnRun, move: Move) -> None:
-    """Save the step, or take it back, as the move says. Not a checkpoint."""
+    """Save the open step, or take it back, according to the move. Not a checkpoint."""
     step = run.step
     if step is None:
         return
     if move.keep:
-        run.state.keep_answer(step.text)
-    step.close(keep=move.keep, discard_reason=move.reason if isinstance(move, Continue) else "failed")
+        run.state.keep_answer(step.answer.text)
+    close_step(run, step, keep=move.keep, reason=move.reason if isinstance(move, Continue) else "failed")
 
 
 async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
-    """Go on as the move says; return the state to go on with. A checkpoint if there is something to wait for."""
+    """Carry out a move; return the state for the next round. A checkpoint if there is something to wait for."""
     step = run.step
     if step is not None:
         run.state.repeats_step = not move.keep
@@ -233,7 +242,7 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
     run.journal.append(LoopContinued(reason=move.reason, step=number))
     if step is not None and move.reason in _JOINED:
         # Not `run.state.answer`: of a step that said nothing, that is the text of an older one.
-        run.state.answer_prefix += step.text
+        run.state.answer_prefix += step.answer.text
     elif step is not None and move.keep:
         run.state.answer_prefix = ""
     if move.nudge is not None:
@@ -243,12 +252,13 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
     return move.state
 
 
+# The next answer continues this one in the middle of a sentence, so their texts are one.
 _JOINED = frozenset({"output_recover", "provider_pause"})
 
 
 async def _wait(run: TurnRun, move: Continue) -> None:
     assert move.delay is not None
-    # A new one: a skip that came when there was nothing to skip is not for this wait.
+    # A new event: a skip that came when there was nothing to skip is not meant for this wait.
     run.state.skip_wait = trio.Event()
     run.journal.append(
         RetryScheduled(

@@ -12,22 +12,24 @@ from collections.abc import Callable, Iterable
 
 from engine.core.events import Durable, StepEnded, TurnStarted
 from engine.core.messages import Usage
-from engine.journal.state import OpenCall, SessionState
+from engine.journal.state import OpenCall, OpenStep, SessionState
 
 
 def only_waits(state: SessionState, may_enter_again: Callable[[str], bool]) -> bool:
-    """Tell whether the open turn of *state* waits for somebody, and for nothing else."""
+    """Return whether the open turn of *state* waits for an answer or a result, and for nothing else."""
     turn = state.turn
     if turn is None or turn.step is None or turn.step.received is None:
         return False
-    if turn.recovery is not None or turn.retry is not None or any(part.part is None for part in turn.step.parts):
+    if turn.recovery is not None or turn.retry is not None:
+        # Between two requests nothing is lost by a new prompt, and the wait would be over when the turn is resumed.
         return False
-    running = [call for call in turn.step.calls if call.state == "running"]
-    if not turn.requests and not turn.questions and not running:
-        return False
-    return all(call.state != "receiving" for call in turn.step.calls) and all(
-        may_enter_again(call.tool) for call in running
-    )
+    running = [call.tool for call in turn.step.calls if call.state == "running"]
+    has_reason = bool(turn.requests or turn.questions or running)
+    return has_reason and _is_received(turn.step) and all(map(may_enter_again, running))
+
+
+def _is_received(step: OpenStep) -> bool:
+    return all(part.part is not None for part in step.parts) and all(call.state != "receiving" for call in step.calls)
 
 
 def waiting_calls(state: SessionState) -> tuple[OpenCall, ...]:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import CallNotFound, ConfigError, TurnParked
+from engine.core.errors import TurnParked
 from engine.core.events import TurnResumed
-from engine.core.ids import CallId, MessageId
+from engine.core.ids import MessageId
 from engine.journal.closing_events import closing_events
 from engine.nursery.concluder import until_parked
 from engine.nursery.loop import take_up_step
-from engine.nursery.parkable import only_waits, spent, waiting_calls
+from engine.nursery.parkable import only_waits, spent
 from engine.nursery.running_turn import TurnCause
-from engine.nursery.step import ROUND
-from engine.nursery.turn_task import run_turn
-from engine.tools.call_values import ToolOutput
+from engine.nursery.turn_supervisor import run_turn
 
 if TYPE_CHECKING:
-    from engine.core.deferred import Deferred
     from engine.core.protocols import IdSource
     from engine.journal.log import Journal
     from engine.journal.state import SessionState
@@ -101,42 +97,3 @@ def check_not_parked(state: SessionState, request_id: object = None, *, is_runni
         f"turn {state.turn.turn_id} of session {state.session_id} is parked: go on with it first, with session.resume(); "
         "what it asks is then asked again"
     )
-
-
-async def settle(
-    run: TurnRun | None, state: SessionState, call_id: object, text: object, *, failed: object, metadata: object
-) -> None:
-    """See `Session.settle`."""
-    if not all(isinstance(value, str) for value in (call_id, text, metadata)) or not isinstance(failed, bool):
-        raise ConfigError(
-            "session.settle takes the id of a call and a text, both str; metadata is a str, failed a bool"
-        )
-    if run is None and any(call.call_id == call_id for call in waiting_calls(state)):
-        check_not_parked(state)
-    waiting = None if run is None else _outside(run, cast("CallId", call_id))
-    result = ToolOutput(text=cast("str", text), failed=failed, metadata=cast("str", metadata))
-    if waiting is None and run is not None and run.ending.is_parked:
-        # The engine is just being closed: its tasks have let go of the call, and the next one asks for it anew.
-        check_not_parked(state)
-    if waiting is None or not waiting[1].settle(result):
-        raise CallNotFound(f"no call {call_id!r} waits for a result: it has one, was cancelled, or was never asked for")
-    # What hooks after it say is a part of the result, so this may take as long as they do.
-    run = waiting[0]
-    step = run.step
-    entry = None if step is None else next((e for e in step.ledger.entries if e.call_id == call_id), None)
-    while entry is not None and not entry.is_settled:
-        # A turn that is parked meanwhile settles nothing any more.
-        if run.ending.over.is_set():
-            check_not_parked(run.journal.log.state)
-            break
-        with trio.move_on_after(ROUND):
-            await entry.settlement.wait()
-    await run.flush()
-    await trio.lowlevel.checkpoint()
-
-
-def _outside(run: TurnRun, call_id: CallId) -> tuple[TurnRun, Deferred[ToolOutput]] | None:
-    """Return the place of a result, in the turn or in those of its sub-agents."""
-    if call_id in run.state.outside:
-        return run, run.state.outside[call_id]
-    return next((waiting for child in run.children if (waiting := _outside(child, call_id)) is not None), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import attrs
@@ -15,17 +15,16 @@ from engine.core.events import During, Notice, StopReason, TurnResult
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, SessionId
-from engine.core.messages import UserMessage
+from engine.core.messages import Transcript, Usage, UserMessage
 from engine.core.permission_types import PermissionScope
 from engine.core.protocols import Deps
 from engine.core.settings import Settings
 from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget, Exhausted
-from engine.nursery.file_changes import Changes
 from engine.nursery.loop_detection import RepetitionDetector
 from engine.nursery.questions import Questions
 from engine.nursery.rate_limiter import Traffic
-from engine.nursery.snapshots import TurnSnapshots
+from engine.nursery.turn_snapshots import TurnSnapshots
 from engine.tools.call_values import ToolOutput
 from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from engine.core.compaction_types import CompactionRequest
     from engine.core.context_report import ContextReport
     from engine.nursery.call_ledger import CallEntry
-    from engine.nursery.context_window import Counted
     from engine.nursery.step import Step
     from engine.prompt.layers import PromptLayers
     from engine.tools.background_jobs import Jobs
@@ -136,6 +134,39 @@ class TurnInputs:
     on_parked: Callable[[TurnRun], None] | None = None
 
 
+@attrs.frozen(kw_only=True)
+class RequestUsage:
+    """What the last request of a session took, as its host counts, and the transcript that it had."""
+
+    usage: Usage
+    transcript: Transcript
+
+
+@attrs.define(eq=False)
+class FileChanges:
+    """The files that a turn and its sub-agents have changed, as far as the tools report it.
+
+    Attributes:
+        files: their absolute paths, in the order in which they were changed first.
+        are_complete: whether these are all: nothing has run that may have changed others.
+    """
+
+    files: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    are_complete: bool = attrs.field(default=True, init=False)
+
+    def note(self, changed: Iterable[str] | None, *, may_have: bool) -> None:
+        """Add what a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""
+        if changed is None:
+            self.are_complete = self.are_complete and not may_have
+        else:
+            self.files.update(dict.fromkeys(changed))
+
+    def add(self, other: FileChanges) -> None:
+        """Add what a sub-agent has changed. Not a checkpoint."""
+        self.files.update(other.files)
+        self.are_complete = self.are_complete and other.are_complete
+
+
 @attrs.define(eq=False)
 class TurnState:
     """What the loop and the calls of a turn keep from step to step.
@@ -151,10 +182,10 @@ class TurnState:
         host_deadline: the host's effective deadline as last seen.
     """
 
-    counted: Counted | None = None
+    counted: RequestUsage | None = None
     may_park: bool = False
     unseen: list[UserMessage] = attrs.field(factory=list[UserMessage])
-    changes: Changes = attrs.field(factory=Changes)
+    changes: FileChanges = attrs.field(factory=FileChanges)
     repetition: RepetitionDetector = attrs.field(factory=RepetitionDetector)
     answer: str = ""
     answer_prefix: str = ""

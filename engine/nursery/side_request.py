@@ -40,9 +40,7 @@ from engine.nursery.stream_reader import read_stream
 class ReplyListener:
     """Takes one answer in; see `engine.nursery.stream_reader.Receiver`."""
 
-    run: TurnRun
     model: Model
-    request: ModelRequest
     failure: Failure | None = attrs.field(default=None, init=False)
     usage: Usage = attrs.field(factory=Usage, init=False)
     finish: FinishReason | None = attrs.field(default=None, init=False)
@@ -76,8 +74,10 @@ class ReplyListener:
                     # Thinking, signs of life: nothing that anybody reads.
                     pass
 
-    def stop_receiving(self) -> None:
-        """Do nothing: an answer that broke off says so by its failure. Not a checkpoint."""
+    def stop_receiving(self, failure: Failure | None, *, is_interrupted: bool) -> None:
+        """Keep the failure. Not a checkpoint."""
+        del is_interrupted  # then the request's caller is cancelled as well, and reads nothing of this
+        self.failure = failure
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -167,9 +167,9 @@ class Asker:
             max_output=min(max_output, model.info.output),
             # No session's: its next step is compared with its last one, not with this.
         )
-        listener = ReplyListener(run=self.run, model=model, request=request)
+        listener = ReplyListener(model=model)
         try:
-            await read_stream(listener)
+            await read_stream(self.run, model, request, listener)
         finally:
             self._charge(listener)
         return listener

@@ -1,80 +1,80 @@
 """The reader: the one task that receives from the model.
 
-It raises nothing ordinary: a request that fails, a stream that breaks or falls
-silent is a value in the step (`Step.failure`). Raised into the step's nursery it
-would kill the running tools.
+It raises nothing ordinary: a request that fails, a stream that breaks or falls silent is a value (`Failure`). Raised
+into the step's nursery it would cancel the tools that are running.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, ProviderError, ProviderProtocolError, StreamTimeout
 from engine.core.exception_groups import ErrorBoundary, describe, is_group
+from engine.core.llm_types import ModelRequest, StreamEvent
+from engine.core.protocols import Model, ModelStream
+from engine.journal.log import Journal
 from engine.journal.partial_output import SAVE_INTERVAL
 from engine.nursery.batch_check import check_batch
+from engine.nursery.rate_limiter import Passage
 from engine.nursery.retry import Failure, failure_of, timed
+from engine.nursery.running_turn import TurnRun
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from engine.core.llm_types import ModelRequest, StreamEvent
-    from engine.core.protocols import Model, ModelStream
-    from engine.nursery.rate_limiter import Passage
-    from engine.nursery.running_turn import TurnRun
-    from engine.nursery.step import Step
-
+# The answer is in already when the connection is closed: a proxy that hangs must not hold up the calls for longer.
 CLOSE_WITHIN = 1.0
 
 
 class Receiver(Protocol):
-    """Who an answer is for: a step, or a question beside the steps.
-
-    Attributes:
-        failure: what broke the request or the stream.
-    """
-
-    run: TurnRun
-    model: Model
-    request: ModelRequest
-    failure: Failure | None
+    """Takes an answer in: for a step, or for a request of the engine's own."""
 
     def feed(self, batch: Sequence[StreamEvent]) -> None:
         """Take what was received. Not a checkpoint."""
         ...
 
-    def stop_receiving(self) -> None:
-        """No more will come. Not a checkpoint."""
+    def stop_receiving(self, failure: Failure | None, *, is_interrupted: bool) -> None:
+        """Take note that the stream is over: by itself, by a failure, or interrupted by a cancel. Not a checkpoint."""
         ...
 
 
 @enable_ki_protection
-async def read_stream(step: Receiver) -> None:
-    """Send the request and feed *step* until the stream is over. Always a checkpoint.
+async def read_stream(run: TurnRun, model: Model, request: ModelRequest, receiver: Receiver) -> None:
+    """Send *request* and feed *receiver* until the stream is over. Always a checkpoint.
 
-    If cancelled, what was received is kept and the connection is closed.
+    If cancelled, what was received is kept and the connection is closed. An error of the receiver is ours, not the
+    provider's: it ends the turn.
     """
+    failure: Failure | None = None
+    is_interrupted = False
 
     def fail(error: BaseException) -> None:
+        nonlocal failure
         if isinstance(error, ProviderError):
             # It may say when to try again; that time counts from now.
-            step.failure = timed(failure_of(error), step.run.deps.clock.now())
+            failure = timed(failure_of(error), run.deps.clock.now())
         else:
-            step.failure = _foreign(error)
+            failure = _failure_of_foreign(error)
+
+    def interrupt(_: BaseException) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        run.ending.catch()
 
     try:
-        with ErrorBoundary(on_error=fail, on_propagate=lambda _: step.run.ending.catch()):
+        with ErrorBoundary(on_error=fail, on_propagate=interrupt):
+            # A task in a cancelled nursery runs to its first checkpoint: no request may be sent before this one.
             await trio.lowlevel.checkpoint_if_cancelled()
-            await _receive_all(step)
+            # Waiting for other requests is not the host's silence: its time begins when this one may go.
+            async with run.inputs.services.traffic.passage(model.info, request, partial(run.notice, "info")) as passage:
+                await _receive(run, model, request, receiver, passage)
     finally:
-        step.stop_receiving()
+        receiver.stop_receiving(failure, is_interrupted=is_interrupted)
 
 
-def _foreign(error: BaseException) -> Failure:
+def _failure_of_foreign(error: BaseException) -> Failure:
     provider_error = error
     if is_group(provider_error):
         provider_error = next((e for e in provider_error.exceptions if isinstance(e, ProviderError)), provider_error)
@@ -85,19 +85,10 @@ def _foreign(error: BaseException) -> Failure:
     return Failure(kind="fatal", message=f"the provider failed: {reason}")
 
 
-async def _receive_all(step: Receiver) -> None:
-    info = step.model.info
-    # Waiting for others is not the host's silence: its time begins when the request may go.
-    async with step.run.inputs.services.traffic.passage(
-        info, step.request, partial(step.run.notice, "info")
-    ) as passage:
-        await _receive(step, passage)
-
-
-async def _receive(step: Receiver, passage: Passage) -> None:
-    timeouts = step.run.inputs.settings.timeouts
+async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: Receiver, passage: Passage) -> None:
+    timeouts = run.inputs.settings.timeouts
     total_at = trio.current_time() + timeouts.total
-    stream = await _open(step, min(timeouts.headers, timeouts.total))
+    stream = await _open(model, request, min(timeouts.headers, timeouts.total))
     try:
         while True:
             batch, error = check_batch(await _next(stream, timeouts.idle, timeouts.total, total_at))
@@ -105,18 +96,22 @@ async def _receive(step: Receiver, passage: Passage) -> None:
                 passage.note_start()
                 # The port promises that `receive` is a checkpoint, so this loop lets
                 # other tasks run once per network chunk, not once per delta.
-                step.feed(batch)
+                with ErrorBoundary(on_error=run.crash) as own:
+                    receiver.feed(batch)
+                if own.error is not None:
+                    # Not raised: outside of this boundary it would count as the provider's, and be retried.
+                    return
             if error is not None:
                 raise error
             if not batch:
                 return
     finally:
-        await _close(step, stream)  # noqa: ASYNC102  # bounded: see concluder.py
+        await _close(run, stream)  # noqa: ASYNC102  # bounded: CLOSE_WITHIN, and a cancelled `aclose` closes forcefully
 
 
-async def _open(step: Receiver, limit: float) -> ModelStream:
+async def _open(model: Model, request: ModelRequest, limit: float) -> ModelStream:
     with trio.move_on_after(limit):
-        stream = await step.model.open(step.request)
+        stream = await model.open(request)
         if not (hasattr(stream, "receive") and hasattr(stream, "aclose")):
             raise ProviderProtocolError(
                 f"the provider broke its protocol: `open` gave {type(stream).__name__}, no stream"
@@ -126,18 +121,22 @@ async def _open(step: Receiver, limit: float) -> ModelStream:
 
 
 async def _next(stream: ModelStream, idle: float, total: float, total_at: float) -> object:
-    """Return the next batch. What has come counts, not the scope: it is not thrown away for a deadline."""
+    """Return the next batch.
+
+    A batch that arrives together with the deadline counts: it is returned from inside the scope, which
+    `move_on_at` does not undo. A check of `cancelled_caught` after the block would throw it away.
+    """
     limit_at = min(trio.current_time() + idle, total_at)
     with trio.move_on_at(limit_at):
         return await stream.receive()
     raise StreamTimeout("total", total) if limit_at == total_at else StreamTimeout("idle", idle)
 
 
-async def _close(step: Receiver, stream: ModelStream) -> None:
-    """Close the connection. The answer is in, or has failed already: what goes wrong here is told and changes nothing."""
+async def _close(run: TurnRun, stream: ModelStream) -> None:
+    """Close the connection. The answer is in, or has failed already, so an error here is reported and changes nothing."""
 
     def report(error: BaseException) -> None:
-        step.run.notice("warning", "close_failed", f"the stream could not be closed: {describe(error)}")
+        run.notice("warning", "close_failed", f"the stream could not be closed: {describe(error)}")
 
     # By trio's convention `aclose` closes forcefully if it is cancelled.
     with ErrorBoundary(on_error=report), trio.move_on_after(CLOSE_WITHIN):
@@ -145,16 +144,15 @@ async def _close(step: Receiver, stream: ModelStream) -> None:
 
 
 @enable_ki_protection
-async def keep_drafts(step: Step) -> None:
-    """Save what has come, every so often, until the stream is over. A checkpoint unless it is over, or nothing is saved.
+async def save_drafts(journal: Journal, is_over: trio.Event) -> None:
+    """Save the open text at intervals until the stream is over. A checkpoint unless it is over, or nothing is saved.
 
-    On a timer, not per chunk: a host that falls silent has sent something before. If
-    cancelled, the concluder closes the parts, and what they hold is saved with them.
+    On a timer, not per chunk: a host that falls silent has sent something before. If cancelled, the concluder closes
+    the parts, and what they hold is saved with them.
     """
-    journal = step.run.journal.log
     if journal.drafts is None:
         return
-    while not step.stream_over.is_set():
+    while not is_over.is_set():
         with trio.move_on_after(SAVE_INTERVAL):
-            await step.stream_over.wait()
+            await is_over.wait()
         journal.drafts.save(journal)

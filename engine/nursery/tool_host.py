@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from engine.core.context_report import ContextReport
     from engine.nursery.call_ledger import CallEntry
     from engine.nursery.call_permission import CallPermission
+    from engine.nursery.running_turn import TurnRun
     from engine.nursery.step import Step
     from engine.tools.background_jobs import Jobs
     from engine.tools.tool_context import EditReviewer
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 class ToolHost:
     """The turn, as the tool of one call sees it."""
 
+    _run: TurnRun
     _step: Step
     _entry: CallEntry
     _permission: CallPermission
@@ -41,33 +43,33 @@ class ToolHost:
     @property
     def locks(self) -> Locks:
         """The locks that all tools of the engine share."""
-        return self._step.run.deps.locks
+        return self._run.deps.locks
 
     @property
     def spills(self) -> Spills | None:
         """Where an output is kept that is too long to be shown; None if the model could not read it there."""
-        run = self._step.run
+        run = self._run
         return run.inputs.services.spills if run.registry.get(READER) is not None and READER not in run.hidden else None
 
     @property
     def jobs(self) -> Jobs:
         """The background commands of the session."""
-        return self._step.run.inputs.services.agents.jobs
+        return self._run.inputs.services.agents.jobs
 
     @property
     def agents(self) -> AgentJobs:
         """The sub-agents that work in the background for the session."""
-        return self._step.run.inputs.services.agents.agents
+        return self._run.inputs.services.agents.agents
 
     @property
     def edit_reviewer(self) -> EditReviewer | None:
         """What happens around each change of a file."""
-        return self._step.run.inputs.services.around
+        return self._run.inputs.services.around
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
         """Note files before they change. A checkpoint if there are snapshots."""
-        if self._step.run.inputs.services.snapshots is not None:
-            await self._step.run.inputs.services.snapshots.about_to_change(paths)
+        if self._run.inputs.services.snapshots is not None:
+            await self._run.inputs.services.snapshots.about_to_change(paths)
 
     def progress(self, message: str, output: str) -> None:
         """Tell how far the call is. Not a checkpoint."""
@@ -75,14 +77,14 @@ class ToolHost:
             raise ConfigError("ctx.progress takes a message and an output, both str")
         if self._entry.is_settled:
             return
-        self._entry.last_progress = message or self._entry.last_progress
+        self._entry.body.last_progress = message or self._entry.body.last_progress
         if output:
-            self._entry.keep_output(output)
-        self._step.run.journal.append_live(CallProgress(call_id=self._entry.call_id, message=message, output=output))
+            self._entry.body.keep_output(output)
+        self._run.journal.append_live(CallProgress(call_id=self._entry.call_id, message=message, output=output))
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
         """Ask for a permission in the middle of the call. Always a checkpoint."""
-        permission, headless = self._permission, self._step.run.inputs.settings.headless
+        permission, headless = self._permission, self._run.inputs.settings.headless
         query = permission.query(check_need(need), read_only=False)
         if self._entry.is_settled:  # a tool that outlives its call
             await trio.lowlevel.checkpoint()
@@ -111,7 +113,7 @@ class ToolHost:
 
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
         """Ask the user a question. A checkpoint if somebody can answer."""
-        run = self._step.run
+        run = self._run
         if run.inputs.settings.headless != "wait":
             return "declined", ()
         event = QuestionAsked(
@@ -121,7 +123,7 @@ class ToolHost:
             choices=choices,
             several=several,
         )
-        self._step.note_wait()
+        self._step.note_wait(is_ending=self._run.ending.cause is not None)
         ask = partial(
             run.inputs.services.questions.ask_words, event, run.journal, timeout=run.inputs.settings.question_timeout
         )
@@ -129,8 +131,8 @@ class ToolHost:
 
     async def result_from_outside(self) -> ToolOutput:
         """Wait for `Session.settle`. Always a checkpoint."""
-        run, call_id = self._step.run, self._entry.call_id
-        self._step.note_wait()
+        run, call_id = self._run, self._entry.call_id
+        self._step.note_wait(is_ending=self._run.ending.cause is not None)
         waiting = run.state.outside[call_id] = Deferred[ToolOutput]()
         try:
             await waiting.wait()
@@ -140,12 +142,12 @@ class ToolHost:
 
     def context_report(self) -> ContextReport:
         """Return what fills the model's window."""
-        return self._step.run.inputs.services.context_report()
+        return self._run.inputs.services.context_report()
 
     async def run_agent(self, request: AgentRequest) -> AgentResult:
         """Run a sub-agent inside the call. Always a checkpoint."""
-        return await self._step.run.inputs.services.agents.run_agent(self._step.run, self._entry, request)
+        return await self._run.inputs.services.agents.run_agent(self._run, self._entry, request)
 
     async def start_agent(self, request: AgentRequest) -> AgentJob:
         """Start a sub-agent in the background. Always a checkpoint."""
-        return await self._step.run.inputs.services.agents.start_agent(self._step.run, self._entry, request)
+        return await self._run.inputs.services.agents.start_agent(self._run, self._entry, request)

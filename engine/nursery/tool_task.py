@@ -39,16 +39,16 @@ REPETITION_PERMISSION = "doom_loop"
 
 
 @enable_ki_protection
-async def work(step: Step, entry: CallEntry) -> None:
+async def work(run: TurnRun, step: Step, entry: CallEntry) -> None:
     """Run one call to its settlement. Always a checkpoint.
 
     If cancelled, the call is settled as aborted, synchronously, as soon as the
     tool has let go; if the concluder was quicker, that settlement is dropped.
     """
-    call = _Call(step, entry)
+    call = _Call(run, step, entry)
 
     def settle_aborted(_: BaseException) -> None:
-        step.run.ending.catch()
+        run.ending.catch()
         call.settle(entry.provisional or Outcome(settlement=_aborted(entry)))
 
     outcome: Outcome | None = None
@@ -59,8 +59,8 @@ async def work(step: Step, entry: CallEntry) -> None:
         outcome = await _guarded(call)
     if outcome is None:
         outcome = entry.provisional or Outcome(settlement=_broken(boundary.error))
+    # No checkpoint between what the tool returned and its settlement: a cancel here would lose the result.
     call.settle(outcome)
-    step.start_admitted()
 
 
 async def _guarded(call: _Call) -> Outcome:
@@ -116,13 +116,13 @@ def note_result(entry: CallEntry, settlement: Settlement) -> None:
 
 
 def _aborted(entry: CallEntry) -> Settlement:
-    if not entry.entered:
+    if not entry.body.entered:
         return Settlement(
             status="aborted",
             reason="not_executed",
             text="Not executed: the turn was cancelled before it could start. The tool itself is fine.",
         )
-    shown = f" Its output so far:\n{entry.output_text}" if entry.output else ""
+    shown = f" Its output so far:\n{entry.body.output}" if entry.body.output else ""
     return Settlement(status="aborted", reason="cancelled", text=f"Cancelled before it had finished.{shown}")
 
 
@@ -133,8 +133,9 @@ def _broken(error: BaseException | None) -> Settlement:
 
 @attrs.define(eq=False)
 class _Call:
-    """A call, as its pipeline sees it."""
+    """A call, as its pipeline sees it (`engine.tools.call_site.CallSite`)."""
 
+    run: TurnRun
     _step: Step
     entry: CallEntry
     permission: CallPermission = attrs.field(init=False)
@@ -146,13 +147,9 @@ class _Call:
         # As they will run: what guards a call must not look at something else.
         self._arguments = prepared.text if isinstance(prepared, Prepared) else self.entry.arguments
         self.permission = CallPermission(
-            self._step, self.entry, lambda refused: self.settle(Outcome(settlement=refused))
+            self.run, self._step, self.entry, lambda refused: self.settle(Outcome(settlement=refused))
         )
-        self._host = ToolHost(self._step, self.entry, self.permission)
-
-    @property
-    def run(self) -> TurnRun:
-        return self._step.run
+        self._host = ToolHost(self.run, self._step, self.entry, self.permission)
 
     @property
     def settings(self) -> Settings:
@@ -231,8 +228,9 @@ class _Call:
             )
         # The store may have shielded itself, and the call may be settled by now as never executed.
         await trio.lowlevel.checkpoint_if_cancelled()
-        self.entry.entered = True
-        self.entry.timeout_at = trio.current_time() + (prepared.tool.timeout or float("inf"))
+        self.entry.body.entered = True
+        if prepared.tool.timeout is not None:
+            self.entry.body.timeout_at = trio.current_time() + prepared.tool.timeout
         return None
 
     def touched(self, need: Need) -> None:
@@ -242,7 +240,7 @@ class _Call:
         self.entry.provisional = outcome
 
     def partial_output(self) -> str:
-        return self.entry.output_text
+        return self.entry.body.output
 
     def replaced(self, text: str, source: str) -> None:
         self._record(CallChanged(call_id=self.entry.call_id, kind="result", text=text, source=source))

@@ -22,6 +22,7 @@ from engine.core.settings import Settings
 from engine.core.system_clock import RandomIds, SystemClock
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.engine_runtime import EngineRuntime
+from engine.session.engine_services import EngineSetup
 from engine.session.live_session import LiveSession
 from engine.session.session import Session, live_session, new_session
 from engine.session.session_config import SessionConfig, SessionOptions
@@ -90,7 +91,7 @@ def open_engine(
     context = require_type(context, ContextOptions)
     files = require_type(files, FileOptions)
     ports = require_type(ports, Ports)
-    runtime = EngineRuntime(
+    setup = EngineSetup(
         config=config,
         defaults=SessionConfig(
             settings=require_type(settings, Settings), registry=registry_of(tools), choices=select_models(model, config)
@@ -106,12 +107,12 @@ def open_engine(
         ids=require_port("ids", ports.ids, RandomIds, "new"),
         trace=require_port("trace", ports.trace, NoTrace, "point"),
         jitter=require_port("jitter", ports.jitter, lambda: random.random, "__call__"),
-        around=around_of(config, files.diagnostics),
+        edit_reviewer=around_of(config, files.diagnostics),
         title_model=titles_of(context.titles, config),
         prompt=prompt_of(context.prompt),
         snapshots=snapshots_of(files.snapshots, store_of(store)),
     )
-    return new_engine(runtime)
+    return new_engine(EngineRuntime(setup))
 
 
 @final
@@ -131,7 +132,7 @@ class Engine:
     @property
     def is_closed(self) -> bool:
         """Whether it was closed, not opened yet, or came here through a fork."""
-        return self._runtime.is_closed
+        return self._runtime.services.tasks.is_closed
 
     @enable_ki_protection
     async def __aenter__(self) -> Self:
@@ -178,15 +179,15 @@ class Engine:
             rules: of this session alone, such as `"deny bash *"`; after the agent's.
         """
         runtime = self._runtime
-        runtime.config.check_primary(agent)
+        runtime.setup.config.check_primary(agent)
         options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
-        config = runtime.defaults.with_options(runtime.config, options)
+        config = runtime.setup.defaults.with_options(runtime.setup.config, options)
         folder = absolute(cwd)
         await runtime.prepare_rules(folder)
         await runtime.learn_models(config)
-        live = runtime.create(context=SharedContext(cwd=folder), config=config)
+        live = runtime.sessions.create(context=SharedContext(cwd=folder), config=config)
         session = self._handle(live)
-        await live.run_start_hooks("new")
+        await self._run_start_hooks(live, "new")
         return session
 
     async def open_session(
@@ -224,7 +225,7 @@ class Engine:
         live, is_new = await open_stored(self._runtime, session_id, options)
         session = self._handle(live)
         if is_new:
-            await live.run_start_hooks("resumed")
+            await self._run_start_hooks(live, "resumed")
         return session
 
     async def fork_session(
@@ -261,7 +262,7 @@ class Engine:
         options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         live = await fork_stored(self._runtime, session_id, options, at=at)
         session = self._handle(live)
-        await live.run_start_hooks("new")
+        await self._run_start_hooks(live, "new")
         return session
 
     def watch_session(self, session_id: str, *, after: int = 0) -> Watch:
@@ -272,8 +273,8 @@ class Engine:
         """
         from engine.session.session_watch import Watch
 
-        self._runtime.check_open()
-        return Watch.of(self._runtime.store.store, SessionId(session_id), after)
+        self._runtime.services.tasks.check_open()
+        return Watch.of(self._runtime.services.store.store, SessionId(session_id), after)
 
     @enable_ki_protection
     def start_turn(
@@ -300,10 +301,13 @@ class Engine:
         live = self._check_own(session, "resume_turn")
         return self._start(live, session.resume(settings=settings))
 
+    async def _run_start_hooks(self, live: LiveSession, source: Literal["new", "resumed"]) -> None:
+        await live.own_hooks.run_start(live.deps.ids, source, live.deps.models[0].info.name)
+
     def _start(self, live: LiveSession, turn: Turn) -> Turn:
         run = start_turn(turn)
         let_park(live, run)
-        self._runtime.run_turn(run)
+        self._runtime.services.tasks.start_turn(run)
         return turn
 
     def _handle(self, live: LiveSession) -> Session:
@@ -314,11 +318,11 @@ class Engine:
         return session
 
     def _check_own(self, session: Session, what: str) -> LiveSession:
-        self._runtime.check_open()
+        self._runtime.services.tasks.check_open()
         if not isinstance(cast("object", session), Session):
             raise ConfigError(f"{what} takes a Session of this engine, not {session!r}")
         live = live_session(session)
-        if self._runtime.sessions.get(live.id) is not live:
+        if self._runtime.sessions.by_id.get(live.id) is not live:
             raise ConfigError(f"session {live.id} belongs to another engine: start its turns there")
         return live
 

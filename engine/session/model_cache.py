@@ -15,7 +15,7 @@ from engine.core.protocols import Closeable, Learning, Model, Served
 from engine.session.validation import ModelChoice, select_models
 
 if TYPE_CHECKING:
-    from engine.session.background_tasks import BackgroundTasks
+    from engine.session.engine_tasks import EngineTasks
 
 
 @attrs.define(eq=False)
@@ -25,9 +25,9 @@ class ResolvedModels:
     _config: Config
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
     _mentioned: set[str] = attrs.field(factory=set[str], init=False)
-    _tasks: BackgroundTasks | None = attrs.field(default=None, init=False)
+    _tasks: EngineTasks | None = attrs.field(default=None, init=False)
 
-    def serve_with(self, tasks: BackgroundTasks) -> None:
+    def serve_with(self, tasks: EngineTasks) -> None:
         """From now on, run what a model needs beside its requests. Not a checkpoint."""
         self._tasks = tasks
         for model in self._models.values():

@@ -1,4 +1,4 @@
-"""Answers to the open questions of a session, whether its host gives them to the session or to a turn."""
+"""What a host answers, to a session or to one of its turns: open questions, and calls whose results come from outside."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import trio
 
-from engine.core.errors import ConfigError
-from engine.core.ids import RequestId
+from engine.core.errors import CallNotFound, ConfigError, EngineError
+from engine.core.ids import CallId, RequestId
+from engine.core.permission_types import PersistentApprover
+from engine.nursery.parkable import waiting_calls
 from engine.nursery.parking import check_not_parked
+from engine.nursery.step_runner import ROUND
 from engine.session.answers import Answer, Recovery, permission_answer, require_text
+from engine.tools.call_values import ToolOutput
 
 if TYPE_CHECKING:
+    from engine.core.deferred import Deferred
     from engine.core.protocols import Model
+    from engine.nursery.running_turn import TurnRun
     from engine.session.live_session import LiveSession
 
 
@@ -22,9 +28,13 @@ async def reply(session: LiveSession, request_id: str, answer: Answer) -> None:
         raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
     session.questions.reply(RequestId(request_id), permission_answer(answer))
-    failed = await session.engine.save_grants()
-    if failed is not None:
-        session.notice("warning", "grant_not_saved", f"what was allowed ends with this engine: {failed}")
+    approver = session.deps.approver
+    try:
+        if isinstance(approver, PersistentApprover):
+            await approver.save()
+    except EngineError as error:
+        # The answer counts all the same: the call goes on.
+        session.notice("warning", "grant_not_saved", f"what was allowed ends with this engine: {error}")
     await trio.lowlevel.checkpoint()
 
 
@@ -50,3 +60,52 @@ async def recover(session: LiveSession, request_id: str, how: Recovery, *, model
         await models.learn((resolved,))
     session.questions.recover(RequestId(request_id), (how, resolved))
     await trio.lowlevel.checkpoint()
+
+
+async def settle(session: LiveSession, call_id: object, text: object, *, failed: object, metadata: object) -> None:
+    """See `Session.settle`. Always a checkpoint."""
+    if not all(isinstance(value, str) for value in (call_id, text, metadata)) or not isinstance(failed, bool):
+        raise ConfigError(
+            "session.settle takes the id of a call and a text, both str; metadata is a str, failed a bool"
+        )
+    own_id = CallId(cast("str", call_id))
+    result = ToolOutput(text=cast("str", text), failed=failed, metadata=cast("str", metadata))
+    found = None if session.active is None else _find_outside(session.active, own_id)
+    if found is None:
+        _check_call_not_parked(session, own_id)
+    if found is None or not found[1].settle(result):
+        raise CallNotFound(f"no call {call_id!r} waits for a result: it has one, was cancelled, or was never asked for")
+    # What hooks after it say is a part of the result, so this may take as long as they do.
+    await _until_settled(found[0], own_id)
+    await found[0].flush()
+    await trio.lowlevel.checkpoint()
+
+
+def _find_outside(run: TurnRun, call_id: CallId) -> tuple[TurnRun, Deferred[ToolOutput]] | None:
+    """Return where the result of a call belongs: its turn, that of a sub-agent perhaps, and its slot."""
+    if call_id in run.state.outside:
+        return run, run.state.outside[call_id]
+    return next((found for child in run.children if (found := _find_outside(child, call_id)) is not None), None)
+
+
+def _check_call_not_parked(session: LiveSession, call_id: CallId) -> None:
+    """Raise `TurnParked` if the call belongs to a turn that is parked, or is just being parked."""
+    state, run = session.journal.state, session.active
+    if run is None and any(call.call_id == call_id for call in waiting_calls(state)):
+        check_not_parked(state)
+    if run is not None and run.ending.is_parked:
+        # The engine is just being closed: its tasks have let go of the call, and the next engine asks for it again.
+        check_not_parked(state)
+
+
+async def _until_settled(run: TurnRun, call_id: CallId) -> None:
+    """Wait until the call has its result. A checkpoint if it has none yet. Raises `TurnParked`."""
+    step = run.step
+    entry = None if step is None else step.ledger.find(call_id)
+    while entry is not None and not entry.is_settled:
+        # A turn that is parked meanwhile settles nothing any more, so waiting for the settlement alone could hang.
+        if run.ending.over.is_set():
+            check_not_parked(run.journal.log.state)
+            break
+        with trio.move_on_after(ROUND):
+            await entry.settlement.wait()

@@ -10,19 +10,18 @@ import attrs
 import trio
 
 from engine.core.errors import ConfigError
-from engine.core.events import Durable, SessionTitled, TurnResult
+from engine.core.events import Durable, ModelSwitched, SessionTitled, TurnResult
 from engine.core.ids import InputId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.protocols import Model
 from engine.core.settings import Headless, Settings
 from engine.journal.log import Cursor, Position
 from engine.journal.state import SessionState
-from engine.nursery.parking import settle
 from engine.nursery.questions import OpenQuestion
 from engine.session.answers import Answer, Recovery, require_text
-from engine.session.background_work import SessionBackground
 from engine.session.live_session import LiveSession
-from engine.session.replies import answer, recover, reply
+from engine.session.replies import answer, recover, reply, settle
+from engine.session.session_background import SessionBackground
 from engine.session.session_context import SessionContext
 from engine.session.session_files import SessionFiles
 from engine.session.structured_output import StructuredResult, check_class, structured
@@ -153,8 +152,8 @@ class Session:
         next `queue` or prompt. The same id with the same text is taken once.
         """
         self._live.check_open()
-        admitted = self._live.admit(require_text(text, "input"), "queue", input_id)
-        self._live.engine.start_queued_turn(self._live)
+        admitted = self._live.input.admit(require_text(text, "input"), "queue", input_id)
+        self._live.input.start_queued_turn()
         return admitted
 
     def resume(self, *, settings: Settings | None = None) -> Turn:
@@ -180,8 +179,7 @@ class Session:
             CallNotFound: no such call waits, for a result, or any more.
             TurnParked: its turn is parked: resume it first.
         """
-        live = self._live
-        await settle(live.active, live.journal.state, call_id, text, failed=failed, metadata=metadata)
+        await settle(self._live, call_id, text, failed=failed, metadata=metadata)
 
     def subscribe(self, after: int | Position | None = None) -> Cursor:
         """Return a cursor over this session's events: after that number, or from now on. Not a checkpoint."""
@@ -228,8 +226,12 @@ class Session:
         models = self._live.engine.models
         choices = models.choices_of(model)
         await models.learn(models.models_of(choices))
-        self._live.check_open()
-        self._live.use_models(choices)
+        live = self._live
+        live.check_open()
+        # A turn that runs keeps the models it began with.
+        live.deps = attrs.evolve(live.deps, models=models.models_of(choices))
+        live.config = attrs.evolve(live.config, choices=choices)
+        live.journal.append(ModelSwitched(model=live.deps.models[0].info.name))
 
     def use_tools(self, tools: Iterable[Tool]) -> None:
         """Use *tools* instead of the session's, from the next request on, also of a turn that runs. Not a checkpoint.
@@ -238,8 +240,12 @@ class Session:
         run: the model is told to look again. Sub-agents that run keep what they have.
         Raises `ConfigError`.
         """
-        self._live.check_open()
-        self._live.use_tools(registry_of(tools))
+        live = self._live
+        live.check_open()
+        live.config = attrs.evolve(live.config, registry=registry_of(tools))
+        if live.active is not None:
+            live.active.registry = live.config.registry
+            live.active.hidden = live.hidden_tools(live.active.inputs.chain, live.active.inputs.settings.agent_depth)
 
     async def rename(self, title: str) -> None:
         """Set its title, in the place of any other. Always a checkpoint; if cancelled, it may be set.

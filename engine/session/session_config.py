@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from engine.config.config import Config
-from engine.core.permission_types import Rule
+from engine.core.ids import SessionId, TurnId
+from engine.core.permission_types import PermissionScope, Rule
 from engine.core.settings import Settings
 from engine.session.validation import ModelChoice, as_model_chain, parse_rules, registry_of, require_type
 from engine.tools.registry import Registry
@@ -76,6 +77,11 @@ class SessionConfig:
             bounds=agent.bounds,
             agent=options.agent or config.defaults.agent or "",
         )
+
+    def permission_scopes(self, session_id: SessionId, turn_id: TurnId) -> tuple[PermissionScope, ...]:
+        """Return what a turn adds to the chain of those whose rules bound a call. Not a checkpoint."""
+        own = PermissionScope(session_id=session_id, turn_id=turn_id, rules=self.rules)
+        return (attrs.evolve(own, rules=self.bounds, is_bound=True), own) if self.bounds else (own,)
 
     def _choices(self, config: Config, options: SessionOptions) -> tuple[ModelChoice, ...]:
         model = options.model

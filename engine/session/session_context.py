@@ -10,14 +10,11 @@ import attrs
 from engine.core.compaction_types import CompactionRequest
 from engine.core.errors import SessionBusy, SessionError
 from engine.core.events import HistoryReplaced, TurnResult
-from engine.core.ids import TurnId
 from engine.core.settings import Settings
 from engine.core.threads import to_thread
-from engine.nursery.context_window import view_from
-from engine.nursery.transition import LoopState
 from engine.session.answers import require_text
 from engine.session.turn import new_turn
-from engine.session.turn_start import begin_turn
+from engine.session.turn_start import begin_turn, report_context
 from engine.session.validation import require_settings
 
 if TYPE_CHECKING:
@@ -34,7 +31,7 @@ class SessionContext:
 
     def report(self) -> ContextReport:
         """Return what fills the window: of the request that would be sent next. Not a checkpoint."""
-        return report_on(self._session)
+        return report_context(self._session)
 
     async def compact(self, instructions: str = "", *, settings: Settings | None = None) -> TurnResult:
         """Summarise the older part of the history now, and do nothing else. Always a checkpoint.
@@ -72,28 +69,3 @@ class SessionContext:
         if journal.seq != before or journal.state.turn is not None:
             raise SessionBusy(f"session {session.id} went on meanwhile: try again")
         journal.append(HistoryReplaced(kind="restore", messages=messages))
-
-
-def report_on(session: LiveSession) -> ContextReport:
-    """Return what fills the window of a session's next request. Not a checkpoint."""
-    # Imported here: most sessions are never asked.
-    from engine.compaction.manager import Keeper
-    from engine.compaction.report import build_report
-
-    run, deps, state = session.active, session.deps, session.journal.state
-    settings = session.config.settings if run is None else run.inputs.settings
-    # Bounds do not hide tools, so they need no link here.
-    own = session.permission_scopes(TurnId(""))[-1:]
-    view = view_from(
-        state,
-        deps.models[0].info,
-        session.config.registry,
-        loop=LoopState(settings=settings),
-        hidden=session.hidden_tools(own, settings.agent_depth) if run is None else run.hidden,
-        system=settings.system if state.prompt is None else state.prompt.text,
-        counted=session.counted if run is None else run.state.counted,
-    )
-    sections = () if state.prompt is None else state.prompt.sections
-    if isinstance(deps.keeper, Keeper):
-        return deps.keeper.report(view, sections)
-    return build_report(view, sections=sections)

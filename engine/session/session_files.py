@@ -78,5 +78,13 @@ class SessionFiles:
         # Imported here: most sessions undo nothing.
         from engine.session.undo import UndoHistory
 
-        with self._session.reverting():
-            yield UndoHistory(self._session.journal, self._session.deps)
+        session = self._session
+        session.check_open()
+        session.check_idle()
+        session.is_reverting = True
+        try:
+            yield UndoHistory(session.journal, session.deps)
+        finally:
+            session.is_reverting = False
+            # Input may have been queued meanwhile, and reports may have come.
+            session.input.start_missed()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import attrs
 import trio
 
-from engine.core.errors import ConfigError
-from engine.core.events import HistoryReplaced, PromptSet, SessionTitled, SharedContext
-from engine.core.ids import SessionId
+from engine.core.errors import ConfigError, MessageNotFound
+from engine.core.events import Durable, HistoryReplaced, PromptBlocked, PromptSet, SessionTitled, SharedContext
+from engine.core.ids import MessageId, SessionId
+from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript
 from engine.core.threads import to_thread
+from engine.journal.fold import apply
+from engine.journal.state import SessionState
 from engine.nursery.permission_scope import renew_bounds
 
 if TYPE_CHECKING:
@@ -22,34 +26,34 @@ if TYPE_CHECKING:
 
 async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionOptions) -> tuple[LiveSession, bool]:
     """Return a session, and whether it was opened by this call (see `Engine.open_session`). Always a checkpoint."""
-    runtime.check_open()
+    runtime.services.tasks.check_open()
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")
     own_id = SessionId(session_id)
-    if (session := runtime.sessions.get(own_id)) is not None:
+    if (session := runtime.sessions.by_id.get(own_id)) is not None:
         await trio.lowlevel.checkpoint()
         return session, False
     if options.agent is not None:
-        runtime.config.check_primary(options.agent)
+        runtime.setup.config.check_primary(options.agent)
     # The next prompt must not meet a command of the dead engine that is still at work.
     await runtime.wait_for_leftovers()
     # One after the other: a task that gives up lets go of its lease, and two would hold the same.
-    async with runtime.locks.hold(f"session:{session_id}"):
-        if (session := runtime.sessions.get(own_id)) is not None:
+    async with runtime.services.locks.hold(f"session:{session_id}"):
+        if (session := runtime.sessions.by_id.get(own_id)) is not None:
             # Another task was quicker. One session has one journal.
             return session, False
-        stored = await runtime.store.open_for_writing(own_id)
+        stored = await runtime.services.store.open_for_writing(own_id)
         try:
-            agents = await runtime.store.running_agents(stored.state)
+            agents = await runtime.services.store.running_agents(stored.state)
             await runtime.prepare_rules(stored.state.context.cwd)
             config = _config_of(runtime, stored, options)
             await runtime.learn_models(config)
-            session = runtime.restore(stored, config, agents=agents)
+            session = runtime.sessions.restore(stored, config, agents=agents)
             if options.agent is not None:
                 renew_bounds(session.journal)
         except BaseException:  # it goes on: a lease that nobody uses would keep all others out
-            if own_id not in runtime.sessions:
-                runtime.store.release(own_id)
+            if own_id not in runtime.sessions.by_id:
+                runtime.services.store.release(own_id)
             raise
     return session, True
 
@@ -58,14 +62,12 @@ async def fork_stored(
     runtime: EngineRuntime, session_id: str, options: SessionOptions, *, at: str | None
 ) -> LiveSession:
     """Return a new session that begins with the history of another (see `Engine.fork_session`). Always a checkpoint."""
-    from engine.session.fork import forked
-
-    runtime.check_open()
+    runtime.services.tasks.check_open()
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")
     if options.agent is not None:
-        runtime.config.check_primary(options.agent)
-    stored = await runtime.store.read(SessionId(session_id))
+        runtime.setup.config.check_primary(options.agent)
+    stored = await runtime.services.store.read(SessionId(session_id))
     state = stored.state
     messages = state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
     config = _config_of(runtime, stored, options)
@@ -73,7 +75,7 @@ async def fork_stored(
     context = state.context if at is None else SharedContext(cwd=state.context.cwd)
     await runtime.prepare_rules(context.cwd)
     await runtime.learn_models(config)
-    session = runtime.create(context=context, config=config, forked_from=state.session_id)
+    session = runtime.sessions.create(context=context, config=config, forked_from=state.session_id)
     if options.agent is not None:
         renew_bounds(session.journal)
     if messages:
@@ -88,6 +90,53 @@ async def fork_stored(
 
 def _config_of(runtime: EngineRuntime, stored: StoredSession, options: SessionOptions) -> SessionConfig:
     """Return how a stored session works: with its own agent where no other was asked for, if that still exists."""
-    if options.agent is None and stored.state.agent in runtime.config.all_agents:
+    if options.agent is None and stored.state.agent in runtime.setup.config.all_agents:
         options = attrs.evolve(options, agent=stored.state.agent)
-    return runtime.defaults.with_options(runtime.config, options)
+    return runtime.setup.defaults.with_options(runtime.setup.config, options)
+
+
+# -- the history of a fork ----------------------------------------------------------------------
+
+
+def forked(events: Iterable[Durable], at: str | None = None) -> tuple[Message, ...]:
+    """Return the messages that a fork begins with: up to the one whose id is *at*, it included; by default all.
+
+    A message counts as it came: what stands before it is what stood there then, so a fork before a compaction has the
+    messages that it replaced, and one inside a turn that was undone later has that turn. A model's message and the
+    results of its calls are one: hosts take neither without the other.
+
+    Raises `MessageNotFound` if it was never in the transcript, or its words were not let
+    pass; `JournalCorrupt` for an event that can't follow.
+    """
+    state = SessionState()
+    messages: tuple[Message, ...] | None = None
+    for event in events:
+        before = state.transcript
+        state = apply(state, event)
+        if at is None or state.transcript is before:
+            continue
+        if messages is None:
+            messages = _up_to(state.transcript, _first_new(before, state.transcript), MessageId(at))
+        elif isinstance(event, PromptBlocked) and event.message_id == at:
+            # A hook has taken these words back. That must not be undone by a fork.
+            messages = None
+    if at is None:
+        return state.transcript[:]
+    if messages is None:
+        raise MessageNotFound(f"session {state.session_id} never had a message {at!r}")
+    return messages
+
+
+def _first_new(before: Transcript, now: Transcript) -> int:
+    """Return from where on messages have to be looked at."""
+    return len(before) if now.lineage is before.lineage else 0
+
+
+def _up_to(messages: Sequence[Message], start: int, at: MessageId) -> tuple[Message, ...] | None:
+    for index in range(start, len(messages)):
+        message = messages[index]
+        if message.id == at:
+            after = messages[index + 1] if index + 1 < len(messages) else None
+            has_results = isinstance(message, AssistantMessage) and isinstance(after, ResultsMessage)
+            return tuple(messages[: index + 1 + has_results])
+    return None

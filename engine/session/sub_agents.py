@@ -17,80 +17,28 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.agents.agent_result import AgentResult
 from engine.agents.background import MAX_RUNNING, AgentJob, AgentJobs
-from engine.agents.reports import render_cancelled, render_report, render_result, result_facts
+from engine.agents.reports import render_report, render_result
 from engine.core.errors import SessionElsewhere, SessionNotFound, SubAgentRefused, TurnOver
 from engine.core.events import CallProgress, SharedContext
 from engine.core.exception_groups import ErrorBoundary, describe
-from engine.core.messages import AssistantMessage, Settlement
+from engine.core.messages import AssistantMessage
 from engine.core.settings import Limits, Settings
-from engine.nursery.permission_scope import active_scopes
 from engine.nursery.running_turn import TurnCause, TurnRun
-from engine.nursery.turn_task import run_turn
+from engine.nursery.turn_supervisor import run_turn
 from engine.session.answers import require_text
 from engine.session.session_config import SessionConfig
 from engine.session.sub_agent_limiter import SubAgentLimiter
-from engine.session.turn_start import begin_turn
+from engine.session.turn_start import ParentTurn, agent_result, begin_turn
 
 if TYPE_CHECKING:
-    from engine.core.events import TurnResult
-    from engine.core.permission_types import PermissionScope
     from engine.nursery.call_ledger import CallEntry
-    from engine.session.engine_runtime import EngineRuntime
+    from engine.session.engine_services import EngineServices
     from engine.session.live_session import LiveSession
+    from engine.session.open_sessions import OpenSessions
     from engine.tools.tool_context import AgentRequest
 
-CHILD_SHARE: Final = 0.8
 _WAITING: Final = "waits: as many sub-agents as may be are at work"
 _STOPPED: Final = TurnCause(kind="user", reason="aborted", detail="it was stopped")
-
-
-@attrs.frozen(kw_only=True)
-class ParentTurn:
-    """What a sub-agent's turn hangs on.
-
-    Attributes:
-        run: the turn that sent for it.
-        entry: and the call.
-        agent: what the sub-agent is called; empty: it has no name.
-        in_background: it goes on when they are over.
-    """
-
-    run: TurnRun
-    entry: CallEntry
-    agent: str = ""
-    in_background: bool = False
-
-    @property
-    def chain(self) -> tuple[PermissionScope, ...]:
-        """The rights that bound it."""
-        return active_scopes(self.run.inputs.chain, self.entry.shared)
-
-    @property
-    def grace(self) -> float | None:
-        """How long its calls may clean up at most; None: as long as they declare."""
-        if self.in_background:
-            return None
-        limit = self.run.inputs.grace_limit
-        return CHILD_SHARE * (self.entry.grace if limit is None else min(self.entry.grace, limit))
-
-    def settle(self, child: TurnRun, result: TurnResult) -> None:
-        """A child is over: if its parent is being cancelled, the call is settled now, not when the child's last task has gone. Not a checkpoint."""
-        if self.in_background:
-            return
-        # The parent may end before this child's block is left.
-        self.run.state.changes.add(child.state.changes)
-        if self.run.ending.cause is None or self.run.step is None:
-            return
-        child_result = _result(child, result)
-        self.run.step.ledger.settle(
-            self.entry,
-            Settlement(
-                status="aborted",
-                reason="cancelled",
-                text=render_cancelled(self.agent, child_result),
-                metadata=result_facts(self.agent, child_result) if self.agent else "",
-            ),
-        )
 
 
 @attrs.define(eq=False)
@@ -103,7 +51,8 @@ class SubAgents:
     """
 
     _session: LiveSession
-    _engine: EngineRuntime
+    _services: EngineServices
+    _sessions: OpenSessions
     gate: SubAgentLimiter = attrs.field(factory=SubAgentLimiter)
     jobs: AgentJobs = attrs.field(factory=AgentJobs, init=False)
     _at_work: set[str] = attrs.field(factory=set[str], init=False)
@@ -140,7 +89,7 @@ class SubAgents:
             # The call was settled with the child's end: what the tool would still make of the result counts no more.
             await trio.lowlevel.checkpoint_if_cancelled()
         assert child_run.result is not None
-        return _result(child_run, child_run.result)
+        return agent_result(child_run, child_run.result)
 
     async def start(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentJob:
         """Start a sub-agent in the background, and return it. Always a checkpoint; if cancelled, there is none."""
@@ -153,17 +102,13 @@ class SubAgents:
         if len(self.jobs.running) >= MAX_RUNNING:
             raise SubAgentRefused(f"{MAX_RUNNING} sub-agents work in the background, which is the limit: wait for one")
         work = _Background(self, run, entry, request)
-        await self._engine.start_task(work.run, name=f"sub-agent for {entry.call_id}")
+        await self._services.tasks.start_task(work.run, name=f"sub-agent for {entry.call_id}")
         if work.refused is not None:
             raise work.refused
         if work.job is None:
             # Its task had the engine's nursery already, which was just being cancelled.
             raise SubAgentRefused("the engine is being closed: it starts no sub-agent any more")
         return work.job
-
-    def close(self) -> None:
-        """End those in the background, for good. Not a checkpoint; they are settled and saved a moment later."""
-        self.jobs.close()
 
     # -- one of them ----------------------------------------------------------------------
 
@@ -192,7 +137,7 @@ class SubAgents:
 
     def create(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> LiveSession:
         """Return a new session that it works in. Not a checkpoint."""
-        child = self._engine.create(
+        child = self._sessions.create(
             context=SharedContext(cwd=self._session.journal.state.context.cwd),
             config=self._config(run, request),
             parent=self._session,
@@ -218,7 +163,7 @@ class SubAgents:
             raise SubAgentRefused(f"{session_id} is at work: wait until it has ended")
         self._at_work.add(session_id)
         try:
-            return await self._engine.open_child(self._session, session_id, config)
+            return await self._sessions.open_child(self._session, session_id, config)
         except SessionNotFound as error:
             self._at_work.discard(session_id)
             raise SubAgentRefused(
@@ -234,12 +179,12 @@ class SubAgents:
     def closed(self, child: LiveSession) -> None:
         """A sub-agent is done. Not a checkpoint."""
         self._at_work.discard(child.id)
-        self._engine.forget(child)
+        self._sessions.close(child)
 
     def _config(self, run: TurnRun, request: AgentRequest) -> SessionConfig:
         """Return how it works: as its agent says now, whatever was so when it was begun."""
         agent = request.agent
-        choices = self._session.config.choices if agent.model is None else self._engine.models.choices_of(agent.model)
+        choices = self._session.config.choices if agent.model is None else self._services.models.choices_of(agent.model)
         if agent.fallback is not None:
             choices = (choices[0], *agent.fallback)
         return SessionConfig(
@@ -260,7 +205,7 @@ class SubAgents:
         result = job.result
         status = "aborted" if result is None else result.status
         text = f"It never began: {job.error}." if result is None else render_result(job.agent, result)
-        self._session.report(
+        self._session.input.report(
             render_report(job.agent, job.session_id, status, text),
             f"The sub-agent {job.agent} ({job.session_id}) has ended: {job.status_text}",
             may_wake=may_wake,
@@ -277,15 +222,6 @@ def _settings(run: TurnRun, request: AgentRequest) -> Settings:
         options=agent.options.over(run.inputs.settings.options),
         limits=Limits(steps=agent.steps, seconds=agent.seconds, cost=agent.cost),
         token_target=None,
-    )
-
-
-def _result(run: TurnRun, result: TurnResult) -> AgentResult:
-    return AgentResult(
-        session_id=run.session_id,
-        changed=tuple(run.state.changes.files),
-        changes_known=run.state.changes.are_complete,
-        **attrs.asdict(result, recurse=False),
     )
 
 
@@ -374,7 +310,7 @@ class _Background:
                 await run_turn(turn)
             finally:
                 if turn.result is not None:
-                    job.result = _result(turn, turn.result)
+                    job.result = agent_result(turn, turn.result)
         finally:
             leave()
 

@@ -23,7 +23,7 @@ from engine.core.protocols import Model
 from engine.journal.log import Cursor
 from engine.journal.state import Resync
 from engine.nursery.running_turn import TurnCause, TurnRun
-from engine.nursery.turn_task import run_turn
+from engine.nursery.turn_supervisor import run_turn
 from engine.session.answers import Answer, Recovery, require_text
 from engine.session.replies import answer, recover, reply
 
@@ -147,7 +147,7 @@ class Turn:
         run = self._started()[0]
         if run.ending.cause is not None:
             raise TurnOver("the turn has ended or is ending; use session.prompt() or session.queue()")
-        return self._session.admit(require_text(text, "a steer"), "steer", input_id, run.journal.turn_id)
+        return self._session.input.admit(require_text(text, "a steer"), "steer", input_id, run.journal.turn_id)
 
     def skip_wait(self) -> None:
         """Send a failed request again now instead of after its delay. Not a checkpoint."""

@@ -7,32 +7,105 @@ started there is no checkpoint, so two can't begin at once.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.agents.agent_result import AgentResult
 from engine.core.compaction_types import CompactionRequest
 from engine.core.errors import NothingParked
 from engine.core.events import TurnEnded, TurnResult, TurnStarted
 from engine.core.exception_groups import describe
 from engine.core.ids import MessageId, TurnId
+from engine.core.messages import Settlement
 from engine.journal.closing_events import closing_events
 from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget
+from engine.nursery.context_window import view_from
 from engine.nursery.inbox import admit, promote
 from engine.nursery.parking import begin_again, leave_parked
+from engine.nursery.permission_scope import active_scopes
 from engine.nursery.running_turn import TurnInputs, TurnRun, TurnServices, TurnState
-from engine.nursery.snapshots import TurnSnapshots
+from engine.nursery.transition import LoopState
+from engine.nursery.turn_snapshots import TurnSnapshots
 from engine.session.structured_output import output_spec
 
 if TYPE_CHECKING:
+    from engine.core.context_report import ContextReport
     from engine.core.messages import MediaPart
+    from engine.core.permission_types import PermissionScope
     from engine.core.settings import Limits, Settings
     from engine.journal.state import PendingInput
+    from engine.nursery.call_ledger import CallEntry
     from engine.session.live_session import LiveSession
-    from engine.session.sub_agents import ParentTurn
+
+# A sub-agent's calls must be settled within the grace of the call above, or that is settled without a result.
+CHILD_SHARE: Final = 0.8
+
+
+@attrs.frozen(kw_only=True)
+class ParentTurn:
+    """The turn and the call that a sub-agent's turn belongs to.
+
+    Attributes:
+        agent: the sub-agent's name; empty: it has none.
+        in_background: it goes on when that turn is over.
+    """
+
+    run: TurnRun
+    entry: CallEntry
+    agent: str = ""
+    in_background: bool = False
+
+    @property
+    def chain(self) -> tuple[PermissionScope, ...]:
+        """The rights that bound it."""
+        return active_scopes(self.run.inputs.chain, self.entry.shared)
+
+    @property
+    def grace(self) -> float | None:
+        """How long its calls may clean up at most; None: as long as they declare."""
+        if self.in_background:
+            return None
+        limit = self.run.inputs.grace_limit
+        return CHILD_SHARE * (self.entry.grace if limit is None else min(self.entry.grace, limit))
+
+    def settle(self, child: TurnRun, result: TurnResult) -> None:
+        """Settle the call when the child is over, if the parent is being cancelled. Not a checkpoint.
+
+        Not when the child's last task has gone: that may be a tool which will not stop, and the parent's grace is short.
+        """
+        if self.in_background:
+            return
+        # The parent may end before this child's block is left.
+        self.run.state.changes.add(child.state.changes)
+        if self.run.ending.cause is None or self.run.step is None:
+            return
+        # Imported here: most turns have no sub-agents.
+        from engine.agents.reports import render_cancelled, result_facts
+
+        child_result = agent_result(child, result)
+        self.run.step.ledger.settle(
+            self.entry,
+            Settlement(
+                status="aborted",
+                reason="cancelled",
+                text=render_cancelled(self.agent, child_result),
+                metadata=result_facts(self.agent, child_result) if self.agent else "",
+            ),
+        )
+
+
+def agent_result(run: TurnRun, result: TurnResult) -> AgentResult:
+    """Return the result of a sub-agent's turn, for the tool that started it. Not a checkpoint."""
+    return AgentResult(
+        session_id=run.session_id,
+        changed=tuple(run.state.changes.files),
+        changes_known=run.state.changes.are_complete,
+        **attrs.asdict(result, recurse=False),
+    )
 
 
 @enable_ki_protection
@@ -77,7 +150,7 @@ def begin_turn(
 @enable_ki_protection
 def begin_queued_turn(session: LiveSession) -> TurnRun | None:
     """Begin a turn with the next queued input, or with a report, if the session is idle. Not a checkpoint."""
-    queued = session.next_queued()
+    queued = session.input.next_queued()
     if queued is None:
         return None
     run = begin_turn(session, queued)
@@ -105,7 +178,7 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
 
 def let_park(session: LiveSession, run: TurnRun) -> None:
     """The turn runs in the engine's nursery: it may be left for another engine, if the settings say so. Not a checkpoint."""
-    run.state.may_park = run.inputs.settings.park and session.engine.is_kept
+    run.state.may_park = run.inputs.settings.park and session.engine.setup.is_kept
 
 
 def _new_run(
@@ -117,9 +190,8 @@ def _new_run(
     output: type[attrs.AttrsInstance] | None = None,
     parent: ParentTurn | None = None,
 ) -> TurnRun:
-    if session.idle_hooks is not None:
-        session.idle_hooks.cancel(reason="a turn begins")
-    chain = (*(() if parent is None else parent.chain), *session.permission_scopes(turn_id))
+    session.own_hooks.cancel_idle()
+    chain = (*(() if parent is None else parent.chain), *session.config.permission_scopes(session.id, turn_id))
     spec = None if output is None else output_spec(output)
     journal = TurnJournal(session.journal, turn_id)
     inputs = TurnInputs(
@@ -134,8 +206,8 @@ def _new_run(
         compaction=compaction,
         output_schema=None if spec is None else spec.schema,
         check_output=None if spec is None else spec.check,
-        on_ended=partial(session.turn_ended, parent),
-        on_parked=session.turn_parked,
+        on_ended=partial(_turn_ended, session, parent),
+        on_parked=partial(_turn_parked, session),
     )
     run = TurnRun(
         inputs=inputs,
@@ -154,15 +226,15 @@ def _services(session: LiveSession, snapshots: TurnSnapshots | None) -> TurnServ
     engine = session.engine
     return TurnServices(
         agents=session.background,
-        context_report=session.context_report,
+        context_report=partial(report_context, session),
         questions=session.questions,
         traffic=engine.traffic,
-        spills=engine.spills.of(session.journal.path[0]),
-        around=engine.around,
-        prompt=engine.prompt,
+        spills=engine.setup.spills.of(session.journal.path[0]),
+        around=engine.setup.edit_reviewer,
+        prompt=engine.setup.prompt,
         touched=session.touched,
         snapshots=snapshots,
-        jitter=engine.jitter,
+        jitter=engine.setup.jitter,
     )
 
 
@@ -195,7 +267,7 @@ def _ask_for_title(session: LiveSession, prompt: str) -> None:
         finally:
             done.set()
 
-    if session.engine.run_in_background(work, name=f"title of {session.id}") is not None:
+    if session.engine.tasks.start(work, name=f"title of {session.id}") is not None:
         session.title_done = done
 
 
@@ -211,7 +283,7 @@ def _note_unknown_models(session: LiveSession, run: TurnRun) -> None:
 
 
 def _note_sweep_failure(session: LiveSession, run: TurnRun) -> None:
-    problem = session.engine.spills.take_warning()
+    problem = session.engine.setup.spills.take_warning()
     if problem:
         run.notice("warning", "spill_not_swept", problem)
 
@@ -236,3 +308,56 @@ def _budget(limits: Limits, parent: ParentTurn | None) -> Budget:
     if parent is None:
         return Budget(limits=limits, deadline=deadline)
     return Budget(limits=limits, parent=parent.run.budget, deadline=deadline, is_detached=parent.in_background)
+
+
+# -- when the turn is over -----------------------------------------------------------------------
+
+
+def _turn_parked(session: LiveSession, run: TurnRun) -> None:
+    """Free the session of a turn that was parked. Not a checkpoint."""
+    if session.active is run:
+        session.active = None
+
+
+def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, result: TurnResult) -> None:
+    """Free the session of a turn whose end is visible, and go on with what is queued. Not a checkpoint."""
+    if session.active is run:
+        session.active = None
+    session.counted = run.state.counted
+    # The store may keep where the session stands, so that opening it again reads fewer events.
+    session.engine.store.save_state(session.journal.state)
+    is_finished = run.ending.cause is not None and run.ending.cause.kind == "finished"
+    if parent is not None:
+        parent.settle(run, result)
+    elif is_finished:
+        session.input.try_start_queued_turn()
+    if parent is None and session.active is None:
+        session.own_hooks.start_idle(result)
+
+
+# -- what the next request would be --------------------------------------------------------------
+
+
+def report_context(session: LiveSession) -> ContextReport:
+    """Return what fills the window of a session's next request. Not a checkpoint."""
+    # Imported here: most sessions are never asked.
+    from engine.compaction.manager import Keeper
+    from engine.compaction.report import build_report
+
+    run, deps, state = session.active, session.deps, session.journal.state
+    settings = session.config.settings if run is None else run.inputs.settings
+    # Bounds do not hide tools, so they need no link here.
+    own = session.config.permission_scopes(session.id, TurnId(""))[-1:]
+    view = view_from(
+        state,
+        deps.models[0].info,
+        session.config.registry,
+        loop=LoopState(settings=settings),
+        hidden=session.hidden_tools(own, settings.agent_depth) if run is None else run.hidden,
+        system=settings.system if state.prompt is None else state.prompt.text,
+        counted=session.counted if run is None else run.state.counted,
+    )
+    sections = () if state.prompt is None else state.prompt.sections
+    if isinstance(deps.keeper, Keeper):
+        return deps.keeper.report(view, sections)
+    return build_report(view, sections=sections)

@@ -21,28 +21,25 @@ from engine.core.errors import NothingToUndo, SnapshotError, UndoConflict
 from engine.core.events import (
     ContextChanged,
     Durable,
-    InputAdmitted,
-    InputPromoted,
     Notice,
     SnapshotTaken,
     TurnRedone,
     TurnUndone,
 )
-from engine.core.ids import CallId, InputId, TurnId
+from engine.core.ids import CallId, TurnId
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import Deps, Snapshots
-from engine.core.snapshot_types import Change, Put, TreeEntry
+from engine.core.snapshot_types import Change, TreeEntry
 from engine.core.threads import to_thread
 from engine.journal.closing_events import CRASHED
 from engine.journal.fold import fold
 from engine.journal.log import Journal
 from engine.journal.state import SessionState
+from engine.session.undo_plan import CLOCK_SLACK, LateChanges, UndoPlan, changed_at, find_older, inputs_of, is_among
 from engine.snapshots.turn_history import PastTurn, TurnHistory, turn_history
 
-# Somebody waits for it and wants it, so it may take longer than within a turn.
+# A person waits for it, so it may take longer than within a turn.
 _SECONDS: Final = 60.0
-# The clock of a file system is a little behind.
-_SLACK: Final = 0.05
 _NO_CALL: Final = CallId("")
 _OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
 _NAMED: Final = 5
@@ -106,38 +103,6 @@ class FileDiff:
     text: str = ""
 
 
-@attrs.define(eq=False)
-class _Plan:
-    """What is to be put where, and what speaks against it."""
-
-    puts: list[Put] = attrs.field(factory=list[Put])
-    settled: list[str] = attrs.field(factory=list[str])
-    conflicts: list[str] = attrs.field(factory=list[str])
-    left: list[str] = attrs.field(factory=list[str])
-    older: list[str] = attrs.field(factory=list[str])
-
-    def add(
-        self, path: str, *, now: TreeEntry | None, usual: TreeEntry | None, want: TreeEntry | None, force: bool
-    ) -> None:
-        """Add a path, which is *usual* if nobody but the turn has changed it."""
-        if any(entry is not None and entry.is_left_out for entry in (now, want)):
-            self.left.append(path)
-        elif now == want:
-            self.settled.append(path)
-        elif now == usual or force:
-            self.puts.append(Put(path, now, want))
-        else:
-            self.conflicts.append(path)
-
-
-@attrs.frozen
-class _Tail:
-    """What has changed behind the last snapshot of a turn: in its time, and in a time that nobody knows of."""
-
-    own: Mapping[str, Change]
-    unsure: Mapping[str, Change]
-
-
 @attrs.frozen(eq=False)
 class UndoHistory:
     """A session's record, for undoing what is in it. It is the caller who sees to it that no turn runs."""
@@ -155,7 +120,7 @@ class UndoHistory:
         # As it was before the turn: its messages, and what its tools knew of files.
         before = await to_thread(fold, events[: turn.begins])
         transcript = before.transcript[:]
-        inputs = await to_thread(_inputs, events, turn.turn_id)
+        inputs = await to_thread(inputs_of, events, turn.turn_id)
         note = ""
         try:
             return await self._undo_files(seen, turn, before, transcript, inputs, force=force)
@@ -235,7 +200,7 @@ class UndoHistory:
         targets = await self._differing(snapshots, first, saved)
         now = await self._now(snapshots, paths)
         since = {change.path: change for change in await self._diff(snapshots, first, now)}
-        plan = _Plan()
+        plan = UndoPlan()
         for path in sorted(paths & targets.keys()):
             target = targets[path]
             is_now = since[path].after if path in since else target.before
@@ -260,8 +225,8 @@ class UndoHistory:
         changed = await self._changed(snapshots, turn)
         if turn.is_last_change_missed and turn.redone is None:
             now = await self._now(snapshots, changed)
-            tail = await self._tail(snapshots, turn, changed, now)
-            changed |= {**tail.own, **tail.unsure}
+            late = await self._late_changes(snapshots, turn, changed, now)
+            changed |= {**late.own, **late.unsure}
         entries = [e for change in changed.values() for e in (change.before, change.after) if e is not None]
         contents = await snapshots.read(turn.trees[0], [entry for entry in entries if not entry.is_left_out])
         return await to_thread(self._diffs, changed, contents)
@@ -274,18 +239,14 @@ class UndoHistory:
         # A folder on the way may be a link by now: what was there then can be meant, or what is there.
         names = [whole for path in paths for whole in (self._named(path), self._real(path))]
         now = await self._now(snapshots, names)
-        changes = [c for c in await self._diff(snapshots, turn.trees[0], now) if _is_among(c.path, names)]
-        # What nobody but the session has changed is as it was noted last, or as an undo has left it.
-        foreign = {change.path for change in await self._diff(snapshots, seen.last_tree, now)}
-        if seen.undone and seen.undone[-1].turn.trees:
-            foreign &= {change.path for change in await self._diff(snapshots, seen.undone[-1].turn.trees[0], now)}
-        older = await to_thread(_older, changes, turn.began)
-        plan = _Plan()
+        changes = [c for c in await self._diff(snapshots, turn.trees[0], now) if is_among(c.path, names)]
+        foreign = await self._foreign(snapshots, seen, now)
+        older = await to_thread(find_older, changes, turn.began)
+        plan = UndoPlan()
         for change in changes:
-            if change.path in older:
-                continue
-            may = force or change.path not in foreign
-            plan.add(change.path, now=change.after, usual=None, want=change.before, force=may)
+            if change.path not in older:
+                may = force or change.path not in foreign
+                plan.add(change.path, now=change.after, usual=None, want=change.before, force=may)
         self._raise_conflicts(plan)
         if plan.left:
             raise SnapshotError(f"snapshots do not hold {', '.join(self._shown(plan.left))}: left out, being too large")
@@ -300,6 +261,14 @@ class UndoHistory:
             await self._flush()
         return files
 
+    async def _foreign(self, snapshots: Snapshots, seen: TurnHistory, now: str) -> set[str]:
+        """Return the files that something else than the session has changed."""
+        # What only the session has changed is as the last snapshot has it, or as an undo has left it.
+        foreign = {change.path for change in await self._diff(snapshots, seen.last_tree, now)}
+        if seen.undone and seen.undone[-1].turn.trees:
+            foreign &= {change.path for change in await self._diff(snapshots, seen.undone[-1].turn.trees[0], now)}
+        return foreign
+
     # -- what has changed -----------------------------------------------------------------
 
     async def _changed(self, snapshots: Snapshots, turn: PastTurn) -> dict[str, Change]:
@@ -310,7 +279,9 @@ class UndoHistory:
             return {c.path: c for c in await self._diff(snapshots, first, turn.tree_redone) if c.path in again}
         return {change.path: change for change in await self._diff(snapshots, first, turn.trees[-1])}
 
-    async def _tail(self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str) -> _Tail:
+    async def _late_changes(
+        self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str
+    ) -> LateChanges:
         """Return what has changed since the last snapshot of a turn that was cut off, and may be its doing.
 
         When a file was removed nobody can tell. To bring it back does no harm.
@@ -319,24 +290,24 @@ class UndoHistory:
             Change(c.path, changed[c.path].before if c.path in changed else c.before, c.after)
             for c in await self._diff(snapshots, turn.trees[-1], now)
         ]
-        times = await to_thread(lambda: {c.path: _changed_at(c.path) for c in since})
-        own = {c.path: c for c in since if c.after is None or times[c.path] <= turn.until + _SLACK}
-        unsure = {c.path: c for c in since if c.path not in own and times[c.path] <= turn.ended + _SLACK}
-        return _Tail(own, unsure)
+        times = await to_thread(lambda: {c.path: changed_at(c.path) for c in since})
+        own = {c.path: c for c in since if c.after is None or times[c.path] <= turn.until + CLOCK_SLACK}
+        unsure = {c.path: c for c in since if c.path not in own and times[c.path] <= turn.ended + CLOCK_SLACK}
+        return LateChanges(own, unsure)
 
     async def _plan_undo(
         self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str, *, force: bool
-    ) -> tuple[_Plan, dict[str, Change]]:
+    ) -> tuple[UndoPlan, dict[str, Change]]:
         last = turn.tree_redone if turn.redone is not None else turn.trees[-1]
         since = {change.path: change for change in await self._diff(snapshots, last, now)}
         targets = dict(changed)
         unsure: Mapping[str, Change] = {}
         if turn.is_last_change_missed and turn.redone is None:
-            tail = await self._tail(snapshots, turn, changed, now)
-            targets |= {**tail.own, **tail.unsure}
-            unsure = tail.unsure
-        older = set[str]() if turn.redone is not None else await to_thread(_older, targets.values(), turn.began)
-        plan = _Plan()
+            late = await self._late_changes(snapshots, turn, changed, now)
+            targets |= {**late.own, **late.unsure}
+            unsure = late.unsure
+        older = set[str]() if turn.redone is not None else await to_thread(find_older, targets.values(), turn.began)
+        plan = UndoPlan()
         for path, change in sorted(targets.items()):
             if path in older:
                 plan.older.append(path)
@@ -428,11 +399,9 @@ class UndoHistory:
         return self._deps.snapshots
 
     def _turn(self, seen: TurnHistory, turn_id: str | None, *, with_files: bool = False) -> PastTurn:
+        """Return the turn with that id, or the newest that changed files. Raises `NothingToUndo`."""
         if turn_id is None:
-            # One of which nothing is known may have changed files: it is not passed over in silence.
-            turn = next((t for t in reversed(seen.done) if t.trees or (t.has_no_snapshot and not with_files)), None)
-            if turn is None and seen.done and not with_files:
-                turn = seen.done[-1]
+            turn = _newest_change(seen, with_files=with_files)
         else:
             turn = next((turn for turn in seen.turns if turn.turn_id == turn_id), None)
         if turn is None or (with_files and not turn.trees):
@@ -440,7 +409,7 @@ class UndoHistory:
             raise NothingToUndo(f"there is {named} {'that has changed files' if with_files else 'that is over'}")
         return turn
 
-    def _raise_conflicts(self, plan: _Plan) -> None:
+    def _raise_conflicts(self, plan: UndoPlan) -> None:
         if plan.conflicts:
             shown = self._shown(plan.conflicts)
             raise UndoConflict(
@@ -467,37 +436,8 @@ class UndoHistory:
         return tuple(os.path.relpath(path, folder) for path in paths)
 
 
-def _inputs(events: Sequence[Durable], turn_id: TurnId) -> tuple[UserMessage, ...]:
-    """Return what was given to a turn, in the order in which it was taken up."""
-    admitted: dict[InputId, UserMessage] = {}
-    inputs: list[UserMessage] = []
-    for event in events:
-        if isinstance(event, InputAdmitted):
-            admitted[event.input_id] = event.message
-        elif isinstance(event, InputPromoted) and event.turn_id == turn_id:
-            inputs.append(admitted[event.input_id])
-    # A report of the engine's is nothing that the user had said.
-    return tuple(message for message in inputs if message.origin != "engine")
-
-
-def _is_among(path: str, names: Iterable[str]) -> bool:
-    return any(path == one or path.startswith(f"{one}/") for one in names)
-
-
-def _older(changes: Collection[Change], began: float) -> set[str]:
-    """Return what seems new only because it was left out before: it is older than the turn, and no snapshot holds it.
-
-    What a turn takes out of `.gitignore` comes to light so. Files of a folder that was renamed are as old, but what is
-    in them was noted under their old names. It blocks.
-    """
-    held = {change.before.id for change in changes if change.before is not None}
-    new = (c.path for c in changes if c.before is None and c.after is not None and c.after.id not in held)
-    return {path for path in new if _changed_at(path) + _SLACK < began}
-
-
-def _changed_at(path: str) -> float:
-    """Return when a file was changed last, in whatever way; if it is gone, never. It blocks."""
-    try:
-        return os.lstat(path).st_ctime
-    except OSError:
-        return float("inf")
+def _newest_change(seen: TurnHistory, *, with_files: bool) -> PastTurn | None:
+    """Return the newest turn that counts and changed files, or the newest of all unless it must be one *with files*."""
+    # One without a snapshot may have changed files: it is not passed over in silence, unless files are needed.
+    turn = next((t for t in reversed(seen.done) if t.trees or (t.has_no_snapshot and not with_files)), None)
+    return seen.done[-1] if turn is None and seen.done and not with_files else turn

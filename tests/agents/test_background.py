@@ -129,7 +129,7 @@ async def test_background_agent_outlives_its_turn_and_starts_another(autojump_cl
     assert ends == [(1, "Done."), (2, "It is blue."), (1, "Heard.")]
     (begun,) = [e for e in seen if isinstance(e, TurnStarted) and e.session_id == child]
     assert begun.call_id == played.one(CallStarted).call_id
-    assert child not in engine_runtime(w.engine).sessions
+    assert child not in engine_runtime(w.engine).sessions.by_id
     assert live_session(w.session).journal._children == [], "nothing of its session is held"
 
 
@@ -438,7 +438,7 @@ async def test_cancel_around_start_and_end(autojump_clock: MockClock, way: str) 
                 assert [s.status for s in settled] in ([], ["aborted"])
             outcomes.add((len(began), len(settled)))
             await w.check(w.session, drained(w.session.subscribe(after=0)))
-            assert set(engine_runtime(w.engine).sessions) == {w.session.id}
+            assert set(engine_runtime(w.engine).sessions.by_id) == {w.session.id}
     assert {(0, 0), (0, 1), (1, 1)} >= outcomes > {(1, 1)}
 
 
@@ -489,7 +489,7 @@ async def test_a_cancel_inside_of_every_append(autojump_clock: MockClock) -> Non
             assert session.state.background == ()
             outcomes.add((len(began), len([e for e in events if isinstance(e, CallSettled)])))
             assert check_events(drained(session.subscribe(after=0))) == []
-            assert set(engine_runtime(eng).sessions) == {session.id}
+            assert set(engine_runtime(eng).sessions.by_id) == {session.id}
     assert outcomes == {(0, 0), (0, 1), (1, 1)}
 
 
@@ -536,7 +536,7 @@ async def test_work_lost_in_a_crash_is_reported(autojump_clock: MockClock) -> No
         (begun,) = [e for e in w.session.events() if isinstance(e, BackgroundStarted)]
         assert (begun.work_id, begun.kind, begun.name) == (child, "agent", "any")
         left = [*cut_behind(w.session.events(), TurnEnded)]
-        below = list(await engine_runtime(w.engine).store.store.load(child))
+        below = list(await engine_runtime(w.engine).services.store.store.load(child))
     model = ScriptedProvider([by_newest(script)], repeat=True)
     store = MemoryStore()
     for event in (*left, *below):

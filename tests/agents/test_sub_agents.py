@@ -412,14 +412,14 @@ async def test_t19_foreign_own_unknown_and_working_ones_are_refused(autojump_clo
             assert again.statuses == ["error"]
             assert words in again.settlements[0].text
             assert again.stop_reason == "completed"
-        engine_runtime(w.engine).forget(live_session(other))
+        engine_runtime(w.engine).sessions.close(live_session(other))
         again = await going_on(w, script, other.id, "and now")
         assert f"'{other.id}' is no sub-agent of this session" in again.settlements[0].text
         # A child of a child, and a child that a host has opened for itself.
         opened = await w.engine.open_session(child)
         again = await going_on(w, script, child, "and then")
         assert "is open by itself in this engine" in again.settlements[0].text
-        engine_runtime(w.engine).forget(live_session(opened))
+        engine_runtime(w.engine).sessions.close(live_session(opened))
         script["more"] = [[Pause(5), *DONE]]
         script["both"] = [
             [*send("more", task_id=child, id="1"), *send("more", task_id=child, id="2"), *done("calls")],

@@ -9,7 +9,7 @@ from engine.core.errors import JournalCorrupt, MessageNotFound
 from engine.core.events import Durable
 from engine.core.messages import AssistantMessage, Message, UserMessage
 from engine.journal.fold import fold
-from engine.session.fork import forked
+from engine.session.stored_sessions import forked
 from tests.export.histories import is_whole, journal_of, journals, transcripts_of
 from tests.store.journals import A, session
 

@@ -404,6 +404,8 @@ MADE_OF_HALVES = re.compile("[\ud800-\udfff\ufffd\U00010000-\U0010ffff]")
 @given(events=ANYTHING)
 def test_no_text_is_lost(events: list[StreamEvent]) -> None:
     """Every character of text and of thinking is in a part of its kind, in order for each id. (A half is none.)"""
+    # An end that brings the whole text replaces what was sent; that is a case of its own.
+    events = [TextDone(event.id) if isinstance(event, TextDone) else event for event in events]
     parts = play(demuxed(events)[0]).values()
     for kind, chunk in (("text", TextChunk), ("reasoning", ReasoningChunk)):
         sent = "".join(event.text for event in events if isinstance(event, chunk))

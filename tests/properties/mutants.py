@@ -25,20 +25,19 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {
     "an await between the journal and the settlement": Mutant(
         file="nursery/tool_task.py",
-        old="    call.settle(outcome)\n    step.start_admitted()\n",
+        old="\n    call.settle(outcome)\n",
         new=(
-            "    from engine.core.events import CallSettled\n"
-            "    step.run.journal.append(CallSettled(call_id=entry.call_id, settlement=outcome.settlement))\n"
+            "\n    from engine.core.events import CallSettled\n"
+            "    run.journal.append(CallSettled(call_id=entry.call_id, settlement=outcome.settlement))\n"
             "    await trio.lowlevel.checkpoint()\n"
-            "    entry.outcome.settle(outcome.settlement)\n"
-            "    step.start_admitted()\n"
+            "    entry.settlement.settle(outcome.settlement)\n"
         ),
         scenarios=("parallel calls",),
     ),
     "an await before the settlement": Mutant(
         file="nursery/tool_task.py",
-        old="    call.settle(outcome)\n    step.start_admitted()\n",
-        new="    await trio.lowlevel.checkpoint()\n    call.settle(outcome)\n    step.start_admitted()\n",
+        old="\n    call.settle(outcome)\n",
+        new="\n    await trio.lowlevel.checkpoint()\n    call.settle(outcome)\n",
         scenarios=("parallel calls",),
     ),
     "an unshielded await before the abort marks": Mutant(
@@ -91,14 +90,14 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "results delivered as they come": Mutant(
         file="nursery/call_ledger.py",
-        old='        self.trace.point("ledger.settled")\n',
+        old='        self._trace.point("ledger.settled")\n',
         new="        self.deliver(entry)\n",
         scenarios=("parallel calls",),
     ),
     "a clean-up that forgets what was received": Mutant(
         file="nursery/concluder.py",
-        old="    step.close(keep=True)\n",
-        new="    step.close(keep=False)\n",
+        old="    close_step(run, step, keep=True)\n",
+        new="    close_step(run, step, keep=False)\n",
         scenarios=("slow stream",),
     ),
 }

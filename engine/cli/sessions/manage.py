@@ -30,7 +30,7 @@ from engine.core.system_clock import RandomIds
 from engine.core.threads import to_thread
 from engine.export.seed_events import seed_events
 from engine.journal.state import SessionState
-from engine.session.fork import forked
+from engine.session.stored_sessions import forked
 from engine.snapshots.retention import forget_sessions
 from engine.snapshots.snapshot_dir import default_folder
 from engine.store.lazy_events import StoredSession

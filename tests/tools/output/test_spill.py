@@ -381,7 +381,7 @@ async def test_a_sweep_that_fails_is_told_at_the_next_turn(store: SpillStore, tm
         async with engine.open_engine(model=model(), files=FileOptions(spill=store.directory)) as eng:
             session = await eng.create_session(cwd=tmp_path)
             with trio.fail_after(10):
-                while not engine_runtime(eng).spills._complaint:
+                while not engine_runtime(eng).setup.spills._complaint:
                     await trio.sleep(0.01)
             for _ in range(2):
                 async with session.prompt("hello") as turn:
@@ -408,6 +408,6 @@ async def test_where_nothing_is_kept(tmp_path: Path) -> None:
 
 def test_by_default_it_is_in_the_cache_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert engine_runtime(engine.open_engine(model=model())).spills.directory.name == "spill"
+    assert engine_runtime(engine.open_engine(model=model())).setup.spills.directory.name == "spill"
     if os.uname().sysname == "Linux":
-        assert engine_runtime(engine.open_engine(model=model())).spills.directory == tmp_path / "engine" / "spill"
+        assert engine_runtime(engine.open_engine(model=model())).setup.spills.directory == tmp_path / "engine" / "spill"

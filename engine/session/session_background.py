@@ -1,24 +1,44 @@
-"""`BackgroundWork`: what goes on for a session beside its turns and outlives their calls: commands and sub-agents."""
+"""`SessionBackground`: what outlives the calls and turns of a session: its background commands and sub-agents."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
 
-from engine.core.events import BackgroundEnded, BackgroundKind, BackgroundStarted
+from engine.core.events import BackgroundEnded, BackgroundKind, BackgroundStarted, Notice
+from engine.journal.log import Journal
+from engine.session.engine_tasks import EngineTasks
 
 if TYPE_CHECKING:
     from engine.agents.agent_result import AgentResult
     from engine.agents.background import AgentJob, AgentJobs
     from engine.nursery.call_ledger import CallEntry
     from engine.nursery.running_turn import TurnRun
-    from engine.session.engine_runtime import EngineRuntime
-    from engine.session.live_session import LiveSession
     from engine.session.sub_agent_limiter import SubAgentLimiter
-    from engine.session.sub_agents import SubAgents
     from engine.tools.background_jobs import Job, Jobs
     from engine.tools.tool_context import AgentRequest
+
+
+class SubAgentRunner(Protocol):
+    """Runs the sub-agents of a session (`engine.session.sub_agents`).
+
+    Attributes:
+        gate: limits how many work at once, in the whole tree of sessions.
+        jobs: those in the background.
+    """
+
+    gate: SubAgentLimiter
+    jobs: AgentJobs
+
+    async def run(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentResult:
+        """Run a sub-agent's turn inside the calling task."""
+        ...
+
+    async def start(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentJob:
+        """Start a sub-agent in the background."""
+        ...
 
 
 @final
@@ -26,10 +46,11 @@ if TYPE_CHECKING:
 class SessionBackground:
     """The background jobs and the sub-agents of a session."""
 
-    _session: LiveSession
-    _engine: EngineRuntime
+    _journal: Journal
+    _tasks: EngineTasks
+    _make_sub_agents: Callable[[], SubAgentRunner]
     _jobs: Jobs | None = attrs.field(default=None, init=False)
-    _sub_agents: SubAgents | None = attrs.field(default=None, init=False)
+    _sub_agents: SubAgentRunner | None = attrs.field(default=None, init=False)
 
     @property
     def jobs(self) -> Jobs:
@@ -38,7 +59,7 @@ class SessionBackground:
             # Imported here: most sessions have none, and processes cost an import.
             from engine.tools.background_jobs import Jobs
 
-            self._jobs = Jobs(self._engine.start_task, self._report_job, self._note_job, self.note_ended)
+            self._jobs = Jobs(self._tasks.start_task, self._report_job, self._note_job, self.note_ended)
         return self._jobs
 
     @property
@@ -47,12 +68,9 @@ class SessionBackground:
         return self._children.jobs
 
     @property
-    def _children(self) -> SubAgents:
+    def _children(self) -> SubAgentRunner:
         if self._sub_agents is None:
-            # Imported here: most sessions have none.
-            from engine.session.sub_agents import SubAgents
-
-            self._sub_agents = SubAgents(self._session, self._engine)
+            self._sub_agents = self._make_sub_agents()
         return self._sub_agents
 
     async def end_jobs(self) -> None:
@@ -64,7 +82,7 @@ class SessionBackground:
             await self._jobs.aclose()
 
     def share_limit(self, gate: SubAgentLimiter) -> None:
-        """The session is a sub-agent's: its own sub-agents count against the same limit. Not a checkpoint."""
+        """Count the sub-agents of this session, itself a sub-agent's, against the same limit. Not a checkpoint."""
         self._children.gate = gate
 
     def close(self) -> None:
@@ -72,7 +90,7 @@ class SessionBackground:
         if self._jobs is not None:
             self._jobs.close()
         if self._sub_agents is not None:
-            self._sub_agents.close()
+            self._sub_agents.jobs.close()
 
     async def run_agent(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentResult:
         """Run a turn of a child session inside the calling task (see `ToolContext.run_agent`)."""
@@ -83,17 +101,17 @@ class SessionBackground:
         return await self._children.start(run, entry, request)
 
     def note_started(self, work_id: str, kind: BackgroundKind, name: str, detail: str = "") -> None:
-        """Record that something began, so that whoever opens the session after a crash hears of it. Not a checkpoint."""
-        self._session.journal.append(BackgroundStarted(work_id=work_id, kind=kind, name=name, detail=detail))
+        """Record that something began, so that it can be reported as lost after a crash. Not a checkpoint."""
+        self._journal.append(BackgroundStarted(work_id=work_id, kind=kind, name=name, detail=detail))
 
     def note_ended(self, work_id: str) -> None:
         """Record that it has ended, and was reported. Not a checkpoint."""
-        if not self._session.journal.is_closed:
-            self._session.journal.append(BackgroundEnded(work_id=work_id))
+        if not self._journal.is_closed:
+            self._journal.append(BackgroundEnded(work_id=work_id))
 
     def _note_job(self, job: Job) -> None:
         self.note_started(job.marker, "command", job.name, job.command)
 
     def _report_job(self, text: str) -> None:
-        if not self._session.journal.is_closed:
-            self._session.notice("info", "job_ended", text)
+        if not self._journal.is_closed:
+            self._journal.append(Notice(level="info", code="job_ended", text=text))

@@ -1,0 +1,141 @@
+"""The record of one answer: the commands of the demultiplexer become parts in the journal.
+
+All of it is synchronous. A batch is in the journal before the reader receives the next one, so a cancel finds all of a
+batch or nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, assert_never
+
+import attrs
+
+from engine.core.events import ContinueReason, PartDiscarded, PartEnded, PartReplaced, PartStarted
+from engine.core.ids import CallId, MessageId, PartId
+from engine.core.llm_types import StreamEvent
+from engine.core.messages import CallPart, ProviderPart, ReasoningPart, TextPart
+from engine.core.protocols import WallClock
+from engine.journal.log import TurnJournal
+from engine.journal.state import OpenPart
+from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
+
+
+@attrs.define(eq=False, kw_only=True)
+class AnswerRecord:
+    """The parts of one answer.
+
+    Attributes:
+        model: the name of the model that answers; thinking and provider items can be sent back to no other.
+        has_content: whether the answer has anything but thinking.
+        has_hosted_work: whether the provider ran tools of its own for it.
+    """
+
+    _journal: TurnJournal
+    _clock: WallClock
+    _demux: Demux
+    _message_id: MessageId
+    model: str
+    _on_call_opened: Callable[[CallId, PartId, str], None]
+    _on_call_closed: Callable[[CloseCall, str], None]
+    has_content: bool = attrs.field(default=False, init=False)
+    has_hosted_work: bool = attrs.field(default=False, init=False)
+    _parts: list[PartId] = attrs.field(factory=list[PartId], init=False)
+    _texts: list[str] = attrs.field(factory=list[str], init=False)
+
+    @property
+    def text(self) -> str:
+        """The visible text of the answer."""
+        return "".join(self._texts)
+
+    @property
+    def last_text(self) -> str:
+        """The last block of the visible text."""
+        return self._texts[-1] if self._texts else ""
+
+    def feed(self, batch: Sequence[StreamEvent]) -> None:
+        """Record what was received. Not a checkpoint."""
+        self._carry_out(self._demux.feed(batch))
+
+    def end(self) -> None:
+        """Close the parts that are still open. Not a checkpoint."""
+        self._carry_out(self._demux.end())
+
+    def restore(self, parts: Iterable[OpenPart]) -> None:
+        """Take the parts from the record of an earlier engine. No event. Not a checkpoint."""
+        for part in parts:
+            self._parts.append(part.part_id)
+            if isinstance(part.part, TextPart):
+                self._texts.append(part.text)
+            self.has_content = self.has_content or (part.kind != "reasoning" and bool(part.text or part.kind == "call"))
+            self.has_hosted_work = self.has_hosted_work or part.kind == "provider"
+
+    def discard(self, reason: ContinueReason | Literal["failed"]) -> None:
+        """Take all parts back: clients have shown them, but they don't enter the transcript. Not a checkpoint."""
+        for part_id in self._parts:
+            self._journal.append(PartDiscarded(message_id=self._message_id, part_id=part_id, reason=reason))
+
+    def _carry_out(self, commands: Iterable[Command]) -> None:
+        # One reading of the clock for a batch: deltas arrive by the thousand.
+        now = self._clock.now()
+        for command in commands:
+            match command:
+                case Grow():
+                    self._journal.append_delta(command.part_id, command.text, now)
+                case OpenBlock():
+                    self._open(command)
+                case Restart():
+                    self._journal.append(PartReplaced(message_id=self._message_id, part_id=command.part_id))
+                case CloseBlock():
+                    self._close_block(command)
+                case CloseCall():
+                    self._close_call(command)
+                case CloseItem():
+                    self.has_content = self.has_hosted_work = True
+                    self._end_part(
+                        ProviderPart(id=command.part_id, kind=command.kind, data=command.data, model=self.model)
+                    )
+                case _:
+                    assert_never(command)
+
+    def _open(self, command: OpenBlock) -> None:
+        self._parts.append(command.part_id)
+        self._journal.append(PartStarted(message_id=self._message_id, part_id=command.part_id, kind=command.kind))
+        if command.call_id is not None:
+            self._on_call_opened(command.call_id, command.part_id, command.tool)
+
+    def _close_block(self, command: CloseBlock) -> None:
+        # The journal has joined the deltas already; a second buffer here could only differ from it.
+        text = self._journal.log.open_text(command.part_id)
+        if command.kind == "text":
+            self._texts.append(text)
+            self.has_content = self.has_content or bool(text)
+            self._end_part(TextPart(id=command.part_id, text=text, citations=command.citations))
+        else:
+            self._end_part(
+                ReasoningPart(
+                    id=command.part_id,
+                    text=text,
+                    signature=command.signature,
+                    redacted=command.redacted,
+                    model=self.model,
+                )
+            )
+
+    def _close_call(self, command: CloseCall) -> None:
+        arguments = self._journal.log.open_text(command.part_id)
+        self.has_content = True
+        self._end_part(
+            CallPart(
+                id=command.part_id,
+                call_id=command.call_id,
+                tool=command.tool,
+                arguments=arguments,
+                provider_id=command.provider_id,
+                complete=command.complete,
+            )
+        )
+        self._on_call_closed(command, arguments)
+
+    def _end_part(self, part: TextPart | ReasoningPart | CallPart | ProviderPart) -> None:
+        self._journal.append(PartEnded(message_id=self._message_id, part=part))

@@ -1,0 +1,294 @@
+"""Runs a step: the request and the calls it asks for, in one nursery.
+
+The reader and the workers are sibling tasks. What the reader receives becomes events and ledger moves in one
+synchronous stretch, at whose end each call that admission lets start is started. When the stream is over, the step
+waits for each call in call order, in rounds that never end a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.events import CallHeartbeat, ContinueReason, StepStarted
+from engine.core.exception_groups import describe
+from engine.core.ids import CallId, MessageId
+from engine.core.llm_types import ModelRequest, StreamEvent
+from engine.core.messages import Settlement
+from engine.core.protocols import Model
+from engine.journal.state import OpenStep, Received
+from engine.nursery.call_ledger import CallEntry, Ledger
+from engine.nursery.demux import Demux
+from engine.nursery.inbox import nudge
+from engine.nursery.retry import Failure
+from engine.nursery.running_turn import TurnRun
+from engine.nursery.step import Step
+from engine.nursery.stream_reader import read_stream, save_drafts
+from engine.nursery.tool_task import work
+from engine.nursery.transition import StepOutcome
+from engine.tools.registry import Prepared
+
+# A round of waiting: often enough for a person to see that a call is alive, rarely enough to cost nothing.
+ROUND = 0.25
+# Later than this a round is not late by chance: nothing else ran on the event loop for so long.
+BLOCKED = 0.5
+
+
+@enable_ki_protection
+def begin_step(run: TurnRun, model: Model, request: ModelRequest, *, number: int, attempt: int, is_last: bool) -> Step:
+    """Open a step and its message. Not a checkpoint."""
+    message_id = MessageId(run.deps.ids.new("msg"))
+    step = _new_step(run, model, request, number=number, attempt=attempt, message_id=message_id, is_last=is_last)
+    # In its slot before it is in the record: if the append fails, the concluder finds the step and closes it.
+    run.step = step
+    run.journal.append(StepStarted(step=number, attempt=attempt, message_id=message_id, model=request.model))
+    return step
+
+
+@enable_ki_protection
+def resume_step(run: TurnRun, model: Model, request: ModelRequest, open_step: OpenStep, received: Received) -> Step:
+    """Go on with a step whose answer another engine has received. Not a checkpoint."""
+    step = _new_step(
+        run,
+        model,
+        request,
+        number=open_step.step,
+        attempt=open_step.attempt,
+        message_id=open_step.message_id,
+        is_last=False,
+    )
+    step.restore(open_step, received)
+    run.step = step
+    return step
+
+
+def _new_step(
+    run: TurnRun,
+    model: Model,
+    request: ModelRequest,
+    *,
+    number: int,
+    attempt: int,
+    message_id: MessageId,
+    is_last: bool,
+) -> Step:
+    def report_modifier(entry: CallEntry, error: BaseException) -> None:
+        run.notice("warning", "modifier_failed", f"{entry.tool_name}'s change of the context failed: {describe(error)}")
+
+    ledger = Ledger(
+        journal=run.journal,
+        message_id=message_id,
+        parallel=run.inputs.settings.parallel,
+        chain=run.inputs.settings.chain,
+        trace=run.deps.trace,
+        context=run.journal.log.state.context,
+        on_modifier_error=report_modifier,
+    )
+    return Step(
+        number=number,
+        attempt=attempt,
+        message_id=message_id,
+        model=model,
+        request=request,
+        registry=run.registry,
+        is_last=is_last,
+        is_resumable=not run.inputs.is_child,
+        demux=Demux(run.deps.ids.new),
+        ledger=ledger,
+        journal=run.journal,
+        clock=run.deps.clock,
+    )
+
+
+async def run_step(run: TurnRun, step: Step) -> StepOutcome:
+    """Run the request and its calls to their end. Always a checkpoint.
+
+    If cancelled, its tasks are cancelled together and what is unsettled is left to the concluder. Errors of models and
+    tools are values in the outcome; only errors of ours are raised.
+    """
+    async with trio.open_nursery() as nursery:
+        runner = _StepRunner(run, step, nursery)
+        if step.stream_over.is_set():
+            # Another engine has received the answer; what is left are calls.
+            runner.start_calls()
+        else:
+            nursery.start_soon(read_stream, run, step.model, step.request, runner, name="model stream")
+            if run.journal.log.drafts is not None:
+                nursery.start_soon(save_drafts, run.journal.log, step.stream_over, name="drafts")
+        await step.stream_over.wait()
+        await runner.collect()
+    # The nursery is left, so no call is at work any more: the snapshot below sees all that the step has changed.
+    charge_step(run, step)
+    if run.inputs.services.snapshots is not None and not run.inputs.is_child:
+        await run.inputs.services.snapshots.after_step(step.number)
+    await run.flush()
+    return _outcome(run, step)
+
+
+@enable_ki_protection
+def charge_step(run: TurnRun, step: Step) -> None:
+    """Count what the request used, once. Not a checkpoint."""
+    if not step.is_charged:
+        step.is_charged = True
+        run.state.output_tokens += step.demux.usage.output
+        run.budget.charge(step.demux.usage, step.cost)
+
+
+@enable_ki_protection
+def close_step(run: TurnRun, step: Step, *, keep: bool, reason: ContinueReason | Literal["failed"] = "failed") -> None:
+    """Save the step, or take its message back. Every call must be settled. Not a checkpoint."""
+    remarks = step.close(MessageId(run.deps.ids.new("msg")), keep=keep, reason=reason)
+    run.step = None
+    if remarks:
+        # Only now: between a message and its results hosts accept nothing else.
+        nudge(run, *remarks)
+
+
+def _outcome(run: TurnRun, step: Step) -> StepOutcome:
+    settings, info = run.inputs.settings, step.model.info
+    raised_cap = min(settings.output_cap_raised, info.output)
+    return StepOutcome(
+        finish=step.demux.finish,
+        finish_detail=step.demux.finish_detail,
+        failure=step.failure or step.overflow(),
+        calls=len(step.ledger.entries),
+        started=step.ledger.has_started,
+        has_content=step.answer.has_content,
+        wrapped_up=step.is_last,
+        prevented=run.state.prevented,
+        turn_output_tokens=run.state.output_tokens,
+        can_raise_cap=step.request.options.output_cap is None and raised_cap > step.request.max_output,
+        jitter=run.inputs.services.jitter(),
+    )
+
+
+@attrs.define(eq=False)
+class _StepRunner:
+    """The tasks of one step: receives from the reader, starts calls, and waits for them."""
+
+    _run: TurnRun
+    _step: Step
+    _nursery: trio.Nursery
+    _assessed: set[CallId] = attrs.field(factory=set[CallId], init=False)
+
+    # -- the stream; see `engine.nursery.stream_reader.Receiver` ------------------------
+
+    @enable_ki_protection
+    def feed(self, batch: Sequence[StreamEvent]) -> None:
+        """Record a batch, and start the calls that it completes. Not a checkpoint."""
+        self._step.feed(batch)
+        self.start_calls()
+
+    @enable_ki_protection
+    def stop_receiving(self, failure: Failure | None, *, is_interrupted: bool) -> None:
+        """Close the answer, and start the calls that were held back by one that was cut off. Not a checkpoint."""
+        self._step.stop_receiving(failure, is_interrupted=is_interrupted or self._is_ending)
+        self.start_calls()
+
+    # -- the calls ------------------------------------------------------------------------
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._run.ending.cause is not None
+
+    @enable_ki_protection
+    def start_calls(self) -> None:
+        """Start what admission lets start now, each call in a task of its own. Not a checkpoint."""
+        if self._is_ending:
+            # The concluder settles what waits as not executed; a start now would race with it.
+            return
+        for entry in self._step.ledger.entries:
+            if entry.safe is None and not entry.is_settled and entry.call_id not in self._assessed:
+                # Whether this call is safe takes long to find out (a script is parsed, say), and the reader can't wait.
+                self._assessed.add(entry.call_id)
+                self._nursery.start_soon(self._assess, entry, name=f"safety of {entry.tool_name} {entry.call_id}")
+        for entry in self._step.ledger.admit():
+            self._nursery.start_soon(self._run_call, entry, name=f"call {entry.tool_name} {entry.call_id}")
+
+    @enable_ki_protection
+    async def _run_call(self, entry: CallEntry) -> None:
+        """Run one call, then start what waited for it. Always a checkpoint."""
+        await work(self._run, self._step, entry)
+        self.start_calls()
+
+    @enable_ki_protection
+    async def _assess(self, entry: CallEntry) -> None:
+        """Find out whether a call is safe, then start what admission lets start. Always a checkpoint.
+
+        If cancelled, the call has not started, and the concluder settles it.
+        """
+        assert isinstance(entry.prepared, Prepared)
+        entry.safe = await entry.prepared.assess(self._step.ledger.context.cwd)
+        self.start_calls()
+
+    async def collect(self) -> None:
+        """Wait for the calls, in call order, and deliver each. A checkpoint unless all are settled.
+
+        If cancelled, what is not delivered is left to the concluder.
+        """
+        for entry in self._step.ledger.entries:
+            while not entry.is_settled:
+                until = trio.current_time() + ROUND
+                with trio.move_on_at(until):
+                    await entry.settlement.wait()
+                self._report_block(trio.current_time() - until)
+                # Seen from inside the host's scopes; the turn's frame may sit outside of some of them.
+                self._run.state.host_deadline = trio.current_effective_deadline()
+                if not entry.is_settled:
+                    self._end_round()
+            self._step.ledger.deliver(entry)
+        self._step.ledger.apply_modifiers()
+
+    def _end_round(self) -> None:
+        """Show that the calls are alive: all that are at work, not only the one that is waited for."""
+        for entry in self._step.ledger.unsettled:
+            if entry.state in {"admitted", "running"}:
+                self._heartbeat(entry)
+
+    def _heartbeat(self, entry: CallEntry) -> None:
+        now, body = trio.current_time(), entry.body
+        if now >= body.timeout_at + entry.grace:
+            self._give_up(entry)
+            return
+        self._run.journal.append_live(
+            CallHeartbeat(
+                call_id=entry.call_id,
+                tool=entry.tool_name,
+                elapsed=0.0 if body.started_at is None else now - body.started_at,
+                last_progress=body.last_progress,
+                pending_inputs=len(self._run.journal.log.state.inbox),
+            )
+        )
+
+    def _give_up(self, entry: CallEntry) -> None:
+        """Settle a call that has outlasted its timeout and its grace; its task goes on, shielded, until it ends."""
+        self._step.ledger.settle(
+            entry,
+            Settlement(
+                status="aborted",
+                reason="timeout",
+                outcome_unknown=True,
+                text="It did not stop when its time was up; what it did is not known.",
+            ),
+        )
+        self._run.notice(
+            "warning", "overstaying", f"{entry.tool_name} did not stop at its timeout and is still running"
+        )
+
+    def _report_block(self, late: float) -> None:
+        """Report a round that ended late: something blocked the event loop, and with it every cancel."""
+        if late < BLOCKED:
+            return
+        entries = self._step.ledger.entries
+        names = sorted({entry.tool_name for entry in entries if entry.body.entered and not entry.is_delivered})
+        self._run.notice(
+            "warning",
+            "loop_blocked",
+            f"the event loop stood still for {late:.1f} s while {', '.join(names) or 'nothing of this turn'} was "
+            "running. If the process was not stopped, something blocked it: such work belongs in a thread, "
+            "await ctx.to_thread(...)",
+        )

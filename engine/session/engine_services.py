@@ -1,0 +1,104 @@
+"""What the sessions of one engine share: how it was set up, and what it owns while it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from engine.config.config import Config
+from engine.core.hooks import Hooks
+from engine.core.named_locks import Locks
+from engine.core.permission_types import Approver, Opinion
+from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshots, Store, Trace, WallClock
+from engine.nursery.rate_limiter import Traffic
+from engine.session.engine_tasks import EngineTasks
+from engine.session.model_cache import ResolvedModels
+from engine.session.session_config import SessionConfig
+from engine.session.validation import ModelChoice
+from engine.store.adapter import StoreAdapter
+from engine.tools.output.spill import SpillStore
+
+if TYPE_CHECKING:
+    from engine.prompt.layers import PromptLayers
+    from engine.tools.tool_context import EditReviewer
+
+
+@attrs.frozen(kw_only=True)
+class EngineSetup:
+    """What `open_engine` was asked for, checked and completed.
+
+    Attributes:
+        defaults: the configuration of sessions that ask for nothing else.
+        hooks: of all sessions.
+        place: the store, or where one is to be opened.
+        is_kept: the store outlives the engine.
+        edit_reviewer: what happens around each change of a file; None: nothing.
+        title_model: gives titles to sessions; None: they have none.
+        prompt: the layers that requests begin with; None: the settings say what they begin with.
+        jitter: random fractions for retry delays.
+    """
+
+    config: Config
+    defaults: SessionConfig
+    hooks: Hooks
+    approver: Approver
+    opinion: Opinion | None
+    place: Store | str = attrs.field(repr=False)  # a URL may hold a password
+    is_kept: bool
+    spills: SpillStore
+    keeper: ContextKeeper
+    snapshots: Snapshots | None
+    clock: WallClock
+    ids: IdSource
+    trace: Trace
+    jitter: Callable[[], float]
+    edit_reviewer: EditReviewer | None
+    title_model: ModelChoice | None
+    prompt: PromptLayers | None
+
+
+@attrs.define(eq=False)
+class EngineServices:
+    """What the sessions of an engine share.
+
+    Attributes:
+        titler: the model that gives titles; None: sessions have none.
+        store: set when the engine is opened.
+    """
+
+    setup: EngineSetup
+    tasks: EngineTasks = attrs.field(factory=EngineTasks, init=False)
+    locks: Locks = attrs.field(factory=Locks, init=False)
+    traffic: Traffic = attrs.field(factory=Traffic, init=False)
+    models: ResolvedModels = attrs.field(init=False)
+    titler: Model | None = attrs.field(default=None, init=False)
+    store: StoreAdapter = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.models = ResolvedModels(self.setup.config)
+
+    def resolve_models(self) -> None:
+        """Resolve the models that the setup names, so that a wrong name is reported before any work is done. Not a checkpoint."""
+        self.models.models_of(self.setup.defaults.choices)
+        if self.setup.title_model is not None:
+            self.titler = self.models.models_of((self.setup.title_model,))[0]
+        _ = self.models.summariser
+
+    def deps(self, config: SessionConfig) -> Deps:
+        """Return the ports of a session. Not a checkpoint."""
+        setup = self.setup
+        return Deps(
+            models=self.models.models_of(config.choices),
+            store=self.store.store,
+            approver=setup.approver,
+            keeper=setup.keeper,
+            clock=setup.clock,
+            ids=setup.ids,
+            trace=setup.trace,
+            locks=self.locks,
+            opinion=setup.opinion,
+            summariser=self.models.summariser,
+            snapshots=setup.snapshots,
+        )

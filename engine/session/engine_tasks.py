@@ -1,0 +1,108 @@
+"""`EngineTasks`: the one nursery of an engine, and what runs in it: turns, and work that is no part of a turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.errors import EngineClosed
+from engine.core.exception_groups import leave
+from engine.nursery.parking import run_own_turn
+
+if TYPE_CHECKING:
+    from engine.nursery.running_turn import TurnRun
+    from engine.tools.background_jobs import TaskFunction
+
+
+@attrs.define(eq=False)
+class EngineTasks:
+    """The nursery of an engine."""
+
+    _manager: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
+    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    # One scope for each task and not one for all: a model's server is cancelled alone, and turns are never cancelled
+    # here; they are ended, so that each settles its calls first.
+    _scopes: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
+    _pid: int = attrs.field(factory=os.getpid, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the engine was closed, was not opened yet, or came here through a fork."""
+        return self._closed or self._nursery is None or self._pid != os.getpid()
+
+    def check_open(self) -> trio.Nursery:
+        """Return the nursery. Raises `EngineClosed`."""
+        if self._pid != os.getpid():
+            raise EngineClosed("this process was forked; an engine works only in the process that opened it")
+        if self._closed:
+            raise EngineClosed("the engine was closed; open a new one")
+        if self._nursery is None:
+            raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
+        return self._nursery
+
+    def check_unused(self) -> None:
+        """Raise `EngineClosed` if the engine was opened before."""
+        if self._manager is not None:
+            raise EngineClosed("an engine is opened once; call open_engine() again")
+
+    @enable_ki_protection
+    async def open(self) -> None:
+        """Open the nursery. Not a checkpoint."""
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+
+    @enable_ki_protection
+    def close(self) -> None:
+        """Let nothing begin any more. Not a checkpoint."""
+        self._closed = True
+
+    def cancel(self) -> None:
+        """Cancel everything but turns. Not a checkpoint; the tasks are over a moment later."""
+        for scope in self._scopes:
+            scope.cancel(reason="the engine was closed")
+
+    @enable_ki_protection
+    async def leave(self, error: BaseException | None) -> None:
+        """Wait until the last task is over; *error* is that of the engine's block. A schedule point."""
+        assert self._manager is not None
+        await leave(self._manager, error)
+
+    @enable_ki_protection
+    def start_turn(self, run: TurnRun) -> None:
+        """Run a turn that has begun. Not a checkpoint. Raises `EngineClosed`."""
+        self.check_open().start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
+
+    @enable_ki_protection
+    def start(self, work: Callable[[], Awaitable[None]], *, name: str) -> trio.CancelScope | None:
+        """Run *work* until it is done or the engine is closed; return the scope that cancels it. Not a checkpoint.
+
+        None: the engine is closed already.
+        """
+        if self.is_closed or self._nursery is None:
+            return None
+        scope = trio.CancelScope()
+        self._scopes.add(scope)
+        self._nursery.start_soon(self._run, work, scope, name=name)
+        return scope
+
+    async def start_task(self, task: TaskFunction, *, name: str) -> None:
+        """Start a task, and return when it reports that it has started. A checkpoint.
+
+        If cancelled, so is the task, and it is waited for. Raises `EngineClosed`, and what the task raised until then.
+        """
+        await self.check_open().start(task, name=name)
+
+    async def _run(self, work: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+        try:
+            # Entered here and not around `start_soon`: a scope that is cancelled before its task runs stays cancelled.
+            with scope:
+                await work()
+        finally:
+            self._scopes.discard(scope)

@@ -1,0 +1,194 @@
+"""`OpenSessions`: the sessions that are open in an engine: created, restored from the store, closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+import attrs
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.errors import SessionNotFound, SubAgentRefused
+from engine.core.events import BackgroundEnded, InputAdmitted, ModelSwitched, SessionCreated, SharedContext
+from engine.core.ids import CallId, MessageId, SessionId
+from engine.journal.closing_events import RunningAgent, closing_events
+from engine.journal.log import Journal
+from engine.nursery.inbox import report
+from engine.nursery.parkable import only_waits
+from engine.nursery.parking import may_enter_again
+from engine.nursery.questions import Questions
+from engine.session.engine_services import EngineServices
+from engine.session.live_session import LiveSession
+from engine.session.session_background import SubAgentRunner
+from engine.session.session_config import SessionConfig
+from engine.session.turn_start import begin_queued_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.core.protocols import IdSource
+    from engine.store.lazy_events import StoredSession
+
+
+@final
+@attrs.define(eq=False)
+class OpenSessions:
+    """The open sessions of an engine, those of sub-agents included.
+
+    Attributes:
+        by_id: the sessions.
+    """
+
+    _services: EngineServices
+    _make_sub_agents: Callable[[LiveSession], SubAgentRunner]
+    by_id: dict[SessionId, LiveSession] = attrs.field(factory=dict[SessionId, LiveSession], init=False)
+
+    @enable_ki_protection
+    def create(
+        self,
+        *,
+        context: SharedContext,
+        config: SessionConfig,
+        parent: LiveSession | None = None,
+        call_id: CallId | None = None,
+        forked_from: SessionId | None = None,
+    ) -> LiveSession:
+        """Return a new session. Not a checkpoint. Raises `EngineClosed`, `ConfigError`."""
+        self._services.tasks.check_open()
+        session_id = SessionId(self._services.setup.ids.new("ses"))
+        path = (session_id,) if parent is None else (*parent.journal.path, session_id)
+        journal = self._journal(session_id, path, None if parent is None else parent.journal)
+        session = self._add(journal, config, questions=None if parent is None else parent.questions)
+        journal.append(
+            SessionCreated(
+                context=context,
+                model=session.deps.models[0].info.name,
+                parent_id=None if parent is None else parent.id,
+                parent_call_id=call_id,
+                agent=config.agent,
+                forked_from=forked_from,
+            )
+        )
+        return session
+
+    @enable_ki_protection
+    def restore(
+        self,
+        stored: StoredSession,
+        config: SessionConfig,
+        parent: LiveSession | None = None,
+        *,
+        agents: Sequence[RunningAgent] = (),
+    ) -> LiveSession:
+        """Return a session from the store, in order and idle. Not a checkpoint."""
+        ids = self._services.setup.ids
+        journal = self._journal(stored.state.session_id, stored.events[0].path, None)
+        journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of_type, InputAdmitted))
+        session = self._add(journal, config, questions=None if parent is None else parent.questions)
+        open_turn = journal.state.turn
+        # A parked turn is left open for `Session.resume`; that of a sub-agent is closed, as nothing can resume it.
+        may_stay_open = config.settings.park and len(journal.path) == 1
+        if not (may_stay_open and only_waits(journal.state, partial(may_enter_again, config.registry))):
+            for event in closing_events(journal.state, MessageId(ids.new("msg")), agents=agents):
+                journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
+        if journal.state.background:
+            _report_lost_work(journal, ids)
+        if (model := session.deps.models[0].info.name) != journal.state.model:
+            journal.append(ModelSwitched(model=model))
+        if parent is not None:
+            # Last: what was closed above is history, and the parent's cursors need not see it again.
+            journal.attach(parent.journal)
+        return session
+
+    async def open_child(self, parent: LiveSession, session_id: str, config: SessionConfig) -> LiveSession:
+        """Return a child session of *parent* from the store. A checkpoint; if cancelled, it is not open.
+
+        Raises `SessionNotFound`, also if it is the child of another session; `SessionElsewhere`, `JournalCorrupt`.
+        """
+        services = self._services
+        services.tasks.check_open()
+        child_id = SessionId(session_id)
+        path = (*parent.journal.path, child_id)
+        # A host may be opening it at the same time, and one session has one journal.
+        async with services.locks.hold(f"session:{session_id}"):
+            self._check_not_open(path)
+            stored = await services.store.open_for_writing(child_id)
+            try:
+                agents = await services.store.running_agents(stored.state)
+                services.tasks.check_open()
+                if stored.events[0].path != path:
+                    raise SessionNotFound(f"{session_id} is no child of {parent.id}")
+                return self.restore(stored, config, parent, agents=agents)
+            except BaseException:  # also a cancel: a lease that is not released would lock out every other engine
+                if child_id not in self.by_id:
+                    services.store.release(child_id)
+                raise
+
+    @enable_ki_protection
+    def close(self, session: LiveSession) -> None:
+        """Close a sub-agent's session: it stays in the store, and `open_session` finds it there. Not a checkpoint."""
+        self.by_id.pop(session.id, None)
+        session.background.close()
+        session.journal.close()
+        self._services.store.release(session.id)
+
+    @enable_ki_protection
+    def start_queued_turn(self, session: LiveSession) -> None:
+        """Start the next queued input of an idle session. Not a checkpoint."""
+        if not self._services.tasks.is_closed:
+            run = begin_queued_turn(session)
+            if run is not None:
+                self._services.tasks.start_turn(run)
+
+    def _check_not_open(self, path: tuple[SessionId, ...]) -> None:
+        """Raise `SubAgentRefused` if a host has this child open, `SessionNotFound` if it is another session's child."""
+        session = self.by_id.get(path[-1])
+        if session is not None and session.journal.path != path:
+            raise SessionNotFound(f"{path[-1]} is no child of {path[-2]}")
+        if session is not None:
+            raise SubAgentRefused(f"{path[-1]} is open by itself in this engine: it can't go on here meanwhile")
+
+    def _journal(self, session_id: SessionId, path: tuple[SessionId, ...], parent: Journal | None) -> Journal:
+        services = self._services
+        return Journal(
+            session_id=session_id,
+            path=path,
+            store=services.store.store,
+            clock=services.setup.clock,
+            trace=services.setup.trace,
+            parent=parent,
+            drafts=services.store.drafts(),
+        )
+
+    def _add(self, journal: Journal, config: SessionConfig, *, questions: Questions | None = None) -> LiveSession:
+        services = self._services
+        session = LiveSession(
+            engine=services,
+            journal=journal,
+            deps=services.deps(config),
+            hooks=services.setup.hooks,
+            config=config,
+            questions=Questions(services.setup.approver, self._all_questions) if questions is None else questions,
+            make_sub_agents=self._make_sub_agents,
+            start_next=self.start_queued_turn,
+        )
+        self.by_id[session.id] = session
+        return session
+
+    def _all_questions(self) -> Iterable[Questions]:
+        # A sub-agent's session shares the questions of the session above it.
+        return dict.fromkeys(session.questions for session in self.by_id.values())
+
+
+@enable_ki_protection
+def _report_lost_work(journal: Journal, ids: IdSource) -> None:
+    """Tell the model, with the next request, which background work a crash has ended. Not a checkpoint."""
+    # Imported here: it takes a crash.
+    from engine.agents.reports import render_lost
+
+    for work in journal.state.background:
+        text, display = render_lost(work)
+        report(journal, ids, text, "steer", display=display)
+        # After its report: if a crash comes between the two, it is reported twice rather than never.
+        journal.append(BackgroundEnded(work_id=work.work_id))

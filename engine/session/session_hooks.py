@@ -1,0 +1,59 @@
+"""`SessionHooks`: the hooks of a session outside of its turns: when it starts, is idle, and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import attrs
+import trio
+
+from engine.core.events import Notice, TurnResult
+from engine.core.hooks import Hooks
+from engine.core.protocols import IdSource
+from engine.journal.log import Journal
+from engine.nursery.hook_points import run_idle_hooks, run_session_end_hooks, run_session_start_hooks
+from engine.session.engine_tasks import EngineTasks
+from engine.tools.hook_runner import HookRunner
+
+
+@attrs.define(eq=False)
+class SessionHooks:
+    """The hooks of a session outside of its turns.
+
+    Attributes:
+        seconds: returns how long a hook may take; the session's settings may change.
+    """
+
+    _hooks: Hooks
+    _journal: Journal
+    _tasks: EngineTasks
+    _seconds: Callable[[], float]
+    _idle: trio.CancelScope | None = attrs.field(default=None, init=False)
+
+    async def run_start(self, ids: IdSource, source: Literal["new", "resumed"], model: str) -> None:
+        """Notify the hooks that the session starts. A checkpoint if a hook is one."""
+        await run_session_start_hooks(self._hooks, self._runner, self._journal, ids, source=source, model=model)
+
+    async def run_end(self, until: float) -> None:
+        """Notify the hooks that the session ends; they have time until then. A checkpoint if a hook is one."""
+        await run_session_end_hooks(self._hooks, attrs.evolve(self._runner, until=until), self._journal)
+
+    def start_idle(self, result: TurnResult) -> None:
+        """Notify the hooks that the session is idle, in the engine's nursery. Not a checkpoint."""
+        if self._hooks.idle:
+            work = partial(run_idle_hooks, self._hooks, self._runner, self._journal, result)
+            self._idle = self._tasks.start(work, name=f"idle hooks of {self._journal.session_id}")
+
+    def cancel_idle(self) -> None:
+        """Cancel what `start_idle` started: a turn begins, so the session is not idle any more. Not a checkpoint."""
+        if self._idle is not None:
+            self._idle.cancel(reason="a turn begins")
+
+    @property
+    def _runner(self) -> HookRunner:
+        return HookRunner(self._seconds(), self._notice)
+
+    def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
+        self._journal.append(Notice(level=level, code=code, text=text))
