@@ -2,7 +2,7 @@
 
 The "Accept" lines of the behaviours that this engine promises, one after the other:
 
-- T18, shell commands: `test_what_a_command_line_is_asked_about`, `test_a_deny_finds_the_command_wherever_it_hides`,
+- T18, shell commands: `test_rights_of_a_command_line`, `test_a_deny_finds_the_command_wherever_it_hides`,
   `test_unparsable_scripts_ask_or_are_denied`, `test_reading_the_project_needs_no_question`.
 - T19, sub-agents: `test_sub_agents_inherit_denies` and the one behind it.
 - T24, rules: `test_deny_beats_ask_without_a_question`, `test_hidden_tools_are_not_offered_and_denied`,
@@ -138,7 +138,7 @@ def answers(played: Played) -> list[str]:
         ("cat link", {"outside {up}/beside"}),
     ],
 )
-async def test_what_a_command_line_is_asked_about(tmp_path: Path, command: str, rights: set[str]) -> None:
+async def test_rights_of_a_command_line(tmp_path: Path, command: str, rights: set[str]) -> None:
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "x").touch()

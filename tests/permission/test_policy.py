@@ -277,7 +277,7 @@ def _with(rules_before: tuple[Rule, ...], deny: Rule, data: st.DataObject) -> tu
 @pytest.mark.slow
 @given(some_layers, some_query(), st.lists(st.tuples(some_query(), some_allowance), max_size=4))
 @settings(max_examples=150, deadline=None)
-def test_whatever_is_allowed_lifts_no_deny(
+def test_no_allow_lifts_a_deny(
     layers: Rules, call: PermissionQuery, answers: list[tuple[PermissionQuery, Allowance]]
 ) -> None:
     rules_at_work = layers.policy()
@@ -366,7 +366,7 @@ def test_policy_implements_all_approver_protocols() -> None:
     assert isinstance(policy(), HidingApprover)
 
 
-def test_the_rule_and_its_layer_are_told() -> None:
+def test_verdict_names_rule_and_layer() -> None:
     judgement = policy("deny bash rm *").judge(query(needed("bash", "rm x")))
     assert judgement == Judgement(verdict="deny", source="the rule 'deny bash rm *' of the layer user (test)")
 
@@ -435,7 +435,7 @@ def test_opaque_scripts_are_allowed_only_without_restrictions(
         ("auto-edit", ("ask sandboxed *",), "ask", True),
     ],
 )
-def test_a_sandbox_answers_what_is_asked_by_default(
+def test_sandbox_answers_default_questions(
     profile: str, user: tuple[str, ...], verdict: str, *, is_default: bool
 ) -> None:
     judgement = policy(*user, profile=profile).judge(query(needed("bash", "npm x"), sandboxed=True))
@@ -500,7 +500,7 @@ def test_a_file_named_star_is_one_file() -> None:
     assert held.judge(query(needed("edit", "a.txt"))).verdict == "ask"
 
 
-def test_files_that_nobody_names_may_be_any() -> None:
+def test_unnamed_files_may_be_any() -> None:
     from engine.tools.call_values import Need
 
     need = Need(permission="edit")
@@ -510,7 +510,7 @@ def test_files_that_nobody_names_may_be_any() -> None:
 
 
 @pytest.mark.parametrize("cwd", [PROJECT, "/"])
-def test_a_query_for_nothing_is_asked(cwd: str) -> None:
+def test_empty_query_is_asked(cwd: str) -> None:
     assert policy(profile="full").judge(query(cwd=cwd, offers=())).verdict == "ask"
 
 
@@ -670,7 +670,7 @@ def test_judging_with_thousands_of_grants_is_cheap() -> None:
         ("ask", ("deny * *",), {"bash", "edit", "read", "web"}),
     ],
 )
-def test_which_rights_nobody_can_get(profile: str, user: tuple[str, ...], hidden: set[str]) -> None:
+def test_unobtainable_rights(profile: str, user: tuple[str, ...], hidden: set[str]) -> None:
     held = policy(*user, profile=profile)
     names = ("bash", "edit", "read", "web")
     assert {name for name in names if held.hides([link()], PROJECT, name)} == hidden
@@ -768,7 +768,7 @@ async def test_grants_revoked_elsewhere_end_on_reload(tmp_path: Path) -> None:
 
 
 @pytest.mark.os
-async def test_a_broken_file_is_told_and_changes_nothing(tmp_path: Path) -> None:
+async def test_broken_file_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     file = GrantFile(tmp_path / "grants.json")
     held = policy(file=file)
     call = pushed_in(link())

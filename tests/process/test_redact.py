@@ -81,7 +81,7 @@ def test_which_variables_hold_secrets(name: str, value: str, is_secret: bool) ->
     assert secrets_in({name: value}) == shown
 
 
-def test_a_place_that_looks_like_a_key_is_one_if_nothing_is_there(tmp_path: Path) -> None:
+def test_missing_path_that_looks_like_a_key(tmp_path: Path) -> None:
     there = tmp_path / "Key1"
     there.touch()
     path = str(there).replace("-", "").replace("_", "")
@@ -93,13 +93,13 @@ def test_a_place_that_looks_like_a_key_is_one_if_nothing_is_there(tmp_path: Path
     assert list(secrets_in({"A_TOKEN": path})) == [path.encode()]
 
 
-def test_of_several_words_those_are_hidden_that_are_no_words() -> None:
+def test_only_random_words_are_redacted() -> None:
     assert list(secrets_in({"API_AUTH": f"Bearer {KEY}"})) == [KEY.encode()]
     assert list(secrets_in({"PRIVATE_KEY": f"-----BEGIN KEY-----\n{KEY}\n-----END KEY-----\n"})) == [KEY.encode()]
     assert list(secrets_in({"A_TOKEN": f"{KEY}\n"})) == [KEY.encode()]
 
 
-def test_one_that_has_come_in_part_is_hidden_whole_although_it_holds_another() -> None:
+def test_partial_secret_is_redacted_as_the_longer_one() -> None:
     secrets = {b"0123-key-4567": b"[long]", b"key": b"[short]", b"0123": b"[begin]"}
     whole = b"a 0123-key-4567 b 0123-key-45 key 0123-key"
     for end in range(len(whole) + 1):
@@ -121,7 +121,7 @@ def test_a_secret_that_holds_another_is_hidden_whole() -> None:
     "command", ["env; printf %s $CANARY_API_KEY", "seq 30000; env", "printenv CANARY_API_KEY; sleep 60"]
 )
 @pytest.mark.parametrize("background", [False, True])
-async def test_no_key_reaches_the_model_the_record_or_the_spill(
+async def test_no_key_reaches_model_record_or_spill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, background: bool
 ) -> None:
     monkeypatch.setenv("CANARY_API_KEY", KEY)

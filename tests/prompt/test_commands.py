@@ -36,7 +36,7 @@ def write(path: Path, said: str | bytes) -> Path:
         ("$ARGUMENTS", ["$1", r"\1"], r"$1 \1"),
     ],
 )
-def test_what_is_given_is_put_in_place(text: str, arguments: list[str], rendered: str) -> None:
+def test_arguments_are_substituted(text: str, arguments: list[str], rendered: str) -> None:
     assert Command(name="x", text=text).render(arguments) == rendered
 
 
@@ -54,7 +54,7 @@ READ = "Where it says @path, read that file first."
         ("Ask @octocat, me@example.org! `git diff` is @ work", ""),
     ],
 )
-def test_what_other_harnesses_put_in_place_the_model_is_told_to_look_up(text: str, notes: str) -> None:
+def test_foreign_placeholders_become_instructions(text: str, notes: str) -> None:
     plain = text.replace("$1", "").replace("$ARGUMENTS", "")
     assert Command(name="x", text=text).render([]) == (f"{plain}\n\n({notes})" if notes else plain)
     # What the user gives is a text, whatever it looks like.
@@ -73,11 +73,11 @@ def test_any_text_and_any_arguments_are_a_prompt(text: str, arguments: list[str]
     ("line", "words"),
     [("", []), ("a  b", ["a", "b"]), ("a 'b c'", ["a", "b c"]), ("don't split", ["don't", "split"])],
 )
-def test_the_words_of_a_line(line: str, words: list[str]) -> None:
+def test_words_of_a_line(line: str, words: list[str]) -> None:
     assert split_words(line) == words
 
 
-def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path) -> None:
+def test_first_command_of_a_name_wins(tmp_path: Path) -> None:
     review = write(
         tmp_path / "a/review.md",
         "---\ndescription: Review\n  a change\nagent: reviewer\nmodel: host/model\nargument-hint: '[branch]'\n---\nReview $1.\n",
@@ -113,9 +113,7 @@ def test_commands_are_found_in_folders_the_first_of_a_name_counts(tmp_path: Path
         (b"x" * (MAX_BYTES + 1), "it is larger than 100,000 bytes"),
     ],
 )
-def test_a_command_that_can_t_be_used_is_told_and_keeps_no_other_from_being_used(
-    tmp_path: Path, content: bytes, why: str
-) -> None:
+def test_unusable_command_is_reported_alone(tmp_path: Path, content: bytes, why: str) -> None:
     bad = write(tmp_path / "bad.md", content)
     write(tmp_path / "good.md", "Go.")
     found = find_commands([str(tmp_path)])

@@ -16,7 +16,7 @@ NOON = time.mktime((2026, 2, 28, 12, 0, 0, 0, 0, -1))
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, GENERAL])
-def test_t27_each_family_has_the_core_and_a_part_of_its_own(family: str) -> None:
+def test_t27_each_family_extends_the_core(family: str) -> None:
     text = family_text(family)
     others = [family_text(other) for other in (*FAMILIES, GENERAL) if other != family]
     core, _, own = text.partition("\n\nBesides\n")
@@ -69,11 +69,11 @@ def git(root: Path, head: str | None) -> str:
         ("\0" * 5_000, "Git: a repository."),
     ],
 )
-def test_t27_the_state_of_git_is_read_from_its_files(tmp_path: Path, head: str | None, told: str) -> None:
+def test_t27_git_state_is_read_from_files(tmp_path: Path, head: str | None, told: str) -> None:
     assert git(tmp_path / "p", head) == told
 
 
-def test_t27_a_working_tree_beside_the_first_one(tmp_path: Path) -> None:
+def test_t27_secondary_worktree(tmp_path: Path) -> None:
     tree, folder = tmp_path / "tree", tmp_path / "main/.git/worktrees/tree"
     tree.mkdir()
     folder.mkdir(parents=True)
@@ -83,7 +83,7 @@ def test_t27_a_working_tree_beside_the_first_one(tmp_path: Path) -> None:
     assert told["git"].text == "Git: a repository, on the branch topic."
 
 
-def test_t27_a_folder_within_a_project_and_one_that_is_in_none(tmp_path: Path) -> None:
+def test_t27_folders_inside_and_outside_a_project(tmp_path: Path) -> None:
     (tmp_path / "p/.git").mkdir(parents=True)
     (tmp_path / "p/a\nb").mkdir()
     place = Workspace.of(str(tmp_path / "p/a\nb"), str(tmp_path))

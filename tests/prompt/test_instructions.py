@@ -71,7 +71,7 @@ def problems(reading: Reading) -> list[str]:
 # -- which ones, in which order --------------------------------------------------------------------
 
 
-def test_t28_the_outermost_comes_first_and_each_says_what_it_is_for(home: Path, project: Path) -> None:
+def test_t28_outermost_file_comes_first(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "Use tabs.")
     write(project / "pkg/AGENTS.md", "Use spaces.")
     reading = read(layers_of(home), project / "pkg")
@@ -84,7 +84,7 @@ def test_t28_the_outermost_comes_first_and_each_says_what_it_is_for(home: Path, 
     assert reading.problems == ()
 
 
-def test_t28_both_names_of_one_folder_are_read_with_a_notice(home: Path, project: Path) -> None:
+def test_t28_both_names_are_read_with_a_notice(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "one")
     write(project / "CLAUDE.md", "two")
     reading = read(layers_of(home), project)
@@ -94,7 +94,7 @@ def test_t28_both_names_of_one_folder_are_read_with_a_notice(home: Path, project
     ]
 
 
-def test_t28_the_same_words_are_shown_once(home: Path, project: Path) -> None:
+def test_t28_duplicate_text_is_shown_once(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "Use tabs.\n")
     write(project / "CLAUDE.md", "Use tabs.")
     write(project / "pkg/AGENTS.md", "\ufeffUse tabs.\r\n")
@@ -103,7 +103,7 @@ def test_t28_the_same_words_are_shown_once(home: Path, project: Path) -> None:
     assert reading.problems == ()
 
 
-def test_t28_a_link_within_the_project_is_the_file_it_leads_to(home: Path, project: Path) -> None:
+def test_t28_link_inside_the_project_is_followed(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "Use tabs.")
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
     reading = read(layers_of(home), project)
@@ -123,7 +123,7 @@ def test_t28_without_a_repository_only_the_working_directory_counts(home: Path) 
     assert names(read(layers_of(home), home / "a/b"), home) == ["a/b/AGENTS.md"]
 
 
-def test_t28_the_first_of_the_user_s_own_files_counts_and_comes_before_the_project_s(home: Path, project: Path) -> None:
+def test_t28_first_user_file_precedes_the_project(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "project")
     write(home / "b.md", "mine")
     write(home / "c.md", "not this")
@@ -147,7 +147,7 @@ def test_t28_files_that_the_user_names(home: Path, project: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["../secret.md", "docs/../../secret.md"])
-def test_t28_a_pattern_does_not_lead_out_of_the_project(home: Path, project: Path, pattern: str) -> None:
+def test_t28_pattern_stays_inside_the_project(home: Path, project: Path, pattern: str) -> None:
     write(home / "secret.md", "secret")
     write(project / "docs/a.md", "a")
     reading = read(layers_of(home, files=(pattern,)), project)
@@ -155,9 +155,7 @@ def test_t28_a_pattern_does_not_lead_out_of_the_project(home: Path, project: Pat
     assert problems(reading) == [f"{home}/secret.md can't be used: it is a link to a file outside of {project}"]
 
 
-def test_t28_a_pattern_gets_lost_in_no_loop_of_links_and_in_nothing_that_others_have_put_there(
-    home: Path, project: Path
-) -> None:
+def test_t28_pattern_survives_link_loops(home: Path, project: Path) -> None:
     write(project / "docs/deep/a.md", "a")
     for name in ("docs/up", "docs/deep/up", "docs/deep/here"):
         (project / name).symlink_to(".." if name.endswith("up") else ".")
@@ -169,7 +167,7 @@ def test_t28_a_pattern_gets_lost_in_no_loop_of_links_and_in_nothing_that_others_
     assert not reading.is_old
 
 
-def test_t28_a_pattern_that_means_too_much_is_told_and_read_in_part(
+def test_t28_too_wide_pattern_is_truncated_and_reported(
     home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(MAX_FILES + 2):
@@ -185,7 +183,7 @@ def test_t28_a_pattern_that_means_too_much_is_told_and_read_in_part(
     assert problems(reading) == [f"**/*.md {told}only the first 50 names were searched: name a smaller folder"]
 
 
-def test_t28_a_file_with_a_place_of_its_own_that_is_not_there_is_told(home: Path, project: Path) -> None:
+def test_t28_missing_configured_file_is_reported(home: Path, project: Path) -> None:
     # What goes from the project's folder may be in one project, and not in another.
     files = ("docs/a.md", "docs/*.md", f"{home}/notes.md", f"{home}/notes/*.md")
     reading = read(layers_of(home, files=files), project)
@@ -194,7 +192,7 @@ def test_t28_a_file_with_a_place_of_its_own_that_is_not_there_is_told(home: Path
     ]
 
 
-def test_t28_a_file_that_the_user_names_is_no_sign_that_its_folder_is_worked_in(home: Path, project: Path) -> None:
+def test_t28_user_file_is_no_sign_of_work(home: Path, project: Path) -> None:
     write(project / "docs/a.md", "a")
     write(project / "docs/AGENTS.md", "for who writes docs")
     layers = layers_of(home, files=("docs/a.md",))
@@ -206,7 +204,7 @@ def test_t28_a_file_that_the_user_names_is_no_sign_that_its_folder_is_worked_in(
 # -- what they bring in ------------------------------------------------------------------------------
 
 
-def test_t28_what_a_file_brings_in_comes_before_it(home: Path, project: Path) -> None:
+def test_t28_imported_file_precedes_its_importer(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "Be tidy, as in @docs/style.md, and (not so: @octocat, me@x.md) @package.json.")
     write(project / "docs/style.md", "Style, see @more.md")
     write(project / "docs/more.md", "More, see @style.md and @../AGENTS.md.")
@@ -217,7 +215,7 @@ def test_t28_what_a_file_brings_in_comes_before_it(home: Path, project: Path) ->
     assert problems(reading) == []
 
 
-def test_t28_a_file_that_only_brings_in_another_one_says_nothing_itself(home: Path, project: Path) -> None:
+def test_t28_file_of_imports_alone_adds_nothing(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "Be tidy.")
     write(project / "CLAUDE.md", "@AGENTS.md\n")
     write(project / "pkg/AGENTS.md", "Be quick.")
@@ -228,7 +226,7 @@ def test_t28_a_file_that_only_brings_in_another_one_says_nothing_itself(home: Pa
 
 
 @pytest.mark.parametrize("text", ["Write `@a.md`.", "~~~\n@a.md\n~~~", "```md\n@a.md", "x@a.md", "`` ` @a.md ``"])
-def test_t28_what_is_code_brings_in_nothing(home: Path, project: Path, text: str) -> None:
+def test_t28_imports_in_code_are_ignored(home: Path, project: Path, text: str) -> None:
     write(project / "AGENTS.md", text)
     write(project / "a.md", "secret")
     assert names(read(layers_of(home), project), project) == ["AGENTS.md"]
@@ -248,7 +246,7 @@ def test_t28_what_is_code_brings_in_nothing(home: Path, project: Path, text: str
         ("binary.md", "{project}/binary.md can't be used: it is binary, not text"),
     ],
 )
-def test_t28_what_can_t_be_brought_in_is_told(home: Path, project: Path, name: str, why: str) -> None:
+def test_t28_failed_import_is_reported(home: Path, project: Path, name: str, why: str) -> None:
     write(home / "up.md", "secret")
     (project / "link.md").symlink_to(home / "up.md")
     (project / "folder.md").mkdir()
@@ -260,7 +258,7 @@ def test_t28_what_can_t_be_brought_in_is_told(home: Path, project: Path, name: s
     assert told.startswith(why.format(home=home, project=project))
 
 
-def test_t28_there_is_an_end_to_what_brings_in_others(home: Path, project: Path) -> None:
+def test_t28_import_depth_is_bounded(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "@0.md")
     for number in range(9):
         write(project / f"{number}.md", f"{number}: @{number + 1}.md")
@@ -271,7 +269,7 @@ def test_t28_there_is_an_end_to_what_brings_in_others(home: Path, project: Path)
     assert problems(read(layers_of(home), project))[-1].endswith("more than 100 files are imported")
 
 
-def test_t28_a_file_that_is_made_to_take_long_takes_no_time(home: Path, project: Path) -> None:
+def test_t28_hostile_file_takes_no_time(home: Path, project: Path) -> None:
     for text in ("`" * 32_000, "` " * 16_000, "@" * 32_000, "```\n" * 8_000, "~~~" * 10_000, "@a" * 16_000):
         write(project / "AGENTS.md", text)
         assert not read(layers_of(home), project).is_old
@@ -280,7 +278,7 @@ def test_t28_a_file_that_is_made_to_take_long_takes_no_time(home: Path, project:
 # -- those that were found on the way ----------------------------------------------------------------
 
 
-def test_t28_nested_ones_are_found_by_what_was_touched(home: Path, project: Path) -> None:
+def test_t28_nested_files_are_found_by_touched_paths(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "root")
     write(project / "pkg/AGENTS.md", "pkg")
     write(project / "pkg/x/CLAUDE.md", "x")
@@ -291,14 +289,14 @@ def test_t28_nested_ones_are_found_by_what_was_touched(home: Path, project: Path
 
 
 @pytest.mark.parametrize("folder", ["node_modules/lib", "vendored", ".venv/lib/site-packages/lib"])
-def test_t28_what_others_have_put_into_the_project_says_nothing(home: Path, project: Path, folder: str) -> None:
+def test_t28_vendored_folders_are_ignored(home: Path, project: Path, folder: str) -> None:
     write(project / folder / "AGENTS.md", "obey me")
     (project / "vendored/.git").mkdir(parents=True, exist_ok=True)
     file = write(project / folder / "src/a.py", "")
     assert names(read(layers_of(home), project, touched=(str(file),)), project) == []
 
 
-def test_t28_what_lies_elsewhere_says_nothing(home: Path, project: Path) -> None:
+def test_t28_files_elsewhere_are_ignored(home: Path, project: Path) -> None:
     write(home / "elsewhere/AGENTS.md", "obey me")
     file = write(home / "elsewhere/a.py", "")
     (project / "link").symlink_to(home / "elsewhere")
@@ -309,7 +307,7 @@ def test_t28_what_lies_elsewhere_says_nothing(home: Path, project: Path) -> None
 # -- trust -----------------------------------------------------------------------------------------
 
 
-def test_t28_of_a_project_that_nobody_trusts_nothing_is_read(home: Path, project: Path) -> None:
+def test_t28_untrusted_project_is_not_read(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "obey me")
     write(project / "pkg/CLAUDE.md", "me too")
     write(project / ".claude/skills/evil/SKILL.md", "---\nname: evil\ndescription: x\n---\nobey")
@@ -354,7 +352,7 @@ def locked(path: Path) -> None:
     ],
     ids=["binary", "latin-1", "loop", "link", "folder", "pipe", "locked"],
 )
-def test_t28_what_can_t_be_used_is_told(home: Path, project: Path, make: Callable[[Path], object], why: str) -> None:
+def test_t28_unusable_file_is_reported(home: Path, project: Path, make: Callable[[Path], object], why: str) -> None:
     path = project / "AGENTS.md"
     make(path)
     write(project / "CLAUDE.md", "fine")
@@ -363,7 +361,7 @@ def test_t28_what_can_t_be_used_is_told(home: Path, project: Path, make: Callabl
     assert problems(reading) == [f"{path} can't be used: {why.format(project=project)}"]
 
 
-def test_t28_what_can_t_be_read_now_keeps_its_old_value(home: Path, project: Path) -> None:
+def test_t28_unreadable_file_keeps_its_old_value(home: Path, project: Path) -> None:
     path = write(project / "AGENTS.md", "Use tabs.")
     layers = layers_of(home)
     (before,) = instructions(read(layers, project))
@@ -377,7 +375,7 @@ def test_t28_what_can_t_be_read_now_keeps_its_old_value(home: Path, project: Pat
 # -- how much of them --------------------------------------------------------------------------------
 
 
-def test_t28_fifty_megabytes_are_cut_where_everybody_sees_it(home: Path, project: Path) -> None:
+def test_t28_huge_file_is_visibly_truncated(home: Path, project: Path) -> None:
     path = write(project / "AGENTS.md", "Use tabs. Naïve.\n" * 100_000)
     with path.open("ab") as file:
         file.truncate(50_000_000)
@@ -401,7 +399,7 @@ def test_t28_the_nearest_ones_get_their_bytes_first(home: Path, project: Path) -
     assert "[Cut: 395 of 1,200 bytes are shown." in outer.text
 
 
-def test_t28_for_what_has_no_room_at_all_its_name_stands(home: Path, project: Path) -> None:
+def test_t28_file_without_room_is_named(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "outer\n" * 200)
     write(project / "pkg/AGENTS.md", "i" * 1_000)
     outer, _ = instructions(read(layers_of(home, max_bytes=1_000), project / "pkg"))
@@ -429,7 +427,7 @@ async def fetched(home: Path, project: Path, routes: dict[str, bytes], pins: dic
     return reading, pages
 
 
-async def test_t28_a_text_on_the_web_counts_if_it_is_the_pinned_one(home: Path, project: Path) -> None:
+async def test_t28_pinned_web_text_is_accepted(home: Path, project: Path) -> None:
     routes = {"/a": answer("200 OK", b"Be kind."), "/b": answer("200 OK", b"Obey me.")}
     reading, pages = await fetched(home, project, routes, {"/a": b"Be kind.", "/b": b"Be kind, too."})
     (section,) = instructions(reading)
@@ -441,15 +439,13 @@ async def test_t28_a_text_on_the_web_counts_if_it_is_the_pinned_one(home: Path, 
     ]
 
 
-async def test_t28_a_text_that_can_t_be_had_is_told(home: Path, project: Path) -> None:
+async def test_t28_unavailable_text_is_reported(home: Path, project: Path) -> None:
     reading, pages = await fetched(home, project, {}, {"/a": b"x"})
     assert instructions(reading) == []
     assert problems(reading) == [f"{pages.url('/a')} can't be used: the server answers 404 Not Found"]
 
 
-async def test_t28_a_host_that_does_not_answer_is_told_and_waited_for_once(
-    home: Path, project: Path, autojump_clock: MockClock
-) -> None:
+async def test_t28_silent_host_is_awaited_once(home: Path, project: Path, autojump_clock: MockClock) -> None:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/a"
     async with listener:  # it takes connections in, and says nothing
@@ -459,7 +455,7 @@ async def test_t28_a_host_that_does_not_answer_is_told_and_waited_for_once(
     assert trio.current_time() - before == pytest.approx(5.0)
 
 
-def test_nobody_is_asked_about_skills_of_their_own(home: Path) -> None:
+def test_own_skills_need_no_permission(home: Path) -> None:
     write(home / ".claude/skills/fish/SKILL.md", "---\nname: fish\ndescription: How to fish.\n---\nCast.")
     write(home / ".agents/skills/bake/SKILL.md", "---\nname: bake\ndescription: How to bake.\n---\nBake.")
     layers = PromptLayers(home=str(home), user_skills=(f"{home}/.claude/skills",))
@@ -470,7 +466,7 @@ def test_nobody_is_asked_about_skills_of_their_own(home: Path) -> None:
 
 
 @pytest.mark.parametrize("pin", ["", "abc", "G" * 64])
-def test_t28_without_a_pin_a_text_on_the_web_is_refused(pin: str) -> None:
+def test_t28_unpinned_web_text_is_refused(pin: str) -> None:
     with pytest.raises(ConfigError, match="has no pin, so its text could change"):
         Instructions(urls={"https://example.org/a": pin})
 

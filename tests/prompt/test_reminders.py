@@ -19,7 +19,7 @@ def by_name(*sections: PromptSection) -> dict[str, PromptSection]:
     return {one.name: one for one in sections}
 
 
-def test_what_is_new_different_and_gone() -> None:
+def test_new_changed_and_removed_sections() -> None:
     told = by_name(section("base"), section("date"), section("skills"), section("git"))
     now = [section("base", "of another family"), section("date", "tomorrow"), section("git"), section("extra:x")]
     found = diff_sections(told, now, frozen=["base"])
@@ -30,7 +30,7 @@ def test_what_is_new_different_and_gone() -> None:
     )
 
 
-def test_nothing_changed() -> None:
+def test_unchanged_sections() -> None:
     told = by_name(section("base"), section("date"))
     assert not diff_sections(told, list(told.values()))
     # Where it is from, and how often it may change, is nothing to tell.
@@ -52,7 +52,7 @@ def test_nothing_changed() -> None:
         ("mode", "Plan mode is over: the user has approved the plan."),
     ],
 )
-def test_what_holds_no_longer_is_named(name: str, said: str) -> None:
+def test_removed_sections_are_named(name: str, said: str) -> None:
     assert said in reminder_text(PromptChanges(removed=(name,)), by_name(section(name)))
 
 
@@ -72,9 +72,7 @@ def test_what_holds_no_longer_is_named(name: str, said: str) -> None:
         ("plan", None, False, None),
     ],
 )
-def test_the_mode_is_told_as_the_rights_have_it(
-    agent: str, value: str | None, is_bound: bool, said: str | None
-) -> None:
+def test_mode_follows_the_rights(agent: str, value: str | None, is_bound: bool, said: str | None) -> None:
     context = CWD if value is None else CWD.with_value("mode", value)
     found = mode_section(agent, context, is_bound=is_bound)
     assert (found and found.text.startswith(said or "")) is (None if said is None else True)

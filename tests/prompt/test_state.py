@@ -34,7 +34,7 @@ def told(state: SessionState) -> dict[str, str]:
     return {name: one.text for name, one in state.prompt.section_texts.items()}
 
 
-def test_the_prompt_is_what_it_was_set_to_and_what_is_told_of_it_is_known() -> None:
+def test_state_knows_prompt_and_updates() -> None:
     state = fold([NudgeAdded(message=USER), START, NEXT_DAY])
     assert state.prompt is not None
     assert (state.prompt.text, state.prompt.cwd, state.prompt.project) == ("x\n\ntoday", "/x", "/p")
@@ -43,7 +43,7 @@ def test_the_prompt_is_what_it_was_set_to_and_what_is_told_of_it_is_known() -> N
     assert told(fold([GONE], state)) == {"base": "x", "date": "tomorrow"}
 
 
-def test_what_a_message_told_is_forgotten_with_the_message_and_known_again_with_it() -> None:
+def test_undone_message_undoes_its_update() -> None:
     state = fold([NudgeAdded(message=USER), START, NEXT_DAY])
     undone = fold([TurnUndone(undone=TurnId("t"), keep=1)], state)
     assert told(undone) == {"base": "x", "date": "today"}
@@ -52,7 +52,7 @@ def test_what_a_message_told_is_forgotten_with_the_message_and_known_again_with_
     assert (told(pruned), pruned.prompt and pruned.prompt.is_outdated) == (told(state), False)
 
 
-def test_after_a_compaction_a_new_baseline_is_wanted_which_keeps_what_is_told_in_messages_that_are_left() -> None:
+def test_compaction_needs_a_new_baseline() -> None:
     beside = PromptUpdated(
         message=reminded(3), sections=(section("instructions:/x/AGENTS.md"), section("date", "later"))
     )

@@ -208,7 +208,7 @@ def test_any_transcript_is_a_request_or_a_typed_error(wire: str, data: st.DataOb
 @pytest.mark.parametrize("wire", SPOKEN)
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(data=st.data())
-def test_every_request_of_a_session_begins_with_the_one_before(wire: str, data: st.DataObject) -> None:
+def test_each_request_extends_the_one_before(wire: str, data: st.DataObject) -> None:
     host, quirks, request = data.draw(requests(wire=wire))
     request = attrs.evolve(request, session_id="s1", options=attrs.evolve(request.options, cache="off"))
     encoder = encoder_of(host, quirks)
@@ -241,7 +241,7 @@ WRITE = attrs.evolve(READ, name="write")
         ({"reasoning_from": 1}, "history"),
     ],
 )
-def test_what_broke_the_prefix_is_named(wire: str, changes: dict[str, Any], at: str) -> None:
+def test_broken_prefix_is_named(wire: str, changes: dict[str, Any], at: str) -> None:
     for host in hosts_of(wire):
         words = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("t"), text="go"),))
         request = ModelRequest(

@@ -21,7 +21,7 @@ PARTS = 4
 @pytest.mark.parametrize("part", range(PARTS))
 @hypothesis.settings(max_examples=40)
 @hypothesis.given(scenario=scenarios(), seed=st.integers(0, 2**16))
-def test_a_generated_scenario_keeps_every_promise_wherever_it_is_cancelled(
+def test_generated_scenario_cancelled_anywhere(
     part: int, is_full: bool, count_runs: CountRuns, scenario: Scenario, seed: int
 ) -> None:
     seed = seed * PARTS + part

@@ -96,7 +96,7 @@ ASKING: Answer = [*text("Let me see."), *call("touch", {}, id="1"), *call("touch
 DONE: Answer = [*text("Done."), *done()]
 
 
-def test_a_cancel_while_the_prompt_is_read_and_told_leaves_nothing_half_done(folder: Path) -> None:
+def test_cancel_while_reading_the_prompt(folder: Path) -> None:
     scenario = Scenario(script=[ASKING, DONE], tools=(toucher(folder),), prompt=layers(folder))
     events = cast("list[Durable]", play(scenario).seen)
     assert len([e for e in events if isinstance(e, PromptSet)]) == 1
@@ -105,7 +105,7 @@ def test_a_cancel_while_the_prompt_is_read_and_told_leaves_nothing_half_done(fol
     assert report.runs > 300
 
 
-def test_a_cancel_while_the_project_is_asked_about_leaves_nothing_half_done(folder: Path) -> None:
+def test_cancel_while_asking_about_trust(folder: Path) -> None:
     made: list[PromptLayers] = []
 
     def make() -> PromptLayers:
@@ -122,7 +122,7 @@ def test_a_cancel_while_the_project_is_asked_about_leaves_nothing_half_done(fold
     assert report.runs > 200
 
 
-def test_a_cancel_around_a_new_baseline_leaves_nothing_half_done(folder: Path) -> None:
+def test_cancel_around_a_new_baseline(folder: Path) -> None:
     def keeper() -> ScriptedKeeper:
         # The user's own words stay, as the first message of all.
         return ScriptedKeeper(compacts=[lambda view: view.transcript[:1]])

@@ -152,14 +152,14 @@ def played(steps: list[list[tuple[str, str]]]) -> tuple[list[ModelRequest], int,
 
 @hypothesis.settings(max_examples=25)
 @hypothesis.given(steps=STEPS)
-def test_t10_in_a_turn_each_request_begins_with_all_of_the_one_before(steps: list[list[tuple[str, str]]]) -> None:
+def test_t10_requests_extend_the_one_before(steps: list[list[tuple[str, str]]]) -> None:
     requests, baselines, _ = played(steps)
     assert baselines == 1
     for wire in SPOKEN:
         check_wire(wire, requests)
 
 
-def test_t10_in_a_turn_of_twenty_steps_in_which_everything_changes_as_well() -> None:
+def test_t10_twenty_changing_steps_keep_the_prefix() -> None:
     requests, baselines, updates = played([[(KINDS[n % len(KINDS)], PLACES[n % len(PLACES)])] for n in range(20)])
     assert (len(requests), baselines) == (21, 1)
     assert updates > 10
@@ -184,7 +184,7 @@ def check_wire(wire: str, requests: list[ModelRequest]) -> None:
 
 
 @pytest.mark.parametrize("what", KINDS)
-def test_t10_each_of_these_is_told_if_there_is_something_to_tell(what: str) -> None:
+def test_t10_each_change_is_reported(what: str) -> None:
     _, _, updates = played([[(what, "AGENTS.md")]])
     # What can't be read keeps its old value; what is only touched is known.
     assert updates == (0 if what in {"break", "touch"} else 1)

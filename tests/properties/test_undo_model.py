@@ -196,7 +196,7 @@ def run(actions: list[Action]) -> None:
     ]
 )
 @hypothesis.example([("turn", {"a": "1"}), ("edit", {"a": None}), ("undo", {}), ("redo", {}), ("undo", {})])
-def test_undo_and_redo_do_what_the_model_says(actions: list[Action]) -> None:
+def test_undo_and_redo_agree_with_the_model(actions: list[Action]) -> None:
     run(actions)
 
 

@@ -101,7 +101,7 @@ def test_a_host_of_the_user_s_own() -> None:
     assert info.options == ModelOptions(effort="high")
 
 
-def test_its_key_is_named_when_it_is_missing() -> None:
+def test_missing_key_is_named() -> None:
     with pytest.raises(ConfigError, match="no key for lab: set the environment variable LAB_KEY"):
         resolve("lab/mine", {}, LAB)
 
@@ -206,7 +206,7 @@ def test_httpx_and_the_wire_formats_are_imported_on_use() -> None:
 
 
 @pytest.mark.parametrize("host", ["anthropic", "openai", "google", "openrouter", "cohere"])
-def test_one_host_imports_one_wire_format(host: str) -> None:
+def test_one_host_imports_one_format(host: str) -> None:
     env = dict.fromkeys(BY_NAME[host].key_variables, "x")
     used = loaded_after(f"from engine.providers.registry import resolve\nresolve('{host}/some-model', {env})")
     assert "httpx" in used
@@ -214,7 +214,7 @@ def test_one_host_imports_one_wire_format(host: str) -> None:
     assert "asyncio" not in used
 
 
-def test_what_is_hidden_is_hidden_once() -> None:
+def test_hidden_key_is_masked_once() -> None:
     """A short key may be a part of the word that stands for it."""
     endpoint = Endpoint(base_url="http://x", auth=ExtraHeadersAuth(KeyAuth("k", "key"), {"a": "e/y"}))
     assert endpoint.redact("the key e/y, e%2Fy") == "the [key] [key], [key]"

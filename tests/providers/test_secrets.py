@@ -143,7 +143,7 @@ async def test_an_error_and_its_causes(echo: Echo) -> None:
     ],
     ids=lambda auth: type(auth).__name__,
 )
-def test_what_holds_a_secret_does_not_show_it(auth: KeyAuth | ExtraHeadersAuth | BasicAuth) -> None:
+def test_secret_holders_never_show_them(auth: KeyAuth | ExtraHeadersAuth | BasicAuth) -> None:
     endpoint = Endpoint(base_url=f"https://me:{quote(PASSWORD)}@models.example", auth=auth, headers={"x-own": KEY})
     assert_clean("a repr", about_everything([auth, endpoint]))
     for secret in auth.secrets:
@@ -156,7 +156,7 @@ def test_the_longest_secret_is_hidden_first() -> None:
     assert endpoint.redact("abcdef, abc") == "[key], [key]"
 
 
-def test_what_the_host_has_masked_itself_is_left() -> None:
+def test_masking_by_the_host_stays() -> None:
     endpoint = Endpoint(base_url="https://models.example", auth=KeyAuth("authorization", "sk-abcdefghijklm", "Bearer"))
     reported = "Incorrect API key provided: sk-ab*******klm."
     assert endpoint.redact(reported) == reported

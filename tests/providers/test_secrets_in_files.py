@@ -67,9 +67,7 @@ async def exports_of(path: Path, session_id: SessionId) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ECHOES)
-async def test_nothing_that_is_written_holds_a_secret(
-    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_file_holds_a_secret(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)  # as an application that logs has it
     server = ScriptedServer(model_message(ECHOES[name], 1))
     path = tmp_path / "store" / "sessions.db"

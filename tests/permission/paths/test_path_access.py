@@ -416,7 +416,7 @@ def test_empty_devices(tree: Tree, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/sda", "/dev/fd/3", "/dev/tcp/host/80", "/dev/shm/x"])
-def test_dangerous_devices(tree: Tree, path: str) -> None:
+def test_devices_with_content(tree: Tree, path: str) -> None:
     scan = Scan(paths=(PathUse(path=path, access="write", by="redirection"),))
     assert leads(analyse_paths(scan, cwd=tree.project, project=tree.project)) != "inside"
 

@@ -281,7 +281,7 @@ CERTAIN = (
 
 
 @pytest.mark.parametrize("line", UNCERTAIN)
-def test_unknown_word_that_may_execute_is_opaque(line: str) -> None:
+def test_opaque_executing_unknown_word(line: str) -> None:
     assert meaning(line).opaque
 
 
@@ -290,7 +290,7 @@ def test_harmless_unknown_word_is_not_opaque(line: str) -> None:
     assert not meaning(line).opaque
 
 
-def test_unknown_word_may_be_writing_option() -> None:
+def test_unknown_word_may_be_a_writing_option() -> None:
     assert meaning("sort f").reads_only
     assert not meaning("tree ?").reads_only
     assert meaning("cat ?").reads_only
@@ -421,7 +421,7 @@ def test_options_are_read(line: str, used: list[tuple[str, Argument]], operands:
     assert read(line) == (used, operands, "")
 
 
-def test_options_of_started_command_stay_with_it() -> None:
+def test_started_commands_keep_their_options() -> None:
     assert read("-a ls -b", permutes=False) == ([("-a", "")], ["ls", "-b"], "")
 
 

@@ -24,7 +24,7 @@ def explained(right: RequiredRight, *layers: Layer) -> list[str]:
     return explain(Ruleset(layers, "/p", "/h"), right).splitlines()
 
 
-def test_a_decision_is_told_with_all_that_matched() -> None:
+def test_decision_lists_all_matching_rules() -> None:
     layers = [
         Layer("defaults", (rule("*", "ask", 1),)),
         Layer("project", (rule("git push *", "deny", 2), rule("rm *", "deny", 3))),
@@ -65,7 +65,7 @@ def test_another_spelling() -> None:
     ]
 
 
-def test_what_may_match_and_what_lifts_nothing() -> None:
+def test_possible_matches_and_ineffective_allows() -> None:
     layers = [
         Layer("defaults", (rule("rm *", "deny", 1),)),
         Layer("project", (rule("rm *", "allow!", 2),)),

@@ -134,7 +134,7 @@ def test_ordinary_rules_are_fine() -> None:
         ),
     ],
 )
-def test_what_is_odd_in_a_layer(rules: str, message: str) -> None:
+def test_suspicious_rules_in_a_layer(rules: str, message: str) -> None:
     assert lint_messages(user=rules) == ([message] if message else [])
 
 
@@ -147,7 +147,7 @@ def test_a_deny_below_makes_an_allow_useless() -> None:
     ]
 
 
-def test_a_deny_that_is_taken_back_does_not() -> None:
+def test_overridden_deny_is_ineffective() -> None:
     assert lint_messages(defaults="deny edit *\nask edit docs", user="allow edit docs/a") == []
     assert lint_messages(defaults="deny edit *", user="allow! edit docs", host="allow edit docs/a") == []
 
@@ -158,7 +158,7 @@ def test_an_override_of_a_repository() -> None:
     ]
 
 
-def test_a_pattern_that_can_match_nothing() -> None:
+def test_pattern_that_matches_nothing() -> None:
     broken = Rule(permission="read", pattern="a/../b", action="deny", origin="c:1")
     assert [str(finding) for finding in lint([Layer("user", (broken,))], PROJECT, HOME)] == [
         "error: 'deny read a/../b' of the layer user (c:1): the path pattern 'a/../b' matches nothing: paths "
@@ -166,7 +166,7 @@ def test_a_pattern_that_can_match_nothing() -> None:
     ]
 
 
-def test_more_permissions_may_be_known() -> None:
+def test_host_permissions_can_be_declared() -> None:
     rules = [layer("user", "deny deploy *")]
     assert lint(rules, PROJECT, HOME, permissions=["deploy"]) == ()
     assert len(lint(rules, PROJECT, HOME)) == 1

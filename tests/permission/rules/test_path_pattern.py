@@ -61,7 +61,7 @@ def made(pattern: str) -> PathPattern:
         ("A.py", "A.py", "a.py"),
     ],
 )
-def test_what_it_matches(pattern: str, yes: str, no: str) -> None:
+def test_matching(pattern: str, yes: str, no: str) -> None:
     wanted = yes.split(" ")
     paths = [path for path in wanted + no.split(" ") if path]
     assert [path for path in paths if made(pattern).matches(path)] == wanted
@@ -99,7 +99,7 @@ def test_unknown_paths_may_match() -> None:
         ("a" * 5_000, "characters"),
     ],
 )
-def test_what_can_match_nothing_is_an_error(pattern: str, words: str) -> None:
+def test_impossible_pattern_is_an_error(pattern: str, words: str) -> None:
     with pytest.raises(ConfigError) as error:
         made(pattern)
     assert words in str(error.value)
@@ -118,7 +118,7 @@ def test_a_project_that_is_the_whole_machine() -> None:
     assert absolute("/", "etc") == "/etc"
 
 
-def test_a_project_whose_name_looks_like_a_pattern() -> None:
+def test_project_name_that_looks_like_a_pattern() -> None:
     pattern = PathPattern("src/*", "/p/[a] {b}", "/h")
     assert pattern.matches("src/x")
     assert pattern.matches("/p/[a] {b}/src/x")
@@ -160,7 +160,7 @@ def patterns(text: str) -> PathPattern | None:
 
 
 @given(GLOBS, GLOBS, st.lists(PLAIN, min_size=1, max_size=8))
-def test_what_covers_another_matches_all_that_it_matches(one: str, two: str, paths: list[str]) -> None:
+def test_covering_pattern_matches_everything_covered(one: str, two: str, paths: list[str]) -> None:
     pattern, other = patterns(one), patterns(two)
     if pattern is None or other is None:
         return
@@ -174,7 +174,7 @@ def test_what_covers_another_matches_all_that_it_matches(one: str, two: str, pat
 
 
 @given(GLOBS, PLAIN)
-def test_what_its_shapes_say_holds_for_every_match(text: str, path: str) -> None:
+def test_shapes_hold_for_every_match(text: str, path: str) -> None:
     pattern = patterns(text)
     if pattern is None or not pattern.matches(path):
         return
@@ -210,11 +210,11 @@ def test_what_its_shapes_say_holds_for_every_match(text: str, path: str) -> None
         ("a *", "a", False),
     ],
 )
-def test_what_it_covers(pattern: str, other: str, covers: bool) -> None:
+def test_covering(pattern: str, other: str, covers: bool) -> None:
     assert made(pattern).covers(made(other)) == covers
 
 
-def test_what_does_not_meet() -> None:
+def test_disjoint_patterns() -> None:
     assert not made("src/a").overlaps(made("docs/*"))
     assert not made("/etc").overlaps(made("./x"))
     assert made("/home").overlaps(made("./x"))

@@ -60,11 +60,11 @@ CASES = {
 
 
 @pytest.mark.parametrize(("right", "verdicts"), CASES.items(), ids=" ".join)
-def test_what_each_profile_says(right: tuple[str, str], verdicts: str) -> None:
+def test_verdicts_of_each_profile(right: tuple[str, str], verdicts: str) -> None:
     assert [Ruleset([defaults(name)], PROJECT, HOME).judge(*right).verdict for name in PROFILES] == verdicts.split()
 
 
-def test_everything_a_profile_says_is_a_default() -> None:
+def test_profile_rules_are_defaults() -> None:
     for name in PROFILES:
         decision = Ruleset([defaults(name)], PROJECT, HOME).judge("bash", "rm x")
         assert decision.is_default
@@ -72,7 +72,7 @@ def test_everything_a_profile_says_is_a_default() -> None:
         assert decision.rule.origin == f"profile {name}"
 
 
-def test_read_only_hides_tools_that_change_something() -> None:
+def test_read_only_hides_changing_tools() -> None:
     rules = Ruleset([defaults("read-only")], PROJECT, HOME)
     names = ("read", "edit", "bash", "bash:read", "web", "mcp_docs_find", "todo")
     assert [name for name in names if rules.hides(name)] == ["edit", "bash", "mcp_docs_find"]

@@ -47,7 +47,7 @@ rules = [
     )
 
 
-def test_an_empty_section_says_nothing() -> None:
+def test_empty_section_adds_nothing() -> None:
     assert read("[permissions]") == Permissions()
 
 
@@ -121,7 +121,7 @@ def test_the_section_of_an_agent() -> None:
         read_permissions(section, text, "c.toml", table=("agents", "my plan", "permissions"))
 
 
-def test_a_rule_is_told_as_it_is_written() -> None:
+def test_rule_is_printed_as_written() -> None:
     for text in ("allow! bash git push *", "deny read a b", "ask mcp_* *"):
         assert str(parse_rule(text)) == text
 
@@ -168,7 +168,7 @@ def test_lines_of_what_is_no_document(text: str) -> None:
 
 
 @given(st.lists(st.text("ab [],#\"'\\\n*=", max_size=6), max_size=4), st.booleans())
-def test_every_rule_is_found(texts: list[str], is_inline: bool) -> None:
+def test_every_rule_is_parsed(texts: list[str], is_inline: bool) -> None:
     written = [text if "'" in text or "\n" in text else "\n" for text in texts]
     quoted = ['"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"' for text in written]
     values = ",\n".join(quoted)

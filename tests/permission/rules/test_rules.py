@@ -64,7 +64,7 @@ def test_the_last_matching_rule_wins_within_a_layer() -> None:
     assert deciding_rule(rules, "bash", "rm x") == "deny: deny bash * [user]"
 
 
-def test_without_a_rule_somebody_is_asked() -> None:
+def test_no_rule_means_ask() -> None:
     verdict = ruleset(user="allow bash git *").judge("bash", "rm x")
     assert verdict == RuleVerdict(verdict="ask", right=RequiredRight("bash", "rm x"))
     assert verdict.is_default
@@ -157,7 +157,7 @@ def test_override_is_needed_only_across_layers() -> None:
     assert deciding_rule(rules, "bash", "rm x") == "deny: deny bash rm * [project]"
 
 
-def test_a_repository_overrides_nothing() -> None:
+def test_repository_overrides_nothing() -> None:
     rules = ruleset(defaults="deny edit *", project="allow! edit *")
     assert deciding_rule(rules, "edit", "a") == "deny: deny edit * [defaults]"
 
@@ -179,19 +179,19 @@ def test_an_untrusted_layer_only_narrows() -> None:
 # -- what is not known, and other spellings ---------------------------------------------
 
 
-def test_an_unknown_word_helps_no_allow() -> None:
+def test_unknown_word_matches_no_allow() -> None:
     rules = ruleset(user="allow bash git log *\nallow bash cat a.txt")
     assert deciding_rule(rules, "bash", f"git log {UNKNOWN}") == "allow: allow bash git log * [user]"
     assert deciding_rule(rules, "bash", f"cat {UNKNOWN}") == "ask"
 
 
-def test_unknown_words_are_denied_if_they_may_match() -> None:
+def test_unknown_word_matches_a_possible_deny() -> None:
     rules = ruleset(user="allow bash git *\ndeny bash git push --force *")
     assert deciding_rule(rules, "bash", f"git push {UNKNOWN}") == "deny: deny bash git push --force * [user]"
     assert deciding_rule(rules, "bash", f"git pull {UNKNOWN}") == "allow: allow bash git * [user]"
 
 
-def test_what_only_may_match_hides_nothing_before_it() -> None:
+def test_possible_match_hides_no_earlier_rule() -> None:
     assert (
         deciding_rule(ruleset(user="deny bash rm x\nask bash rm -r *"), "bash", f"rm {UNKNOWN}")
         == "deny: deny bash rm x [user]"
@@ -216,7 +216,7 @@ def test_a_deny_is_lifted_only_by_all_candidates() -> None:
 @pytest.mark.parametrize(
     "pattern", ["git", "git *", "git push --force", "git * --force *", "* --force *", "*.git", "?it push", "git p*h x*"]
 )
-def test_every_kind_of_pattern_matches_unknown_words(pattern: str) -> None:
+def test_every_pattern_kind_handles_unknown_words(pattern: str) -> None:
     assert (
         deciding_rule(ruleset(user=f"deny bash {pattern}"), "bash", f"git{UNKNOWN}")
         == f"deny: deny bash {pattern} [user]"
@@ -239,7 +239,7 @@ def test_a_spelling_does_not_repeat_an_answered_rule() -> None:
     assert deciding_rule(rules, "bash", "rm x", "/bin/rm x") == "ask: ask bash * [defaults]"
 
 
-def test_an_allow_for_another_spelling_allows_nothing() -> None:
+def test_allow_for_another_spelling_allows_nothing() -> None:
     assert deciding_rule(ruleset(user="allow bash cat *"), "bash", "./cat x", "cat x") == "ask"
 
 
@@ -264,7 +264,7 @@ def test_of_several_rights_the_strictest_decides() -> None:
     assert not judge_all(rules, [by_default, asking]).is_default
 
 
-def test_of_no_right_somebody_is_asked() -> None:
+def test_no_rights_means_ask() -> None:
     assert judge_all(ruleset(user="allow * *"), []) == RuleVerdict(verdict="ask")
 
 
@@ -421,7 +421,7 @@ def test_the_same_for_paths(layers: list[Layer], permission: str, path: str) -> 
 
 
 @given(SOME_LAYERS, UNSURE)
-def test_unknown_words_are_judged_as_strictly_as_values(layers: list[Layer], text: str) -> None:
+def test_unknown_words_are_judged_strictly(layers: list[Layer], text: str) -> None:
     parts = text.split(UNKNOWN)
     for filling in product(["", "a", "b", "a b", " b", "x"], repeat=len(parts) - 1):
         value = "".join(a + b for a, b in zip(parts, [*filling, ""], strict=True))
@@ -473,7 +473,7 @@ def test_only_an_override_lifts_a_deny(layers: list[Layer], extra: Rule, name: L
 
 
 @given(SOME_LAYERS, st.sampled_from(["bash", "bash:read", "read", "edit", "other"]), st.one_of(UNSURE, SOME_PATH))
-def test_what_is_hidden_is_denied(layers: list[Layer], permission: str, text: str) -> None:
+def test_hidden_tool_is_denied(layers: list[Layer], permission: str, text: str) -> None:
     rules = Ruleset(layers, PROJECT, HOME)
     if rules.hides(permission):
         assert rules.judge(permission, text).verdict == "deny"

@@ -67,7 +67,7 @@ def values(text: str) -> list[str]:
         ("x*y", ["x\ud800y", "xy"], ["x"]),
     ],
 )
-def test_what_it_matches(pattern: str, yes: list[str], no: list[str]) -> None:
+def test_matching(pattern: str, yes: list[str], no: list[str]) -> None:
     assert [text for text in yes + no if matches(pattern, text)] == yes
     assert [text for text in yes + no if may_match(pattern, text)] == yes
 
@@ -93,13 +93,13 @@ def test_what_it_matches(pattern: str, yes: list[str], no: list[str]) -> None:
         ("* --force *", f"git push {UNKNOWN}", False, True),
     ],
 )
-def test_what_is_not_known(pattern: str, text: str, surely: bool, maybe: bool) -> None:
+def test_unknown_parts(pattern: str, text: str, surely: bool, maybe: bool) -> None:
     assert (matches(pattern, text), may_match(pattern, text)) == (surely, maybe)
 
 
 @given(PATTERNS, TEXTS)
 @example("a * b *", "a x bc b")
-def test_it_agrees_with_a_naive_matcher(pattern: str, text: str) -> None:
+def test_matcher_agrees_with_a_naive_one(pattern: str, text: str) -> None:
     assert matches(pattern, text) == may_match(pattern, text) == naive(pattern, text)
 
 
@@ -114,7 +114,7 @@ def test_certain_and_possible_matches_bound_the_truth(pattern: str, text: str) -
 
 
 @given(PATTERNS, UNSURE)
-def test_what_may_match_really_does_for_some_value(pattern: str, text: str) -> None:
+def test_possible_match_has_a_matching_value(pattern: str, text: str) -> None:
     if not may_match(pattern, text):
         return
     shapes = [pattern, pattern.removesuffix(" *")]
@@ -133,13 +133,13 @@ def test_what_may_match_really_does_for_some_value(pattern: str, text: str) -> N
 @given(PATTERNS, PATTERNS, TEXTS)
 @example("a *", "a", "a")
 @example("a", "a *", "a b")
-def test_what_covers_another_matches_all_that_it_matches(pattern: str, other: str, text: str) -> None:
+def test_covering_pattern_matches_everything_covered(pattern: str, other: str, text: str) -> None:
     if Wildcard(pattern).covers(Wildcard(other)) and matches(other, text):
         assert matches(pattern, text)
 
 
 @given(PATTERNS, PATTERNS, TEXTS)
-def test_those_that_match_the_same_text_meet(pattern: str, other: str, text: str) -> None:
+def test_patterns_matching_the_same_text_overlap(pattern: str, other: str, text: str) -> None:
     if matches(pattern, text) and matches(other, text):
         assert Wildcard(pattern).overlaps(Wildcard(other))
 
@@ -161,11 +161,11 @@ def test_those_that_match_the_same_text_meet(pattern: str, other: str, text: str
         ("a\ufdd0", "a?", False),
     ],
 )
-def test_what_it_covers(pattern: str, other: str, covers: bool) -> None:
+def test_covering(pattern: str, other: str, covers: bool) -> None:
     assert Wildcard(pattern).covers(Wildcard(other)) == covers
 
 
-def test_what_does_not_meet() -> None:
+def test_disjoint_patterns() -> None:
     assert not Wildcard("git *").overlaps(Wildcard("rm *"))
     assert Wildcard("git *").overlaps(Wildcard("* push"))
 

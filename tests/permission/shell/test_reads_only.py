@@ -306,7 +306,7 @@ def test_dangerous_part_makes_script_unsafe(line: str, piece: str) -> None:
 
 
 @given(safe_lines, st.sampled_from(["$(touch x)", "`touch x`"]), st.data())
-def test_dangerous_part_inside_word_is_unsafe(line: str, piece: str, data: st.DataObject) -> None:
+def test_dangerous_part_in_a_word_is_unsafe(line: str, piece: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(line)))
     assume("'" not in line and "\\" not in line and "#" not in line)
     assert not only_reads(line[:place] + piece + line[place:])

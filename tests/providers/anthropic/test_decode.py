@@ -193,7 +193,7 @@ def test_a_reused_index_does_not_complete_a_call() -> None:
     assert [event for event in events if isinstance(event, ToolCallDone)] == [ToolCallDone("u")]
 
 
-def test_an_id_like_ours_is_not_reused() -> None:
+def test_id_like_the_engines_is_not_reused() -> None:
     thinking = block(1, {"type": "thinking", "thinking": ""})
     events = whole(START, *tool(0, "1"), *thinking, *tool(2, "0"), *tool(3, ""), *end("tool_use"))
     ids = [event.id for event in events if isinstance(event, ToolCallStarted | ReasoningStarted)]
@@ -227,7 +227,7 @@ def test_the_work_of_a_hosted_tool_is_kept_whole() -> None:
     assert finished == Finished("pause", "pause_turn")
 
 
-def test_what_is_left_of_a_compacted_conversation_is_kept_whole() -> None:
+def test_compacted_content_is_kept_whole() -> None:
     content = {"type": "compaction", "content": None}
     delta = {"type": "compaction_delta", "content": "they spoke of é"}
     item, finished = whole(START, *block(0, content, delta), *end("compaction"))
@@ -286,7 +286,7 @@ def test_reasons(raw: str | None, reason: str) -> None:
     assert (finished.reason, finished.raw) == (reason, raw)
 
 
-def test_a_refusal_says_why() -> None:
+def test_refusal_has_its_reason() -> None:
     (finished,) = whole(START, *end("refusal", stop_details={"type": "refusal", "explanation": "no such help"}))
     assert finished == Finished("refusal", "refusal", "no such help")
 
@@ -334,7 +334,7 @@ def test_unknown_events_are_reported_at_the_end() -> None:
     assert decoder.ignored == {"novelty": 2, "odd_delta": 1, "None": 1}
 
 
-def test_nothing_counts_after_the_end() -> None:
+def test_events_after_the_end_are_ignored() -> None:
     decoder = decoder_of()
     assert decoder.feed(sse(START, *end("end_turn"), {"type": "ping"}, START)) == [Finished("stop", "end_turn")]
     assert decoder.is_over
@@ -424,7 +424,7 @@ def test_no_events_before_the_document_is_complete() -> None:
         (b'{"error": {"type": "authentication_error", "message": "x"}}', AuthFailed, False),
     ],
 )
-def test_what_is_no_message(data: bytes, expected: type[ProviderError], retryable: bool) -> None:
+def test_invalid_messages(data: bytes, expected: type[ProviderError], retryable: bool) -> None:
     events, error = read_document(data)
     assert events == []
     assert error is not None
@@ -474,7 +474,7 @@ def test_an_error_in_the_stream(kind: str, message: str, expected: type[Provider
     assert caught.value.status is None
 
 
-def test_what_came_before_an_error_is_not_lost() -> None:
+def test_events_before_an_error_are_kept() -> None:
     decoder = decoder_of()
     stream = sse(START, *block(0, {"type": "text", "text": "kept"}, stop=False)) + failed("overloaded_error")
     assert decoder.feed(stream) == [TextStarted("0"), TextChunk("0", "kept")]
@@ -510,7 +510,7 @@ def test_the_last_blank_line_may_be_missing() -> None:
         sse(*block(0, {"type": "server_tool_use"}, {"type": "input_json_delta", "partial_json": "{"})),
     ],
 )
-def test_what_the_protocol_does_not_allow(stream: bytes) -> None:
+def test_protocol_violations(stream: bytes) -> None:
     with pytest.raises(ProviderProtocolError) as caught:
         decoder_of().feed(stream)
     assert caught.value.retryable
@@ -546,7 +546,7 @@ KINDS = ["message_start", "content_block_start", "content_block_delta", "content
         max_size=6,
     )
 )
-def test_no_host_can_make_it_raise_anything_else(events: list[tuple[str, dict[str, object]]]) -> None:
+def test_no_other_error_can_be_raised(events: list[tuple[str, dict[str, object]]]) -> None:
     decode([sse(*({"type": kind, **fields} for kind, fields in events))])
 
 
@@ -626,7 +626,7 @@ def test_the_fake_host_and_the_decoder_agree(script: list[StreamEvent]) -> None:
     tail=st.sampled_from([b"", failed("overloaded_error"), b"data: x\n\n", sse({"type": "ping"}) * 2]),
     length=st.floats(0, 1),
 )
-def test_any_split_gives_the_same_events_and_the_same_error(
+def test_any_split_gives_equal_events_and_error(
     script: list[StreamEvent], cuts: list[float], tail: bytes, length: float
 ) -> None:
     stream = bytes_of(script)

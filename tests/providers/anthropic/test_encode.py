@@ -136,7 +136,7 @@ def test_a_whole_request() -> None:
     }
 
 
-def test_what_varies_from_step_to_step_comes_last() -> None:
+def test_varying_content_comes_last() -> None:
     first = encode(request_of(user_message("hi"), system="be brief", max_output=1, tool_choice="none"))
     second = encode(request_of(user_message("hi"), system="be brief", max_output=2))
     assert first.partition(b'"messages":')[0] == second.partition(b'"messages":')[0]
@@ -175,7 +175,7 @@ def test_a_bad_schema_is_named(schema: str) -> None:
         body(user_message("hi"), tools=(ToolSchema(name="grep", description="", schema=schema),))
 
 
-def test_half_a_character_becomes_the_sign_for_one() -> None:
+def test_half_a_character_is_replaced() -> None:
     assert turns(user_message("a\ud800b")) == [("user", [text_of("a\ufffdb")])]
     assert turns(user_message("\ud83d\ude00")) == [("user", [text_of("😀")])]
     halves = tool_call("c", '{"\\ud800": "\\ud83d\\ude00 \udc00"}')
@@ -198,7 +198,7 @@ def how(model: str = MODEL, *, tool_choice: ToolChoice = "auto", max_output: int
     ("effort", "budget"),
     [("minimal", 1_024), ("low", 4_096), ("medium", 10_240), ("high", 24_576), ("xhigh", 32_768), ("max", 49_152)],
 )
-def test_effort_is_a_budget_where_it_is_one(effort: Effort, budget: int) -> None:
+def test_effort_is_a_token_budget(effort: Effort, budget: int) -> None:
     assert how(effort=effort) == {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
@@ -217,7 +217,7 @@ def test_newer_models_choose_how_much_they_think() -> None:
 
 @pytest.mark.parametrize("model", [MODEL, NEWER])
 @pytest.mark.parametrize("effort", [None, "none"])
-def test_no_effort_is_nothing(model: str, effort: Effort | None) -> None:
+def test_missing_effort_is_omitted(model: str, effort: Effort | None) -> None:
     assert how(model, effort=effort) == {}
 
 
@@ -284,7 +284,7 @@ def test_a_turn_without_thinking_continues_without(messages: tuple[Message, ...]
     assert "thinking" in adaptive
 
 
-def test_so_does_one_whose_thoughts_were_rejected() -> None:
+def test_thinking_is_off_after_rejected_reasoning() -> None:
     options = ModelOptions(effort="low")
     assert "thinking" in body(*EXCHANGE, max_output=60_000, options=options)
     assert "thinking" not in body(*EXCHANGE, max_output=60_000, options=options, reasoning_from=3)
@@ -295,7 +295,7 @@ def test_so_does_one_whose_thoughts_were_rejected() -> None:
 SEARCHING = {"type": "web_search_20250305", "name": "web_search"}
 
 
-def test_what_a_host_wants_besides() -> None:
+def test_extra_fields_of_a_host() -> None:
     extra = {
         "speed": "fast",
         "max_tokens": 7,
@@ -376,7 +376,7 @@ def test_results_come_first_and_in_call_order() -> None:
 
 
 @pytest.mark.parametrize("status", ["error", "denied", "aborted"])
-def test_what_did_not_complete_is_an_error(status: str) -> None:
+def test_incomplete_call_is_an_error(status: str) -> None:
     (block,) = turns(user_message("go"), model_message(tool_call("c")), results(result("c", "why", status=status)))[2][
         1
     ]
@@ -407,7 +407,7 @@ def test_pdfs_and_images_of_the_user() -> None:
         (FilePart(media_type="application/zip", data="aGk="), "file has the type application/zip"),
     ],
 )
-def test_what_it_can_t_read_is_a_sentence(part: UserPart, words: str) -> None:
+def test_unsupported_media_become_a_sentence(part: UserPart, words: str) -> None:
     ((_, (block,)),) = turns(user_message(part))
     assert block["type"] == "text"
     assert words in block["text"]
@@ -452,11 +452,11 @@ def test_an_empty_result_is_not_empty() -> None:
         tool_call("c", '{"n": ' + "[" * 100_000),
     ],
 )
-def test_arguments_that_are_no_object_are_sent_as_an_empty_one(call: CallPart) -> None:
+def test_non_object_arguments_become_empty(call: CallPart) -> None:
     assert turns(user_message("go"), model_message(call), results(result("c")))[1][1][0]["input"] == {}
 
 
-def test_a_call_without_a_result_gets_one() -> None:
+def test_call_without_a_result_gets_one() -> None:
     messages = turns(
         user_message("go"),
         model_message(tool_call("c1"), tool_call("c2")),
@@ -488,7 +488,7 @@ def reasoning_sent(part: ReasoningPart, **more: Any) -> list[dict[str, Any]]:
     return blocks[:-1]
 
 
-def test_signed_reasoning_goes_back_to_the_model_it_is_of() -> None:
+def test_signed_reasoning_returns_to_its_model() -> None:
     assert reasoning_sent(thought()) == [{"type": "thinking", "thinking": "hm", "signature": "sig"}]
     assert reasoning_sent(thought("")) == [{"type": "thinking", "thinking": "", "signature": "sig"}]
     assert reasoning_sent(thought("", None, redacted="x")) == [{"type": "redacted_thinking", "data": "x"}]
@@ -513,7 +513,7 @@ def test_an_unsigned_thought_does_not_go_back() -> None:
     assert reasoning_sent(thought("", None, redacted="")) == []
 
 
-def test_an_empty_text_between_two_signed_thoughts_keeps_its_place() -> None:
+def test_empty_text_between_signed_reasoning_stays() -> None:
     first, space, second, last = turns(
         user_message("a"), model_message(thought("x"), "", thought("y"), "b"), user_message("c")
     )[1][1]
@@ -553,7 +553,7 @@ def test_half_of_hosted_work_is_not_sent() -> None:
     assert turns(user_message("a"), model_message(SEARCH_RESULT, "b"), user_message("c"))[1][1] == [text_of("b")]
 
 
-def test_nor_does_another_provider_s_or_what_is_no_json() -> None:
+def test_foreign_items_and_non_json_are_dropped() -> None:
     foreign = hosted("server_tool_use", model="other/model", id="s1")
     broken = ProviderPart(id=PartId("h"), kind="x", data="{", model=MODEL)
     assert turns(user_message("a"), model_message(foreign, SEARCH_RESULT, broken, "b"), user_message("c"))[1][1] == [
@@ -590,7 +590,7 @@ def test_a_paused_turn_is_sent_as_it_stands() -> None:
         ),
     ],
 )
-def test_what_is_no_request(messages: tuple[Message, ...], words: str) -> None:
+def test_invalid_requests(messages: tuple[Message, ...], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         body(*messages)
 
@@ -621,7 +621,7 @@ def test_markers_stand_on_tools_system_and_the_end() -> None:
     assert places(user_message("a", "b")) == [*FIXED, ("messages", 0, "content", 1)]
 
 
-def test_the_last_marker_moves_and_the_one_before_it_stays() -> None:
+def test_last_cache_marker_moves() -> None:
     first: list[Message] = [user_message("a"), model_message("b", tool_call("c1")), results(result("c1"))]
     assert places(*first) == [*FIXED, ("messages", 0, "content", 0), ("messages", 2, "content", 0)]
     second = [
@@ -635,7 +635,7 @@ def test_the_last_marker_moves_and_the_one_before_it_stays() -> None:
     assert places(*third) == [*FIXED, ("messages", 4, "content", 2), ("messages", 6, "content", 0)]
 
 
-def test_a_pause_is_marked_at_its_last_word() -> None:
+def test_pause_is_marked_at_its_last_word() -> None:
     assert places(user_message("a"), model_message("b", thought(), finish="pause")) == [
         *FIXED,
         ("messages", 0, "content", 0),

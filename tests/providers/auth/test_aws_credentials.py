@@ -50,7 +50,7 @@ def botocore() -> None:
 # -- the environment ----------------------------------------------------------------------
 
 
-async def test_keys_of_the_environment_need_nothing_else() -> None:
+async def test_environment_keys_suffice() -> None:
     auth = aws_auth({**ENV, "AWS_SESSION_TOKEN": "token"}, "bedrock")
     auth.clock = lambda: 1_700_000_000.0
     signed = await auth.headers(REQUEST)
@@ -67,7 +67,7 @@ async def test_keys_of_the_environment_need_nothing_else() -> None:
         ({**ENV, "AWS_ACCESS_KEY_ID": f"{CANARY} x"}, "AWS_ACCESS_KEY_ID contains a character"),
     ],
 )
-def test_what_can_t_work_is_named_and_not_shown(env: Mapping[str, str], words: str) -> None:
+def test_errors_name_but_never_show_secrets(env: Mapping[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         aws_auth(env, "bedrock")
     assert CANARY not in str(caught.value)
@@ -79,7 +79,7 @@ def test_a_bedrock_key_goes_first() -> None:
 
 
 @pytest.mark.parametrize(("host", "service"), [("bedrock", "bedrock"), ("bedrock-mantle", "bedrock-mantle")])
-def test_each_of_the_two_is_a_service_of_its_own(host: str, service: str) -> None:
+def test_two_services_are_separate(host: str, service: str) -> None:
     auth = auth_of(BY_NAME[host], ENV)
     assert isinstance(auth, AwsAuth)
     assert (auth.region, auth.service) == ("eu-west-1", service)
@@ -117,7 +117,7 @@ def test_a_broken_file_names_no_region(tmp_path: Path) -> None:
     assert region_of({}) == ""
 
 
-def test_a_profile_s_region_is_where_the_host_is(tmp_path: Path) -> None:
+def test_profile_region_selects_the_host(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG)
     env = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_PROFILE": "work", "AWS_BEARER_TOKEN_BEDROCK": "key"}
     assert repr(resolve(MODEL, env)).endswith("at bedrock-runtime.eu-north-1.amazonaws.com>")
@@ -364,7 +364,7 @@ async def ask(server: ReplayServer, env: Mapping[str, str]) -> list[StreamEvent]
     return events
 
 
-async def test_what_is_sent_is_what_was_signed() -> None:
+async def test_signed_request_is_the_sent_one() -> None:
     server = ReplayServer([STREAM], largest_piece=5)
     assert (await ask(server, ENV))[-1] == Finished("stop", "end_turn")
     (sent,) = server.requests

@@ -107,7 +107,7 @@ PIECES = st.lists(st.binary(max_size=20), max_size=4)
     padded=st.lists(HEADER, min_size=1, max_size=3).map("  ".join),
     region=st.sampled_from(["us-east-1", "eu-central-1"]),
 )
-def test_it_agrees_with_aws_s_own_client(
+def test_signature_agrees_with_aws_client(
     model: str, query: list[tuple[str, str]], pieces: list[bytes], token: str | None, padded: str, region: str
 ) -> None:
     auth: Any = pytest.importorskip("botocore.auth")

@@ -94,7 +94,7 @@ def key_file(folder: Path, key: rsa.RSAPrivateKey, url: str) -> str:
     return str(path)
 
 
-async def test_a_service_account_gets_a_token_and_keeps_it(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
+async def test_service_account_token_is_cached(tmp_path: Path, key: rsa.RSAPrivateKey) -> None:
     server = TokenServer()
     async with trio.open_nursery() as nursery:
         auth = GoogleAuth(key_file(tmp_path, key, await nursery.start(server.serve)))
@@ -213,7 +213,7 @@ async def test_a_file_without_credentials(tmp_path: Path, content: str | None) -
         await GoogleAuth(str(path)).headers(REQUEST)
 
 
-async def test_what_this_machine_is_logged_in_with(
+async def test_application_default_credentials(
     tmp_path: Path, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """google-auth finds it by itself, where the engine is told of no file."""

@@ -181,7 +181,7 @@ def test_blocks_in_any_order_of_kinds() -> None:
     ]
 
 
-def test_an_open_block_ends_with_the_next_or_the_answer() -> None:
+def test_open_block_ends_with_next_or_answer() -> None:
     call = start(0, toolUse=tool())
     events = whole(
         START, delta(0, reasoningContent={"text": "hm"}), delta(0, text="a"), call, delta(1, text="b"), *end()
@@ -278,7 +278,7 @@ def test_reasons(raw: str | None, reason: str) -> None:
     assert (finished.reason, finished.raw) == (reason, raw)
 
 
-def test_a_guardrail_says_why() -> None:
+def test_guardrail_reason() -> None:
     metadata = {"trace": {"guardrail": {"actionReason": "Guardrail\nblocked."}}}
     (finished,) = whole(START, end("guardrail_intervened")[0], ("metadata", metadata))
     assert finished == Finished("content_filter", "guardrail_intervened", "Guardrail blocked.")
@@ -296,7 +296,7 @@ def test_a_call_of_nonsense_is_handed_on() -> None:
     assert events[-2:] == [ToolCallDone("t"), Finished("calls", "tool_use")]
 
 
-def test_it_is_over_only_with_the_usage() -> None:
+def test_usage_ends_the_answer() -> None:
     reading = decoder()
     stopped, metadata = end()
     seen = [(reading.feed(data), reading.is_over) for data in (stream(START, stopped), stream(metadata))]
@@ -382,7 +382,7 @@ NAMES = ["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlock
         max_size=8,
     )
 )
-def test_no_host_can_make_it_raise_anything_else(events: list[Event]) -> None:
+def test_no_other_error_can_be_raised(events: list[Event]) -> None:
     reading = decoder()
     try:
         reading.feed(stream(*events))
@@ -446,7 +446,7 @@ def test_the_last_call_of_a_truncated_document() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"output": {"message": {}}}, {"message": "hello"}, [1]])
-def test_what_is_no_answer(body: object) -> None:
+def test_invalid_answers(body: object) -> None:
     reading = decoder("application/json")
     reading.feed(json.dumps(body).encode())
     with pytest.raises(ProviderProtocolError):
@@ -454,7 +454,7 @@ def test_what_is_no_answer(body: object) -> None:
 
 
 @given(st.lists(JSON, max_size=5), JSON, JSON)
-def test_no_document_can_make_it_raise_anything_else(content: list[Any], reason: Any, usage: Any) -> None:
+def test_no_document_raises_another_error(content: list[Any], reason: Any, usage: Any) -> None:
     with suppress(ProviderError):
         document(*content, reason=reason, usage=usage)
 
@@ -464,6 +464,6 @@ def test_other_types_are_no_answer(content_type: str) -> None:
     assert BEDROCK.decoder(content_type) is None
 
 
-def test_an_answer_that_does_not_say_what_it_is() -> None:
+def test_answer_without_a_type() -> None:
     reading = decoder("")
     assert reading.feed(stream(START, *end())) == [Finished("stop", "end_turn")]

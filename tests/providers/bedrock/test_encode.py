@@ -243,7 +243,7 @@ def test_a_model_that_chooses_how_much_it_thinks() -> None:
     assert config == {"maxTokens": 60_000}
 
 
-def test_nova_and_gpt_oss_have_words_of_their_own() -> None:
+def test_nova_and_gpt_oss_options() -> None:
     nova = "us.amazon.nova-2-lite-v1:0"
     assert thinking(nova, "low") == (
         {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "low"}},
@@ -277,27 +277,27 @@ def reasoning_sent(part: ReasoningPart, **more: Any) -> list[dict[str, Any]]:
     return blocks[:-1]
 
 
-def test_signed_thinking_goes_back_to_the_model_it_is_of() -> None:
+def test_signed_reasoning_returns_to_its_model() -> None:
     signed = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "sig"}}}
     assert reasoning_sent(thought()) == [signed]
     assert reasoning_sent(thought("")) == [{"reasoningContent": {"reasoningText": {"text": "", "signature": "sig"}}}]
     assert reasoning_sent(thought("", None, redacted="eA==")) == [{"reasoningContent": {"redactedContent": "eA=="}}]
 
 
-def test_other_thinking_does_not() -> None:
+def test_foreign_reasoning_is_dropped() -> None:
     assert reasoning_sent(thought(signature=None)) == []
     assert reasoning_sent(thought(), reasoning_from=2) == []
     assert reasoning_sent(thought(model="anthropic/claude")) == [{"text": "hm"}]
 
 
-def test_nothing_blank_stands_between_two_thoughts() -> None:
+def test_blank_text_between_reasoning_is_dropped() -> None:
     # Elsewhere a space keeps their places; Bedrock refuses a text without a visible letter.
     own = quirks(space_between_reasoning=True)
     blocks = turns(user_message("a"), model_message(thought(), "", thought(), "b"), user_message("c"), own=own)[1][1]
     assert [next(iter(block)) for block in blocks] == ["reasoningContent", "reasoningContent", "text"]
 
 
-def test_thinking_is_not_the_last_of_a_turn_nor_all_of_it() -> None:
+def test_reasoning_is_never_last_or_alone() -> None:
     assert turns(user_message("a"), model_message("b", thought()), user_message("c"))[1] == (
         "assistant",
         [{"text": "b"}],
@@ -315,7 +315,7 @@ def test_users_in_a_row_are_one_turn() -> None:
     assert turns(user_message("a"), user_message("b", PNG)) == [("user", [{"text": "a"}, {"text": "b"}, image])]
 
 
-def test_results_come_in_call_order_and_before_what_the_user_says() -> None:
+def test_results_precede_user_text_in_call_order() -> None:
     messages = turns(
         user_message("go"),
         model_message("on it", tool_call("c1"), tool_call("c2")),
@@ -361,7 +361,7 @@ def test_a_filler_between_results_and_text() -> None:
     assert messages[3:] == [("assistant", [{"text": "Noted."}]), ("user", [{"text": "and?"}])]
 
 
-def test_nothing_stands_between_once_the_model_has_spoken() -> None:
+def test_nothing_is_inserted_after_an_answer() -> None:
     messages = turns(
         user_message("go"),
         model_message(tool_call("c")),
@@ -474,7 +474,7 @@ def test_their_life() -> None:
     assert marked(user_message("a"), cache="1h", model=short)["system"][1] == POINT
 
 
-def test_no_cache_point_stands_after_a_document_or_a_thought() -> None:
+def test_no_cache_point_after_document_or_reasoning() -> None:
     assert [next(iter(block)) for block in marked(user_message("a", PDF))["messages"][0]["content"]] == [
         "text",
         "cachePoint",

@@ -119,7 +119,7 @@ def test_a_text_that_is_none() -> None:
         (message(b"", b"", length=32 * 1024 * 1024), "invalid lengths"),
     ],
 )
-def test_what_the_format_does_not_allow(stream: bytes, words: str) -> None:
+def test_format_violations(stream: bytes, words: str) -> None:
     whole = message(b"", b"whole")
     messages, failure = parse([whole + stream + whole])
     assert messages == [EventMessage({}, b"whole")]
@@ -175,7 +175,7 @@ def test_no_bytes_raise_anything(data: bytes) -> None:
 
 
 @given(streams())
-def test_it_agrees_with_aws_s_own_reader(stream: list[bytes]) -> None:
+def test_reader_agrees_with_botocore(stream: list[bytes]) -> None:
     theirs = pytest.importorskip("botocore.eventstream").EventStreamBuffer()
     theirs.add_data(b"".join(stream))
     assert [(actual.headers, actual.payload) for actual in parse(stream)[0]] == [(m.headers, m.payload) for m in theirs]
@@ -224,7 +224,7 @@ def test_events_are_named_by_their_type() -> None:
         (strings(message_type="error"), b"", ServerSentEvent(":error", '{"message":""}')),
     ],
 )
-def test_what_is_no_event(headers: bytes, payload: bytes, expected: ServerSentEvent) -> None:
+def test_unknown_messages(headers: bytes, payload: bytes, expected: ServerSentEvent) -> None:
     assert frames(message(headers, payload)) == [expected]
 
 

@@ -199,7 +199,7 @@ def test_ids_are_unique_within_an_answer() -> None:
     assert len(set(ids)) == 4
 
 
-def test_sources_are_kept_without_what_they_say() -> None:
+def test_citations_are_kept_without_content() -> None:
     event, citation = cited(1)
     ends = {"type": "citation-end", "index": 0}
     assert whole(START, start(1), delta(1, "So"), event, ends, delta(1, "."), stop(1), end())[:-1] == [
@@ -356,7 +356,7 @@ MORE_KINDS = ["tool-call-delta", "tool-call-end", "citation-start", "citation-en
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS + MORE_KINDS), JSON, st.integers(0, 2)), max_size=8))
-def test_no_host_can_make_it_raise_anything_else(events: list[tuple[str, Any, int]]) -> None:
+def test_no_other_error_can_be_raised(events: list[tuple[str, Any, int]]) -> None:
     reading = decoder()
     with suppress(ProviderError):
         reading.feed(sse(*({"type": kind, "index": index, "delta": delta} for kind, delta, index in events)))
@@ -397,7 +397,7 @@ def test_a_document() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"message": "hello"}, [1]])
-def test_what_is_no_answer(body: object) -> None:
+def test_invalid_answers(body: object) -> None:
     reading = decoder("application/json")
     reading.feed(json.dumps(body).encode())
     with pytest.raises(ProviderProtocolError):
@@ -405,6 +405,6 @@ def test_what_is_no_answer(body: object) -> None:
 
 
 @given(st.lists(JSON, max_size=4), JSON, JSON)
-def test_no_document_can_make_it_raise_anything_else(content: list[Any], message: Any, usage: Any) -> None:
+def test_no_document_raises_another_error(content: list[Any], message: Any, usage: Any) -> None:
     with suppress(ProviderError):
         document(*content, message=message if isinstance(message, dict) else {}, usage=usage)

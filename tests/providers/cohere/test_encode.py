@@ -159,7 +159,7 @@ def test_thinking(model: str, effort: Effort | None, max_output: int, expected: 
     assert encoded.get("thinking") == expected
 
 
-def test_what_else_the_row_of_a_host_may_say() -> None:
+def test_options_of_a_host_row() -> None:
     own = quirks(default_top_p=0.9, default_top_k=20, default_temperature=0.1, extra_body='{"safety_mode": "OFF"}')
     encoded = body(user_message("hi"), own=own)
     assert {name: encoded[name] for name in ("p", "k", "temperature", "safety_mode")} == {
@@ -245,7 +245,7 @@ def test_thoughts_go_back_with_the_answer_they_are_of() -> None:
     assert sent(user_message("a"), model_message(planned('{"tool_plan": "x"}')), user_message("c")) == alone
 
 
-def test_what_a_result_shows_follows_it() -> None:
+def test_media_follow_their_result() -> None:
     messages = sent(user_message("go"), model_message(tool_call("c")), results(result("c", "", images=(PNG,))))
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "user"]
     assert messages[3]["content"][1]["type"] == "image_url"

@@ -158,7 +158,7 @@ def test_numbers_of_a_host_s_own(number: str, expected: type[ProviderError], ret
     assert (type(error), error.retryable) == (expected, retryable)
 
 
-def test_one_name_may_be_another_thing_at_another_host() -> None:
+def test_same_code_differs_between_hosts() -> None:
     assert type(read(429, "insufficient_quota", host="OpenAI")) is QuotaExhausted
     assert type(read(429, "insufficient_quota", host="Alibaba Cloud (Qwen)")) is RateLimited
     assert type(read(400, "invalid_api_key", host="Alibaba Cloud (Qwen)")) is AuthFailed
@@ -175,7 +175,7 @@ def test_an_aws_name_is_compared_without_its_namespace() -> None:
     )
 
 
-def test_the_first_telling_word_is_shown() -> None:
+def test_first_informative_text_is_shown() -> None:
     assert most_specific(["odd", "rate_limited", "invalid_api_key"]) == "rate_limited"
     assert most_specific(["odd", "even"]) == "odd"
     assert most_specific([]) == ""
@@ -219,7 +219,7 @@ def test_a_limit_that_no_waiting_lifts(
         (402, True, False),
     ],
 )
-def test_what_the_host_says_of_trying_again(status: int, words: bool | None, retryable: bool) -> None:
+def test_retry_hints_of_the_host(status: int, words: bool | None, retryable: bool) -> None:
     assert classify(ErrorReport(host="a host", status=status, should_retry=words)).retryable == retryable
 
 
@@ -254,7 +254,7 @@ def test_a_long_text_is_truncated_to_one_line() -> None:
     assert long.endswith("word …")
 
 
-def test_a_word_is_never_cut() -> None:
+def test_words_are_never_cut() -> None:
     """A key that was cut in two would be found no more by what hides keys."""
     key = "sk-" + "x" * 60
     for before in range(500, 620):
@@ -263,6 +263,6 @@ def test_a_word_is_never_cut() -> None:
     assert one_line("x" * 10_000) == "…"
 
 
-def test_a_complaint_without_words() -> None:
+def test_error_without_text() -> None:
     assert str(read(502)) == "Anthropic: no reason given (HTTP 502)"
     assert str(read(None)) == "Anthropic: no reason given (during the response)"

@@ -441,7 +441,7 @@ def test_the_host_may_forbid_a_retry(message: str, retryable: bool) -> None:
     assert refused(529, {}, {"x-should-retry": message}).retryable == retryable
 
 
-def test_a_long_message_is_truncated_between_words() -> None:
+def test_long_message_is_truncated_between_words() -> None:
     """What is cut at its length would be seen if most of it is space."""
     key = "sk-" + "x" * 60
     for before in range(3_900, 4_010):
@@ -473,7 +473,7 @@ JSON = st.recursive(
 
 
 @given(status=st.integers(200, 599), document=JSON, body=st.binary(max_size=60), as_text=st.booleans())
-def test_nothing_foreign_raises(status: int, document: object, body: bytes, as_text: bool) -> None:
+def test_foreign_input_never_raises(status: int, document: object, body: bytes, as_text: bool) -> None:
     error = refused(status, json.dumps(document) if as_text else body)
     assert str(error).startswith("Host: ")
     assert "\n" not in str(error)
@@ -485,7 +485,7 @@ def test_nothing_foreign_raises(status: int, document: object, body: bytes, as_t
     [b"<h1>" * 16_000, b"<h1 " * 16_000, b"<title>" + b"<" * 64_000 + b"</title>", b"<title>" + b"<b>" * 20_000],
     ids=["headings", "unfinished", "brackets", "tags"],
 )
-def test_no_page_holds_everybody_up(page: bytes) -> None:
+def test_huge_page_is_fast(page: bytes) -> None:
     """It is read in the event loop."""
     began = time.process_time()
     refused(502, page, {})

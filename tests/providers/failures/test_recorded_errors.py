@@ -121,7 +121,7 @@ def test_every_error_becomes_what_it_means(source: object, shared_dir: Path) -> 
     assert wrong == []
 
 
-def test_what_can_not_help_is_not_sent_again(shared_dir: Path) -> None:
+def test_permanent_failures_are_not_retried(shared_dir: Path) -> None:
     """Only what passes may be retried, and what is retried is never a wait that the loop can't know."""
     cases = [*listed(shared_dir), *refusals(shared_dir)]
     retried = {case.meaning for case in cases if case.error.retryable}

@@ -155,7 +155,7 @@ def test_a_duration(text: str, seconds: float | None) -> None:
         ("", None),
     ],
 )
-def test_a_wait_in_words(message: str, seconds: float | None) -> None:
+def test_wait_in_words(message: str, seconds: float | None) -> None:
     actual = delay_in_text(message)
     assert actual is None if seconds is None else actual == pytest.approx(seconds)
 
@@ -191,7 +191,7 @@ def test_a_date_without_a_zone(message: str, moment: float | None) -> None:
 
 
 @given(st.text(max_size=60) | st.from_regex(r"(try again in |retry after )?[0-9.]{0,400}(ms|s|m|h)?", fullmatch=True))
-def test_nothing_foreign_raises(value: str) -> None:
+def test_foreign_input_never_raises(value: str) -> None:
     retry_delay({"retry-after": value, "retry-after-ms": value}, NOW)
     limit_reset_time({"x-ratelimit-remaining": value, "x-ratelimit-reset": value}, NOW)
     parse_moment(value, NOW)

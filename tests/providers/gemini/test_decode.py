@@ -129,7 +129,7 @@ def test_an_array_is_read_as_its_stream_would_be() -> None:
     assert decode(*chunks, content_type=JSON) == decode(*chunks)
 
 
-def test_what_the_host_itself_did_goes_back_unchanged() -> None:
+def test_hosted_tool_output_returns_unchanged() -> None:
     code = {"executableCode": {"language": "PYTHON", "code": "1 + 1", "id": "x1"}}
     result = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}}
     image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thought": True}
@@ -148,7 +148,7 @@ def test_what_the_host_itself_did_goes_back_unchanged() -> None:
     ]
 
 
-def test_what_is_no_part_is_counted() -> None:
+def test_unknown_parts_are_counted() -> None:
     events = decode(
         chunk({}, {"thought": True}, {"text": 5}, {"functionCall": None}), stop(text("a"), call(args={"a": 1}))
     )
@@ -164,7 +164,7 @@ def test_only_the_first_candidate_counts() -> None:
 # -- signatures ----------------------------------------------------------------------
 
 
-def test_the_signature_of_a_thought_ends_it() -> None:
+def test_reasoning_signature_ends_it() -> None:
     events = decode(
         chunk(text("a", thought=True)),
         chunk(text("b", thought=True, thoughtSignature="s")),
@@ -215,11 +215,11 @@ def test_the_signature_of_nothing_stands_where_it_came() -> None:
     ]
 
 
-def test_a_signature_without_a_part_is_that_of_nothing() -> None:
+def test_signature_without_a_part_is_dropped() -> None:
     assert decode(stop(text("a"), {"thoughtSignature": "s"})) == decode(stop(text("a"), text("", thoughtSignature="s")))
 
 
-def test_the_signature_of_a_call_stands_before_it() -> None:
+def test_call_signature_precedes_the_call() -> None:
     events = decode(stop({**call("read", args={}), "thoughtSignature": "s"}, call("list", args={"path": "b"})))
     assert events == [
         ReasoningStarted("#0"),
@@ -232,7 +232,7 @@ def test_the_signature_of_a_call_stands_before_it() -> None:
     ]
 
 
-def test_a_signature_that_comes_late_belongs_to_the_call_before_it() -> None:
+def test_late_signature_belongs_to_the_previous_call() -> None:
     pieces = [{"jsonPath": "$.path", "stringValue": "a"}]
     events = decode(
         chunk(call("read", willContinue=True)),
@@ -251,7 +251,7 @@ def test_a_signature_that_comes_late_belongs_to_the_call_before_it() -> None:
 # -- calls ---------------------------------------------------------------------------
 
 
-def test_an_id_of_the_hosts_is_kept_and_made_the_only_one() -> None:
+def test_host_id_is_made_unique() -> None:
     events = decode(stop(call("a", id="c1", args={}), call("b", id="c1", args={}), call("c", args={})))
     assert [e.id for e in events if isinstance(e, ToolCallStarted)] == ["c1", "c1#1", "#2"]
 
@@ -316,7 +316,7 @@ def test_a_piece_without_a_place_breaks_the_call(piece: Json) -> None:
     assert [type(e) for e in events] == [ToolCallStarted, ToolCallChunk, Finished]
 
 
-def test_a_name_alone_is_a_call_of_nothing() -> None:
+def test_name_alone_is_an_empty_call() -> None:
     events = decode(chunk(call("a")), chunk(call("b")), stop(text("so")))
     assert events[:4] == [
         ToolCallStarted("#0", "a"),
@@ -408,7 +408,7 @@ def test_a_question_that_is_blocked_has_no_answer() -> None:
     assert decode({"promptFeedback": {"safetyRatings": []}, **stop(text("a"))})[-1] == STOPPED
 
 
-def test_what_comes_after_the_reason_belongs_to_the_answer() -> None:
+def test_content_after_the_finish_reason_counts() -> None:
     events = decode(stop(text("a")), chunk(text("b"), usageMetadata=counts(prompt=1)))
     assert [e.text for e in events if isinstance(e, TextChunk)] == ["a", "b"]
     assert events[-1] == STOPPED
@@ -519,7 +519,7 @@ def test_an_error_in_the_stream(error: Json, kind: type[ProviderError], content_
     assert error["error"]["message"] in str(caught.value)
 
 
-def test_an_error_instead_of_a_stream_may_stand_in_an_array() -> None:
+def test_error_in_an_array() -> None:
     body = json.dumps([failure(429, "RESOURCE_EXHAUSTED", "Resource exhausted.")]).encode()
     error = FORMAT.failure(HttpReply(status=429, headers={}, body=body), 0.0)
     assert type(error) is RateLimited
@@ -527,7 +527,7 @@ def test_an_error_instead_of_a_stream_may_stand_in_an_array() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'[{"candidates": nonsense}]', b"[1]"])
-def test_what_is_no_json_breaks_the_protocol(body: bytes) -> None:
+def test_invalid_json_breaks_the_protocol(body: bytes) -> None:
     decoder = FORMAT.decoder(JSON)
     assert decoder is not None
     with pytest.raises(ProviderProtocolError):

@@ -170,7 +170,7 @@ def test_the_path_names_the_model() -> None:
     assert path(tuned) == "/v1beta/tunedModels/mine%201:streamGenerateContent?alt=sse"
 
 
-def test_what_stays_the_same_comes_first() -> None:
+def test_stable_content_comes_first() -> None:
     """The next step's request begins with the bytes of this one, whatever its cap and its choice of tools."""
     first = request_of(user_message("read a"), system="s", tools=(READ,), max_output=10, tool_choice="required")
     transcript = first.transcript.append(model_message(tool_call()), result())
@@ -192,7 +192,7 @@ def test_calls_of_the_past_need_no_tools() -> None:
     assert not {"tools", "toolConfig"} & request.keys()
 
 
-def test_what_the_user_adds_is_merged() -> None:
+def test_user_options_are_merged() -> None:
     extra = {"safetySettings": [{"category": "X"}], "generationConfig": {"seed": 7, "topK": 1}}
     quirks = attrs.evolve(quirks_for(OLD), extra_body=json.dumps(extra))
     assert body(quirks=quirks, model=OLD, max_output=9) == {
@@ -202,7 +202,7 @@ def test_what_the_user_adds_is_merged() -> None:
     }
 
 
-def test_hosted_tools_follow_ours() -> None:
+def test_hosted_tools_follow_the_engines() -> None:
     search: dict[str, Any] = {"googleSearch": {}}
     quirks = attrs.evolve(quirks_for(NEW), extra_body=json.dumps({"tools": [search, {"codeExecution": {}}]}))
     assert body(quirks=quirks, model=NEW)["tools"] == [search, {"codeExecution": {}}]
@@ -214,7 +214,7 @@ def test_hosted_tools_follow_ours() -> None:
 
 
 @pytest.mark.parametrize("extra", ["[", "[]", '{"contents": []}'])
-def test_what_can_not_be_merged_is_refused(extra: str) -> None:
+def test_unmergeable_options_are_refused(extra: str) -> None:
     with pytest.raises(ConfigError, match="extra_body"):
         body(quirks=Quirks(extra_body=extra))
 
@@ -417,7 +417,7 @@ def test_signatures_go_back_onto_their_parts() -> None:
         ((signature("text", model="google/gemini-3.8-flash"), "a"), [{"text": "a"}]),
     ],
 )
-def test_signatures_whose_part_is_gone(parts: tuple[Any, ...], sent: list[Any]) -> None:
+def test_signatures_of_removed_parts(parts: tuple[Any, ...], sent: list[Any]) -> None:
     assert model_parts(*parts) == sent
 
 

@@ -74,7 +74,7 @@ def test_any_array_cut_anywhere(
     assert (end, {event.event for event in events}) == (DONE, {"message"} if elements else set())
 
 
-def test_its_cost_is_that_of_its_length() -> None:
+def test_cost_is_linear() -> None:
     """An element of many pieces is joined once; a string is not looked at letter by letter."""
     element = b'{"data":"' + b"A" * 4_000_000 + b'"}'
     pieces = [b"[", *(element[i : i + 4_000] for i in range(0, len(element), 4_000)), b"]"]

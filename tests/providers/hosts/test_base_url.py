@@ -61,11 +61,11 @@ CANARY = "hunter2-canary"
         ("vllm", {"VLLM_BASE_URL": "https://gpu.example/v1"}, "https://gpu.example/v1"),
     ],
 )
-def test_what_people_write_is_understood(host: str, env: dict[str, str], address: str) -> None:
+def test_common_spellings_are_understood(host: str, env: dict[str, str], address: str) -> None:
     assert base_url_of(BY_NAME[host], env) == address
 
 
-def test_what_is_configured_goes_before_the_environment() -> None:
+def test_configuration_overrides_the_environment() -> None:
     env = {"OPENAI_BASE_URL": "https://proxy.example/v1"}
     assert base_url_of(BY_NAME["openai"], env, "https://mine.example") == "https://mine.example/v1"
 
@@ -122,7 +122,7 @@ def test_a_missing_address_names_its_variable() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_every_row_has_an_address_or_says_what_to_set(name: str) -> None:
+def test_every_host_has_address_or_hint(name: str) -> None:
     host = BY_NAME[name]
     env: dict[str, str] = {}
     while missing := missing_variables(host, env):

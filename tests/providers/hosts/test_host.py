@@ -113,7 +113,7 @@ def test_requests_go_where_the_host_documents(name: str, url: str) -> None:
     assert address(model_of(name), name) == url
 
 
-def test_azure_and_snowflake_are_where_the_user_says() -> None:
+def test_azure_and_snowflake_need_an_address() -> None:
     azure = {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com"}
     name = "azure/deployment"
     assert address(model_of(name, azure), name) == "https://mine.openai.azure.com/openai/v1/responses"
@@ -140,7 +140,7 @@ def test_azure_and_snowflake_are_where_the_user_says() -> None:
         ("vllm/x", {"VLLM_API_KEY": "k"}, {"authorization": "Bearer k"}),
     ],
 )
-async def test_the_key_is_shown_as_the_host_wants_it(name: str, env: dict[str, str], headers: dict[str, str]) -> None:
+async def test_key_is_sent_in_the_hosts_form(name: str, env: dict[str, str], headers: dict[str, str]) -> None:
     from engine.providers.auth.auth import UnsignedRequest
     from engine.providers.wire.wire_format import Body
 
@@ -164,7 +164,7 @@ def test_names_and_variables_are_well_formed() -> None:
         json.loads(host.quirks.extra_body or "{}")
 
 
-def test_the_reference_lists_every_host_as_it_is() -> None:
+def test_reference_lists_every_host() -> None:
     text = (DOCS / "reference" / "hosts.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
     assert [row[0] for row in rows] == [host.name for host in HOSTS]

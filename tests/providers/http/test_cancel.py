@@ -251,7 +251,7 @@ async def strike_at_random(model: HttpModel, times: int, seed: int, check: Calla
 
 @pytest.mark.slow
 @needs_proc
-def test_a_thousand_cancels_of_streams_leave_nothing(count_runs: CountRuns) -> None:
+def test_thousand_cancelled_streams_leave_nothing(count_runs: CountRuns) -> None:
     async def main() -> None:
         server = ScriptedServer(lambda _: ENDLESS, largest_piece=200)
         async with trio.open_nursery() as nursery:
@@ -275,7 +275,7 @@ def test_a_thousand_cancels_of_streams_leave_nothing(count_runs: CountRuns) -> N
 
 @needs_proc
 @needs_openssl
-def test_cancels_of_streams_through_tls_leave_nothing(
+def test_cancelled_tls_streams_leave_nothing(
     count_runs: CountRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each begins with a handshake, and may be struck in it."""

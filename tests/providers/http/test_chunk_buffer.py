@@ -28,14 +28,14 @@ def merged(*pieces: bytes) -> list[bytes]:
 # -- what is merged ---------------------------------------------------------------------
 
 
-def test_what_came_together_is_one_chunk() -> None:
+def test_data_of_one_read_is_one_chunk() -> None:
     body = chunk(b"a") + chunk(b"bc") + chunk(b"d" * 300)
     assert merged(HEAD, body, END) == [HEAD, chunk(b"abc" + b"d" * 300), END]
     assert merged(HEAD + body + END) == [HEAD + chunk(b"abc" + b"d" * 300) + END]
     assert merged(HEAD + body, chunk(b"e") + END) == [HEAD + chunk(b"abc" + b"d" * 300), chunk(b"e") + END]
 
 
-def test_any_number_of_heads_may_come_before_the_answer_s() -> None:
+def test_many_heads_may_precede_the_answer() -> None:
     early = b"HTTP/1.1 103 Early\r\n\r\n"
     assert merged(early * 5_000 + HEAD + chunk(b"a") + chunk(b"b")) == [early * 5_000 + HEAD + chunk(b"ab")]
     assert merged(early * 5_000 + HEAD[:9], HEAD[9:] + END) == [early * 5_000 + HEAD[:9], HEAD[9:] + END]
@@ -69,7 +69,7 @@ def test_extensions_and_zeros_before_a_size_are_allowed() -> None:
     assert merged(HEAD + chunk(b"a", b" ;x=y") + b"001\r\nb\r\n" + END) == [HEAD + chunk(b"ab") + END]
 
 
-def test_what_follows_the_last_chunk_is_left_alone() -> None:
+def test_bytes_after_the_last_chunk_stay() -> None:
     assert merged(HEAD + chunk(b"a") + b"0\r\nx-trailer: 1\r\n\r\n", b"5\r\nmore\r\n") == [
         HEAD + chunk(b"a") + b"0\r\nx-trailer: 1\r\n\r\n",
         b"5\r\nmore\r\n",
@@ -85,7 +85,7 @@ def test_a_head_in_pieces(size: int) -> None:
     assert reported.endswith(END)
 
 
-def test_the_next_answer_of_a_connection_has_a_head_again() -> None:
+def test_next_answer_has_a_head_again() -> None:
     merger = ChunkMerger()
     for _ in range(2):
         merger.expect_answer()
@@ -179,14 +179,14 @@ BREAKS = st.sampled_from([b"", b"", b"", b"xyz\r\n", b"1\r\nab\r\n", b"-1\r\n", 
     end=st.sampled_from([END, END, b"", b"0\r\nx: y\r\n\r\n"]),
     cuts=st.lists(st.floats(0, 1), max_size=10),
 )
-def test_what_is_read_is_the_same(head: bytes, chunks: bytes, broken: bytes, end: bytes, cuts: list[float]) -> None:
+def test_buffered_reads_are_equal(head: bytes, chunks: bytes, broken: bytes, end: bytes, cuts: list[float]) -> None:
     pieces = cut(head + chunks + broken + end, cuts)
     returned = [piece for piece in merged(*pieces) if piece]
     assert read(returned) == read(pieces)
 
 
 @given(st.binary(max_size=60), st.lists(st.floats(0, 1), max_size=5))
-def test_what_is_read_of_any_bytes_is_the_same(body: bytes, cuts: list[float]) -> None:
+def test_buffered_reads_of_any_bytes_are_equal(body: bytes, cuts: list[float]) -> None:
     pieces = cut(HEAD + body, cuts)
     returned = [piece for piece in merged(*pieces) if piece]
     assert read(returned) == read(pieces)

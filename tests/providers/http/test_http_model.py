@@ -137,7 +137,7 @@ async def test_an_answer_however_it_is_cut(largest_piece: int) -> None:
         assert received.json["model"] == "claude-sonnet-4-5"
 
 
-async def test_one_chunk_of_the_network_is_one_batch() -> None:
+async def test_one_network_chunk_is_one_batch() -> None:
     async with host([HELLO]) as (model, _):
         stream = await model.open(request())
         batch = await stream.receive()
@@ -237,7 +237,7 @@ async def test_an_error_instead_of_an_answer(error: ProviderError) -> None:
     assert caught.value.reset_at == error.reset_at
 
 
-async def test_a_rate_limit_says_when_to_come_back() -> None:
+async def test_rate_limit_has_its_reset() -> None:
     limit = HttpFailure(429, "", (("Retry-After", "Thu, 01 Jan 1970 00:17:40 GMT"),))
     async with host([[limit], [HttpFailure(429, "", (("retry-after-ms", "40"),))]]) as (model, _):
         with pytest.raises(RateLimited) as caught:
@@ -261,7 +261,7 @@ async def test_a_rate_limit_says_when_to_come_back() -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("largest_piece", [1, 1000])
-async def test_an_error_follows_the_events_before_it(
+async def test_error_follows_the_events_before_it(
     item: Break | Fail, expected: type[ProviderError], largest_piece: int
 ) -> None:
     started = text("so far", id="0", pieces=3)[:-1]
@@ -376,7 +376,7 @@ PAGE = b"<!doctype html><title>Sign in</title>"
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nxyz", ProviderProtocolError, "gzip"),
     ],
 )
-async def test_what_is_no_answer(reply: bytes, expected: type[ProviderError], reported: str) -> None:
+async def test_invalid_answers(reply: bytes, expected: type[ProviderError], reported: str) -> None:
     async def use(model: HttpModel) -> None:
         with pytest.raises(ProviderError) as caught:
             await ask(model)
@@ -441,7 +441,7 @@ async def test_a_stream_needs_no_content_type() -> None:
     await with_raw_host(reply, use)
 
 
-async def test_a_transcript_that_can_t_be_sent_opens_nothing() -> None:
+async def test_unsendable_transcript_opens_nothing() -> None:
     async with host([HELLO]) as (model, server):
         with pytest.raises(ConfigError):
             await model.open(request(" "))

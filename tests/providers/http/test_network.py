@@ -100,7 +100,7 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
         assert [request.headers["x-api-key"] for request in server.requests] == [KEY]
 
 
-async def test_what_no_proxy_names_is_reached_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_hosts_are_reached_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     async with host() as (_, port), proxy_to(port) as (proxy, proxy_port):
         monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy_port}")
         assert await ask(f"http://{HERE}:{port}") == "hello"
@@ -180,7 +180,7 @@ async def test_nor_one_for_another_name(monkeypatch: pytest.MonkeyPatch, certifi
 
 
 @needs_openssl
-async def test_through_a_proxy_to_a_host_of_one_s_own_authority(
+async def test_proxy_to_a_host_with_private_authority(
     monkeypatch: pytest.MonkeyPatch, certificates: Certificates
 ) -> None:
     async with (

@@ -107,7 +107,7 @@ RUNNING = {"models": [{"name": "other:latest", "model": "other:latest", "context
         ),
     ],
 )  # fmt: skip
-async def test_a_server_tells_its_window(
+async def test_server_reports_its_window(
     name: str, routes: Mapping[str, object], expected: tuple[int, int, bool], nursery: trio.Nursery
 ) -> None:
     info = await learn(nursery, JsonServer(routes), name)
@@ -117,7 +117,7 @@ async def test_a_server_tells_its_window(
 
 @pytest.mark.parametrize("name", ["ollama/qwen3", "llamacpp/any", "lmstudio/x", "vllm/x", "litellm/x"])
 @pytest.mark.parametrize("answer", [b"", b"<html>", b"[]", b"{}", b'{"data": 3}', b'{"data": [[]], "models": [1]}'])
-async def test_nonsense_says_nothing(name: str, answer: bytes, nursery: trio.Nursery) -> None:
+async def test_nonsense_is_ignored(name: str, answer: bytes, nursery: trio.Nursery) -> None:
     paths = (
         "GET /api/ps",
         "POST /api/show",
@@ -131,19 +131,19 @@ async def test_nonsense_says_nothing(name: str, answer: bytes, nursery: trio.Nur
 
 
 @pytest.mark.parametrize("value", [0, -1, "8192", 1.5, True, None])
-async def test_a_window_that_is_no_count_says_nothing(value: object, nursery: trio.Nursery) -> None:
+async def test_invalid_window_is_ignored(value: object, nursery: trio.Nursery) -> None:
     info = await learn(
         nursery, JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": value}]}}), "vllm/x"
     )
     assert (info.context, info.is_known) == (8_192, False)
 
 
-async def test_a_server_of_several_slots_is_sent_as_many_requests(nursery: trio.Nursery) -> None:
+async def test_slots_limit_concurrent_requests(nursery: trio.Nursery) -> None:
     props = {"default_generation_settings": {"n_ctx": 4_096}, "total_slots": 3}
     assert (await learn(nursery, JsonServer({"GET /props?model=any": props}), "llamacpp/any")).parallel == 3
 
 
-async def test_a_proxy_tells_its_prices(nursery: trio.Nursery) -> None:
+async def test_proxy_reports_its_prices(nursery: trio.Nursery) -> None:
     row = {"max_input_tokens": 1_000, "input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05}
     routes = {"GET /model/info": {"data": [{"model_name": "m", "model_info": row}]}}
     info = await learn(nursery, JsonServer(routes), "litellm/m")
@@ -160,7 +160,7 @@ async def test_configured_limits_are_not_probed(nursery: trio.Nursery) -> None:
     assert server.requests == []
 
 
-async def test_the_key_is_shown_when_there_is_one(nursery: trio.Nursery) -> None:
+async def test_key_is_sent_if_present(nursery: trio.Nursery) -> None:
     server = JsonServer({"GET /v1/models": {"data": [{"id": "x", "max_model_len": 9_000}]}}, key="k")
     assert (await learn(nursery, server, "vllm/x", VLLM_API_KEY="k")).context == 9_000
     assert [request.headers.get("authorization") for request in server.requests] == ["Bearer k"]
@@ -192,7 +192,7 @@ async def test_no_server() -> None:
 
 
 @pytest.mark.slow
-async def test_a_hanging_server_delays_nothing(nursery: trio.Nursery) -> None:
+async def test_hanging_server_delays_nothing(nursery: trio.Nursery) -> None:
     """What it said before counts."""
     ps = {"models": [{"name": "qwen3:latest", "context_length": 16_384}]}
     started = trio.current_time()
@@ -201,7 +201,7 @@ async def test_a_hanging_server_delays_nothing(nursery: trio.Nursery) -> None:
     assert 1.9 < trio.current_time() - started < 4
 
 
-async def test_cancelled_it_leaves_nothing(nursery: trio.Nursery) -> None:
+async def test_cancelled_probe_leaves_nothing(nursery: trio.Nursery) -> None:
     server = JsonServer({"GET /v1/models": Hang()})
     url = await nursery.start(server.serve)
     model = resolve("vllm/x", {"VLLM_BASE_URL": url})
@@ -229,7 +229,7 @@ async def test_a_server_that_requires_a_key_is_available(nursery: trio.Nursery) 
     assert await list_models(Endpoint(base_url=f"{url}/v1", auth=KeyAuth("authorization", "other", "Bearer")), 5) == ()
 
 
-async def test_one_that_is_not_there_or_hangs_is_none(nursery: trio.Nursery) -> None:
+async def test_missing_or_hanging_server_is_none(nursery: trio.Nursery) -> None:
     assert await list_models(Endpoint(base_url="http://127.0.0.1:9/v1", auth=NoAuth()), 5) is None
     url = await nursery.start(JsonServer({"GET /v1/models": Hang()}).serve)
     assert await list_models(Endpoint(base_url=f"{url}/v1", auth=NoAuth()), 0.05) is None

@@ -40,7 +40,7 @@ def test_a_long_prompt_costs_more() -> None:
     )
 
 
-def test_of_several_prices_for_long_prompts_the_last_that_is_reached_counts() -> None:
+def test_last_reached_long_price_applies() -> None:
     long = (LongPrices(above=10, price_input=2.0), LongPrices(above=100, price_input=3.0))
     info = ModelInfo(name="a/b", price_input=1.0, long_prices=long)
     costs = [info.cost(Usage(input=tokens)) * MILLION for tokens in (10, 11, 100, 101)]
@@ -48,7 +48,7 @@ def test_of_several_prices_for_long_prompts_the_last_that_is_reached_counts() ->
 
 
 @pytest.mark.parametrize("date", ["20251001", "latest"])
-def test_a_dated_name_is_the_model_it_is_a_date_of(date: str) -> None:
+def test_dated_name_means_its_model(date: str) -> None:
     dated = info_of(f"anthropic/claude-haiku-4-5-{date}")
     assert dated.name.endswith(date)
     assert (dated.price_output, dated.output) == (5.0, 64_000)
@@ -89,7 +89,7 @@ def test_a_local_server_s_window_is_its_own_affair() -> None:
     assert info.cost(Usage(input=MILLION)) == 0.0
 
 
-def test_what_is_configured_goes_before_all() -> None:
+def test_configuration_overrides_everything() -> None:
     config = Config(
         models={
             "anthropic/claude-sonnet-4-5": ModelConfig(
@@ -108,7 +108,7 @@ def test_what_is_configured_goes_before_all() -> None:
     assert info_of("ollama/qwen3", config=config).context == 32_768
 
 
-def test_new_prices_are_not_mixed_with_old_ones_of_the_cache() -> None:
+def test_new_prices_drop_old_cache_prices() -> None:
     config = Config(models={"anthropic/claude-opus-5": ModelConfig(prices=Prices(input=2.0, cache_write=2.5))})
     info = info_of("anthropic/claude-opus-5", config=config)
     assert (info.price_input, info.price_cache_read, info.price_cache_write) == (2.0, 2.0, 2.5)
@@ -129,7 +129,7 @@ def test_the_listed_models_of_a_host() -> None:
 TABLE = json.loads(files("engine.providers.models").joinpath("prices.json").read_text(encoding="utf-8"))
 
 
-def test_the_table_of_prices_says_where_it_is_from() -> None:
+def test_price_table_names_its_source() -> None:
     assert TABLE["source"].startswith("genai-prices ")
     assert prices.price_source() == f"{TABLE['source']}, {TABLE['date']}"
 
@@ -171,7 +171,7 @@ def test_every_host_that_has_prices_is_in_the_table() -> None:
         (None, "own-name", "own"),
     ],
 )
-def test_names_are_compared_as_the_table_says(clause: object, yes: str, no: str) -> None:
+def test_names_are_normalised_like_the_table(clause: object, yes: str, no: str) -> None:
     assert prices._matches(clause, "Own-Name", yes)
     assert not prices._matches(clause, "Own-Name", no)
 

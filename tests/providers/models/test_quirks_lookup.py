@@ -83,7 +83,7 @@ def quirks(name: str, config: Config | None = None) -> Quirks:
         ("azure-chat/gpt-5-mini", {"cached_apart": False}),
     ],
 )  # fmt: skip
-def test_what_is_true_of_a_family(name: str, expected: Mapping[str, object]) -> None:
+def test_family_quirks(name: str, expected: Mapping[str, object]) -> None:
     actual = quirks(name)
     assert {field: getattr(actual, field) for field in expected} == expected
 
@@ -140,7 +140,7 @@ def test_family_defaults_keep_configured_quirks() -> None:
     assert quirks("groq/openai/gpt-oss-120b", config).effort_field == "reasoning.effort"
 
 
-def test_every_family_changes_fields_that_there_are() -> None:
+def test_quirks_name_existing_fields() -> None:
     fields = set(attrs.fields_dict(Quirks))
     for family in FAMILIES:
         changed = {*family.changes, *family.defaults}
@@ -169,5 +169,5 @@ def test_every_family_changes_fields_that_there_are() -> None:
         ("nemotron-o3", ""),
     ],
 )
-def test_t27_whose_models_a_name_belongs_to(name: str, family: str) -> None:
+def test_t27_family_of_a_name(name: str, family: str) -> None:
     assert family_of(name) == family

@@ -131,11 +131,11 @@ def test_text() -> None:
     ]
 
 
-def test_the_end_of_the_bytes_is_the_end_if_there_was_a_reason() -> None:
+def test_end_of_bytes_with_a_finish_reason() -> None:
     assert read(delta(content="hi"), STOP) == [*text_block(), TextDone("0"), Finished("stop", "stop")]
 
 
-def test_a_stream_without_a_reason_is_whole_if_it_says_so() -> None:
+def test_stream_without_reason_is_complete_if_declared() -> None:
     assert read(delta(content="hi"), DONE) == [*text_block(), TextDone("0"), Finished("stop", None)]
 
 
@@ -151,7 +151,7 @@ def test_done_alone_is_no_answer() -> None:
     assert isinstance(failing(DONE)[1], ConnectionBroken)
 
 
-def test_nothing_after_the_end_is_read() -> None:
+def test_data_after_the_end_is_ignored() -> None:
     assert read(delta(content="hi"), STOP, DONE, delta(content="more")) == [
         *text_block(),
         TextDone("0"),
@@ -364,7 +364,7 @@ def test_where_another_piece_of_thinking_begins(other: Json) -> None:
     assert sum(isinstance(event, ReasoningDone) for event in events) == 2
 
 
-def test_what_says_nothing_new_changes_nothing() -> None:
+def test_repeated_content_changes_nothing() -> None:
     first = detail("text", text="a", id="a")
     last = detail("text", text="b", format=None, id=None, signature="s")
     events = read(
@@ -378,7 +378,7 @@ def test_what_says_nothing_new_changes_nothing() -> None:
     assert thought(events) == ("ab", {"field": "reasoning_details", "details": [kept]})
 
 
-def test_what_is_encrypted_may_come_before_its_text() -> None:
+def test_encrypted_reasoning_may_precede_its_text() -> None:
     secret = detail("encrypted", data="xyz")
     events = read(
         delta(reasoning_details=[secret]),
@@ -396,7 +396,7 @@ def test_details_repeating_the_text_are_blocks() -> None:
     assert [event.text for event in events if isinstance(event, ReasoningChunk)] == ["a", "b"]
 
 
-def test_what_is_encrypted_without_text_stands_in_its_place() -> None:
+def test_encrypted_reasoning_without_text() -> None:
     secret = detail("encrypted", data="xyz")
     events = read(delta(content="hi"), delta(content="", reasoning_details=[secret]), STOP, DONE)
     assert events == [
@@ -416,7 +416,7 @@ def test_thinking_that_differs_from_its_details() -> None:
     assert [each["index"] for each in kept["details"]] == [0, 1]
 
 
-def test_thinking_as_litellm_has_it() -> None:
+def test_litellm_reasoning() -> None:
     events = read(
         delta(reasoning_content="hm", thinking_blocks=[{"type": "thinking", "thinking": "hm", "signature": None}]),
         delta(thinking_blocks=[{"type": "thinking", "thinking": "", "signature": "sig"}]),
@@ -427,7 +427,7 @@ def test_thinking_as_litellm_has_it() -> None:
     assert thought(events) == ("hm", {"field": "thinking_blocks", "details": [kept]})
 
 
-def test_content_in_parts_as_mistral_has_it() -> None:
+def test_mistral_content_parts() -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "h"}, {"type": "text", "text": "m"}]}]
     events = read(
         delta(content=parts),
@@ -504,7 +504,7 @@ def test_a_call_in_all_its_forms(events: list[Json]) -> None:
     assert json.loads("".join(pieces)) == {"a": 1}
 
 
-def test_pieces_without_index_or_id_belong_to_the_last_call() -> None:
+def test_unindexed_pieces_belong_to_the_last_call() -> None:
     events = read(called(call("read", "", id="c1")), called(call(None, '{"a": 1}')), CALLS, DONE)
     assert events == WHOLE
 
@@ -607,7 +607,7 @@ def test_no_arguments_are_an_empty_object(arguments: str | None) -> None:
     assert events[-2:] == [ToolCallDone("c1", "{}"), Finished("calls", "tool_calls")]
 
 
-def test_calls_are_what_it_stopped_for_whatever_it_says() -> None:
+def test_calls_override_the_finish_reason() -> None:
     assert read(called(call("read", "{}", index=0, id="c1")), STOP, DONE)[-1] == Finished("calls", "stop")
 
 
@@ -636,7 +636,7 @@ def test_broken_arguments_reach_the_tool() -> None:
     assert arguments_of(read(called(call("read", '{"n', index=0, id="a")), CALLS, DONE)) == {"a": '{"n'}
 
 
-def test_a_call_without_an_id_gets_one() -> None:
+def test_call_without_an_id_gets_one() -> None:
     assert read(called(call("read", '{"a": 1}', index=0)), CALLS, DONE)[0] == ToolCallStarted("0", "read")
 
 
@@ -671,7 +671,7 @@ def test_the_one_call_from_before_there_were_tools() -> None:
     ]
 
 
-def test_members_without_anything_in_them_mean_nothing() -> None:
+def test_empty_members_are_ignored() -> None:
     empty: Json = {
         "function_call": {"name": "", "arguments": ""},
         "refusal": "",
@@ -687,7 +687,7 @@ def test_thinking_ends_where_a_call_begins() -> None:
     assert events[2:4] == [ReasoningDone("0"), ToolCallStarted("c1", "read")]
 
 
-def test_what_google_signs_a_text_with_stands_after_it() -> None:
+def test_google_text_signature_follows_the_text() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     events = read(delta(content="hi"), delta("stop", extra_content=extra), DONE)
     assert events == [
@@ -700,7 +700,7 @@ def test_what_google_signs_a_text_with_stands_after_it() -> None:
     assert read(thinking, STOP, DONE) == read(delta(content="hi"), STOP, DONE)
 
 
-def test_what_google_signs_a_call_with_stands_before_it() -> None:
+def test_google_call_signature_precedes_the_call() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     events = read(called(call("read", "{}", index=0, id="c1", extra_content=extra)), CALLS, DONE)
     assert events[:2] == [
@@ -722,7 +722,7 @@ def test_sources_before_and_after_their_text() -> None:
     assert late == [*text_block(), Cited("0", CITED), TextDone("0"), Finished("stop", "stop")]
 
 
-def test_sources_belong_to_the_text_that_stands_when_they_come() -> None:
+def test_sources_belong_to_the_current_text() -> None:
     flat: Json = {"type": "url_citation", "url": "https://a.example/" + "a" * 300, "title": "A", "start_index": 3}
     events = read(delta(content="hi", annotations=[flat]), delta(reasoning="hm"), delta(content="ho"), STOP, DONE)
     raw = json.dumps(flat, separators=(",", ":"))
@@ -784,12 +784,12 @@ def test_images_are_items_of_the_hosts_own() -> None:
     ]
 
 
-def test_an_item_ends_the_thinking_before_it() -> None:
+def test_item_ends_preceding_reasoning() -> None:
     events = read(delta(reasoning="hm"), delta(images=[{}]), STOP, DONE)
     assert events[2:4] == [ReasoningDone("0"), ProviderItem("1", "image", "{}")]
 
 
-def test_the_work_of_groqs_tools_is_one_item_for_each() -> None:
+def test_groq_tool_work_is_one_item_each() -> None:
     started = {"index": 0, "type": "python", "arguments": "{}"}
     events = read(
         delta(executed_tools=[started]),
@@ -820,14 +820,14 @@ def test_unknown_parts_are_counted() -> None:
     assert isinstance(events[-1], Finished)
 
 
-def test_events_that_say_nothing_are_not_counted() -> None:
+def test_empty_events_are_not_counted() -> None:
     azure = {"choices": [], "id": "", "object": "", "prompt_filter_results": [{"prompt_index": 0}]}
     assert read(azure, {"x_groq": {"id": "req"}}, delta("stop", content="hi"), DONE) == read(
         delta("stop", content="hi"), DONE
     )
 
 
-def test_events_of_unknown_kinds_are_counted_by_what_they_are_called() -> None:
+def test_unknown_events_are_counted_by_type() -> None:
     body = b'event: strange\ndata: {"a": 1}\n\n' + stream({"type": "odd"}, {"a": 1}, delta("stop", content="hi"), DONE)
     unread = [event for event in decode(body, 0) if isinstance(event, Unread)]
     assert unread == [Unread("message"), Unread("odd"), Unread("strange")]
@@ -883,7 +883,7 @@ def test_an_aborted_answer_is_retryable(reason: str) -> None:
     assert failure.retryable
 
 
-def test_an_error_after_the_reason_to_stop_is_an_error() -> None:
+def test_error_after_the_finish_reason() -> None:
     assert type(failing(delta("length", content="hi"), {"error": {"code": 500, "message": "down"}})[1]) is Overloaded
 
 
@@ -899,7 +899,7 @@ def test_an_error_after_the_reason_to_stop_is_an_error() -> None:
         {},
     ],
 )
-def test_nothing_of_a_wrong_shape_does_harm(event: Json) -> None:
+def test_wrong_shapes_are_harmless(event: Json) -> None:
     events = read(event, delta("stop", content="hi"), DONE)
     assert "".join(each.text for each in events if isinstance(each, TextChunk)) == "hi"
     assert isinstance(events[-1], Finished)

@@ -124,7 +124,7 @@ def test_a_whole_request() -> None:
     }
 
 
-def test_a_host_with_other_words_for_everything() -> None:
+def test_host_with_different_field_names() -> None:
     quirks = Quirks(
         system_role="developer",
         max_tokens_field="max_completion_tokens",
@@ -269,7 +269,7 @@ def test_an_answer_schema_without_native_support() -> None:
     )
 
 
-def test_what_is_added_to_the_body() -> None:
+def test_extra_body_fields() -> None:
     extra = {"stream_options": {"more": 1}, "max_tokens": 7, "provider": {"only": ["a"]}, "tool_choice": "none"}
     encoded = body(
         user_message("hi"), quirks=Quirks(extra_body=json.dumps(extra)), tools=(READ,), tool_choice="required"
@@ -278,7 +278,7 @@ def test_what_is_added_to_the_body() -> None:
     assert (encoded["max_tokens"], encoded["tool_choice"], encoded["provider"]) == (7, "none", {"only": ["a"]})
 
 
-def test_tools_of_the_hosts_own_are_added_to_ours() -> None:
+def test_hosted_tools_are_added() -> None:
     quirks = Quirks(extra_body='{"tools": [{"type": "web_search"}]}')
     assert [tool["type"] for tool in body(user_message("hi"), quirks=quirks, tools=(READ,))["tools"]] == [
         "function",
@@ -289,7 +289,7 @@ def test_tools_of_the_hosts_own_are_added_to_ours() -> None:
 
 
 @pytest.mark.parametrize("extra", ["{", "[]", '{"messages": []}'])
-def test_what_can_not_be_added(extra: str) -> None:
+def test_fields_that_cannot_be_added(extra: str) -> None:
     with pytest.raises(ConfigError, match="extra_body"):
         body(user_message("hi"), quirks=Quirks(extra_body=extra))
 
@@ -347,7 +347,7 @@ def test_a_conversation_with_calls() -> None:
     ]
 
 
-def test_calls_without_words() -> None:
+def test_calls_without_text() -> None:
     actual = sent(user_message("hi"), model_message(tool_call("c1")), results(("c1", "one")))
     assert actual[1] == {"role": "assistant", "tool_calls": [call("c1")], "content": None}
 
@@ -448,7 +448,7 @@ def test_media_in_results_stay_before_a_filler() -> None:
         ),
     ],
 )
-def test_thinking_goes_back_where_the_host_wants_it(field: ReasoningField, expected: Json) -> None:
+def test_reasoning_returns_where_the_host_expects_it(field: ReasoningField, expected: Json) -> None:
     quirks = Quirks(reasoning_field=field)
     assert last(model_message(thought(), "hi"), quirks=quirks) == {"role": "assistant", **expected, "content": "hi"}
 
@@ -506,7 +506,7 @@ def test_signed_thinking_goes_back_as_it_came() -> None:
     ]
 
 
-def test_what_is_signed_goes_back_wherever_plain_thinking_goes() -> None:
+def test_signed_items_return_with_plain_reasoning() -> None:
     kept = {"field": "thinking_blocks", "details": [{"type": "thinking", "signature": "sig"}]}
     message = last(model_message(thought("hm", kept), "hi"), quirks=Quirks(reasoning_field="reasoning_content"))
     assert message == {
@@ -518,7 +518,7 @@ def test_what_is_signed_goes_back_wherever_plain_thinking_goes() -> None:
 
 
 @pytest.mark.parametrize("signature", ["not ours", "[]", '{"field": "x", "details": [{}]}'])
-def test_a_signature_that_is_not_this_formats_is_nothing(signature: str) -> None:
+def test_foreign_signature_is_ignored(signature: str) -> None:
     part = attrs.evolve(thought(), signature=signature)
     assert last(model_message(part, "hi"), quirks=Quirks(reasoning_field="reasoning")) == {
         "role": "assistant",

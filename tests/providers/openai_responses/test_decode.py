@@ -188,7 +188,7 @@ def test_the_unstreamed_rest_follows_the_item() -> None:
     ]
 
 
-def test_the_last_word_counts() -> None:
+def test_last_value_counts() -> None:
     assert whole(*says(0, "drfat"), done(0, message("draft")), completed())[2] == TextDone("0.0", "draft")
 
 
@@ -437,7 +437,7 @@ def test_ids_are_unique_within_an_answer() -> None:
     assert len(set(ids)) == 3
 
 
-def test_the_free_text_of_a_custom_tool_is_shown_as_an_argument() -> None:
+def test_custom_tool_text_is_an_argument() -> None:
     item = {"type": "custom_tool_call", "id": "ct", "call_id": "call_1", "name": "sql", "input": 'say "é"\n'}
     pieces = says(0, "say ", '"é"\n', kind="custom_tool_call_input")
     assert whole(added(0, {**item, "input": ""}), *pieces, done(0, item), completed(item)) == [
@@ -557,7 +557,7 @@ def test_an_error_in_the_middle(failure: Json) -> None:
     assert "It broke." in str(error)
 
 
-def test_a_failure_tells_what_it_cost() -> None:
+def test_failure_reports_usage() -> None:
     failed = {"status": "failed", "error": {"message": "no"}, "usage": {"input_tokens": 3}}
     assert decode([sse(event("failed", response=failed))])[0] == [UsageReported(Usage(input=3))]
 
@@ -595,7 +595,7 @@ KINDS = [
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.dictionaries(st.sampled_from([*NAMES, *MORE]), JSON)), max_size=6))
-def test_no_host_can_make_it_raise_anything_else(events: list[tuple[str, Json]]) -> None:
+def test_no_other_error_can_be_raised(events: list[tuple[str, Json]]) -> None:
     for each in decode([sse(*({**fields, "type": kind} for kind, fields in events))])[0]:
         assert isinstance(each, STREAM_EVENT_TYPES)
     for _, fields in events:
@@ -710,7 +710,7 @@ def test_every_way_to_send_an_answer_reads_the_same(
 
 
 @given(output=items(), length=st.floats(0, 1), tail=st.sampled_from([b"", b"data: x\n\n", sse({"type": "error"})]))
-def test_any_split_gives_the_same_events_and_the_same_error(output: list[Json], length: float, tail: bytes) -> None:
+def test_any_split_gives_equal_events_and_error(output: list[Json], length: float, tail: bytes) -> None:
     stream = reported(output, announced=True, streamed=True, whole=True, at_end=True, strange=False)
     stream = stream[: int(len(stream) * length)] + tail
     expected = decode([stream])

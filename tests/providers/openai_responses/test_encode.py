@@ -160,14 +160,14 @@ def test_no_thoughts_from_a_model_without_reasoning() -> None:
     }
 
 
-def test_what_varies_from_step_to_step_comes_last() -> None:
+def test_varying_content_comes_last() -> None:
     first = encode(request_of(user_message("hi"), system="be brief", tools=(READ,), max_output=99, tool_choice="none"))
     second = encode(request_of(user_message("hi"), system="be brief", tools=(READ,)))
     assert first.partition(b'"max_output_tokens"')[0] == second.partition(b'"max_output_tokens"')[0]
     assert list(json.loads(first))[-3:] == ["input", "max_output_tokens", "tool_choice"]
 
 
-def test_a_request_begins_with_the_bytes_of_the_one_before_it() -> None:
+def test_request_extends_the_bytes_before() -> None:
     history: list[Message] = [user_message("hi")]
     encoding = encoder(quirks_for(MODEL))
     transcript = Transcript(history)
@@ -317,7 +317,7 @@ def test_a_closed_schema_is_strict() -> None:
         {"type": "array", "items": {"type": "string"}},
     ],
 )
-def test_another_schema_is_a_hint_and_left_as_it_is(schema: dict[str, Any]) -> None:
+def test_foreign_schema_becomes_a_hint(schema: dict[str, Any]) -> None:
     assert answer_format(schema) == {"type": "json_schema", "name": "answer", "schema": schema, "strict": False}
 
 
@@ -430,7 +430,7 @@ def test_thinking_that_the_host_does_not_want_back(lost: list[AssistantPart]) ->
     assert spoken == ([message("assistant", "of another model")] if "another model" in lost[0].text else [])  # type: ignore[union-attr]  # all are thoughts
 
 
-def test_thinking_at_the_end_of_an_answer_is_refused_and_left_out() -> None:
+def test_trailing_reasoning_is_left_out() -> None:
     signed = thought("s", encrypted_content="enc", parts=["summary_text"])
     assert sent(user_message("hi"), model_message("a", signed, signed), user_message("hi")) == [
         HI,
@@ -450,7 +450,7 @@ def test_parts_of_a_thought_that_were_lost() -> None:
     assert sent(*talk)[2] == {**ENCRYPTED, "summary": [{"type": "summary_text", "text": "s2"}]}
 
 
-def test_the_work_of_hosted_tools_goes_back_unchanged_but_for_its_id() -> None:
+def test_hosted_tool_work_returns_without_id() -> None:
     search: dict[str, Any] = {"type": "web_search_call", "status": "completed", "action": {"query": "é"}}
     talk: list[Message] = [
         user_message("hi"),
@@ -489,7 +489,7 @@ def test_halves_of_characters_never_get_out() -> None:
 # -- there and back ------------------------------------------------------------------
 
 
-def test_what_a_host_says_goes_back_to_it() -> None:
+def test_host_messages_return_to_it() -> None:
     """An answer that was read, kept and sent again is what it was, but for the ids and what only a host says."""
     output = [
         {

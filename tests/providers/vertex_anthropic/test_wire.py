@@ -28,7 +28,7 @@ PROJECT = {"GOOGLE_CLOUD_PROJECT": "example.com:my-project"}
     ],
 )
 @pytest.mark.parametrize("variable", ["GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION", "CLOUD_ML_REGION"])
-def test_the_location_is_in_the_address_and_in_the_path(variable: str, location: str, url: str) -> None:
+def test_location_is_in_host_and_path(variable: str, location: str, url: str) -> None:
     env = PROJECT | {variable: f" {location} "}
     place = f"projects/example.com:my-project/locations/{location}"
     assert (base_url_of(VERTEX, env), base_url_of(CLAUDE, env)) == (url, url)
@@ -49,7 +49,7 @@ def test_another_address_keeps_project_and_location() -> None:
     ("env", "missing"),
     [({}, "GOOGLE_CLOUD_LOCATION"), ({"GOOGLE_CLOUD_LOCATION": "global"}, "GOOGLE_CLOUD_PROJECT")],
 )
-def test_what_is_not_set_is_named(env: dict[str, str], missing: str) -> None:
+def test_missing_settings_are_named(env: dict[str, str], missing: str) -> None:
     assert missing in unusable_reason(VERTEX, env)
 
 
@@ -61,12 +61,12 @@ def test_what_is_not_set_is_named(env: dict[str, str], missing: str) -> None:
         {"GOOGLE_CLOUD_LOCATION": "global", "GOOGLE_CLOUD_PROJECT": "a/b"},
     ],
 )
-def test_what_would_lead_elsewhere_is_refused(env: dict[str, str]) -> None:
+def test_redirecting_values_are_refused(env: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="holds characters that an address cannot contain"):
         _ = base_url_of(VERTEX, env), path_of(VERTEX, env)
 
 
-def test_who_asks() -> None:
+def test_auth_of_each_service() -> None:
     google = auth_of(VERTEX, {KEY_FILE: "/keys/account.json"})
     assert isinstance(google, GoogleAuth)
     assert google.key_file == "/keys/account.json"

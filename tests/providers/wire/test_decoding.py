@@ -121,7 +121,7 @@ A, B = TextChunk("0", "a"), TextChunk("0", "b")
         ("text/plain", type(None)),
     ],
 )
-def test_the_content_type_tells_the_framing(content_type: str, kind: type[object]) -> None:
+def test_content_type_selects_the_framing(content_type: str, kind: type[object]) -> None:
     assert type(decoder_for(WordReader(), content_type)) is kind
 
 
@@ -140,19 +140,19 @@ def test_the_name_of_an_event() -> None:
 
 
 @pytest.mark.parametrize("rest", [b"", DONE, sse(word("b")), b"data: nonsense\n\n", sse(ERROR)])
-def test_nothing_counts_after_the_end(rest: bytes) -> None:
+def test_events_after_the_end_are_ignored(rest: bytes) -> None:
     assert play(stream(), [sse(word("a"), END) + rest]) == ([A, Finished("stop")], None)
     assert play(stream(), [sse(word("a"), END), rest]) == ([A, Finished("stop")], None)
 
 
-def test_done_is_the_end_where_the_reader_says_so() -> None:
+def test_done_ends_the_stream_if_expected() -> None:
     assert play(stream(ends_by_itself=True), [sse(word("a")) + DONE + sse(word("b"))]) == ([A, Finished("stop")], None)
     events, error = play(stream(), [sse(word("a")) + DONE])
     assert events == [A]
     assert isinstance(error, ConnectionBroken)
 
 
-def test_the_end_of_the_bytes_is_the_end_where_the_reader_says_so() -> None:
+def test_end_of_bytes_ends_if_expected() -> None:
     for left_over in (b"", b"data", b"data: {", b": comment"):
         assert play(stream(ends_by_itself=True), [sse(word("a")) + left_over]) == ([A, Finished("stop")], None)
     whole = sse(word("a"), word("b")).rstrip(b"\n")
@@ -170,7 +170,7 @@ def test_an_answer_cut_short_is_a_broken_connection(left_over: bytes) -> None:
     assert not decoder.is_over
 
 
-def test_what_is_no_json_is_no_event() -> None:
+def test_invalid_json_is_no_event() -> None:
     events, error = play(stream(), [sse(word("a")) + b"data: nonsense\n\n" + sse(word("b"), END)])
     assert events == [A]
     assert isinstance(error, ProviderProtocolError)
@@ -198,7 +198,7 @@ def test_a_failure_alone_is_raised_at_once() -> None:
             decoder.feed(sse(ERROR))
 
 
-def test_a_failure_in_the_last_words_comes_after_them() -> None:
+def test_final_failure_follows_the_events() -> None:
     decoder = stream()
     assert decoder.feed(sse({"type": "words", "words": "a", "then": "error"}).rstrip(b"\n")) == []
     assert decoder.close() == [A]
@@ -273,7 +273,7 @@ FRAMES = st.lists(
 
 
 @given(frames=FRAMES, cuts=st.lists(st.floats(0, 1), max_size=8), lost=st.integers(0, 9), by_itself=st.booleans())
-def test_any_cut_gives_the_same_events_and_the_same_failure(
+def test_any_cut_gives_equal_events_and_failure(
     frames: list[bytes], cuts: list[float], lost: int, by_itself: bool
 ) -> None:
     data = b"".join(frames)

@@ -168,7 +168,7 @@ def test_a_body_is_opening_messages_closing() -> None:
     assert body.broken_at == ""
 
 
-def test_the_last_marker_moves_forward_and_the_one_before_stays() -> None:
+def test_last_cache_marker_moves() -> None:
     whole = Transcript(STEPS)
     one, _ = encoder()
     starred = [[line for line in lines(one.encode(request(Transcript(whole[:end])))) if "*" in line] for end in ENDS]
@@ -198,7 +198,7 @@ def test_a_marker_has_the_requested_lifetime() -> None:
     assert lines(body) == ["user 'go' *1h"]
 
 
-def test_what_is_pending_is_written_and_forgotten() -> None:
+def test_pending_encodings_are_written_and_dropped() -> None:
     one, _ = encoder()
     start = Transcript(STEPS[:2])
     assert lines(one.encode(request(start)))[-1] == "result c1 '(no result was recorded)' *5m"
@@ -241,7 +241,7 @@ def long_session(steps: int, size: int = 5_000) -> list[Transcript]:
 
 
 @pytest.mark.parametrize("quirks", [MARKED, UNMARKED])
-def test_old_bytes_are_the_same_objects_from_step_to_step(quirks: Quirks) -> None:
+def test_old_bytes_stay_the_same_objects(quirks: Quirks) -> None:
     one, _ = encoder(quirks)
     bodies = [one.encode(request(transcript)) for transcript in long_session(200)]
     assert [body.broken_at for body in bodies] == [""] * len(bodies)
@@ -292,7 +292,7 @@ def test_another_model_s_history_is_encoded_afresh() -> None:
     assert bodies[1] == bytes(encoder()[0].encode(request(transcript, model="b/two")))
 
 
-def test_what_could_not_be_sent_leaves_nothing_behind() -> None:
+def test_failed_encoding_leaves_nothing() -> None:
     """Were the messages before the failure kept as written, the next request would lack them."""
     one, _ = encoder()
     transcript = Transcript([model_message("first"), user_message("second")])
@@ -332,7 +332,7 @@ def test_the_sessions_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     assert dialect.written > before
 
 
-def test_one_session_may_be_larger_than_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_may_exceed_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "_MAX_CACHED_BYTES", 100_000)
     one, dialect = encoder(UNMARKED)
     steps = long_session(100)
@@ -382,7 +382,7 @@ READ, WRITE = TOOLS
         ({"session_id": "another", "system": "be long"}, ""),
     ],
 )
-def test_what_broke_the_prefix_is_named(changes: dict[str, Any], at: str) -> None:
+def test_broken_prefix_is_named(changes: dict[str, Any], at: str) -> None:
     after = {"transcript": LONGER, **changes}
     assert broken(request(BASE), request(after.pop("transcript"), **after)) == at
 
@@ -396,7 +396,7 @@ def test_the_break_is_reported_once() -> None:
     assert reported == ["", "system", "", "", "system", ""]
 
 
-def test_a_request_of_no_session_breaks_nothing() -> None:
+def test_request_without_session_is_harmless() -> None:
     one, _ = encoder()
     for system in ("a", "b"):
         assert one.encode(request(BASE, session_id="", system=system)).broken_at == ""
@@ -436,7 +436,7 @@ def test_turns_are_closed_by_what_follows() -> None:
     assert turns.close(None) == b""
 
 
-def test_turns_name_their_blocks_as_the_wire_does() -> None:
+def test_blocks_have_their_wire_names() -> None:
     state, (chunk,) = TurnWriter("parts").write(None, "model", [({"text": "a"}, True)])
     assert json.loads(chunk.data + TurnWriter("parts").close(state)) == {"role": "model", "parts": [{"text": "a"}]}
 
@@ -453,9 +453,7 @@ MODELS = (MODEL, "b/two")
 
 
 @given(transcripts(models=MODELS), st.sampled_from([MARKED, UNMARKED]), st.sampled_from([1, 50, 100_000]))
-def test_every_request_of_a_session_begins_with_the_one_before(
-    messages: tuple[Message, ...], quirks: Quirks, block: int
-) -> None:
+def test_each_request_extends_the_one_before(messages: tuple[Message, ...], quirks: Quirks, block: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(encoding, "_BLOCK_BYTES", block)
         one, _ = encoder(quirks)
@@ -474,7 +472,7 @@ def test_every_request_of_a_session_begins_with_the_one_before(
 
 
 @given(st.lists(st.tuples(transcripts(models=MODELS), st.integers(0, 3)), max_size=4))
-def test_any_order_of_requests_gives_what_a_fresh_encoder_gives(
+def test_cached_encoding_equals_a_fresh_one(
     requested: list[tuple[tuple[Message, ...], int]],
 ) -> None:
     one, _ = encoder()

@@ -168,7 +168,7 @@ def test_missing_results_are_stated_and_surplus_ones_dropped() -> None:
 
 
 @pytest.mark.parametrize("status", ["completed", "error", "denied", "aborted"])
-def test_what_a_result_says(status: Any) -> None:
+def test_result_texts(status: Any) -> None:
     reported = CallWithResult(tool_call("1"), Settlement(status=status, text="why"))
     assert (reported.text, reported.is_error) == ("why", status != "completed")
     assert CallWithResult(tool_call("1"), Settlement(status=status, text=" \n")).text == NO_OUTPUT
@@ -178,7 +178,7 @@ def test_what_a_result_says(status: Any) -> None:
 # -- what is empty, what is joined --------------------------------------------------------
 
 
-def test_nothing_empty_comes_out() -> None:
+def test_empty_content_is_dropped() -> None:
     assert arrange(
         user_message("a"),
         user_message(" ", "\n"),
@@ -192,7 +192,7 @@ def test_nothing_empty_comes_out() -> None:
     ]
 
 
-def test_answers_in_a_row_are_one() -> None:
+def test_consecutive_answers_are_merged() -> None:
     assert arrange(user_message("a"), model_message("b", finish="pause"), model_message("c"), user_message("d")) == [
         users("a"),
         spoken("b", "c"),
@@ -231,13 +231,13 @@ def between(*parts: AssistantPart | str, quirks: Quirks = READS_ALL, **more: Any
     return item.parts[:-1]
 
 
-def test_its_own_thoughts_go_back_to_a_model() -> None:
+def test_own_reasoning_returns_to_its_model() -> None:
     own = (thought(), thought("", redacted="x"), thought("unsigned", signature=None))
     assert between(*own) == own
 
 
 @pytest.mark.parametrize("model", [SAME_HOST, OTHER, ""])
-def test_another_model_s_thoughts_are_its_words(model: str) -> None:
+def test_foreign_reasoning_becomes_text(model: str) -> None:
     assert between(thought("hm", model=model)) == (TextPart(id=PartId("r"), text="hm"),)
     assert between(thought("", model=model), thought(" ", redacted="x", model=model)) == ()
 
@@ -268,7 +268,7 @@ def test_an_item_goes_to_its_own_provider_only() -> None:
     assert between(item(MODEL), item(SAME_HOST), item(OTHER), item("")) == (item(MODEL), item(SAME_HOST))
 
 
-def test_an_empty_text_between_two_signed_thoughts_is_a_space() -> None:
+def test_empty_text_between_signed_reasoning_is_space() -> None:
     x, y = thought("x"), thought("", redacted="y")
     assert between(x, "", y) == (x, text(" "), y)
     assert between(x, "", y, quirks=READS_IMAGES) == (x, y)
@@ -370,7 +370,7 @@ def test_kinds_of_media(media_type: str, kind: str | None) -> None:
         ((user_message("a"), model_message("b"), results(result("stray"))), "ends with an assistant message"),
     ],
 )
-def test_what_is_no_request(messages: tuple[Message, ...], words: str) -> None:
+def test_invalid_requests(messages: tuple[Message, ...], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         arrange(*messages)
 
@@ -393,7 +393,7 @@ def test_ids_stay_apart_and_fit(first: str, second: str) -> None:
 
 
 @given(IDS)
-def test_a_safe_id_is_sent_back_as_it_is(call_id: str) -> None:
+def test_safe_id_is_kept(call_id: str) -> None:
     """So what comes back names a call: the id that was sent is one of the transcript's, or made of one."""
     assert safe_id(call_id) == call_id or safe_id(call_id).startswith("x-")
 
@@ -509,7 +509,7 @@ def check_part(part: object, quirks: Quirks, model: str) -> None:
 
 
 @given(transcripts(models=MODELS), st.sampled_from(ALL_QUIRKS), st.sampled_from(MODELS), st.integers(0, 6))
-def test_every_transcript_of_ours_comes_out_in_order(
+def test_engine_transcripts_come_out_in_order(
     messages: tuple[Message, ...], quirks: Quirks, model: str, reasoning_from: int
 ) -> None:
     items = arrange(*messages, quirks=quirks, model=model, reasoning_from=reasoning_from)
@@ -520,9 +520,7 @@ def test_every_transcript_of_ours_comes_out_in_order(
 
 
 @given(transcripts(models=MODELS, wild=True), st.sampled_from(ALL_QUIRKS), st.sampled_from(MODELS))
-def test_any_transcript_comes_out_in_order_or_not_at_all(
-    messages: tuple[Message, ...], quirks: Quirks, model: str
-) -> None:
+def test_any_transcript_is_ordered_or_refused(messages: tuple[Message, ...], quirks: Quirks, model: str) -> None:
     try:
         items = arrange(*messages, quirks=quirks, model=model)
     except ConfigError:
@@ -531,7 +529,7 @@ def test_any_transcript_comes_out_in_order_or_not_at_all(
 
 
 @given(transcripts(models=MODELS), st.sampled_from(ALL_QUIRKS), st.sampled_from(MODELS))
-def test_arranging_what_was_arranged_changes_nothing(messages: tuple[Message, ...], quirks: Quirks, model: str) -> None:
+def test_normalisation_is_idempotent(messages: tuple[Message, ...], quirks: Quirks, model: str) -> None:
     once = arrange(*messages, quirks=quirks, model=model)
     assert arrange(*back(once), quirks=quirks, model=model) == once
 

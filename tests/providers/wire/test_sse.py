@@ -53,7 +53,7 @@ def test_the_standard_line_by_line(stream: bytes, expected: list[ServerSentEvent
     assert parse(*(stream[i : i + 1] for i in range(len(stream)))) == expected
 
 
-def test_an_event_comes_as_soon_as_its_blank_line_does() -> None:
+def test_event_arrives_with_its_blank_line() -> None:
     parser = SseParser()
     assert parser.feed(b"data: a\r\n\r") == [message("a")]
     assert parser.feed(b"\ndata: b\r\r") == [message("b")]

@@ -48,7 +48,7 @@ def test_invalid_json_is_a_value_error(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", ["[" * 100_000, b"[" * 100_000, "", b"", "{}x", "\ufeff{}", b"\xff"])
-def test_nothing_else_is_raised(document: str | bytes) -> None:
+def test_no_other_error_is_raised(document: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         loads(document)
 
@@ -68,7 +68,7 @@ def test_halves_of_characters(message: str, sent: str) -> None:
 
 
 @given(VALUES)
-def test_ours_is_compact_and_in_utf8(value: object) -> None:
+def test_own_json_is_compact_utf8(value: object) -> None:
     assert json.loads(to_bytes(value).decode()) == json.loads(whole_characters(json.dumps(value, ensure_ascii=False)))
     assert to_bytes({"a": [1, 2]}) == b'{"a":[1,2]}'
     assert dumps({"é": None}) == '{"é":null}'
