@@ -87,7 +87,7 @@ def _source(path: str) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_its_blocks_are_in_their_files(page: Path) -> None:
+def test_blocks_match_their_files(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for block in blocks_of(text):
         where = f"{_name(page)}:{block.line}"
@@ -102,7 +102,7 @@ def test_its_blocks_are_in_their_files(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_its_links_lead_somewhere(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for target in _LINK.findall(prose_of(text)):
         if re.match(r"[a-z]+:", target):

@@ -89,13 +89,13 @@ def fields_of(cls: type) -> list[str]:
 # ---- events ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_event_and_nothing_else_has_its_section() -> None:
+def test_every_event_has_one_section() -> None:
     told = set(re.findall(r"^### `(\w+)`$", page("reference/events.md"), flags=re.MULTILINE))
     assert told == {cls.__name__ for cls in (*EVENTS, *VALUES)}
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda cls: cls.__name__)
-def test_an_event_has_its_fields_and_says_whether_it_is_durable(event: type) -> None:
+def test_events_document_fields_and_durability(event: type) -> None:
     section = sections(page("reference/events.md"))[event.__name__]
     common = set(fields_of(EventBase))
     assert names_in(section) == [name for name in fields_of(event) if name not in common]
@@ -183,7 +183,7 @@ def test_every_field_of_a_scenario() -> None:
     assert names_in(sections(page("reference/testing.md"))["Scenario"]) == fields_of(Scenario)
 
 
-def test_every_manner_of_a_fake_tool() -> None:
+def test_fake_tool_behaviours_are_documented() -> None:
     told = names_in(sections(page("reference/testing.md"))["FakeTools"])
     assert sorted(told) == sorted(get_args(Behaviour))
     assert {tool.name for tool in FakeTools().tools()} == {"look", "work", "sub"}

@@ -58,7 +58,7 @@ def test_the_public_names_load_no_wire() -> None:
     assert not {name for name in modules if re.match(r"engine\.providers\.(anthropic|openai|gemini|bedrock)", name)}
 
 
-def test_a_turn_that_fits_its_window_loads_nothing_that_makes_room() -> None:
+def test_fitting_turn_loads_no_compaction() -> None:
     """What looks through a history is large, and most turns end long before their window is full."""
     code = """
 import trio, engine
@@ -99,7 +99,7 @@ for name in {names!r}:
 
 
 @pytest.mark.parametrize("arguments", [("-m", "engine", "--version")], ids=" ".join)
-def test_the_version_is_told_without_trio_or_a_command_line_library(arguments: tuple[str, ...]) -> None:
+def test_version_needs_no_trio(arguments: tuple[str, ...]) -> None:
     result = _python("-X", "importtime", *arguments)
     loaded = frozenset(
         line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if line.startswith("import time:")
@@ -114,7 +114,7 @@ def test_the_version_is_told_without_trio_or_a_command_line_library(arguments: t
     assert __version__ in result.stdout
 
 
-def test_the_console_script_tells_the_version_the_same_way() -> None:
+def test_console_script_prints_the_version() -> None:
     """The installed script calls `engine.cli:main`; so does this."""
     code = "import sys; sys.argv = ['engine', '--version']\nfrom engine.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
     assert not ({"trio"} | HEAVY | COMMAND_LINE_LIBRARIES) & roots(modules_after(code) - modules_after(""))

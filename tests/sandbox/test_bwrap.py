@@ -26,7 +26,7 @@ def test_settings_that_make_no_sense(settings: dict[str, object], message: str) 
     assert str(raised.value).startswith(message)
 
 
-def test_what_is_hidden_unless_somebody_says_otherwise() -> None:
+def test_paths_hidden_by_default() -> None:
     assert Sandbox() == Sandbox(backend="bwrap", network=False, writable=(), hidden=SECRETS)
     assert {"~/.ssh", "~/.aws", "~/.gnupg", "~/.netrc", "~/.config/gh", "~/.config/engine", "/etc/shadow"} <= set(
         SECRETS
@@ -76,13 +76,13 @@ def test_the_command_line() -> None:
     ]  # fmt: skip
 
 
-def test_what_else_there_may_be() -> None:
+def test_optional_mounts() -> None:
     words = argv("bwrap", layout(network=True, is_root=True), ["true"])
     assert "--unshare-net" not in words
     assert words[words.index("--cap-add") + 1] == "CAP_DAC_OVERRIDE"
 
 
-def test_places_can_be_taken_out() -> None:
+def test_mounts_can_be_removed() -> None:
     assert layout().without({"/", "/run", "/elsewhere"}).places == (
         ("/p/q/.git/hooks", "readable"),
         ("/p/q", "writable"),

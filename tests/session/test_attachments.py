@@ -40,11 +40,11 @@ def file(media_type: str, data: bytes, name: str = "") -> MediaPart:
         (b"hello", "notes.txt", file("text/plain", b"hello", "notes.txt")),
     ],
 )
-async def test_the_first_bytes_tell_what_it_is(data: bytes, name: str, expected: MediaPart) -> None:
+async def test_media_type_comes_from_the_first_bytes(data: bytes, name: str, expected: MediaPart) -> None:
     assert await engine.attach(data, name=name) == expected
 
 
-async def test_or_who_attaches_it_says_so() -> None:
+async def test_host_may_name_the_media_type() -> None:
     assert await engine.attach(b"x", media_type="video/mp4") == file("video/mp4", b"x")
 
 
@@ -66,13 +66,13 @@ async def test_a_path_is_read_and_gives_its_name(tmp_path: Path) -> None:
         (b"\x89PNG\r\n\x1a\n" + b"x" * LARGEST, "larger than 32 MB"),
     ],
 )
-async def test_what_can_t_be_attached_is_told(source: str | bytes, words: str) -> None:
+async def test_unattachable_files_are_reported(source: str | bytes, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         await engine.attach(source)
     assert words in str(caught.value)
 
 
-async def test_it_stands_before_the_words_and_is_in_every_later_request() -> None:
+async def test_attachment_precedes_text_in_every_request() -> None:
     shot = await engine.attach(PNG)
     async with world(ANSWER, repeat=True) as w:
         async with w.session.prompt("what is this?", attachments=[shot]) as turn:

@@ -94,7 +94,7 @@ def test_open_engine_with_a_wrong_model(model: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["nosuch/model", "claude", "", "/", "anthropic/"])
-async def test_open_engine_with_an_unknown_model_says_what_names_there_are(name: str) -> None:
+async def test_unknown_model_suggests_names(name: str) -> None:
     with pytest.raises(UnknownModel) as error:
         async with engine.open_engine(model=name):
             raise AssertionError("unreachable")
@@ -155,7 +155,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
     told(error, "two tools are named read")
 
 
-async def test_a_port_that_is_false_is_taken_all_the_same(autojump_clock: MockClock) -> None:
+async def test_falsy_port_is_used(autojump_clock: MockClock) -> None:
     class Empty(SlowStore):
         def __len__(self) -> int:
             return 0
@@ -405,7 +405,7 @@ async def test_two_iterators_over_one_turn(autojump_clock: MockClock) -> None:
         await w.goes_on()
 
 
-async def test_an_iteration_that_was_left_may_be_taken_up_again(autojump_clock: MockClock) -> None:
+async def test_abandoned_iteration_can_be_continued(autojump_clock: MockClock) -> None:
     async with world([*text("One.", pieces=4), *done()]) as w:
         async with w.session.prompt("go") as turn:
             first = [await turn.__anext__() for _ in range(3)]
@@ -490,9 +490,7 @@ async def test_a_subscription_from_nowhere(autojump_clock: MockClock, after: int
 
 
 @pytest.mark.parametrize("after", [-1, 10_000, Position(epoch="another", seq=1), Position(epoch="test", seq=99)])
-async def test_a_subscription_from_a_place_that_is_not_there_is_a_resync(
-    autojump_clock: MockClock, after: int | Position
-) -> None:
+async def test_subscription_from_unknown_position_gets_resync(autojump_clock: MockClock, after: int | Position) -> None:
     async with world(DONE) as w:
         await w.play()
         event = w.session.subscribe(after=after).try_next()
@@ -592,7 +590,7 @@ async def _unspeakable(args: Unspeakable, ctx: engine.ToolContext) -> str:
     return "ok"
 
 
-def test_a_tool_may_name_what_is_assigned_after_it() -> None:
+def test_tool_may_use_names_assigned_later() -> None:
     """As in any other function: a name of the enclosing one that is not there yet is no error."""
 
     @engine.tool(read_only=True)
@@ -684,9 +682,7 @@ async def agent_with_a_number_of_tools(ctx: engine.ToolContext) -> None:
 
 
 @pytest.mark.parametrize("name", MISUSES)
-async def test_a_tool_that_uses_its_context_badly_gets_an_error_of_its_own(
-    autojump_clock: MockClock, name: str
-) -> None:
+async def test_misused_context_is_an_error_of_the_tool(autojump_clock: MockClock, name: str) -> None:
     @engine.tool(read_only=True)
     async def bad(args: Nothing, ctx: engine.ToolContext) -> str:
         await MISUSES[name](ctx)
@@ -719,9 +715,7 @@ def raising(args: object) -> NoReturn:
         lambda args: Need(permission="w", offers=(None,)),  # type: ignore[arg-type]
     ],
 )
-async def test_a_tool_whose_rights_can_not_be_told_is_denied(
-    autojump_clock: MockClock, need: Callable[[Nothing], Need]
-) -> None:
+async def test_undeterminable_rights_are_denied(autojump_clock: MockClock, need: Callable[[Nothing], Need]) -> None:
     log: list[str] = []
 
     @engine.tool(need=need)
@@ -854,7 +848,7 @@ async def test_a_provider_that_sends_nonsense_is_a_typed_error(autojump_clock: M
 
 
 @pytest.mark.parametrize("name", [n for n, v in VIOLATIONS.items() if isinstance(v, list)])
-async def test_what_is_good_of_a_chunk_is_kept(autojump_clock: MockClock, name: str) -> None:
+async def test_valid_part_of_a_chunk_is_kept(autojump_clock: MockClock, name: str) -> None:
     violation = VIOLATIONS[name]
     assert isinstance(violation, list)
     _, result, _ = await odd_turn(OddStream([[START, HELLO, *violation, TextChunk("t", " and more")]]))
@@ -862,7 +856,7 @@ async def test_what_is_good_of_a_chunk_is_kept(autojump_clock: MockClock, name: 
 
 
 @pytest.mark.parametrize("name", VIOLATIONS)
-async def test_nonsense_beside_a_running_call_lets_the_call_finish(autojump_clock: MockClock, name: str) -> None:
+async def test_invalid_event_lets_a_running_call_finish(autojump_clock: MockClock, name: str) -> None:
     bench = Bench()
     violation = VIOLATIONS[name]
     model = OddModel(OddStream([list(call("read", {"name": "a", "seconds": 3}, id="1")), violation]))
@@ -880,7 +874,7 @@ async def test_nonsense_beside_a_running_call_lets_the_call_finish(autojump_cloc
 
 
 @pytest.mark.parametrize("opened", [None, 5, "stream", [], object(), OddStream], ids=shown)
-async def test_an_open_that_gives_no_stream_is_a_typed_error(autojump_clock: MockClock, opened: object) -> None:
+async def test_open_without_a_stream_is_a_typed_error(autojump_clock: MockClock, opened: object) -> None:
     if opened is OddStream:
         opened = object()
     model, result, _ = await odd_turn(opened)
@@ -914,23 +908,21 @@ async def test_a_provider_that_raises_foreign_errors(autojump_clock: MockClock, 
     assert len(model.requests) == 2
 
 
-async def test_a_provider_error_in_a_group_is_taken_for_what_it_is(autojump_clock: MockClock) -> None:
+async def test_provider_error_in_a_group_is_unwrapped(autojump_clock: MockClock) -> None:
     error = ExceptionGroup("one", [Overloaded("busy", retryable=True)])
     model, result, _ = await odd_turn(error, settings=Settings())
     assert (result.stop_reason, result.text, len(model.requests)) == ("completed", "Fine.", 3)
 
 
 @pytest.mark.parametrize("close", [ValueError("x"), Rude(), ExceptionGroup("x", [OSError()]), "hang"], ids=shown)
-async def test_a_stream_that_can_not_be_closed_does_not_spoil_the_answer(
-    autojump_clock: MockClock, close: object
-) -> None:
+async def test_stream_close_error_keeps_the_answer(autojump_clock: MockClock, close: object) -> None:
     _, result, session = await odd_turn(OddStream([list(text("Hello")), list(done())], close=close))
     assert (result.stop_reason, result.text) == ("completed", "Hello")
     notices = [e.code for e in session.events() if isinstance(e, Notice)]
     assert notices == ([] if close == "hang" else ["close_failed"])
 
 
-async def test_a_stream_that_fails_and_can_not_be_closed_tells_the_first_error(autojump_clock: MockClock) -> None:
+async def test_stream_error_hides_its_close_error(autojump_clock: MockClock) -> None:
     failing = OddStream([[START, HELLO], ProviderError("the first")], close=ValueError("the second"))
     _, result, _ = await odd_turn(failing)
     assert (result.stop_reason, result.detail) == ("provider_error", "the first")
@@ -1048,7 +1040,7 @@ class Forgetful(Policy):
         raise RuntimeError("can't remember")
 
 
-async def test_a_grant_that_fails_is_told_to_whoever_answered_and_the_question_stays_open(
+async def test_failed_grant_keeps_the_question_open(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -1067,9 +1059,7 @@ async def test_a_grant_that_fails_is_told_to_whoever_answered_and_the_question_s
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no room"), Rude(), ExceptionGroup("x", [ValueError()])], ids=shown)
-async def test_a_keeper_that_fails_ends_its_turn_as_an_internal_error_and_no_other(
-    autojump_clock: MockClock, error: BaseException
-) -> None:
+async def test_failing_keeper_is_an_internal_error(autojump_clock: MockClock, error: BaseException) -> None:
     class BrokenKeeper(ScriptedKeeper):
         async def prune(self, view: ContextView) -> Sequence[Message] | None:
             if broken:
@@ -1085,7 +1075,7 @@ async def test_a_keeper_that_fails_ends_its_turn_as_an_internal_error_and_no_oth
 
 
 @pytest.mark.parametrize("returned", [5, "text", ["no message"], [None]], ids=shown)
-async def test_a_keeper_that_returns_nonsense_ends_its_turn_as_an_internal_error(
+async def test_invalid_keeper_result_is_an_internal_error(
     autojump_clock: MockClock, returned: Sequence[Message]
 ) -> None:
     keeper = ScriptedKeeper(prunes=[lambda view: returned])
@@ -1096,7 +1086,7 @@ async def test_a_keeper_that_returns_nonsense_ends_its_turn_as_an_internal_error
         await w.goes_on()
 
 
-async def test_a_jitter_that_is_nonsense_ends_its_turn_as_an_internal_error(autojump_clock: MockClock) -> None:
+async def test_invalid_jitter_is_an_internal_error(autojump_clock: MockClock) -> None:
     def jitter() -> float:
         return values.pop(0)
 
@@ -1123,7 +1113,7 @@ async def test_a_store_that_hangs_ends_the_turn_undurably(autojump_clock: MockCl
         await w.goes_on()
 
 
-async def test_a_store_that_can_not_be_closed_is_told_after_everything_is_settled(autojump_clock: MockClock) -> None:
+async def test_store_close_error_follows_settlement(autojump_clock: MockClock) -> None:
     class Unclosable(SlowStore):
         async def aclose(self) -> None:
             await trio.lowlevel.checkpoint()
@@ -1137,7 +1127,7 @@ async def test_a_store_that_can_not_be_closed_is_told_after_everything_is_settle
     assert sessions[0].state.turn is None
 
 
-async def test_a_store_whose_close_hangs_holds_nobody_up(autojump_clock: MockClock) -> None:
+async def test_hanging_store_close_is_bounded(autojump_clock: MockClock) -> None:
     class Hanging(SlowStore):
         async def aclose(self) -> None:
             await trio.sleep_forever()
@@ -1176,7 +1166,7 @@ async def test_a_bug_in_one_turn_ends_no_other(autojump_clock: MockClock) -> Non
 
 
 @pytest.mark.parametrize("at", range(1, 15))
-async def test_ids_that_fail_for_good_end_the_turn_and_its_record_is_closed(autojump_clock: MockClock, at: int) -> None:
+async def test_failing_ids_end_the_turn_with_a_record(autojump_clock: MockClock, at: int) -> None:
     bench = Bench()
     first: Answer = [
         *text("Hi."),
@@ -1209,7 +1199,7 @@ async def test_ids_that_fail_for_good_end_the_turn_and_its_record_is_closed(auto
             assert (await session.run("and now?")).stop_reason == "completed"
 
 
-async def test_a_queued_turn_that_can_not_begin_spoils_nothing_of_the_one_before(autojump_clock: MockClock) -> None:
+async def test_failing_queued_turn_spoils_nothing(autojump_clock: MockClock) -> None:
     ids = FailingIds()
     async with engine.open_engine(
         model=ScriptedProvider([DONE, DONE, DONE]), ports=Ports(ids=ids, clock=TrioClock())
@@ -1230,7 +1220,7 @@ async def test_a_queued_turn_that_can_not_begin_spoils_nothing_of_the_one_before
         assert (await session.run("more")).stop_reason == "completed"
 
 
-async def test_a_store_that_takes_nothing_is_told_and_the_turn_ends_undurably(autojump_clock: MockClock) -> None:
+async def test_refusing_store_makes_the_turn_undurable(autojump_clock: MockClock) -> None:
     class Full(SlowStore):
         def put(self, event: Durable) -> None:
             if full:

@@ -25,7 +25,7 @@ def opened(*script: object, store: SlowStore | None = None) -> engine.Engine:
     )
 
 
-async def test_a_watcher_ends_when_the_engine_closes_and_it_has_seen_everything(
+async def test_watcher_ends_complete_at_engine_close(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     seen: list[object] = []
@@ -43,7 +43,7 @@ async def test_a_watcher_ends_when_the_engine_closes_and_it_has_seen_everything(
     assert [e for e in seen if getattr(e, "seq", None) is not None] == list(session.events()[1:])
 
 
-async def test_a_finished_sub_agent_is_found_in_the_store(autojump_clock: trio.testing.MockClock) -> None:
+async def test_finished_sub_agent_is_in_the_store(autojump_clock: trio.testing.MockClock) -> None:
     async with opened(SUB) as eng:
         session = await eng.create_session()
         watcher = session.subscribe(after=0)
@@ -58,7 +58,7 @@ async def test_a_finished_sub_agent_is_found_in_the_store(autojump_clock: trio.t
         assert child.state.last_result.stop_reason == "completed"
 
 
-async def test_a_child_that_is_saving_its_end_does_not_hold_up_its_cancelled_parent(
+async def test_saving_child_does_not_delay_its_parent(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     store = SlowStore(delay=2.0)
@@ -86,7 +86,7 @@ class BrokenStore(SlowStore):
         raise OSError("the disk is gone")
 
 
-async def test_a_store_that_fails_to_close_is_told_and_hides_no_error_of_the_body(
+async def test_store_close_error_hides_no_body_error(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     with pytest.raises(StoreError, match="the disk is gone"):
@@ -99,7 +99,7 @@ async def test_a_store_that_fails_to_close_is_told_and_hides_no_error_of_the_bod
     assert caught.value is error
 
 
-def test_progress_from_a_thread_says_how_to_do_it() -> None:
+def test_progress_from_a_thread_explains_itself() -> None:
     @attrs.frozen
     class Nothing:
         """Nothing."""

@@ -82,7 +82,7 @@ class Noting(SlowStore):
         super().put(event)
 
 
-async def test_who_gives_up_before_there_is_a_session_leaves_none(autojump_clock: MockClock) -> None:
+async def test_cancelled_creation_leaves_no_session(autojump_clock: MockClock) -> None:
     store = Noting()
     async with reopened(store, DONE) as eng:
         session = await eng.create_session()
@@ -104,7 +104,7 @@ async def test_who_gives_up_before_there_is_a_session_leaves_none(autojump_clock
         assert (await (await eng.open_session(session.id)).run("go on")).stop_reason == "completed"
 
 
-async def test_a_new_session_is_recorded_with_its_place_and_model(autojump_clock: MockClock) -> None:
+async def test_new_session_records_folder_and_model(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         session = await w.engine.create_session(cwd="~/project")
         state = session.state
@@ -116,7 +116,7 @@ async def test_a_new_session_is_recorded_with_its_place_and_model(autojump_clock
         assert session.id != w.session.id
 
 
-async def test_a_sessions_own_settings_tools_and_model_go_before_the_engines(autojump_clock: MockClock) -> None:
+async def test_session_options_override_the_engines(autojump_clock: MockClock) -> None:
     bench = Bench()
     other = ScriptedProvider([DONE], info=ModelInfo(name="scripted/other"))
     async with world(DONE, tools=bench.tools(), settings=Settings(system="engine's")) as w:
@@ -158,14 +158,14 @@ async def test_a_stored_session_goes_on_where_it_was(autojump_clock: MockClock) 
         assert session.state.turns == 2
 
 
-async def test_a_session_that_is_not_stored_is_not_found(autojump_clock: MockClock) -> None:
+async def test_unstored_session_is_not_found(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         with pytest.raises(SessionNotFound, match="ses_other"):
             await w.engine.open_session("ses_other")
         await w.goes_on()
 
 
-async def test_a_stored_session_with_a_gap_is_refused_and_the_engine_goes_on(autojump_clock: MockClock) -> None:
+async def test_session_with_a_gap_is_refused(autojump_clock: MockClock) -> None:
     store = SlowStore()
     async with world(DONE, store=store) as w:
         await w.play()
@@ -180,7 +180,7 @@ async def test_a_stored_session_with_a_gap_is_refused_and_the_engine_goes_on(aut
         assert (await session.run("go")).stop_reason == "completed"
 
 
-async def test_two_tasks_that_open_a_stored_session_at_once_get_one(autojump_clock: MockClock) -> None:
+async def test_concurrent_opens_return_one_session(autojump_clock: MockClock) -> None:
     @attrs.define(eq=False)
     class SlowLoad(SlowStore):
         async def load(self, session_id: SessionId) -> Sequence[Durable]:
@@ -204,7 +204,7 @@ async def test_two_tasks_that_open_a_stored_session_at_once_get_one(autojump_clo
         assert (await found[0].run("go")).stop_reason == "completed"
 
 
-async def test_an_engine_that_closes_while_a_session_is_loaded_gives_none(autojump_clock: MockClock) -> None:
+async def test_engine_closing_during_a_load_refuses(autojump_clock: MockClock) -> None:
     @attrs.define(eq=False)
     class SlowLoad(SlowStore):
         async def load(self, session_id: SessionId) -> Sequence[Durable]:
@@ -234,7 +234,7 @@ RICH: list[Answer] = [
 ]
 
 
-async def test_t4_killed_after_any_event_a_session_opens_settled_and_the_next_prompt_works(
+async def test_t4_kill_after_any_event_is_recoverable(
     autojump_clock: MockClock,
 ) -> None:
     """What a kill leaves behind: any number of events of the journal, and no more."""
@@ -261,7 +261,7 @@ async def test_t4_killed_after_any_event_a_session_opens_settled_and_the_next_pr
             assert await killed.load(session.id) == session.events()
 
 
-async def test_t4_nothing_is_run_again_after_a_crash_and_what_ran_is_of_unknown_outcome(
+async def test_t4_crash_recovery_runs_nothing_again(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -289,7 +289,7 @@ async def test_t4_nothing_is_run_again_after_a_crash_and_what_ran_is_of_unknown_
         assert "not known" in said(model.requests[0].transcript[-2])
 
 
-async def test_t4_queued_input_survives_a_crash_and_waits_for_the_next_word(autojump_clock: MockClock) -> None:
+async def test_t4_queued_input_survives_a_crash(autojump_clock: MockClock) -> None:
     store = SlowStore()
     async with world([Pause(60), *DONE], store=store) as w:
         async with w.session.prompt("go"):
@@ -313,7 +313,7 @@ async def test_t4_queued_input_survives_a_crash_and_waits_for_the_next_word(auto
 # -- turns in the engine's nursery -----------------------------------------------------------------------
 
 
-async def test_a_started_turn_goes_on_when_whoever_started_it_is_gone(autojump_clock: MockClock) -> None:
+async def test_started_turn_outlives_its_starter(autojump_clock: MockClock) -> None:
     bench = Bench()
     turns: list[engine.Turn] = []
     async with world(working(seconds=5), DONE, tools=bench.tools()) as w:
@@ -409,7 +409,7 @@ async def test_closing_settles_then_closes_the_store_once(autojump_clock: MockCl
     assert bench.running == 0
 
 
-async def test_a_model_that_a_host_brings_is_the_hosts_to_close(autojump_clock: MockClock) -> None:
+async def test_host_closes_its_own_model(autojump_clock: MockClock) -> None:
     model = Pooled(ScriptedProvider([DONE]))
     async with engine.open_engine(model=model) as eng:
         session = await eng.create_session()
@@ -417,7 +417,7 @@ async def test_a_model_that_a_host_brings_is_the_hosts_to_close(autojump_clock: 
     assert model.closed == 0
 
 
-async def test_the_bodys_exception_comes_out_of_the_engines_block_as_it_is(autojump_clock: MockClock) -> None:
+async def test_body_exception_leaves_the_engine_unchanged(autojump_clock: MockClock) -> None:
     bench = Bench()
     error = ValueError("mine")
 
@@ -433,7 +433,7 @@ async def test_the_bodys_exception_comes_out_of_the_engines_block_as_it_is(autoj
     assert bench.running == 0
 
 
-async def test_an_engine_may_be_opened_and_closed_without_a_session(autojump_clock: MockClock) -> None:
+async def test_engine_without_a_session(autojump_clock: MockClock) -> None:
     async with engine.open_engine(model=ScriptedProvider([])) as eng:
         assert not eng.is_closed
     assert eng.is_closed
@@ -458,7 +458,7 @@ async def test_steps_are_announced_with_their_models(autojump_clock: MockClock) 
 
 
 @pytest.mark.parametrize("how", ["start_turn", "queue"])
-def test_a_keyboard_interrupt_leaves_no_turn_that_nobody_runs(how: str) -> None:
+def test_keyboard_interrupt_leaves_no_orphaned_turn(how: str) -> None:
     """It strikes behind the beginning of the turn, and before there is a task that runs it."""
     begins = {"start_turn": start_turn, "queue": begin_queued_turn}[how].__code__
 

@@ -106,7 +106,7 @@ async def test_a_session_remembers_over_its_turns(autojump_clock: MockClock) -> 
         assert w.session.state.turns == 2
 
 
-async def test_two_sessions_of_one_engine_run_at_once_and_know_nothing_of_each_other(
+async def test_two_sessions_run_independently(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -128,7 +128,7 @@ async def test_two_sessions_of_one_engine_run_at_once_and_know_nothing_of_each_o
             assert {e.session_id for e in session.events()} == {session.id}
 
 
-async def test_two_engines_in_one_process_do_not_know_each_other(autojump_clock: MockClock) -> None:
+async def test_two_engines_are_independent(autojump_clock: MockClock) -> None:
     async with world(DONE) as one, world(DONE) as other:
         assert one.session.id == other.session.id, "the ids of the test count, in both"
         await one.play()
@@ -144,7 +144,7 @@ async def test_a_system_prompt_goes_with_every_request(autojump_clock: MockClock
     assert [[t.name for t in r.tools] for r in w.requests] == [["read", "write"]] * 2
 
 
-async def test_the_sessions_status_is_told_while_it_works(autojump_clock: MockClock) -> None:
+async def test_status_follows_the_work(autojump_clock: MockClock) -> None:
     bench = Bench()
     seen: list[object] = []
 
@@ -189,7 +189,7 @@ async def test_c13_a_prompts_settings_are_for_its_turn_only(autojump_clock: Mock
         assert (second.stop_reason, second.result.steps) == ("completed", 2)
 
 
-async def test_c13_settings_can_not_be_changed_in_the_middle_of_a_turn(autojump_clock: MockClock) -> None:
+async def test_c13_settings_are_fixed_during_a_turn(autojump_clock: MockClock) -> None:
     settings = Settings(system="one")
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         settings.system = "two"  # type: ignore[misc]  # the point of it
@@ -240,7 +240,7 @@ def test_c13_a_seeded_run_is_reproducible_byte_for_byte(seed: int) -> None:
     assert len(one[0]) > 10_000
 
 
-def test_c13_no_seed_changes_what_was_said() -> None:
+def test_c13_seed_changes_no_content() -> None:
     """Ids may be given in another order; results, texts and their order are the same whatever the scheduler does."""
     import re
 
@@ -264,7 +264,7 @@ async def test_c13_every_event_carries_the_injected_time_and_ids(autojump_clock:
 # -- O1: exactly one turn terminator ------------------------------------------------------------------------
 
 
-async def test_o1_a_turn_of_four_steps_ends_once_after_its_last_text(autojump_clock: MockClock) -> None:
+async def test_o1_turn_ends_once_after_its_text(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working("a"), working("other"), working("third!"), DONE, tools=bench.tools()) as w:
         played = await w.play()
@@ -284,7 +284,7 @@ async def test_o1_a_recovered_overflow_is_no_early_end(autojump_clock: MockClock
     assert (played.stop_reason, played.result.text) == ("completed", "Done.")
 
 
-async def test_o1_nothing_of_a_turn_comes_after_its_end_and_a_late_result_does_not_reach_the_next(
+async def test_o1_no_event_follows_the_turns_end(
     autojump_clock: MockClock,
 ) -> None:
     @engine.tool(read_only=True)
@@ -312,7 +312,7 @@ async def test_o1_nothing_of_a_turn_comes_after_its_end_and_a_late_result_does_n
     assert [type(e) for e in seen].count(TurnEnded) == 2
 
 
-async def test_o1_the_end_is_announced_only_when_everything_of_the_turn_is_durable(autojump_clock: MockClock) -> None:
+async def test_o1_end_is_announced_only_when_durable(autojump_clock: MockClock) -> None:
     store = SlowStore(delay=2)
     at_end: list[int] = []
 
@@ -337,7 +337,7 @@ def drained(cursor: Cursor) -> list[Seen]:
 # -- O3: parts are announced before their deltas --------------------------------------------------------------
 
 
-async def test_o3_every_delta_comes_after_the_start_of_its_part_and_message(autojump_clock: MockClock) -> None:
+async def test_o3_delta_follows_its_part_and_message(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(*RICH, tools=bench.tools()) as w:
         played = await w.play()
@@ -362,7 +362,7 @@ async def test_o3_every_delta_comes_after_the_start_of_its_part_and_message(auto
     assert deltas > 20
 
 
-async def test_o3_the_sequence_rises_by_one_over_turns_and_reopening(autojump_clock: MockClock) -> None:
+async def test_o3_sequence_rises_across_turns_and_reopening(autojump_clock: MockClock) -> None:
     store = SlowStore()
     bench = Bench()
     async with world(working(), DONE, DONE, tools=bench.tools(), store=store) as w:
@@ -399,7 +399,7 @@ class Client:
         self.state = apply(self.state, event)
 
 
-async def test_o6_cut_at_every_event_and_resumed_later_a_client_is_where_an_uninterrupted_one_is(
+async def test_o6_client_cut_at_any_event_catches_up(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -431,7 +431,7 @@ async def test_o6_cut_at_every_event_and_resumed_later_a_client_is_where_an_unin
             assert client.last_seq == final.seq
 
 
-async def test_o6_cut_and_resumed_at_every_event_while_the_turn_runs(autojump_clock: MockClock) -> None:
+async def test_o6_client_cut_during_the_turn_catches_up(autojump_clock: MockClock) -> None:
     """A client that reconnects after each single event."""
     bench = Bench()
     async with world(*RICH, tools=bench.tools()) as w:
@@ -453,7 +453,7 @@ async def test_o6_cut_and_resumed_at_every_event_while_the_turn_runs(autojump_cl
         assert client.state == w.session.state
 
 
-async def test_o6_a_client_that_attaches_at_any_event_has_a_snapshot_and_the_tail(autojump_clock: MockClock) -> None:
+async def test_o6_late_client_gets_snapshot_and_tail(autojump_clock: MockClock) -> None:
     bench = Bench()
     clients: list[tuple[Client, Cursor]] = []
 
@@ -470,7 +470,7 @@ async def test_o6_a_client_that_attaches_at_any_event_has_a_snapshot_and_the_tai
             assert client.state == w.session.state
 
 
-async def test_o6_another_epoch_is_one_resync_with_a_snapshot_then_the_tail(autojump_clock: MockClock) -> None:
+async def test_o6_other_epoch_gets_one_resync(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(DONE, working(), DONE, tools=bench.tools()) as w:
         await w.play()
@@ -486,7 +486,7 @@ async def test_o6_another_epoch_is_one_resync_with_a_snapshot_then_the_tail(auto
         assert client.state == w.session.state
 
 
-async def test_o6_a_slow_watcher_slows_nobody_and_loses_no_state(autojump_clock: MockClock) -> None:
+async def test_o6_slow_watcher_blocks_nothing(autojump_clock: MockClock) -> None:
     """It falls out of the ring: what it missed comes merged, one delta for each part."""
     pieces = 30_000
     many: Answer = [TextStarted("t"), *[TextChunk("t", f"{n},") for n in range(pieces)], TextDone("t")]
@@ -586,7 +586,7 @@ def test_o5_repeated_deltas_change_nothing(
     assert state == final
 
 
-async def test_o5_what_is_live_is_told_again_by_what_is_durable(autojump_clock: MockClock) -> None:
+async def test_o5_live_content_is_repeated_durably(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(*RICH, tools=bench.tools()) as w:
         played = await w.play()
@@ -619,7 +619,7 @@ GOOD = '{"passed": true, "summary": "All is well.", "findings": [{"path": "a.py"
 REPORT = Report(passed=True, summary="All is well.", findings=[Finding(path="a.py", line=3)])
 
 
-async def test_output_an_answer_that_fits_is_given_as_its_class(autojump_clock: MockClock) -> None:
+async def test_output_that_fits_becomes_its_class(autojump_clock: MockClock) -> None:
     async with world([*text(GOOD, pieces=5), *done()]) as w:
         result = await w.session.run("check it", output=Report)
     assert result.stop_reason == "completed"
@@ -631,7 +631,7 @@ async def test_output_an_answer_that_fits_is_given_as_its_class(autojump_clock: 
 
 
 @pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}\n```", "\n ```json\n{}\n``` \n"])
-async def test_output_a_fence_around_it_is_taken_off(autojump_clock: MockClock, fence: str) -> None:
+async def test_output_fence_is_removed(autojump_clock: MockClock, fence: str) -> None:
     async with world([*text(fence.replace("{}", GOOD)), *done()]) as w:
         result = await w.session.run("check it", output=Report)
     assert (result.stop_reason, result.value) == ("completed", REPORT)
@@ -649,7 +649,7 @@ async def test_output_a_fence_around_it_is_taken_off(autojump_clock: MockClock, 
         '{"passed": true, "summary": "x", "mood": 1}',
     ],
 )
-async def test_output_one_that_does_not_fit_is_asked_for_once_more(autojump_clock: MockClock, bad: str) -> None:
+async def test_output_that_does_not_fit_is_repaired_once(autojump_clock: MockClock, bad: str) -> None:
     async with world([*text(bad), *done()], [*text(GOOD), *done()]) as w:
         watcher = w.session.subscribe()
         result = await w.session.run("check it", output=Report)
@@ -686,7 +686,7 @@ async def test_output_of_an_answer_in_two_pieces(autojump_clock: MockClock) -> N
     assert (result.stop_reason, result.value) == ("completed", REPORT)
 
 
-async def test_output_of_a_turn_that_did_not_complete_is_none(autojump_clock: MockClock) -> None:
+async def test_output_of_an_incomplete_turn_is_none(autojump_clock: MockClock) -> None:
     async with world([*text(GOOD), *done("refusal")]) as w:
         result = await w.session.run("check it", output=Report)
     assert (result.stop_reason, result.value, result.output) == ("refusal", None, None)
@@ -699,7 +699,7 @@ async def test_output_is_for_its_run_only(autojump_clock: MockClock) -> None:
         assert (result.text, w.requests[1].output_schema) == ("Done.", None)
 
 
-async def test_output_a_class_that_no_schema_can_express_is_refused_before_anything_is_sent(
+async def test_output_class_without_schema_is_refused_early(
     autojump_clock: MockClock,
 ) -> None:
     @attrs.frozen

@@ -64,7 +64,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "kept" / "sessions.db"
 
 
-async def test_a_session_goes_on_in_another_engine_with_all_that_was_said(place: Path) -> None:
+async def test_session_continues_in_another_engine(place: Path) -> None:
     _, first = opening(place, WORK, DONE)
     async with first as eng:
         session = await eng.create_session()
@@ -78,7 +78,7 @@ async def test_a_session_goes_on_in_another_engine_with_all_that_was_said(place:
     assert words(model.requests[0].transcript) == [*words(before.transcript), "and now?"]
 
 
-async def test_an_engine_opens_what_it_is_named_and_tells_of_what_it_cannot_open(tmp_path: Path) -> None:
+async def test_engine_opens_named_store_or_explains(tmp_path: Path) -> None:
     _, eng = opening(tmp_path)
     with pytest.raises(StoreError, match="it exists and is no file"):
         await eng.__aenter__()
@@ -92,7 +92,7 @@ async def test_an_engine_opens_what_it_is_named_and_tells_of_what_it_cannot_open
             opening(wrong)
 
 
-async def test_a_name_with_a_tilde_is_below_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tilde_means_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     _, eng = opening("~/s.db")
     async with eng:
@@ -100,7 +100,7 @@ async def test_a_name_with_a_tilde_is_below_the_home_folder(tmp_path: Path, monk
     assert (tmp_path / "s.db").is_file()
 
 
-async def test_a_session_belongs_to_one_engine_at_a_time_and_others_may_watch_it(place: Path) -> None:
+async def test_session_has_one_engine_and_many_watchers(place: Path) -> None:
     _, here = opening(place, DONE, DONE)
     _, there = opening(place, DONE)
     async with here as ours, there as theirs:
@@ -157,7 +157,7 @@ async def test_two_tasks_that_open_one_session_get_the_same(place: Path) -> None
         assert (await (await eng.open_session(session.id)).run("go on")).stop_reason == "completed"
 
 
-async def test_who_gives_up_opening_a_session_leaves_it_free(place: Path) -> None:
+async def test_cancelled_open_frees_the_session(place: Path) -> None:
     _, first = opening(place, *[DONE] * 6)
     async with first as eng:
         sessions = [await eng.create_session() for _ in range(6)]
@@ -175,7 +175,7 @@ async def test_who_gives_up_opening_a_session_leaves_it_free(place: Path) -> Non
             assert (await used.run("two")).stop_reason == "completed"
 
 
-async def test_who_gives_up_opening_a_session_takes_it_from_nobody_else(place: Path) -> None:
+async def test_cancelled_open_takes_no_other_session(place: Path) -> None:
     _, first = opening(place, *[DONE] * 8)
     async with first as eng:
         sessions = [await eng.create_session() for _ in range(8)]
@@ -222,7 +222,7 @@ async def _cancel_after(scope: trio.CancelScope, checkpoints: int) -> None:
     scope.cancel()
 
 
-async def test_another_model_is_told_to_the_journal(place: Path) -> None:
+async def test_model_change_is_in_the_journal(place: Path) -> None:
     _, first = opening(place, DONE, name="scripted/one")
     async with first as eng:
         session = await eng.create_session()
@@ -246,7 +246,7 @@ async def test_the_name_that_a_user_gives_stays(place: Path) -> None:
         assert (await eng.open_session(session.id)).state.title == "The great renaming"
 
 
-async def test_a_fork_begins_with_the_history_and_leaves_the_other_alone(place: Path) -> None:
+async def test_fork_copies_history_and_leaves_original(place: Path) -> None:
     model, eng = opening(place, WORK, DONE, DONE, DONE)
     async with eng:
         session = await eng.create_session()
@@ -289,7 +289,7 @@ async def test_a_session_that_another_engine_runs_can_be_forked(place: Path) -> 
         assert (await fork.run("two")).stop_reason == "completed"
 
 
-async def test_a_session_in_the_middle_of_a_turn_can_be_forked(place: Path) -> None:
+async def test_session_can_be_forked_during_a_turn(place: Path) -> None:
     """The fork has what is whole: what was asked, and no call that nobody has settled."""
     began, may_end = trio.Event(), trio.Event()
 
@@ -323,7 +323,7 @@ async def test_a_session_in_the_middle_of_a_turn_can_be_forked(place: Path) -> N
 
 
 @pytest.mark.parametrize("how", ["open_session", "fork_session"])
-async def test_nobody_talks_to_an_agent_that_is_only_for_sub_agents(place: Path, how: str) -> None:
+async def test_sub_agent_only_agent_takes_no_prompts(place: Path, how: str) -> None:
     _, eng = opening(place, DONE)
     async with eng:
         session = await eng.create_session()
@@ -354,7 +354,7 @@ async def test_a_sub_agent_that_is_done_is_let_go(place: Path) -> None:
             assert (await there.open_session(child)).state.parent_id == session.id
 
 
-async def test_who_watches_when_the_engine_is_closed_is_told_so(place: Path) -> None:
+async def test_watcher_is_told_of_the_close(place: Path) -> None:
     _, first = opening(place, DONE)
     told: list[str] = []
 

@@ -93,7 +93,7 @@ def of(events: Sequence[Seen], session_id: SessionId) -> list[EventBase]:
 # -- one sub-agent ---------------------------------------------------------------------------------
 
 
-async def test_a_sub_agent_runs_inside_its_call_and_its_answer_is_the_tools(autojump_clock: MockClock) -> None:
+async def test_sub_agent_answer_is_the_tool_result(autojump_clock: MockClock) -> None:
     results: list[engine.TurnResult] = []
     bench = Bench()
     script: Script = {
@@ -114,7 +114,7 @@ async def test_a_sub_agent_runs_inside_its_call_and_its_answer_is_the_tools(auto
     assert "look" not in [said(m) for m in w.session.state.transcript], "and its transcript is its own"
 
 
-async def test_o8_the_child_session_names_the_call_and_every_event_its_path(autojump_clock: MockClock) -> None:
+async def test_o8_child_names_its_call_and_path(autojump_clock: MockClock) -> None:
     script: Script = {"go": [[*task("look"), *done("calls")], DONE], "look": [DONE]}
     async with world(by_prompt(script), repeat=True, tools=agent_tools()) as w:
         played = await w.play()
@@ -128,7 +128,7 @@ async def test_o8_the_child_session_names_the_call_and_every_event_its_path(auto
             assert event.path == expected
 
 
-async def test_o8_the_end_of_a_child_is_not_the_end_of_its_parent_which_comes_last(autojump_clock: MockClock) -> None:
+async def test_o8_child_ends_before_its_parent(autojump_clock: MockClock) -> None:
     script: Script = {"go": [[*task("look"), *done("calls")], DONE], "look": [DONE]}
     async with world(by_prompt(script), repeat=True, tools=agent_tools()) as w:
         played = await w.play()
@@ -139,7 +139,7 @@ async def test_o8_the_end_of_a_child_is_not_the_end_of_its_parent_which_comes_la
 
 
 @pytest.mark.parametrize("failure", [Fail(Overloaded("dead")), Pause(10_000)], ids=["error", "silence"])
-async def test_o8_a_child_that_fails_does_not_end_its_parent(autojump_clock: MockClock, failure: Fail | Pause) -> None:
+async def test_o8_failed_child_does_not_end_its_parent(autojump_clock: MockClock, failure: Fail | Pause) -> None:
     settings = Settings(retry=RetryPolicy(attempts=0))
     script: Script = {"go": [[*task("look"), *done("calls")], DONE], "look": [[failure]]}
     async with world(by_prompt(script), repeat=True, tools=agent_tools(), settings=settings) as w:
@@ -185,7 +185,7 @@ async def test_o8_an_unrelated_session_is_not_seen(autojump_clock: MockClock) ->
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_o8_parallel_sub_agents_are_linked_by_call_id_whatever_the_interleaving(seed: int) -> None:
+def test_o8_parallel_children_are_linked_by_call(seed: int) -> None:
     """The same tool, the same kind of task, all at once: each child names its call, and its answer goes there."""
     names = ["alpha", "beta", "gamma", "delta"]
     script: Script = {name: [[Pause(n % 3), *text(f"I am {name}."), *done()]] for n, name in enumerate(names)}
@@ -223,7 +223,7 @@ async def test_o8_the_parents_end_follows_all_its_childrens_ends(autojump_clock:
     assert autojump_clock.current_time() == about(3)
 
 
-async def test_fifty_sub_agents_within_the_limit_of_parallel_calls_all_finish(autojump_clock: MockClock) -> None:
+async def test_fifty_parallel_sub_agents_finish(autojump_clock: MockClock) -> None:
     names = [f"task number {n * 17}" for n in range(50)]
     script: Script = {name: [[Pause(1), *DONE]] for name in names}
     script["go"] = [[*[item for n in names for item in task(n, id=n)], *done("calls")], DONE]
@@ -240,7 +240,7 @@ async def test_fifty_sub_agents_within_the_limit_of_parallel_calls_all_finish(au
 WRITING: Answer = [*call("write", {"name": "a"}, id="1"), *done("calls")]
 
 
-async def test_t19_a_childs_question_is_seen_at_the_root_with_its_path_and_answering_it_unblocks(
+async def test_t19_child_question_is_answered_at_the_root(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -259,7 +259,7 @@ async def test_t19_a_childs_question_is_seen_at_the_root_with_its_path_and_answe
     assert (bench.log, played.stop_reason) == (["+a", "-a"], "completed")
 
 
-async def test_t19_who_comes_late_finds_what_children_ask_though_others_of_them_went_on(
+async def test_t19_late_watcher_finds_open_child_questions(
     autojump_clock: MockClock,
 ) -> None:
     """The state of a session is its own: of a child's question that was asked before its last event, only `asked` tells."""
@@ -318,7 +318,7 @@ async def test_a_childs_question_headless_is_a_denial(autojump_clock: MockClock)
     assert (result.stop_reason, bench.log) == ("completed", [])
 
 
-async def test_a_rejection_in_a_child_ends_the_child_and_the_parent_is_told(autojump_clock: MockClock) -> None:
+async def test_rejection_ends_the_child_only(autojump_clock: MockClock) -> None:
     async def reject(turn: Turn, event: Seen) -> None:
         if isinstance(event, PermissionAsked):
             await turn.reply(event.request_id, engine.Reject())
@@ -403,9 +403,7 @@ def drained(cursor: Cursor) -> list[Seen]:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_a_tree_with_a_tool_that_will_not_stop_still_ends_within_one_grace(
-    autojump_clock: MockClock, depth: int
-) -> None:
+async def test_tree_with_stubborn_tool_ends_in_time(autojump_clock: MockClock, depth: int) -> None:
     @engine.tool(name="read", read_only=True)
     async def stubborn(args: Job, ctx: engine.ToolContext) -> str:
         with trio.CancelScope(shield=True):
@@ -428,7 +426,7 @@ async def test_a_tree_with_a_tool_that_will_not_stop_still_ends_within_one_grace
         assert trio.current_time() == about(30)
 
 
-async def test_what_a_cancelled_child_had_said_is_in_its_parents_result(autojump_clock: MockClock) -> None:
+async def test_cancelled_childs_text_is_in_the_result(autojump_clock: MockClock) -> None:
     script: Script = {
         "go": [[*task("look"), *done("calls")], DONE],
         "look": [[TextStarted("t"), TextChunk("t", "I found a "), Pause(60), *done()]],
@@ -442,7 +440,7 @@ async def test_what_a_cancelled_child_had_said_is_in_its_parents_result(autojump
         assert "I found a " in settled.text
 
 
-async def test_a_sub_agent_has_the_tools_that_it_is_given_and_never_more_than_who_asks(
+async def test_sub_agent_never_has_more_tools(
     autojump_clock: MockClock,
 ) -> None:
     @engine.tool(name="task", read_only=True)
@@ -495,7 +493,7 @@ async def test_a_tool_may_give_its_sub_agent_a_time(autojump_clock: MockClock) -
         await w.goes_on()
 
 
-async def test_a_call_with_a_timeout_ends_its_sub_agent_and_the_siblings_are_unaffected(
+async def test_call_timeout_ends_its_sub_agent(
     autojump_clock: MockClock,
 ) -> None:
     @engine.tool(name="brief", read_only=True, timeout=3)
@@ -520,7 +518,7 @@ def spending(tokens: int) -> Answer:
     return [*call("read", {"name": f"{tokens}", "seconds": 1}, id="1"), *done("calls", usage=Usage(input=tokens))]
 
 
-async def test_a_shared_limit_of_tokens_reached_in_a_child_ends_its_owner_and_all_below_for_that_reason(
+async def test_shared_token_limit_ends_owner_and_descendants(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
@@ -632,7 +630,7 @@ async def test_a_child_has_its_parents_model_and_settings(autojump_clock: MockCl
     assert {r.model for r in w.requests} == {"scripted/model"}
 
 
-async def test_an_unknown_model_of_a_sub_agent_is_an_error_of_the_call(autojump_clock: MockClock) -> None:
+async def test_unknown_sub_agent_model_is_an_error(autojump_clock: MockClock) -> None:
     script: Script = {"go": [[*task("look", model="nosuch/model"), *done("calls")], DONE]}
     async with world(by_prompt(script), repeat=True, tools=agent_tools()) as w:
         played = await w.play()
@@ -654,7 +652,7 @@ async def test_a_child_session_may_be_watched_alone(autojump_clock: MockClock) -
         await w.check(child, events)
 
 
-async def test_a_childs_heartbeats_and_steps_are_live_for_the_root_too(autojump_clock: MockClock) -> None:
+async def test_child_heartbeats_reach_the_root_live(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Script = {
         "go": [[*task("look"), *done("calls")], DONE],
@@ -670,7 +668,7 @@ async def test_a_childs_heartbeats_and_steps_are_live_for_the_root_too(autojump_
 # -- a watcher that comes back ------------------------------------------------------------------------------------------------
 
 
-async def test_o6_a_root_watcher_that_resumes_gets_each_event_of_the_children_once(autojump_clock: MockClock) -> None:
+async def test_o6_resumed_root_watcher_gets_child_events_once(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Script = {
         "go": [[*text("Two. "), *task("a", id="1"), *task("b", id="2"), *done("calls")], DONE],
@@ -704,7 +702,7 @@ async def test_o6_a_root_watcher_that_resumes_gets_each_event_of_the_children_on
             assert durable(seen[:cut]) + durable(rest) == whole
 
 
-async def test_sub_agents_at_a_host_that_takes_one_request_wait_only_for_streams(autojump_clock: MockClock) -> None:
+async def test_sub_agents_at_a_serial_host_finish(autojump_clock: MockClock) -> None:
     """A parent whose answer goes on, and which led the way to the cache, never waits for a child that waits for it."""
 
     async def run(args: Task, ctx: engine.ToolContext) -> str:

@@ -45,7 +45,7 @@ def told(session: Session) -> list[SessionTitled | Notice]:
     return [event for event in session.events() if isinstance(event, (SessionTitled, Notice))]
 
 
-async def test_the_first_turn_gets_the_session_a_title_and_no_other_does(autojump_clock: MockClock) -> None:
+async def test_first_turn_alone_gives_a_title(autojump_clock: MockClock) -> None:
     small = ScriptedProvider([title('Title: "Looking **around**."', Usage(input=1_000_000, output=1))], info=SMALL)
     async with opening(WORK, DONE, DONE, titles=small) as eng:
         session = await eng.create_session()
@@ -66,7 +66,7 @@ async def test_the_first_turn_gets_the_session_a_title_and_no_other_does(autojum
     assert small.requests[0].tools == ()
 
 
-async def test_a_title_that_a_user_gives_meanwhile_stays(autojump_clock: MockClock) -> None:
+async def test_user_title_wins_over_a_late_one(autojump_clock: MockClock) -> None:
     small = ScriptedProvider([[Pause(10), *title("Late")]], info=SMALL)
     async with opening(DONE, titles=small) as eng:
         session = await eng.create_session()
@@ -85,7 +85,7 @@ async def test_a_title_that_a_user_gives_meanwhile_stays(autojump_clock: MockClo
         ([Pause(100), *title("Too late")], "no answer within 30 s"),
     ],
 )
-async def test_that_there_is_no_title_is_told_and_no_more(autojump_clock: MockClock, answer: Answer, why: str) -> None:
+async def test_missing_title_is_only_reported(autojump_clock: MockClock, answer: Answer, why: str) -> None:
     async with opening(DONE, titles=ScriptedProvider([answer], info=SMALL)) as eng:
         session = await eng.create_session()
         assert (await session.run("hello")).stop_reason == "completed"
@@ -98,9 +98,7 @@ async def test_that_there_is_no_title_is_told_and_no_more(autojump_clock: MockCl
 
 
 @pytest.mark.parametrize("last", [Fail(Overloaded("too many")), Pause(100)], ids=["failed", "too late"])
-async def test_what_a_request_has_taken_that_came_to_nothing_is_counted(
-    autojump_clock: MockClock, last: Fail | Pause
-) -> None:
+async def test_failed_title_request_is_counted(autojump_clock: MockClock, last: Fail | Pause) -> None:
     answer: Answer = [UsageReported(Usage(input=1_000_000)), last]
     async with opening(DONE, titles=ScriptedProvider([answer], info=SMALL)) as eng:
         session = await eng.create_session()
@@ -113,7 +111,7 @@ async def test_what_a_request_has_taken_that_came_to_nothing_is_counted(
         assert session.state.title == "Mine"
 
 
-async def test_what_a_request_has_taken_that_the_end_of_the_engine_cut_off_is_counted(
+async def test_title_request_cut_by_close_is_counted(
     autojump_clock: MockClock,
 ) -> None:
     small = ScriptedProvider([[UsageReported(Usage(input=1_000_000)), Pause(1_000), *title("Never")]], info=SMALL)
@@ -144,9 +142,7 @@ class Tangled:
 
 
 @pytest.mark.parametrize("seconds", [1.0, 40.0], ids=["closed", "too late"])
-async def test_what_a_model_for_titles_raises_beside_a_cancel_ends_no_turn(
-    autojump_clock: MockClock, seconds: float
-) -> None:
+async def test_title_error_during_a_cancel_is_contained(autojump_clock: MockClock, seconds: float) -> None:
     async with opening(DONE, DONE, titles=Tangled()) as eng:
         session = await eng.create_session()
         await session.run("hello")
@@ -168,7 +164,7 @@ async def test_an_engine_that_is_closed_waits_for_no_title(autojump_clock: MockC
     assert small.open_streams == 0
 
 
-async def test_a_sub_agent_and_a_session_with_a_name_get_none(autojump_clock: MockClock) -> None:
+async def test_sub_agents_and_named_sessions_get_none(autojump_clock: MockClock) -> None:
     small = ScriptedProvider([title("No")], info=SMALL)
     async with opening(DONE, titles=small) as eng:
         session = await eng.create_session()
@@ -201,5 +197,5 @@ async def test_the_configuration_may_name_the_model() -> None:
         ("a\tb   c", "a b c"),
     ],
 )
-def test_what_a_model_says_is_made_a_title(words: str, expected: str) -> None:
+def test_model_answer_is_made_a_title(words: str, expected: str) -> None:
     assert clean_title(words) == expected

@@ -52,7 +52,7 @@ async def test_the_users_repository_is_never_touched(repository: Project, home: 
     assert not (repository.root / "d").exists()
 
 
-async def test_nothing_that_a_project_or_an_environment_names_is_run(
+async def test_project_settings_run_nothing(
     repository: Project, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = tmp_path / "ran"
@@ -103,7 +103,7 @@ async def test_no_git_that_the_project_brings_is_run(
     assert not (tmp_path / "ran").exists()
 
 
-async def test_a_work_tree_and_its_own_exclude_file_are_known(repository: Project, tmp_path: Path) -> None:
+async def test_worktree_and_exclude_file_are_respected(repository: Project, tmp_path: Path) -> None:
     repository.git("worktree", "add", "-q", str(tmp_path / "other"))
     (repository.root / ".git/info").mkdir(exist_ok=True)
     (repository.root / ".git/info/exclude").write_text("secret*\n")
@@ -143,7 +143,7 @@ async def test_a_repository_under_another_name_is_never_touched(project: Project
     assert project.git(f"--git-dir={kept}", "log", "--format=%s", "mine") == "made by the turn\n"
 
 
-async def test_of_a_bare_repository_only_what_tools_write_is_kept(project: Project) -> None:
+async def test_bare_repository_keeps_only_tool_writes(project: Project) -> None:
     project.git("init", "-q", "--bare")
     taken = await project.snapshots.take(str(project.root), owner="ses_1", within=60)
     assert taken.tree is not None
@@ -152,7 +152,7 @@ async def test_of_a_bare_repository_only_what_tools_write_is_kept(project: Proje
 
 
 @pytest.mark.parametrize("history", [".hg", ".jj", ".svn"])
-async def test_what_others_keep_a_history_in_is_left_out(project: Project, history: str) -> None:
+async def test_other_version_control_folders_are_excluded(project: Project, history: str) -> None:
     project.write({f"{history}/store": "1", "a.txt": "1"})
     first = await project.tree()
     project.write({f"{history}/store": "2", "a.txt": "2"})
@@ -169,14 +169,14 @@ async def test_snapshots_are_private(repository: Project) -> None:
 # ---- what they hold --------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_ignored_is_left_out_and_what_is_in_no_repository_is_not(project: Project) -> None:
+async def test_ignored_files_are_excluded_only_in_repositories(project: Project) -> None:
     project.write({".gitignore": "*.o\n!keep.o\n", "sub/.gitignore": "deep\n"})
     first = await project.tree()
     project.write({"x.o": "", "keep.o": "", "sub/deep": "", "sub/other": ""})
     assert await project.changes(first, await project.tree()) == {"keep.o": "+", "sub/other": "+"}
 
 
-async def test_every_kind_of_change_is_told_and_put_back(project: Project) -> None:
+async def test_every_kind_of_change_is_restored(project: Project) -> None:
     names = ["grün.txt", "a\nb\t\"'\\ .txt", "-rf", "*.txt", ":(top)x", os.fsdecode(b"\xff\xfe.bin")]
     project.write({name: f"{name!r}\n" for name in names})
     project.write({"run.sh": "#!/bin/sh\n", "file": "f", "folder/one": "1", "folder/deep/two": "2", "same": "same"})
@@ -241,7 +241,7 @@ async def test_large_special_and_unreadable_files_are_left_out(project: Project)
 
 
 @needs_user
-async def test_what_may_not_be_read_is_left_out(project: Project) -> None:
+async def test_unreadable_files_are_left_out(project: Project) -> None:
     project.write({"closed": "c", "open": "o"})
     (project.root / "closed").chmod(0)
     first = await project.tree()
@@ -249,7 +249,7 @@ async def test_what_may_not_be_read_is_left_out(project: Project) -> None:
     assert await project.changes(first, await project.tree()) == {"closed": "left out"}
 
 
-async def test_repositories_in_the_repository_are_left_out_and_named_once(repository: Project, tmp_path: Path) -> None:
+async def test_nested_repositories_are_left_out_and_named(repository: Project, tmp_path: Path) -> None:
     inner = Project(repository.root / "inner", repository.snapshots)
     inner.root.mkdir()
     inner.git("init", "-q")
@@ -283,7 +283,7 @@ async def test_a_folder_that_becomes_a_link_is_not_followed(project: Project, tm
     assert (project.root / "d").is_symlink()
 
 
-async def test_snapshots_that_are_kept_in_the_project_are_no_part_of_it(project: Project) -> None:
+async def test_snapshots_inside_the_project_are_excluded(project: Project) -> None:
     inside = Project(project.root, ProjectSnapshots(folder=project.root / "[kept] #1"))
     project.write({"a": "a"})
     first = await inside.tree()
@@ -318,7 +318,7 @@ async def test_a_link_in_the_way_leads_nowhere(project: Project, tmp_path: Path)
     assert (outside / "x").read_text() == "two"
 
 
-async def test_what_somebody_else_has_changed_is_a_conflict_and_nothing_is_done(project: Project) -> None:
+async def test_foreign_change_is_a_conflict(project: Project) -> None:
     project.write({"a": "1", "b": "1", "c": "1"})
     first = await project.tree()
     project.write({"a": "2", "b": "2"})
@@ -332,7 +332,7 @@ async def test_what_somebody_else_has_changed_is_a_conflict_and_nothing_is_done(
 
 
 @needs_user
-async def test_a_folder_that_may_not_be_written_to_is_found_before_anything_is_done(project: Project) -> None:
+async def test_read_only_folder_is_noticed_first(project: Project) -> None:
     project.write({"a/x": "1", "b/x": "1"})
     first = await project.tree()
     project.write({"a/x": "2", "b/x": "2"})
@@ -347,7 +347,7 @@ async def test_a_folder_that_may_not_be_written_to_is_found_before_anything_is_d
         (project.root / "b").chmod(0o700)
 
 
-async def test_half_way_is_told_and_the_same_again_does_the_rest(project: Project) -> None:
+async def test_partial_restore_is_reported_and_repeatable(project: Project) -> None:
     project.write({"a": "1", "b": "1", "c": "1"})
     before = state_of(project.root)
     first = await project.tree()
@@ -375,7 +375,7 @@ async def test_half_way_is_told_and_the_same_again_does_the_rest(project: Projec
     assert state_of(project.root) == before
 
 
-async def test_a_full_disk_is_found_before_anything_is_done(project: Project) -> None:
+async def test_full_disk_is_noticed_first(project: Project) -> None:
     project.write({"a": "1", "large": bytes(200_000)})
     first = await project.tree()
     project.write({"a": "2", "large": "2"})
@@ -401,7 +401,7 @@ async def test_a_full_disk_is_found_before_anything_is_done(project: Project) ->
 
 
 @pytest.mark.parametrize("modes", [(0o644, 0o600), (0o755, 0o700), (0o644, 0o755), (0o600, 0o755)])
-async def test_a_file_keeps_its_rights_but_for_who_may_execute_it(project: Project, modes: tuple[int, int]) -> None:
+async def test_file_mode_keeps_all_but_executable(project: Project, modes: tuple[int, int]) -> None:
     project.write({"x": "1"})
     (project.root / "x").chmod(modes[0])
     first = await project.tree()
@@ -436,7 +436,7 @@ async def test_cancelled_at_any_moment_the_next_one_is_whole(project: Project) -
     assert left == ["index"]
 
 
-async def test_what_a_killed_engine_left_is_in_nobodys_way(project: Project) -> None:
+async def test_leftovers_of_a_killed_engine_are_harmless(project: Project) -> None:
     first = await project.tree()
     git = Repository(SnapshotDir(project.snapshots.folder, project.real), "git").folder
     for name in ("index.lock", "index.dead", "index.dead.lock"):
@@ -459,7 +459,7 @@ async def test_two_engines_may_note_one_project_at_once(project: Project) -> Non
     assert set(trees) == {await project.tree()}
 
 
-async def test_old_snapshots_go_and_those_of_a_session_with_it(project: Project) -> None:
+async def test_old_snapshots_and_their_session_expire(project: Project) -> None:
     project.write({"a": "1"})
     first = await project.tree()
     project.write({"a": "2"})
@@ -491,7 +491,7 @@ async def test_old_snapshots_go_and_those_of_a_session_with_it(project: Project)
     assert await project.tree() == second
 
 
-async def test_what_is_no_project_is_only_copied(project: Project, home: Path) -> None:
+async def test_folder_without_project_is_only_copied(project: Project, home: Path) -> None:
     taken = await project.snapshots.take(str(home), owner="ses_1", within=60)
     assert taken.tree is not None
     assert taken.tree.startswith("copies-")
@@ -509,7 +509,7 @@ async def test_names_that_are_no_snapshots_are_refused(project: Project) -> None
         await project.snapshots.diff(tree, await other.tree(), owner="ses_1")
 
 
-async def test_a_project_that_takes_too_long_is_read_beside(project: Project) -> None:
+async def test_slow_project_is_read_concurrently(project: Project) -> None:
     project.write({f"f{n}": f"{n}" for n in range(50)})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(project.snapshots.tend)

@@ -77,7 +77,7 @@ def test_a_redone_turn_knows_what_it_has_left() -> None:
     assert (nothing.redone, nothing.tree_redone) == (None, "")
 
 
-def test_what_was_missed_and_until_when() -> None:
+def test_missed_changes_and_their_time() -> None:
     assert read(*turn("1", "a", between=[missed()])).done[0].is_last_change_missed
     after = SnapshotTaken(step=1, tree="b", turn_id=TurnId("1"))
     assert not read(*turn("1", "a", between=[missed(), after])).done[0].is_last_change_missed
@@ -94,7 +94,7 @@ def test_what_was_missed_and_until_when() -> None:
     assert (crashed.is_last_change_missed, crashed.until, crashed.ended) == (True, 1.0, 3.0)
 
 
-def test_what_makes_no_sense_is_passed_over() -> None:
+def test_nonsense_events_are_skipped() -> None:
     undo, redo = TurnUndone(undone=TurnId("x"), keep=0), TurnRedone(redone=TurnId("x"))
     ended = TurnEnded(result=TurnResult(stop_reason="completed"))
     assert read(undo, redo, ended, missed()) == TurnHistory(turns=(), done=(), undone=(), saved=(), last_tree="")

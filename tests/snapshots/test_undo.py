@@ -131,7 +131,7 @@ async def test_turns_are_undone_and_redone_files_and_conversation_together(repos
 
 
 @needs_git
-async def test_a_link_that_became_a_folder_and_the_reverse_are_redone_whole(repository: Project) -> None:
+async def test_link_folder_swaps_are_redone(repository: Project) -> None:
     (repository.root / "link").symlink_to(".")
     async with hosted(repository) as host:
         before = state_of(host.root)
@@ -150,7 +150,7 @@ async def test_a_link_that_became_a_folder_and_the_reverse_are_redone_whole(repo
 
 
 @needs_git
-async def test_what_was_ignored_before_the_turn_is_not_removed_with_it(repository: Project) -> None:
+async def test_previously_ignored_files_are_not_removed(repository: Project) -> None:
     repository.write({"build/o": "o", "build/p": "p", "x.o": "x", "moved/m.txt": "m\n", "own/f": "f\n"})
     repository.git("init", "-q", "own")
     async with hosted(repository) as host:
@@ -196,7 +196,7 @@ async def test_the_order_in_the_record(repository: Project) -> None:
 
 
 @needs_git
-async def test_a_turn_that_only_reads_costs_nothing(repository: Project) -> None:
+async def test_reading_turn_costs_nothing(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn([*call("read", {"path": "a.txt"}, id="1"), *done("calls")])
         assert host.events(SnapshotTaken) == []
@@ -208,7 +208,7 @@ async def test_a_turn_that_only_reads_costs_nothing(repository: Project) -> None
 
 
 @needs_git
-async def test_what_tools_know_of_files_goes_back_as_well(repository: Project) -> None:
+async def test_undo_restores_tools_knowledge_of_files(repository: Project) -> None:
     edit = [*call("edit", {"path": "a.txt", "old_string": "a", "new_string": "b"}, id="1"), *done("calls")]
     async with hosted(repository) as host:
         await host.turn([*call("read", {"path": "a.txt"}, id="1"), *done("calls")])
@@ -223,7 +223,7 @@ async def test_what_tools_know_of_files_goes_back_as_well(repository: Project) -
 
 
 @needs_git
-async def test_what_somebody_else_changed_is_a_conflict_unless_forced(repository: Project) -> None:
+async def test_foreign_change_needs_force(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(bash("echo 2 > a.txt; echo 2 > new.txt; echo 2 > b/c.txt"))
         repository.write({"a.txt": "mine\n", "other": "mine\n"})
@@ -258,7 +258,7 @@ async def test_a_new_prompt_ends_redo(repository: Project) -> None:
 
 
 @needs_git
-async def test_nothing_else_goes_on_meanwhile(repository: Project) -> None:
+async def test_undo_excludes_other_work(repository: Project) -> None:
     async with hosted(repository) as host:
         host.model.script = [bash("echo 1 > a.txt; sleep 30"), DONE]
         async with host.session.prompt("go") as turn:
@@ -284,7 +284,7 @@ async def test_nothing_else_goes_on_meanwhile(repository: Project) -> None:
 
 
 @needs_git
-async def test_a_turn_that_was_cancelled_is_undone_with_what_nobody_noted(repository: Project) -> None:
+async def test_cancelled_turn_is_undone_with_unrecorded_changes(repository: Project) -> None:
     async with hosted(repository) as host:
         host.model.script = [bash("echo 1 > a.txt; rm b/c.txt; mkdir n; echo x > n/x; touch started; sleep 30")]
         async with host.session.prompt("go") as turn:
@@ -307,7 +307,7 @@ async def test_a_turn_that_was_cancelled_is_undone_with_what_nobody_noted(reposi
 
 
 @needs_git
-async def test_a_turn_is_compared_and_chosen_files_are_put_back(repository: Project) -> None:
+async def test_turn_is_diffed_and_files_are_restored(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(bash("echo 2 > a.txt; printf '\\0' > bin; mkdir -p d/e; echo 1 > d/e/f; echo 1 > d/g"))
         first = host.events(TurnEnded)[0].turn_id
@@ -362,7 +362,7 @@ async def test_another_engine_undoes_what_one_has_done(repository: Project, tmp_
 
 
 @needs_git
-async def test_cut_off_between_the_files_and_the_record_undo_goes_on(repository: Project, tmp_path: Path) -> None:
+async def test_interrupted_undo_continues(repository: Project, tmp_path: Path) -> None:
     """As after a crash: the files are back, some of them, and the turn counts."""
     async with hosted(repository) as host:
         await host.turn(bash("echo 2 > a.txt; echo 2 > b/c.txt; echo 2 > new.txt"))
@@ -378,7 +378,7 @@ async def test_cut_off_between_the_files_and_the_record_undo_goes_on(repository:
 
 @pytest.mark.slow
 @needs_git
-async def test_an_undo_may_be_cancelled_at_any_moment_and_the_next_one_does_the_rest(repository: Project) -> None:
+async def test_undo_can_be_cancelled_and_repeated(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(bash("for n in 1 2 3 4 5 6 7 8 9; do echo 2 > n$n; done; echo 2 > a.txt; rm -r b"))
         after = state_of(host.root)
@@ -404,9 +404,7 @@ async def test_an_undo_may_be_cancelled_at_any_moment_and_the_next_one_does_the_
 
 
 @needs_git
-async def test_without_snapshots_only_the_conversation_is_undone_and_that_by_force(
-    repository: Project, tmp_path: Path
-) -> None:
+async def test_undo_without_snapshots_needs_force(repository: Project, tmp_path: Path) -> None:
     store = tmp_path / "sessions.db"
     async with hosted(repository, store=store) as host:
         await host.turn(writes("new.txt", "n"))
@@ -427,7 +425,7 @@ async def test_without_snapshots_only_the_conversation_is_undone_and_that_by_for
 
 
 @needs_git
-async def test_what_is_too_large_is_left_and_named(repository: Project) -> None:
+async def test_too_large_files_are_left_and_named(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(bash("head -c 11000000 /dev/zero > big; echo 2 > a.txt"))
         assert (await host.session.files.undo()).left == ("big",)
@@ -477,9 +475,7 @@ async def test_without_git_what_tools_wrote_is_put_back(
 
 
 @pytest.mark.parametrize("broken", ["a file", "a folder nobody may write to"])
-async def test_a_snapshot_that_fails_is_told_and_the_turn_goes_on(
-    repository: Project, tmp_path: Path, broken: str
-) -> None:
+async def test_failing_snapshot_is_reported(repository: Project, tmp_path: Path, broken: str) -> None:
     if broken == "a file":
         (tmp_path / "kept").write_text("")
     elif os.geteuid() == 0:
@@ -501,13 +497,13 @@ async def test_a_snapshot_that_fails_is_told_and_the_turn_goes_on(
         )
 
 
-async def test_a_host_that_gives_nonsense_is_told() -> None:
+async def test_invalid_snapshots_of_a_host_are_reported() -> None:
     with pytest.raises(ConfigError, match="snapshots must be an object with take, about_to_change, diff, read, put"):
         engine.open_engine(model=ScriptedProvider([]), files=FileOptions(snapshots="yes"))  # type: ignore[arg-type]
 
 
 @needs_git
-async def test_a_store_in_the_project_is_no_part_of_it(repository: Project) -> None:
+async def test_store_inside_the_project_is_excluded(repository: Project) -> None:
     # Another engine, which knows nothing of it, has noted it before.
     repository.write({"kept/sessions.db": "", "kept/sessions.db-wal": ""})
     await repository.tree()
@@ -522,7 +518,7 @@ async def test_a_store_in_the_project_is_no_part_of_it(repository: Project) -> N
 
 
 @needs_git
-async def test_after_a_kill_what_may_be_anybodys_is_a_conflict(repository: Project, tmp_path: Path) -> None:
+async def test_ambiguous_changes_after_a_kill_conflict(repository: Project, tmp_path: Path) -> None:
     store, kept = tmp_path / "sessions.db", tmp_path / "kept"
     repository.write({"early": "1\n", "late": "1\n", "mine": "1\n"})
     command = [sys.executable, "-m", "tests.os.crashed_turn", str(repository.root), str(store), str(kept)]

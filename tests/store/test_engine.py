@@ -72,7 +72,7 @@ async def test_a_session_goes_on_in_another_engine(tmp_path: Path) -> None:
         assert tuple(stored) == again.events()
 
 
-async def test_a_secret_that_a_host_quotes_is_in_no_byte_of_the_file(tmp_path: Path) -> None:
+async def test_quoted_secret_is_in_no_stored_byte(tmp_path: Path) -> None:
     """The canary, for all files beside the database as well, while it is open and when it is closed."""
 
     def quoting(request: ReceivedRequest) -> Answer:

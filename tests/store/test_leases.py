@@ -34,7 +34,7 @@ FAR = 4e9
         (Lease("other", "here", "h", 1, 2**60, FAR), False),  # another process has its number now
     ],
 )
-def test_who_is_alive(lease: Lease, *, is_live: bool) -> None:
+def test_liveness(lease: Lease, *, is_live: bool) -> None:
     assert ME.is_live(lease) is is_live
     assert ME.may_take(lease) is not is_live
 
@@ -61,7 +61,7 @@ async def test_a_lease_is_renewed_while_the_engine_lives(tmp_path: Path) -> None
     await theirs.aclose()
 
 
-async def test_a_silent_engine_loses_its_sessions_and_can_write_nothing_more(tmp_path: Path) -> None:
+async def test_silent_engine_loses_its_sessions(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     ours, theirs = await open_sqlite_store(path, lease_seconds=0.2), await open_sqlite_store(path)
     for event in notes(A, 3):
@@ -85,7 +85,7 @@ async def test_a_silent_engine_loses_its_sessions_and_can_write_nothing_more(tmp
     await theirs.aclose()
 
 
-async def test_a_store_that_nobody_has_any_more_does_not_live_on(tmp_path: Path) -> None:
+async def test_unreferenced_store_is_collected(tmp_path: Path) -> None:
     store = await open_sqlite_store(tmp_path / "sessions.db", lease_seconds=0.1)
     await store.claim(A)
     heart, gone = store._heartbeat, weakref.ref(store)
@@ -96,5 +96,5 @@ async def test_a_store_that_nobody_has_any_more_does_not_live_on(tmp_path: Path)
     assert heart._stopped.is_set()
 
 
-def test_the_fields_of_a_lease_are_the_columns_of_its_table() -> None:
+def test_lease_fields_match_the_table() -> None:
     assert [field.name for field in attrs.fields(Lease)] == ["owner", "machine", "host", "pid", "started", "expires"]

@@ -139,7 +139,7 @@ def test_a_file_that_is_no_exchange(tmp_path: Path, record: str) -> None:
         cassette.read(tmp_path / "x.request.json")
 
 
-def test_what_a_recording_need_not_hold(tmp_path: Path) -> None:
+def test_headers_left_out_of_recordings(tmp_path: Path) -> None:
     record = {"request": {"body": None}, "response": {"status": 200, "headers": {"A": "b"}, "body_file": "b"}}
     (tmp_path / "b").write_bytes(b"x")
     (tmp_path / "x.request.json").write_text(json.dumps(record))
@@ -171,14 +171,14 @@ async def test_an_answer_is_played_with_its_status_and_headers() -> None:
     assert [(r.method, r.target, r.json) for r in server.requests] == [("POST", "/any/where?n=0", {"n": 0})]
 
 
-async def test_what_was_of_the_old_connection_is_not_played() -> None:
+async def test_connection_headers_are_not_replayed() -> None:
     headers = {"content-type": "a/b", "transfer-encoding": "chunked", "content-length": "9", "content-encoding": "br"}
     ((response, chunks),) = await fetch(ReplayServer([Exchange(headers=headers, body=b"xyz")]))
     assert chunks == [b"xyz"]
     assert dict(response.headers) == {"content-type": "a/b", "transfer-encoding": "chunked"}
 
 
-async def test_the_bytes_are_cut_anywhere_but_the_same_way_for_a_seed() -> None:
+async def test_cuts_are_random_but_seeded() -> None:
     cuts = [(await fetch(ReplayServer([EXCHANGE], largest_piece=5, seed=seed)))[0][1] for seed in (1, 1, 2)]
     assert {b"".join(cut) for cut in cuts} == {EXCHANGE.body}
     assert cuts[0] == cuts[1] != cuts[2]
@@ -221,7 +221,7 @@ async def replay(folder: Path, times: int = 1, **options: int) -> list[list[Stre
     return await record(server, folder / "again", times)
 
 
-async def test_what_was_recorded_is_heard_again(tmp_path: Path) -> None:
+async def test_recording_replays_the_same_events(tmp_path: Path) -> None:
     script: Sequence[Answer] = [HELLO, [HttpFailure(429, "{}", (("retry-after", "7"),))], [*text("bye"), *done()]]
     first, refusal, last = await record(ScriptedServer(script, largest_piece=9), tmp_path, 3)
     for options in ({}, {"largest_piece": 1}, {"largest_piece": 30, "seed": 7}):
@@ -236,7 +236,7 @@ async def test_what_was_recorded_is_heard_again(tmp_path: Path) -> None:
     ]
 
 
-async def test_an_exchange_holds_what_was_asked_of_whom(tmp_path: Path) -> None:
+async def test_exchange_holds_request_and_host(tmp_path: Path) -> None:
     await record(ScriptedServer([HELLO]), tmp_path)
     (exchange,) = cassette.read_all(tmp_path, "c")
     assert (exchange.provider, exchange.host, exchange.protocol) == ("anthropic", "anthropic", "anthropic-messages")
@@ -251,7 +251,7 @@ def test_every_wire_format_has_a_name_on_cassettes() -> None:
     assert set(PROTOCOLS) == set(get_args(WireName))
 
 
-async def test_an_answer_that_breaks_off_is_kept_as_far_as_it_came(tmp_path: Path) -> None:
+async def test_broken_answer_is_kept_as_received(tmp_path: Path) -> None:
     (heard,) = await record(ScriptedServer([[*text("well"), Break()]]), tmp_path)
     assert isinstance(heard, ConnectionBroken)
     (exchange,) = cassette.read_all(tmp_path, "c")
@@ -306,7 +306,7 @@ def recorded_in(folder: Path) -> list[Path]:
     return list(folder.rglob("*"))
 
 
-async def test_a_host_that_is_not_there_leaves_the_old_cassette(tmp_path: Path) -> None:
+async def test_unreachable_host_keeps_the_old_cassette(tmp_path: Path) -> None:
     cassette.write_all((EXCHANGE,), tmp_path, "c")
     async with aclosing(model_at("http://127.0.0.1:1")) as model:
         for folder in (tmp_path, tmp_path / "new"):
@@ -379,7 +379,7 @@ async def test_no_secret_is_in_the_files(tmp_path: Path) -> None:
         ({"content-type": "application/vnd.amazon.eventstream"}, "\0\1\2".join(PIECES.split()), "several pieces"),
     ],
 )
-async def test_what_can_t_be_cleaned_is_not_recorded(
+async def test_unredactable_exchange_is_not_recorded(
     tmp_path: Path, headers: dict[str, str], body: str, words: str
 ) -> None:
     class Host(LoopbackServer):
@@ -409,13 +409,13 @@ def test_urls_are_cleaned(url: str, clean: str) -> None:
     assert Scrubber.of(["long-secret"], url, []).url(url) == clean
 
 
-def test_what_is_short_is_no_secret_unless_it_is_said_to_be() -> None:
+def test_short_text_is_secret_only_if_declared() -> None:
     guessed = Scrubber.of([], "https://h/?q=word", [("x-token-count", "12"), ("authorization", "Basic dXNlcjpwYXNz")])
     assert guessed.text("a word, 12, dXNlcjpwYXNz") == "a word, 12, [secret]"
     assert Scrubber.of(["12", ""], "https://h/", []).text("a word, 12") == "a word, [secret]"
 
 
-def test_a_body_that_is_no_json_is_searched_all_the_same(tmp_path: Path) -> None:
+def test_non_json_body_is_searched_too(tmp_path: Path) -> None:
     odd = b'{"text": "\\x", "text": "long-sec"} {"text": "ret"} \xff'
     with pytest.raises(ConfigError, match="several pieces"):
         Scrubber.of(["long-secret"], "https://h/", []).answer(odd, is_binary=False)
@@ -423,7 +423,7 @@ def test_a_body_that_is_no_json_is_searched_all_the_same(tmp_path: Path) -> None
     assert cassette.read(path) == attrs.evolve(EXCHANGE, sent=b"", body=odd)
 
 
-def test_a_short_secret_is_not_looked_for_in_pieces() -> None:
+def test_short_secret_is_not_searched_in_pieces() -> None:
     body = b'{"text":"m"}{"text":"an"}{"text":"y any"}'
     clean = b'{"text":"m"}{"text":"an"}{"text":"y [secret]"}'
     assert Scrubber.of(["any"], "https://h/", []).answer(body, is_binary=False) == clean

@@ -64,7 +64,7 @@ async def raw(sent: bytes, script: Script = (HELLO,), *, delay: float = 0) -> by
     return received
 
 
-async def test_it_speaks_the_wire_format() -> None:
+async def test_server_speaks_the_wire_format() -> None:
     (answer,) = await post([HELLO], {"model": "m", "messages": [user("hi")]})
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -127,7 +127,7 @@ async def test_requests_are_recorded_and_the_key_is_not_shown() -> None:
     assert "canary" not in repr(received)
 
 
-async def test_what_is_not_in_the_script() -> None:
+async def test_request_outside_the_script() -> None:
     missing, elsewhere = await post([], {}), await post([HELLO], {}, path="/v1/models")
     assert (missing[0].status_code, elsewhere[0].status_code) == (400, 404)
     assert "no answer number 1" in missing[0].json()["error"]["message"]
@@ -147,7 +147,7 @@ async def test_a_silent_host_stays_silent() -> None:
     assert scope.cancelled_caught
 
 
-async def test_a_script_can_t_refuse_what_it_has_begun_to_answer() -> None:
+async def test_script_cannot_refuse_a_started_answer() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await raw(REQUEST, script=[[*text("a"), HttpFailure(500)]])
     assert caught.group_contains(ConfigError, match="after the answer has started")
@@ -177,7 +177,7 @@ async def test_a_delay_lets_each_piece_go_by_itself(delay: float, chunks: int) -
     assert sizes[-1] == b"0"
 
 
-def test_a_script_that_breaks_the_protocol_is_written_as_it_stands() -> None:
+def test_protocol_violations_are_written_as_scripted() -> None:
     writer = AnthropicWriter("m")
     assert b'"index":9999' in writer.write(TextChunk("never opened", "x"))
     assert b'"index":9999' in writer.write(ToolCallDone("never opened"))

@@ -44,7 +44,7 @@ def test_an_embedders_own_tool_in_three_lines() -> None:
     assert report.runs >= 5 * report.points
 
 
-def test_a_tool_that_will_not_stop_is_found() -> None:
+def test_stubborn_tool_is_found() -> None:
     @engine.tool(read_only=True)
     async def stubborn(args: Fetch, ctx: engine.ToolContext) -> str:
         with trio.CancelScope(shield=True):
@@ -55,7 +55,7 @@ def test_a_tool_that_will_not_stop_is_found() -> None:
         cancel_everywhere(tool_scenario(stubborn, {"url": "a"}), ways=("user",))
 
 
-def test_a_tool_may_ask_for_more_grace_and_is_held_to_it() -> None:
+def test_tool_is_held_to_its_declared_grace() -> None:
     @engine.tool(read_only=True, grace=1.0)
     async def slow_to_stop(args: Fetch, ctx: engine.ToolContext) -> str:
         try:
@@ -82,7 +82,7 @@ def test_a_broken_promise_names_the_point() -> None:
         cancel_everywhere(tool_scenario(leaky, {"url": "a"}))
 
 
-def test_a_run_can_be_looked_at() -> None:
+def test_run_can_be_inspected() -> None:
     run = play(Scenario(script=[[*text("hello"), *call("look", {"key": "a"}, id="1"), *done("calls")]]))
     assert run.problems == []
     assert run.result is not None
@@ -90,7 +90,7 @@ def test_a_run_can_be_looked_at() -> None:
     assert [e.settlement.text for e in run.seen if isinstance(e, CallSettled)] == ["did a"]
 
 
-async def test_a_script_fails_as_a_real_host_does(autojump_clock: trio.testing.MockClock) -> None:
+async def test_script_fails_like_a_real_host(autojump_clock: trio.testing.MockClock) -> None:
     provider = ScriptedProvider(
         [
             [Fail(Overloaded("busy", retryable=True))],
@@ -105,7 +105,7 @@ async def test_a_script_fails_as_a_real_host_does(autojump_clock: trio.testing.M
     assert len(provider.requests) == 3
 
 
-async def test_a_script_that_runs_out_says_so(autojump_clock: trio.testing.MockClock) -> None:
+async def test_exhausted_script_is_explained(autojump_clock: trio.testing.MockClock) -> None:
     async with engine.open_engine(model=ScriptedProvider([])) as eng:
         session = await eng.create_session()
         result = await session.run("go")

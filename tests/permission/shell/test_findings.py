@@ -105,7 +105,7 @@ def test_undecidable_scripts_are_opaque(script: str) -> None:
 
 
 @pytest.mark.parametrize(("script", "argv"), UNKNOWN.items())
-def test_unknown_words_are_none(script: str, argv: tuple[str | None, ...]) -> None:
+def test_unknown_words_parse_as_none(script: str, argv: tuple[str | None, ...]) -> None:
     result = _scan(script)
     assert not result.opaque
     assert argv in {command.argv for command in result.commands}

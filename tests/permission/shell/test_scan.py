@@ -131,7 +131,7 @@ def test_cd_to_existing_folder_never_fails() -> None:
     assert folders("./x; cd src; ls") == {PROJECT, f"{PROJECT}/src"}
 
 
-def test_unknown_words_are_none() -> None:
+def test_unknown_words_parse_as_none() -> None:
     assert [command.argv for command in scanned('echo "$1x" ~/a $(date) "$X"').commands] == [
         ("date",),
         ("echo", "x", "/home/dev/a", None, None),

@@ -36,7 +36,7 @@ def url() -> Iterator[str]:
     server.do(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-async def test_a_session_goes_on_in_another_engine_and_is_watched_from_one(url: str, tmp_path: Path) -> None:
+async def test_session_continues_in_another_engine(url: str, tmp_path: Path) -> None:
     async with (
         engine.open_engine(
             model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=url
@@ -59,7 +59,7 @@ async def test_a_session_goes_on_in_another_engine_and_is_watched_from_one(url: 
         assert (await say(again, "and again")).durable
 
 
-async def test_another_engine_watches_a_turn_and_forks_from_the_middle_of_it(url: str, tmp_path: Path) -> None:
+async def test_other_engine_watches_and_forks_a_turn(url: str, tmp_path: Path) -> None:
     async with (
         engine.open_engine(
             model=model(), tools=Bench().tools(), permissions=PermissionOptions(approver=AllowAll()), store=url
@@ -97,7 +97,7 @@ async def test_another_engine_watches_a_turn_and_forks_from_the_middle_of_it(url
         assert watch_on.seq == seen[-1].seq
 
 
-async def test_the_store_of_a_url_is_this_one(url: str) -> None:
+async def test_url_selects_this_store(url: str) -> None:
     from engine.session.open_store import open_store_at
 
     store = await open_store_at(url)
@@ -111,7 +111,7 @@ def test_an_engine_shows_no_password() -> None:
     assert "canary" not in repr(eng)
 
 
-def test_the_how_to_runs_on_a_database_as_on_a_file(url: str, tmp_path: Path) -> None:
+def test_how_to_runs_on_a_database(url: str, tmp_path: Path) -> None:
     example = REPOSITORY / "docs" / "examples" / "howto_postgres.py"
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY), "AGENTS_DATABASE": url}
     done = subprocess.run(

@@ -49,7 +49,7 @@ def own_server() -> Iterator[Server]:
 # ---- broken ----------------------------------------------------------------------------------------------------------
 
 
-async def test_connections_that_break_at_any_moment_lose_and_double_nothing(database: Database) -> None:
+async def test_broken_connections_lose_and_repeat_nothing(database: Database) -> None:
     """Writers and readers go on within their timeout: nobody is told."""
     store, other = await database.open(timeout=20), await database.open(timeout=20)
     dice = random.Random(11)
@@ -109,7 +109,7 @@ def cut(store: PostgresStore) -> None:
 
 
 @pytest.mark.parametrize("who", ["we", "the server"])
-async def test_a_commit_whose_end_is_not_heard_is_done_once(database: Database, who: str) -> None:
+async def test_commit_with_unknown_end_happens_once(database: Database, who: str) -> None:
     """Cut off by us, the server commits for all that; cut off by the server, it does not."""
     store = await database.open()
     await put_all(store, notes(A, 3))
@@ -170,7 +170,7 @@ async def test_a_server_that_restarts_costs_a_moment(own_server: Server) -> None
         await watcher.aclose()
 
 
-async def test_a_server_that_stays_away_costs_the_flush_and_not_the_events(own_server: Server) -> None:
+async def test_absent_server_costs_only_the_flush(own_server: Server) -> None:
     with a_database(own_server) as database:
         store = await database.open(timeout=0.3)
         await put_all(store, notes(A, 3))
@@ -228,7 +228,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder.rmdir()
 
 
-async def test_a_full_disk_costs_what_does_not_fit_and_only_for_so_long(database: Database, small_disk: Path) -> None:
+async def test_full_disk_costs_only_what_does_not_fit(database: Database, small_disk: Path) -> None:
     store = await database.open(timeout=0.5)
     await put_all(store, notes(A, 3))
     owner = database.server.folder.stat()
@@ -280,7 +280,7 @@ async def test_a_database_that_is_read_only(own_server: Server) -> None:
         await store.aclose()
 
 
-async def test_rights_that_are_taken_away(database: Database) -> None:
+async def test_revoked_rights(database: Database) -> None:
     database.do("CREATE ROLE {} LOGIN")
     database.do("CREATE SCHEMA {}")
     dsn = database.server.dsn(user=database.namespace)
@@ -314,7 +314,7 @@ async def test_tables_that_were_removed_end_the_store(database: Database) -> Non
         await store.aclose()
 
 
-async def test_a_gap_is_found_when_a_day_has_passed(database: Database) -> None:
+async def test_gap_is_found_after_a_day(database: Database) -> None:
     store = await database.open()
     await put_all(store, notes(A, 5), notes(B, 5))
     await store.aclose()
@@ -388,7 +388,7 @@ async def test_the_password_is_in_no_error_and_no_repr(own_server: Server) -> No
             assert piece not in text
 
 
-async def test_what_was_to_be_stored_is_in_no_error(database: Database) -> None:
+async def test_errors_hold_no_stored_text(database: Database) -> None:
     store = await database.open(timeout=0.5)
     await put_all(store, notes(A, 1))
     database.do("ALTER TABLE {}.events ADD CONSTRAINT short CHECK (length(body) < 2000)")
@@ -404,18 +404,18 @@ async def test_what_was_to_be_stored_is_in_no_error(database: Database) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["", "Engine", "pg_engine", "a-b", 'a"b', "ä", "x" * 49, "1a"])
-async def test_a_schema_s_name_is_looked_at(namespace: str) -> None:
+async def test_schema_name_is_validated(namespace: str) -> None:
     with pytest.raises(ConfigError, match="can't be the name of a store's schema"):
         await open_postgres_store("", namespace=namespace)
 
 
-async def test_a_database_that_can_not_keep_all_texts_is_refused(own_server: Server) -> None:
+async def test_database_with_narrow_encoding_is_refused(own_server: Server) -> None:
     own_server.do("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
     with pytest.raises(StoreMismatch, match="keeps texts as LATIN1"):
         await open_postgres_store(own_server.dsn("old"))
 
 
-def test_without_psycopg_it_is_said_what_is_missing() -> None:
+def test_missing_psycopg_is_explained() -> None:
     program = """
 import sys, trio
 sys.modules["psycopg"] = None
@@ -430,7 +430,7 @@ except ConfigError as error:
     assert done.stdout.startswith("a store in PostgreSQL needs psycopg: pip install 'nursery-engine[postgres]'")
 
 
-def test_the_tests_server_is_nobody_who_could_do_harm() -> None:
+def test_test_server_role_is_harmless() -> None:
     """It is not run by root, and listens nowhere but in its folder."""
     with a_database() as database:
         process = int((database.server.folder / "data" / "postmaster.pid").read_text().split("\n")[0])

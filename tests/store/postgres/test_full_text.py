@@ -32,7 +32,7 @@ def words(text: str) -> list[str]:
         ("", []),
     ],
 )
-def test_the_words_of_a_text(text: str, expected: list[str]) -> None:
+def test_words_of_a_text(text: str, expected: list[str]) -> None:
     assert words(text) == [unicodedata.normalize("NFKD", word) for word in expected]
 
 
@@ -60,7 +60,7 @@ def test_a_snippet(asked: str, text: str, expected: str | None) -> None:
     assert shown(asked, text) == expected
 
 
-def test_a_snippet_of_a_long_text_shows_most_of_what_was_asked_for() -> None:
+def test_snippet_shows_most_search_words() -> None:
     text = " ".join(["first", *["x"] * 50, "first", "second", *["y"] * 50])
     found = shown("second first", text)
     assert found is not None
@@ -71,7 +71,7 @@ def test_a_snippet_of_a_long_text_shows_most_of_what_was_asked_for() -> None:
 
 
 @given(text=st.text(max_size=60), at=st.integers(0, 10), length=st.integers(1, 4))
-def test_whatever_stands_in_a_text_is_found_in_it(text: str, at: int, length: int) -> None:
+def test_any_stored_text_is_found(text: str, at: int, length: int) -> None:
     """By the index as by the snippet; and the text between the marks is the text."""
     every = list(tokenize(text))
     part = every[at : at + length]
@@ -86,6 +86,6 @@ def test_whatever_stands_in_a_text_is_found_in_it(text: str, at: int, length: in
 
 
 @given(st.text(max_size=80))
-def test_nothing_that_is_typed_is_an_operator(text: str) -> None:
+def test_typed_text_is_never_an_operator(text: str) -> None:
     query = SearchQuery.of(text).query
     assert not set(query.replace("':*", "").replace("' & '", "").strip("'")) & set("'\\ &|!():*<>")

@@ -52,7 +52,7 @@ def _break(connection: Connection) -> None:
 LATER = PostgresMigration(version=VERSION + 1, tables=TABLES, steps={VERSION: _colour})
 
 
-async def test_many_that_come_at_once_make_one(database: Database) -> None:
+async def test_concurrent_creation_makes_one_schema(database: Database) -> None:
     async with trio.open_nursery() as nursery:
 
         async def come(number: int) -> None:
@@ -68,7 +68,7 @@ async def test_many_that_come_at_once_make_one(database: Database) -> None:
     await store.aclose()
 
 
-async def test_it_is_lifted_once_and_what_is_there_stays(database: Database) -> None:
+async def test_migration_runs_once_and_keeps_data(database: Database) -> None:
     store = await database.open()
     await put_all(store, notes(A, 3))
     await store.aclose()
@@ -94,7 +94,7 @@ async def test_a_step_that_fails_leaves_all_as_it_was(database: Database) -> Non
     await store.aclose()
 
 
-async def test_a_newer_engine_s_tables_are_refused_and_end_who_has_them_open(database: Database) -> None:
+async def test_newer_tables_are_refused_and_end_connections(database: Database) -> None:
     store = await database.open()
     await put_all(store, notes(A, 3))
     lifted(database, LATER)
@@ -109,7 +109,7 @@ async def test_a_newer_engine_s_tables_are_refused_and_end_who_has_them_open(dat
     assert database.do("SELECT max(seq) FROM {}.events") == [(3,)]
 
 
-async def test_the_tables_are_changed_while_nobody_writes(database: Database) -> None:
+async def test_migration_excludes_writers(database: Database) -> None:
     """A writer and whoever lifts wait for each other; here for the one that changes the tables."""
     store = await database.open(timeout=10)
     await put_all(store, notes(A, 3))
@@ -129,7 +129,7 @@ async def test_the_tables_are_changed_while_nobody_writes(database: Database) ->
 
 
 @pytest.mark.parametrize("table", ["mine (a int)", "engine_store (name text, value float8)"])
-async def test_another_program_s_schema_is_left_as_it_is(database: Database, table: str) -> None:
+async def test_foreign_schema_is_not_changed(database: Database, table: str) -> None:
     database.do("CREATE SCHEMA {}")
     database.do(f"CREATE TABLE {{}}.{table}")
     with pytest.raises(StoreMismatch, match="another program's tables"):

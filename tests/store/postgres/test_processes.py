@@ -42,7 +42,7 @@ def lasting() -> Iterator[Server]:
 
 
 @pytest.mark.soak
-def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(place: str, soak: Soak, count_runs: CountRuns) -> None:
+def test_kill_loses_nothing_that_was_flushed(place: str, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
         program = python("-m", "tests.store.killed", place, str(KILLS), str(seed))
         out, errors = program.communicate(timeout=110)
@@ -51,7 +51,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(place: str, soak: S
 
 
 @pytest.mark.soak
-async def test_processes_that_write_at_once_lose_and_double_nothing(place: str, pytestconfig: pytest.Config) -> None:
+async def test_concurrent_writers_lose_and_repeat_nothing(place: str, pytestconfig: pytest.Config) -> None:
     """Some seconds, as long as `--soak-seconds` says otherwise; one of them is killed, and its sessions are taken."""
     seconds = max(4.0, float(pytestconfig.option.soak_seconds))
     names = "abc"
@@ -153,7 +153,7 @@ def test_a_fork_can_do_no_harm(place: str) -> None:
     assert (out, program.returncode) == ("refused 4\n2\n", 0), errors
 
 
-async def test_a_lock_of_another_costs_a_flush_and_not_the_loop(place: str) -> None:
+async def test_foreign_lock_costs_a_flush_only(place: str) -> None:
     store = await open_postgres_store(place, timeout=0.3)
     store.put(noted(A, 1))
     await store.flushed(A, 1)

@@ -59,7 +59,7 @@ async def test_a_watcher_is_woken_at_once(database: Database) -> None:
     await theirs.aclose()
 
 
-async def test_a_watcher_whose_listener_was_cut_off_misses_nothing(database: Database) -> None:
+async def test_watcher_without_listener_misses_nothing(database: Database) -> None:
     ours, theirs = await database.open(), await database.open()
     seen = 0
     async with trio.open_nursery() as nursery:
@@ -81,7 +81,7 @@ async def test_a_watcher_whose_listener_was_cut_off_misses_nothing(database: Dat
     await theirs.aclose()
 
 
-async def test_a_name_that_is_too_long_for_a_notification_wakes_all(database: Database) -> None:
+async def test_too_long_notification_wakes_all(database: Database) -> None:
     long = SessionId("s" * 9_000)
     ours, theirs = await database.open(), await database.open()
     async with trio.open_nursery() as nursery:
@@ -99,7 +99,7 @@ async def test_a_name_that_is_too_long_for_a_notification_wakes_all(database: Da
 # ---- cancelling ------------------------------------------------------------------------------------------------------
 
 
-async def test_an_abandoned_read_is_stopped_and_its_connection_is_not_shared(database: Database) -> None:
+async def test_abandoned_read_is_stopped_and_its_connection_dropped(database: Database) -> None:
     store = await database.open()
     for event in notes(A, 500):
         store.put(event)
@@ -166,7 +166,7 @@ async def test_cancels_at_any_moment_leave_nothing_behind(database: Database) ->
             await trio.sleep(0.05)
 
 
-async def test_a_store_that_is_closed_says_so(database: Database) -> None:
+async def test_closed_store_says_so(database: Database) -> None:
     store = await database.open()
     store.put(noted(A, 1))
     await store.aclose()
@@ -180,7 +180,7 @@ async def test_a_store_that_is_closed_says_so(database: Database) -> None:
 # ---- leases ----------------------------------------------------------------------------------------------------------
 
 
-async def test_leases_are_told_by_the_database_s_clock(database: Database) -> None:
+async def test_leases_use_the_database_clock(database: Database) -> None:
     """Those of an engine on another machine: of that one only silence tells."""
     ours, theirs = await database.open(), await database.open()
     await put_all(ours, notes(A, 3))
@@ -202,7 +202,7 @@ async def test_leases_are_told_by_the_database_s_clock(database: Database) -> No
     await theirs.aclose()
 
 
-async def test_two_that_want_an_expired_session_at_once_do_not_both_get_it(database: Database) -> None:
+async def test_expired_session_is_claimed_once(database: Database) -> None:
     stores = [await database.open() for _ in range(4)]
     for number in range(25):
         name = SessionId(f"ses_{number}")
@@ -224,7 +224,7 @@ async def test_two_that_want_an_expired_session_at_once_do_not_both_get_it(datab
         await store.aclose()
 
 
-async def test_those_who_prune_and_those_who_claim_at_once_agree(database: Database) -> None:
+async def test_pruning_and_claiming_agree(database: Database) -> None:
     names = [SessionId(f"ses_{number:02}") for number in range(40)]
     stores = [await database.open() for _ in range(3)]
     await put_all(stores[0], *(session(name) for name in names))
@@ -258,7 +258,7 @@ async def test_those_who_prune_and_those_who_claim_at_once_agree(database: Datab
         await store.aclose()
 
 
-async def test_a_connection_that_was_told_to_stop_is_used_by_nobody_after_that(database: Database) -> None:
+async def test_stopped_connection_is_not_reused(database: Database) -> None:
     """Not even if the work was done by then: the stop may come late, and would meet another's."""
     store = await database.open()
     used: list[Connection] = []

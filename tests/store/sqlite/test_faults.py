@@ -59,7 +59,7 @@ async def test_by_default_it_is_the_user_s_own(tmp_path: Path, monkeypatch: pyte
     assert [found.name for found in (tmp_path / "engine").iterdir()] == ["sessions.db"]
 
 
-async def test_a_name_with_everything_in_it(tmp_path: Path) -> None:
+async def test_odd_file_name(tmp_path: Path) -> None:
     path = tmp_path / "50% of # what?&mode=ro ü.db"
     store = await stored(path)
     assert list(await store.load(A)) == notes(A, 3)
@@ -130,7 +130,7 @@ def filled(folder: Path) -> Path:
     return filler
 
 
-async def test_a_full_disk_costs_what_does_not_fit_and_only_for_so_long(small_disk: Path) -> None:
+async def test_full_disk_costs_only_what_does_not_fit(small_disk: Path) -> None:
     store = await stored(small_disk / "sessions.db")
     filler = filled(small_disk)
     store.put(noted(A, 4, "x" * 200_000))
@@ -146,7 +146,7 @@ async def test_a_full_disk_costs_what_does_not_fit_and_only_for_so_long(small_di
     await store.aclose()
 
 
-async def test_closing_on_a_full_disk_says_what_is_lost(small_disk: Path) -> None:
+async def test_closing_on_full_disk_reports_the_loss(small_disk: Path) -> None:
     store = await stored(small_disk / "sessions.db")
     filler = filled(small_disk)
     store.put(noted(A, 4, "x" * 200_000))
@@ -158,7 +158,7 @@ async def test_closing_on_a_full_disk_says_what_is_lost(small_disk: Path) -> Non
     await again.aclose()
 
 
-async def test_opening_on_a_full_disk_says_so_or_does_without_what_it_would_note(small_disk: Path) -> None:
+async def test_opening_on_full_disk_reports_or_degrades(small_disk: Path) -> None:
     path = small_disk / "sessions.db"
     await (await stored(path)).aclose()
     connection = sqlite3.connect(path)
@@ -280,7 +280,7 @@ class Removal(WriteCommand):
         self.path.unlink()
 
 
-async def test_a_commit_into_a_file_without_a_name_is_no_commit(path: Path) -> None:
+async def test_commit_to_a_deleted_file_fails(path: Path) -> None:
     store = await stored(path)
     store.put(noted(A, 4))
     store._enqueue(Removal(path))
@@ -324,7 +324,7 @@ def test_the_kind_of_a_file_system(tmp_path: Path, where: str, kind: str, *, sha
     assert is_shared(kind) is shared
 
 
-def test_where_no_mounts_are_told_nothing_is_known(tmp_path: Path) -> None:
+def test_missing_mount_table_is_unknown(tmp_path: Path) -> None:
     assert filesystem_type(tmp_path, tmp_path / "nothing") == ""
     assert not is_shared("")
     assert filesystem_type(Path("/proc/self")) == "proc" or not Path("/proc/self/mountinfo").exists()
@@ -366,7 +366,7 @@ async def test_a_wal_is_left_behind_without_shared_memory(path: Path, tmp_path: 
 # ---- somebody else's -------------------------------------------------------------------------------------------------
 
 
-async def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
+async def test_non_database_file_is_not_changed(path: Path) -> None:
     path.write_bytes(b"my diary, " * 1_000)
     with pytest.raises(StoreMismatch, match="no SQLite database") as caught:
         await open_sqlite_store(path)
@@ -378,7 +378,7 @@ async def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
 @pytest.mark.parametrize(
     "statements", [["CREATE TABLE mine (a)"], ["PRAGMA application_id = 7"], ["PRAGMA user_version = 3"]]
 )
-async def test_another_program_s_database_is_left_as_it_is(path: Path, statements: list[str]) -> None:
+async def test_foreign_database_is_not_changed(path: Path, statements: list[str]) -> None:
     theirs = sqlite3.connect(path)
     for statement in statements:
         theirs.execute(statement)
@@ -390,7 +390,7 @@ async def test_another_program_s_database_is_left_as_it_is(path: Path, statement
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
-async def test_a_link_is_followed_before_anything_is_looked_at(tmp_path: Path) -> None:
+async def test_link_is_resolved_first(tmp_path: Path) -> None:
     """What is beside the link counts for nothing: SQLite's other files are where it leads to."""
     (tmp_path / "far").mkdir()
     link = tmp_path / "link.db"
@@ -421,7 +421,7 @@ async def test_a_folder_is_no_file(tmp_path: Path) -> None:
 # ---- what can't be written at all ------------------------------------------------------------------------------------
 
 
-async def test_a_session_of_which_nothing_can_be_written_harms_no_other(path: Path) -> None:
+async def test_unwritable_session_harms_no_other(path: Path) -> None:
     store = await stored(path)
     broken = SessionId("\ud800")
     store.put(noted(broken, 1))
@@ -440,7 +440,7 @@ async def test_a_session_of_which_nothing_can_be_written_harms_no_other(path: Pa
         store.put(noted(A, 5))
 
 
-async def test_an_abandoned_read_is_stopped_and_its_connection_is_not_shared(path: Path) -> None:
+async def test_abandoned_read_is_stopped_and_its_connection_dropped(path: Path) -> None:
     store = await stored(path, 2_000)
     slow = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
     began = trio.current_time()

@@ -82,7 +82,7 @@ async def test_an_event_that_is_not_what_it_was(path: Path, change: str, why: st
     await store.aclose()
 
 
-async def test_an_end_that_was_cut_off_is_known_by_the_list(path: Path) -> None:
+async def test_truncated_end_is_noticed_in_the_list(path: Path) -> None:
     await made(path)
     changed(path, "DELETE FROM events WHERE session_id = 'ses_b' AND seq > 40")
     unchecked(path)
@@ -91,7 +91,7 @@ async def test_an_end_that_was_cut_off_is_known_by_the_list(path: Path) -> None:
     await store.aclose()
 
 
-async def test_a_file_is_looked_at_once_a_day_and_after_a_crash(path: Path) -> None:
+async def test_file_is_checked_daily_and_after_crashes(path: Path) -> None:
     await made(path)
     changed(path, "DELETE FROM events WHERE session_id = 'ses_b' AND seq = 20")
     store = await open_sqlite_store(path)
@@ -120,7 +120,7 @@ def spoil(path: Path, first: int, pages: int = 1) -> None:
         file.write(b"\xa5" * size * pages)
 
 
-async def test_spoilt_pages_are_found_and_said(path: Path) -> None:
+async def test_corrupt_pages_are_reported(path: Path) -> None:
     await made(path)
     unchecked(path)
     spoil(path, path.stat().st_size // 8_192 // 2, 3)
@@ -174,7 +174,7 @@ async def test_a_whole_file_is_rescued_whole(path: Path, tmp_path: Path) -> None
         await rescue(tmp_path / "nothing.db", tmp_path / "new2.db")
 
 
-async def test_what_stands_behind_a_gap_is_put_beside(path: Path, tmp_path: Path) -> None:
+async def test_events_after_a_gap_are_saved_separately(path: Path, tmp_path: Path) -> None:
     await made(path)
     changed(
         path,
@@ -198,7 +198,7 @@ async def test_what_stands_behind_a_gap_is_put_beside(path: Path, tmp_path: Path
     await store.aclose()
 
 
-async def test_what_only_the_list_knows_of_is_told(path: Path, tmp_path: Path) -> None:
+async def test_sessions_only_in_the_list_are_reported(path: Path, tmp_path: Path) -> None:
     """An end that was cut off, and a session of which no event can be read: neither is passed over."""
     await made(path)
     changed(
@@ -212,7 +212,7 @@ async def test_what_only_the_list_knows_of_is_told(path: Path, tmp_path: Path) -
     assert found.losses[1].reason == "its events to number 50, the last that the list knows, are lost"
 
 
-async def test_nothing_can_be_rescued_of_what_is_no_store(path: Path, tmp_path: Path) -> None:
+async def test_invalid_store_yields_nothing(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"my diary" * 5_000)
     theirs = sqlite3.connect(tmp_path / "theirs.db")
     theirs.execute("CREATE TABLE mine (a)")

@@ -153,7 +153,7 @@ def test_an_older_file_is_lifted_step_by_step(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
+def test_failing_migration_changes_nothing(tmp_path: Path) -> None:
     connection = old(tmp_path / "x.db")
     with pytest.raises(sqlite3.OperationalError, match="full"):
         migrate(connection, attrs.evolve(THREE, steps={**THREE.steps, 2: breaks}))
@@ -183,7 +183,7 @@ def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     connection.close()
 
 
-async def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+async def test_newer_store_is_refused_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     made(path, VERSION)
     connection = connected(path)
@@ -196,7 +196,7 @@ async def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path) -> Non
     assert path.read_bytes() == before
 
 
-async def test_a_store_that_is_lifted_under_an_older_engine_is_not_written_by_it(tmp_path: Path) -> None:
+async def test_older_engine_stops_writing_after_migration(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = await open_sqlite_store(path)
     store.put(noted(A, 1))
@@ -220,7 +220,7 @@ def with_code(document: Json) -> Json:
     return {**document, "code": "old"}
 
 
-async def test_events_of_an_older_version_are_lifted_when_they_are_loaded(tmp_path: Path) -> None:
+async def test_old_events_are_migrated_when_loaded(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     old_body = encode_event(noted(A, 1)).replace('"code":"test",', "")
     now = Schema(versions={"notice": 2}, upcasters={("notice", 1): with_code})

@@ -35,7 +35,7 @@ def python(*arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.soak
-def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
+def test_kill_loses_nothing_that_was_flushed(tmp_path: Path, soak: Soak, count_runs: CountRuns) -> None:
     for seed in soak.seeds(at_least=1):
         program = python("-m", "tests.store.killed", str(tmp_path / "sessions.db"), str(KILLS), str(seed))
         out, errors = program.communicate(timeout=110)
@@ -44,9 +44,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path: Path, soa
 
 
 @pytest.mark.soak
-async def test_processes_that_write_at_once_lose_and_double_nothing(
-    tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
+async def test_concurrent_writers_lose_and_repeat_nothing(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Some seconds; as long as `--soak-seconds` says otherwise (a minute, say)."""
     seconds = max(3.0, float(pytestconfig.option.soak_seconds))
     path = tmp_path / "sessions.db"
@@ -83,7 +81,7 @@ trio.run(main)
 """
 
 
-async def test_a_session_of_a_dead_engine_is_free_at_once(tmp_path: Path) -> None:
+async def test_dead_engines_session_is_free_at_once(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     program = python("-c", _HOLDS, str(path))
     assert program.stdout is not None
@@ -152,7 +150,7 @@ print("free", flush=True)
 """
 
 
-async def test_a_lock_of_another_process_costs_a_flush_and_not_the_loop(tmp_path: Path) -> None:
+async def test_other_process_lock_costs_a_flush_only(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     store = await open_sqlite_store(path, lock_timeout=0.3)
     store.put(noted(A, 1))

@@ -85,7 +85,7 @@ async def opened_and_closed(path: Path, events: Sequence[Durable] = ()) -> None:
     await store.aclose()
 
 
-async def test_a_lifted_file_has_the_lists_that_the_writer_would_have_made(tmp_path: Path) -> None:
+async def test_migrated_file_has_the_writers_projections(tmp_path: Path) -> None:
     events = mixed(journals())
     of_version_1(tmp_path / "old.db", events)
     await opened_and_closed(tmp_path / "old.db")
@@ -95,7 +95,7 @@ async def test_a_lifted_file_has_the_lists_that_the_writer_would_have_made(tmp_p
 
 @hypothesis.settings(max_examples=30)
 @hypothesis.given(events=any_journals(A))
-def test_a_lifted_file_has_them_whatever_is_in_it(
+def test_migrated_file_has_projections_whatever_it_holds(
     tmp_path_factory: pytest.TempPathFactory, events: list[Durable]
 ) -> None:
     folder = tmp_path_factory.mktemp("lifted")

@@ -49,7 +49,7 @@ class TestOnANetwork(FullSuite):
             yield File(Path(folder) / "sessions.db", mounts)
 
 
-async def test_in_memory_it_is_the_same_until_it_is_closed() -> None:
+async def test_memory_store_behaves_alike_until_closed() -> None:
     store = await open_sqlite_store(":memory:")
     events = session(A, ("Fix the parser", "done"))
     for event in events:
