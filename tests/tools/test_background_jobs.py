@@ -110,13 +110,13 @@ async def test_a_job_goes_on_when_its_call_is_over(session: Session) -> None:
     assert session.left == 0
 
 
-async def test_a_job_runs_where_and_how_commands_do(session: Session) -> None:
+async def test_job_runs_as_commands_do(session: Session) -> None:
     text = (await session.start("pwd -P; echo $PAGER; cat; echo err >&2")).text
     folder = Path(session.ctx.cwd).resolve()
     assert text.startswith(f"The background job web was started.\n{folder}\ncat\nerr\n[web: exit code 0, ")
 
 
-async def test_a_job_that_fails_at_once_is_told_at_once(session: Session, listener: Listener) -> None:
+async def test_immediate_failure_is_reported_at_once(session: Session, listener: Listener) -> None:
     output = await session.start("no-such-command-at-all; exit 7")
     assert output.failed
     assert re.search(r"command not found\n\[web: exit code 7, \d+\.\d s\]\Z", output.text)
@@ -124,7 +124,7 @@ async def test_a_job_that_fails_at_once_is_told_at_once(session: Session, listen
     assert not (await session.start("true")).failed
 
 
-async def test_a_job_is_told_of_when_it_ends(session: Session, listener: Listener) -> None:
+async def test_end_of_a_job_is_reported(session: Session, listener: Listener) -> None:
     await session.start("sleep 0.5; echo done; exit 3")
     shown = await session.show(end=True, wait=10)
     assert re.fullmatch(r"done\n\[web: exit code 3, \d+\.\d s\]", shown.text)
@@ -134,7 +134,7 @@ async def test_a_job_is_told_of_when_it_ends(session: Session, listener: Listene
     assert (await session.stop()).text.startswith("web had ended before.\n(no new output)\n[web: exit code 3")
 
 
-async def test_waiting_ends_with_the_output_the_end_or_the_time(session: Session) -> None:
+async def test_wait_ends_with_output_end_or_timeout(session: Session) -> None:
     await session.start("until [ -e go ]; do sleep 0.01; done; echo a; sleep 0.03; echo b; sleep 60")
     start = trio.current_time()
     assert (await session.show(wait=0.2)).text.startswith("(no new output)\n")
@@ -175,7 +175,7 @@ async def test_a_list_of_jobs(session: Session) -> None:
 # ---- much output -----------------------------------------------------------------------------------------------------
 
 
-async def test_of_much_output_the_end_is_shown_and_the_rest_can_be(session: Session) -> None:
+async def test_long_output_shows_its_end(session: Session) -> None:
     started = await session.start("seq 10000; sleep 60")
     assert started.text.startswith(
         "The background job web was started.\n[47,393 bytes before this are not shown; since=0 shows them]\n9701\n"
@@ -191,7 +191,7 @@ async def test_of_much_output_the_end_is_shown_and_the_rest_can_be(session: Sess
     assert (await session.show(since=10**12)).text.startswith("(no new output)\n")
 
 
-async def test_what_is_too_old_is_gone_while_it_runs_and_can_be_read_at_the_end(session: Session) -> None:
+async def test_old_output_is_readable_at_the_end(session: Session) -> None:
     await session.start("seq 300000; until [ -e go ]; do sleep 0.01; done; echo end", name="big")
     total = sum(len(f"{n}\n") for n in range(1, 300_001))
     job = session.ctx.jobs.get("big")
@@ -261,7 +261,7 @@ async def test_a_flood_takes_bounded_memory(session: Session, background: Jobs) 
 # ---- names and numbers -----------------------------------------------------------------------------------------------
 
 
-async def test_a_name_is_taken_while_its_job_runs(session: Session, background: Jobs) -> None:
+async def test_name_is_unique_while_its_job_runs(session: Session, background: Jobs) -> None:
     await session.start("echo old; sleep 60")
     with pytest.raises(ToolError, match=r"'web' is running\. Stop it with bash_stop first, or take another name"):
         await session.start("touch x")
@@ -341,7 +341,7 @@ def test_the_rights_they_need() -> None:
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-async def test_a_command_that_can_not_be_started_leaves_no_job(session: Session, background: Jobs) -> None:
+async def test_unstartable_command_leaves_no_job(session: Session, background: Jobs) -> None:
     await session.start("echo kept")
     for command in ("echo \0", "echo \ud800", ":" * 200_000):
         with pytest.raises(ToolError, match="could not be started"):
@@ -352,7 +352,7 @@ async def test_a_command_that_can_not_be_started_leaves_no_job(session: Session,
         await session.start("true")
 
 
-async def test_one_that_could_not_be_started_takes_nobody_elses_name(ctx: ToolContext) -> None:
+async def test_unstartable_job_frees_only_its_name(ctx: ToolContext) -> None:
     refused, others = trio.Event(), iter([True, False])
 
     async def start_task(task: TaskFunction, *, name: str) -> None:
@@ -377,9 +377,7 @@ async def test_one_that_could_not_be_started_takes_nobody_elses_name(ctx: ToolCo
 
 
 @pytest.mark.parametrize("delay", [0, 0.001, 0.005, 0.02, 0.1, 0.25])
-async def test_a_call_that_is_cancelled_while_a_job_starts_leaves_none(
-    session: Session, background: Jobs, delay: float
-) -> None:
+async def test_call_cancelled_during_start_leaves_no_job(session: Session, background: Jobs, delay: float) -> None:
     start = 0.0
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -392,7 +390,7 @@ async def test_a_call_that_is_cancelled_while_a_job_starts_leaves_none(
     assert background.all() == ()
 
 
-async def test_a_cancel_while_it_is_waited_for_leaves_it_running(session: Session, background: Jobs) -> None:
+async def test_cancelled_wait_leaves_it_running(session: Session, background: Jobs) -> None:
     await session.start("until [ -e go ]; do sleep 0.01; done; echo hi; sleep 60")
     before = session.ctx.shared
     for end in (False, True):
@@ -419,7 +417,7 @@ async def test_a_cancelled_stop_stops_all_the_same(session: Session, background:
     assert session.left == 0
 
 
-async def test_who_is_left_behind_by_a_job(session: Session) -> None:
+async def test_processes_left_by_a_job(session: Session) -> None:
     text = (await session.start("sleep 60 & setsid sleep 60 & echo hi")).text
     assert text.startswith("The background job web was started.\nhi\n[web: exit code 0, ")
     assert text.endswith("\n[2 processes that it left running had to be ended]")
@@ -470,9 +468,7 @@ class _BrokenStore(SpillStore):
         raise LookupError("broken")
 
 
-async def test_what_the_engine_does_wrong_ends_no_other_task(
-    session: Session, listener: Listener, tmp_path: Path
-) -> None:
+async def test_internal_error_ends_no_other_task(session: Session, listener: Listener, tmp_path: Path) -> None:
     listener.spills = _BrokenStore(tmp_path / "spill").of("ses_1")
     await session.start("sleep 0.5; seq 100000")
     assert (await session.show(wait=10, end=True)).text.endswith(

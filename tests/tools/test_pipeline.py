@@ -115,7 +115,7 @@ def one_call(path: str = "a") -> Answer:
 # -- the order, and who overrules whom --------------------------------------------------------------------
 
 
-async def test_c5_the_stages_of_a_call_come_in_their_order(autojump_clock: MockClock) -> None:
+async def test_c5_order_of_the_stages(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     def noting(what: str) -> ToolHook:
@@ -137,7 +137,7 @@ async def test_c5_the_stages_of_a_call_come_in_their_order(autojump_clock: MockC
     assert log == ["before 1 -", "before 2 -", "rules", "a", "after 1 touched a", "after 2 touched a"]
 
 
-async def test_c5_the_events_of_a_call_come_in_the_order_of_its_stages(autojump_clock: MockClock) -> None:
+async def test_c5_order_of_the_events(autojump_clock: MockClock) -> None:
     async def change(use: ToolUse) -> ToolDecision:
         return ToolDecision(arguments='{"path": "b"}', verdict="ask")
 
@@ -175,7 +175,7 @@ async def test_c5_the_events_of_a_call_come_in_the_order_of_its_stages(autojump_
     assert changes == [("arguments", '{"path": "b"}', "the hook change"), ("result", "touched b", "the hook hide")]
 
 
-async def test_c5_a_call_by_an_alias_runs_and_is_recorded_under_the_tools_own_name(autojump_clock: MockClock) -> None:
+async def test_c5_alias_is_recorded_as_the_tools_name(autojump_clock: MockClock) -> None:
     uses: list[ToolUse] = []
 
     @engine.tool(read_only=True, aliases=("feel",))
@@ -227,7 +227,7 @@ async def test_c5_what_does_not_validate_reaches_no_hook(autojump_clock: MockClo
     ],
 )
 @pytest.mark.parametrize("headless", [False, True])
-async def test_c5_a_hooks_allow_bypasses_no_rule_and_its_deny_is_final(
+async def test_c5_hook_allow_bypasses_no_rule(
     autojump_clock: MockClock,
     hook: Literal["none", "allow", "ask", "deny"],
     rule: Rule,
@@ -291,7 +291,7 @@ async def test_c5_a_hooks_allow_bypasses_no_rule_and_its_deny_is_final(
         ("deny", "allow", [("deny", "the hook hook")]),
     ],
 )
-async def test_c5_every_decision_is_recorded_with_its_source_and_the_last_one_counts(
+async def test_c5_decisions_are_recorded_and_last_counts(
     autojump_clock: MockClock,
     hook: Literal["none", "allow", "ask", "deny"],
     rule: Rule,
@@ -328,7 +328,7 @@ async def test_c5_the_answer_is_recorded_with_its_source(
     assert (last.verdict, last.source) == (verdict, source)
 
 
-async def test_c5_a_tool_that_cannot_tell_its_need_is_denied_and_that_is_recorded(autojump_clock: MockClock) -> None:
+async def test_c5_undeterminable_need_is_denied(autojump_clock: MockClock) -> None:
     def unsure(args: Path) -> Need:
         raise RuntimeError("who knows")
 
@@ -344,7 +344,7 @@ async def test_c5_a_tool_that_cannot_tell_its_need_is_denied_and_that_is_recorde
     assert played.statuses == ["denied"]
 
 
-async def test_c5_of_several_hooks_the_strictest_counts_and_a_deny_asks_no_further(
+async def test_c5_strictest_hook_counts(
     autojump_clock: MockClock,
 ) -> None:
     log: list[str] = []
@@ -372,7 +372,7 @@ async def test_c5_of_several_hooks_the_strictest_counts_and_a_deny_asks_no_furth
 # -- hooks that change things ----------------------------------------------------------------------------------
 
 
-async def test_c5_a_hook_may_change_the_arguments_and_later_hooks_and_rules_see_the_new_ones(
+async def test_c5_changed_arguments_reach_later_hooks(
     autojump_clock: MockClock,
 ) -> None:
     log: list[str] = []
@@ -386,7 +386,7 @@ async def test_c5_a_hook_may_change_the_arguments_and_later_hooks_and_rules_see_
     assert played.statuses == ["completed"]
 
 
-async def test_c5_changed_arguments_that_violate_the_schema_are_an_error_and_not_executed(
+async def test_c5_invalid_changed_arguments_do_not_run(
     autojump_clock: MockClock,
 ) -> None:
     log: list[str] = []
@@ -404,7 +404,7 @@ async def test_c5_changed_arguments_that_hit_a_deny_are_denied(autojump_clock: M
     assert (log, played.statuses) == ([], ["denied"])
 
 
-async def test_c5_a_hook_after_the_tool_may_replace_what_the_model_reads(autojump_clock: MockClock) -> None:
+async def test_c5_after_hook_may_replace_the_result(autojump_clock: MockClock) -> None:
     uses: list[ToolUse] = []
     hooks = Hooks(after_tool=(deciding(ToolDecision(text="[redacted]"), uses), deciding(None, uses)))
     async with world(one_call(), DONE, tools=[touch([])], hooks=hooks) as w:
@@ -425,7 +425,7 @@ async def test_c5_what_a_hook_replaces_stays_in_the_log(autojump_clock: MockCloc
         assert "touched a" not in repr(w.session.state.transcript)
 
 
-async def test_c5_hooks_see_the_arguments_that_will_run_mended_or_changed(autojump_clock: MockClock) -> None:
+async def test_c5_hooks_see_the_final_arguments(autojump_clock: MockClock) -> None:
     uses: list[ToolUse] = []
     seen = deciding(None, uses)
     mended = [*call("touch", {"path": "a", "seconds": "1"}, id="1"), *done("calls")]
@@ -446,7 +446,7 @@ async def test_c5_hooks_see_the_arguments_that_will_run_mended_or_changed(autoju
 # -- hooks that speak to the model -------------------------------------------------------------------------------
 
 
-async def test_c5_what_hooks_say_to_the_model_comes_behind_the_results_in_call_order(autojump_clock: MockClock) -> None:
+async def test_c5_hook_messages_follow_results_in_order(autojump_clock: MockClock) -> None:
     async def before(use: ToolUse) -> ToolDecision:
         return ToolDecision(context=f"before {json.loads(use.arguments)['path']}")
 
@@ -475,7 +475,7 @@ async def test_c5_what_hooks_say_to_the_model_comes_behind_the_results_in_call_o
         assert told in fold(stored).transcript
 
 
-async def test_what_a_hook_said_of_a_denied_call_or_of_a_turn_that_stops_is_kept(autojump_clock: MockClock) -> None:
+async def test_hook_message_of_denied_call_is_kept(autojump_clock: MockClock) -> None:
     decision = ToolDecision(verdict="deny", reason="no", context="the freeze ends on Friday", stop=True)
     async with world(one_call(), tools=[touch([])], hooks=Hooks(before_tool=(deciding(decision),))) as w:
         played = await w.play()
@@ -485,7 +485,7 @@ async def test_what_a_hook_said_of_a_denied_call_or_of_a_turn_that_stops_is_kept
         assert said(w.requests[-1].transcript[-2]).endswith("the freeze ends on Friday")
 
 
-async def test_what_a_hook_said_is_kept_when_the_turn_is_cancelled_later(autojump_clock: MockClock) -> None:
+async def test_hook_message_survives_a_later_cancel(autojump_clock: MockClock) -> None:
     first = [
         *call("touch", {"path": "a"}, id="1"),
         *call("touch", {"path": "b", "seconds": 60}, id="2"),
@@ -500,7 +500,7 @@ async def test_what_a_hook_said_is_kept_when_the_turn_is_cancelled_later(autojum
         await w.goes_on()
 
 
-async def test_what_a_hook_has_to_say_to_the_user_is_a_notice(autojump_clock: MockClock) -> None:
+async def test_hook_message_to_the_user_is_a_notice(autojump_clock: MockClock) -> None:
     hooks = Hooks(before_tool=(deciding(ToolDecision(message="mind the gap")),))
     async with world(one_call(), DONE, tools=[touch([])], hooks=hooks) as w:
         notice = (await w.play()).one(Notice)
@@ -510,7 +510,7 @@ async def test_what_a_hook_has_to_say_to_the_user_is_a_notice(autojump_clock: Mo
 # -- hooks for what failed --------------------------------------------------------------------------------------
 
 
-async def test_c5_hooks_for_failures_are_asked_of_failures_only_after_the_others(autojump_clock: MockClock) -> None:
+async def test_c5_failure_hooks_run_last_on_failures(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     def noting(what: str) -> ToolHook:
@@ -545,7 +545,7 @@ async def test_c5_hooks_for_failures_are_asked_of_failures_only_after_the_others
         assert played.settlements[0].text.endswith("!!" if has_failed else "!")
 
 
-async def test_a_cancel_while_a_hook_for_failures_hangs_withholds_the_text(autojump_clock: MockClock) -> None:
+async def test_cancel_in_failure_hook_withholds_text(autojump_clock: MockClock) -> None:
     async with world(one_call("missing"), tools=[touch([])], hooks=Hooks(tool_failed=(hanging,))) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
@@ -585,7 +585,7 @@ def permitting(decision: PermissionDecision | None, log: list[PermissionRequeste
     ],
 )
 @pytest.mark.parametrize("headless", [False, True])
-async def test_c5_a_permission_hook_allows_only_what_nobody_else_asks_about(
+async def test_c5_permission_hook_answers_only_for_users(
     autojump_clock: MockClock,
     before: Literal["none", "allow", "ask"],
     rule: Rule,
@@ -621,7 +621,7 @@ async def test_c5_a_permission_hook_allows_only_what_nobody_else_asks_about(
     assert [w.is_ruled for w in wanted] == ([before == "ask" or rule == "ask"] if is_reached else [])
 
 
-async def test_c5_a_permission_hook_is_told_what_a_person_would_be(autojump_clock: MockClock) -> None:
+async def test_c5_permission_hook_gets_the_full_question(autojump_clock: MockClock) -> None:
     wanted: list[PermissionRequested] = []
     hooks = Hooks(permission_request=(permitting(None, wanted),))
     async with world(one_call(), DONE, tools=[touch([])], hooks=hooks, approver=Rules({"a": "ask"})) as w:
@@ -653,7 +653,7 @@ async def test_c5_a_permission_hook_is_told_what_a_person_would_be(autojump_cloc
         ("nonsense", "allow", "error", [], 0),
     ],
 )
-async def test_c5_what_a_permission_hook_changes_is_validated_and_judged_again(
+async def test_c5_permission_hook_changes_are_judged_again(
     autojump_clock: MockClock, arguments: str, rule: Rule, status: str, touched: list[str], asked: int
 ) -> None:
     log: list[str] = []
@@ -664,7 +664,7 @@ async def test_c5_what_a_permission_hook_changes_is_validated_and_judged_again(
     assert (log, played.statuses, len(played.all(PermissionAsked))) == (touched, [status], asked)
 
 
-async def test_of_several_permission_hooks_a_deny_is_final_and_later_ones_see_what_was_changed(
+async def test_permission_hook_deny_is_final(
     autojump_clock: MockClock,
 ) -> None:
     wanted: list[PermissionRequested] = []
@@ -703,7 +703,7 @@ async def test_c11_a_permission_hook_may_demand_a_stop(autojump_clock: MockClock
         assert "frozen" not in repr(w.session.state.transcript)
 
 
-async def test_a_questions_that_a_tool_asks_itself_is_no_permission_hooks_business(autojump_clock: MockClock) -> None:
+async def test_tools_own_question_skips_permission_hooks(autojump_clock: MockClock) -> None:
     """A tool that needs somebody still asks."""
 
     @engine.tool(read_only=True)
@@ -735,7 +735,7 @@ class Guard:
         return ToolDecision(verdict="deny")
 
 
-async def test_a_hook_may_say_its_name_and_its_deadline(autojump_clock: MockClock) -> None:
+async def test_hook_declares_name_and_deadline(autojump_clock: MockClock) -> None:
     async with world(one_call(), DONE, tools=[touch([])], hooks=Hooks(before_tool=(Guard(),))) as w:
         assert (await w.play()).one(CallJudged).source == "the hook the guard of the house"
     for seconds, settings in ((3.0, Settings()), (1.0, Settings(hook_timeout=0.5))):
@@ -753,12 +753,12 @@ def test_hooks_stand_in_tuples() -> None:
             Hooks(before_tool=wrong)  # type: ignore[arg-type]  # the point of it
 
 
-def test_hooks_of_two_are_asked_in_turn() -> None:
+def test_hooks_of_two_sources_run_in_order() -> None:
     one, two = Hooks(before_tool=(hanging,), stop=(raising,)), Hooks(before_tool=(raising,), idle=(hanging,))
     assert one.then(two) == Hooks(before_tool=(hanging, raising), stop=(raising,), idle=(hanging,))
 
 
-async def test_c5_a_hook_after_the_tool_sees_errors_and_timeouts_too(autojump_clock: MockClock) -> None:
+async def test_c5_after_hook_sees_errors_and_timeouts(autojump_clock: MockClock) -> None:
     uses: list[ToolUse] = []
 
     @engine.tool(read_only=True, timeout=1)
@@ -834,9 +834,7 @@ FAILING: dict[str, object] = {
 
 
 @pytest.mark.parametrize("kind", FAILING)
-async def test_a_before_hook_that_fails_denies_the_call_and_the_turn_goes_on(
-    autojump_clock: MockClock, kind: str
-) -> None:
+async def test_failing_before_hook_denies_the_call(autojump_clock: MockClock, kind: str) -> None:
     log: list[str] = []
     hooks = Hooks(before_tool=(FAILING[kind],))  # type: ignore[arg-type]  # the point of it
     async with world(one_call(), DONE, tools=[touch(log)], hooks=hooks) as w:
@@ -863,7 +861,7 @@ async def test_an_after_hook_that_fails_lets_the_result_be(autojump_clock: MockC
         await w.goes_on()
 
 
-async def test_the_settings_say_how_long_a_hook_may_take(autojump_clock: MockClock) -> None:
+async def test_settings_limit_hook_time(autojump_clock: MockClock) -> None:
     hooks = Hooks(before_tool=(hanging,))
     async with world(one_call(), DONE, tools=[touch([])], hooks=hooks, settings=Settings(hook_timeout=2)) as w:
         played = await w.play()
@@ -871,7 +869,7 @@ async def test_the_settings_say_how_long_a_hook_may_take(autojump_clock: MockClo
     assert "within 2 s" in played.one(Notice).text
 
 
-async def test_a_cancel_while_a_hook_hangs_settles_the_call_at_once(autojump_clock: MockClock) -> None:
+async def test_cancel_while_a_hook_hangs(autojump_clock: MockClock) -> None:
     log: list[str] = []
     hooks = Hooks(before_tool=(hanging,))
     async with world(one_call(), tools=[touch(log)], hooks=hooks) as w:
@@ -884,7 +882,7 @@ async def test_a_cancel_while_a_hook_hangs_settles_the_call_at_once(autojump_clo
         assert (settled.reason, log) == ("not_executed", [])
 
 
-async def test_a_cancel_while_an_after_hook_hangs_keeps_that_the_tool_has_run(autojump_clock: MockClock) -> None:
+async def test_cancel_while_an_after_hook_hangs(autojump_clock: MockClock) -> None:
     log: list[str] = []
     hooks = Hooks(after_tool=(hanging,))
     async with world(one_call(), tools=[touch(log)], hooks=hooks) as w:
@@ -896,7 +894,7 @@ async def test_a_cancel_while_an_after_hook_hangs_keeps_that_the_tool_has_run(au
         assert "withheld" in settled.text
 
 
-async def test_a_group_that_a_cancelled_hook_raises_does_not_hide_the_cancel(autojump_clock: MockClock) -> None:
+async def test_cancelled_hooks_group_keeps_the_cancel(autojump_clock: MockClock) -> None:
     async def spiteful(use: ToolUse) -> None:
         try:
             await trio.sleep_forever()
@@ -927,7 +925,7 @@ def check_stopped(played: Played, requests: Sequence[object], detail: str = "the
     assert len(requests) == 1
 
 
-async def test_c11_a_stop_of_a_hook_after_one_of_three_calls_lets_all_three_settle(autojump_clock: MockClock) -> None:
+async def test_c11_hook_stop_lets_all_calls_settle(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     async def second_only(use: ToolUse) -> ToolDecision | None:
@@ -951,7 +949,7 @@ async def test_c11_a_stop_of_a_hook_after_one_of_three_calls_lets_all_three_sett
         await w.goes_on()
 
 
-async def test_c11_a_tool_that_failed_and_a_stop_still_stop(autojump_clock: MockClock) -> None:
+async def test_c11_failed_tool_and_stop_still_stop(autojump_clock: MockClock) -> None:
     async with world(one_call("missing"), tools=[touch([])], hooks=Hooks(after_tool=(deciding(STOP),))) as w:
         played = await w.play()
         assert played.statuses == ["error"]
@@ -959,7 +957,7 @@ async def test_c11_a_tool_that_failed_and_a_stop_still_stop(autojump_clock: Mock
         await w.goes_on()
 
 
-async def test_c11_a_hook_before_the_tool_may_demand_a_stop_and_the_call_settles_first(
+async def test_c11_stop_before_a_tool_settles_it(
     autojump_clock: MockClock,
 ) -> None:
     log: list[str] = []
@@ -979,9 +977,7 @@ async def test_c11_a_hook_before_the_tool_may_demand_a_stop_and_the_call_settles
     ],
     ids=["denied", "invalid", "denied-by-rule"],
 )
-async def test_c11_a_stop_counts_though_the_call_itself_is_refused(
-    autojump_clock: MockClock, decision: ToolDecision
-) -> None:
+async def test_c11_stop_counts_for_a_denied_call(autojump_clock: MockClock, decision: ToolDecision) -> None:
     log: list[str] = []
     hooks = Hooks(before_tool=(deciding(decision),))
     async with world(one_call(), DONE, tools=[touch(log)], hooks=hooks, approver=Rules({"secret": "deny"})) as w:
@@ -1016,7 +1012,7 @@ async def test_c11_a_tool_itself_may_demand_the_stop(autojump_clock: MockClock) 
         await w.goes_on()
 
 
-async def test_c11_it_differs_from_a_denial_and_from_an_abort(autojump_clock: MockClock) -> None:
+async def test_c11_stop_differs_from_denial_and_abort(autojump_clock: MockClock) -> None:
     denying = Hooks(before_tool=(deciding(ToolDecision(verdict="deny", reason="no")),))
     async with world(one_call(), DONE, tools=[touch([])], hooks=denying) as w:
         played = await w.play()

@@ -34,7 +34,7 @@ WRITE = made("write_file")
 TOOLS = Registry.of([WRITE, READ])
 
 
-def test_tools_are_sorted_so_that_requests_are_the_same_bytes() -> None:
+def test_tools_are_sorted_for_equal_bytes() -> None:
     assert TOOLS.names == ("read", "write_file")
     assert TOOLS.schemas_for("host/model") == (READ.schema, WRITE.schema)
     assert TOOLS.schemas_for("host/model") is TOOLS.schemas_for("host/model")
@@ -57,7 +57,7 @@ def test_a_call_by_another_name_is_the_tools_own() -> None:
             Registry.of([grep, READ, clash])
 
 
-def test_what_was_mended_is_told() -> None:
+def test_coercions_are_reported() -> None:
     prepared = TOOLS.prepare("read", '{"path": "a", "lines": "5"}')
     assert isinstance(prepared, Prepared)
     assert (prepared.arguments, prepared.mended) == (Path("a", 5), ('lines: the text "5" was taken for 5',))
@@ -72,7 +72,7 @@ def test_what_was_mended_is_told() -> None:
         ([READ.body], "tools are made with @engine.tool; this is not one: <function"),
     ],
 )
-def test_what_is_no_set_of_tools(tools: list[Tool], told: str) -> None:
+def test_invalid_tool_sets(tools: list[Tool], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         Registry.of(tools)
 
@@ -81,7 +81,7 @@ def test_what_is_no_set_of_tools(tools: list[Tool], told: str) -> None:
     ("name", "found"),
     [("read", READ), ("Read", READ), ("READ", READ), ("write_file", WRITE), ("red", None), ("", None)],
 )
-def test_a_name_is_found_in_lower_case_too(name: str, found: Tool | None) -> None:
+def test_lower_case_name_is_found(name: str, found: Tool | None) -> None:
     assert TOOLS.get(name) is found
 
 
@@ -111,7 +111,7 @@ def _raises(args: object) -> bool:
         (_raises, False),
     ],
 )
-def test_safety_is_asked_with_the_arguments_and_in_doubt_it_is_not(safe: Any, is_safe: bool) -> None:
+def test_unknown_safety_means_unsafe(safe: Any, is_safe: bool) -> None:
     prepared = Registry.of([made("t", safe=safe)]).prepare("t", '{"path":"a"}')
     assert isinstance(prepared, Prepared)
     assert prepared.safe is is_safe
@@ -138,11 +138,11 @@ def test_safety_is_asked_with_the_arguments_and_in_doubt_it_is_not(safe: Any, is
         ),
     ],
 )
-def test_what_is_wrong_is_told_to_the_model(name: str, arguments: str, text: str) -> None:
+def test_errors_are_reported_to_the_model(name: str, arguments: str, text: str) -> None:
     assert TOOLS.prepare(name, arguments) == Settlement(status="error", text=text)
 
 
-def test_broken_json_is_told_to_the_model() -> None:
+def test_broken_json_is_reported_to_the_model() -> None:
     told = TOOLS.prepare("read", '{"path": "/a/b')
     assert isinstance(told, Settlement)
     assert told.status == "error"

@@ -60,7 +60,7 @@ def to_read(args: Look) -> Need:
 # -- what it makes ----------------------------------------------------------------------------------
 
 
-def test_a_tool_made_of_a_function_and_nothing_else() -> None:
+def test_tool_from_a_plain_function() -> None:
     made = tool(look)
     assert isinstance(made, Tool)
     assert (made.name, made.description, made.arguments, made.body) == ("look", "Look at something.\n\nMore about it.", Look, look)  # fmt: skip
@@ -90,11 +90,11 @@ def test_a_tool_made_with_everything() -> None:
     ("options", "safe"),
     [({}, False), ({"read_only": True}, True), ({"safe": True}, True), ({"read_only": True, "safe": False}, False)],
 )
-def test_what_only_reads_is_safe_beside_others_unless_it_says_otherwise(options: dict[str, bool], safe: bool) -> None:
+def test_read_only_tool_is_safe_by_default(options: dict[str, bool], safe: bool) -> None:
     assert tool(**options)(look).safe(Look("a")) is safe  # type: ignore[call-overload]  # an option is a bool
 
 
-def test_the_description_is_the_functions_if_the_class_has_none() -> None:
+def test_description_falls_back_to_the_function() -> None:
     assert tool(untold).description == "What the model reads: the class has no docstring."
 
 
@@ -106,7 +106,7 @@ def test_the_schema_is_what_the_model_sees() -> None:
     assert tool(untold).schema == tool(untold).schema
 
 
-def test_a_decorated_function_is_looked_through() -> None:
+def test_decorated_function_is_unwrapped() -> None:
     @functools.wraps(look)
     async def wrapped(*args: Any) -> str:
         return await look(*args)
@@ -114,7 +114,7 @@ def test_a_decorated_function_is_looked_through() -> None:
     assert tool(wrapped).arguments is Look
 
 
-def test_a_class_that_is_used_in_the_function_may_be_local() -> None:
+def test_local_classes_are_resolved() -> None:
     @attrs.frozen
     class Local:
         """A local one."""
@@ -128,7 +128,7 @@ def test_a_class_that_is_used_in_the_function_may_be_local() -> None:
     assert tool(local).arguments is Local
 
 
-def test_what_a_tool_may_return() -> None:
+def test_valid_results() -> None:
     output = ToolOutput(text="t", images=(ImagePart(media_type="image/png", data=""),), failed=True, stop="enough")
     assert (output.modify, output.metadata) == (None, "")
 
@@ -202,7 +202,7 @@ def partly() -> object:
         (partly(), "a tool's name is up to 64 letters, digits, - and _, the first a letter, not ''"),
     ],
 )
-def test_what_cannot_be_a_tool(body: Callable[..., Any], told: str) -> None:
+def test_invalid_tools(body: Callable[..., Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         tool(body)
 
@@ -256,7 +256,7 @@ def test_options_that_cannot_be(options: dict[str, Any], told: str) -> None:
         ({"need": to_read, "permission": "read"}, "read"),
     ],
 )
-def test_the_right_without_which_it_can_do_nothing(options: dict[str, Any], permission: str) -> None:
+def test_required_right(options: dict[str, Any], permission: str) -> None:
     assert tool(**options)(look).permission == permission
 
 

@@ -26,7 +26,7 @@ from engine.web.address_guard import MAX_URL_CHARS, Guard, Target, parse_url
         ("http://a_b.c-d/", "http://a_b.c-d/", "a_b.c-d", 80),
     ],
 )
-def test_one_spelling_for_each_thing(text: str, url: str, host: str, port: int) -> None:
+def test_one_spelling_per_url(text: str, url: str, host: str, port: int) -> None:
     target = parse_url(text)
     assert (target.url, target.host, target.port) == (url, host, port)
     assert parse_url(target.url) == target
@@ -66,7 +66,7 @@ def test_one_spelling_for_each_thing(text: str, url: str, host: str, port: int) 
         ("http://" + "x" * MAX_URL_CHARS, "characters; the limit is 8,192"),
     ],
 )
-def test_what_is_no_url(text: str, reason: str) -> None:
+def test_invalid_urls(text: str, reason: str) -> None:
     with pytest.raises(ToolError) as raised:
         parse_url(text)
     assert reason in str(raised.value)
@@ -74,7 +74,7 @@ def test_what_is_no_url(text: str, reason: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("htp:/@?#[]%.\\ x10é\u3002"), max_size=30))
-def test_anything_is_a_url_in_one_spelling_or_an_error(text: str) -> None:
+def test_any_text_is_normalised_or_refused(text: str) -> None:
     try:
         target = parse_url("http://" + text)
     except ToolError:
@@ -168,7 +168,7 @@ def test_open(address: str) -> None:
 
 
 @given(st.ip_addresses(v=4).map(IPv4Address))
-def test_what_is_open_to_us_is_open_to_the_standard_library(address: IPv4Address) -> None:
+def test_open_addresses_agree_with_ipaddress(address: IPv4Address) -> None:
     """The other way round it need not be: see the module."""
     if not Guard().objection(address):
         assert address.is_global
@@ -176,7 +176,7 @@ def test_what_is_open_to_us_is_open_to_the_standard_library(address: IPv4Address
         assert not Guard().objection(mapped)
 
 
-def test_what_is_allowed() -> None:
+def test_allowed_addresses() -> None:
     guard = Guard.of(["127.0.0.1", "10.0.0.0/8", "fd00::/8"])
     for address in ("127.0.0.1", "::ffff:127.0.0.1", "10.1.2.3", "fd00::1"):
         assert guard.objection(ip_address(address)) == ""
@@ -187,6 +187,6 @@ def test_what_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("wrong", [["localhost"], ["10.0.0.1/8"], [""], "127.0.0.1"])
-def test_what_is_no_network(wrong: list[str]) -> None:
+def test_invalid_networks(wrong: list[str]) -> None:
     with pytest.raises(ConfigError):
         Guard.of(wrong)

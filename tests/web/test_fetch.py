@@ -28,12 +28,12 @@ def test_the_world() -> None:
     check_peer(Guard(), "a.example", Connected("8.8.8.8", "10.0.0.5"))
 
 
-def test_an_address_that_was_never_judged() -> None:
+def test_unjudged_address_is_refused() -> None:
     with pytest.raises(ToolError, match=r"Refused: a\.example \(10\.0\.0\.1\) is a private address"):
         check_peer(Guard(), "a.example", Connected("10.0.0.1", "10.0.0.5"))
 
 
-def test_this_machine_by_its_public_address() -> None:
+def test_own_public_address_is_refused() -> None:
     with pytest.raises(ToolError, match=r"Refused: a\.example \(8\.8\.4\.4\) is this machine"):
         check_peer(Guard(), "a.example", Connected("8.8.4.4", "8.8.4.4"))
     check_peer(Guard.of(["8.8.4.4"]), "a.example", Connected("8.8.4.4", "8.8.4.4"))

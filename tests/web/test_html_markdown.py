@@ -65,7 +65,7 @@ BASE = "https://example.org/dir/page"
         ("<script>no</script><style>no</style><!-- no -->yes<template><p>no</template>", "yes"),
     ],
 )
-def test_what_becomes_of_it(html: str, markdown: str) -> None:
+def test_conversion(html: str, markdown: str) -> None:
     assert markdown_of(html, BASE).text == markdown
 
 
@@ -86,7 +86,7 @@ def test_depth_is_bounded() -> None:
     assert max(line.count("> ") for line in lines) == MAX_DEPTH
 
 
-def test_it_stops_when_it_is_late() -> None:
+def test_conversion_stops_at_its_deadline() -> None:
     asked: list[bool] = []
 
     def is_late() -> bool:
@@ -119,7 +119,7 @@ def test_it_stops_when_it_is_late() -> None:
         "&nbsp; ",
     ],
 )
-def test_it_takes_time_and_room_as_its_length(part: str) -> None:
+def test_conversion_is_linear(part: str) -> None:
     def measured(size: int) -> tuple[float, int]:
         page = part * (size // len(part))
         start = time.perf_counter()

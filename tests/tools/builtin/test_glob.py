@@ -78,7 +78,7 @@ TREE = {
         ("-x", ".", ""),
     ],
 )
-async def test_what_is_found(ctx: ToolContext, tmp_path: Path, pattern: str, path: str, expected: str) -> None:
+async def test_matching_files(ctx: ToolContext, tmp_path: Path, pattern: str, path: str, expected: str) -> None:
     make(tmp_path, TREE)
     output = await run(ctx, json.dumps({"pattern": pattern, "path": path, "sort": "path"}))
     paths = expected.split()
@@ -103,7 +103,7 @@ async def test_absolute_patterns(ctx: ToolContext, tmp_path: Path, monkeypatch: 
         assert output.text.split("\n")[:-1] == expected
 
 
-async def test_ignored_files_can_be_asked_for(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_ignored_files_can_be_included(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, TREE)
     output = await run(ctx, '{"pattern": "{*.log,out.*}", "sort": "path", "include_ignored": true}')
     assert output.text == "build/out.py\nkeep.log\nx.log\n(3 files, by path)"
@@ -157,7 +157,7 @@ async def test_a_folder_is_no_file_but_named(ctx: ToolContext, tmp_path: Path) -
         assert text.endswith(f"\n{pattern} is a folder: {pattern}/** finds the files in it, and list shows it.")
 
 
-async def test_what_was_found_in_time_is_told(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_partial_results_after_the_time_limit(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, {"a": ""})
     output = await run(ctx, '{"pattern": "*"}', timeout=0.0)
     assert output.failed
@@ -178,7 +178,7 @@ async def test_a_cancel_ends_the_program(ctx: ToolContext, tmp_path: Path) -> No
     assert find_marked(is_ours) == []
 
 
-def test_asking_for_times_stops_when_nobody_waits(tmp_path: Path) -> None:
+def test_stat_calls_stop_when_cancelled(tmp_path: Path) -> None:
     make(tmp_path, {"a": "", "b": ""})
     os.utime(tmp_path / "a", ns=(0, 1))
     assert newest(tmp_path, [b"b", b"gone", b"a"], 5, lambda: False) == [b"b", b"a"]
@@ -213,14 +213,14 @@ def test_asking_for_times_stops_when_nobody_waits(tmp_path: Path) -> None:
         ({"pattern": "/"}, "The pattern names a folder: add ** to it."),
     ],
 )
-async def test_what_makes_no_sense(ctx: ToolContext, tmp_path: Path, arguments: dict[str, str], error: str) -> None:
+async def test_invalid_arguments(ctx: ToolContext, tmp_path: Path, arguments: dict[str, str], error: str) -> None:
     make(tmp_path, {**TREE, "self": Link("self")})
     with pytest.raises(ToolError) as raised:
         await run(ctx, json.dumps(arguments))
     assert str(raised.value) == error
 
 
-async def test_patterns_that_match_nothing(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_patterns_without_matches(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, TREE)
     for pattern in ("a\0b", "\ud800", "*" * 3_999 + "q", "q" * 4_000, "?" * 300):
         assert (await run(ctx, json.dumps({"pattern": pattern}))).text.startswith("No file matches ")
@@ -242,7 +242,7 @@ def test_arguments_that_do_not_fit(arguments: str) -> None:
 
 
 @pytest.mark.usefixtures("not_root")
-async def test_folders_that_may_not_be_read_are_told(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_unreadable_folders_are_reported(ctx: ToolContext, tmp_path: Path) -> None:
     if not os.access(RIPGREP, os.X_OK, effective_ids=True):
         pytest.skip("nobody may run this program here")
     make(tmp_path, {"a": "", "c": {"d": ""}})
@@ -266,7 +266,7 @@ async def needed(ctx: ToolContext, pattern: str, path: str = ".") -> Need:
     return await told
 
 
-async def test_what_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_required_rights(ctx: ToolContext, tmp_path: Path) -> None:
     outside = tmp_path.with_name(f"{tmp_path.name}-secret")
     make(outside, {"a": ""})
     make(tmp_path, {"src": {"a.py": ""}, "link": Link(str(outside))})

@@ -100,7 +100,7 @@ TREE = {
         ('{"pattern": "nope", "path": "src/a.py"}', "Nothing matches."),
     ],
 )
-async def test_what_is_found(ctx: ToolContext, tmp_path: Path, arguments: str, expected: str) -> None:
+async def test_matching_files(ctx: ToolContext, tmp_path: Path, arguments: str, expected: str) -> None:
     make(tmp_path, TREE)
     output = await run(ctx, arguments)
     assert output.text == expected
@@ -164,7 +164,7 @@ async def test_an_offset_behind_the_end(ctx: ToolContext, tmp_path: Path) -> Non
     assert str(raised.value) == "There are only 2 matches; offset=2 is behind the last one."
 
 
-async def test_what_is_shown_is_bounded_in_bytes_and_can_be_gone_through(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_result_is_bounded_and_paged(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, {f"{n:03}": f"{n:03}{'é' * 400}\n" for n in range(200)})
     seen: list[str] = []
     offset = 0
@@ -181,7 +181,7 @@ async def test_what_is_shown_is_bounded_in_bytes_and_can_be_gone_through(ctx: To
 
 
 @pytest.mark.parametrize("match", ["foo", "foo" + "é" * 490])
-async def test_a_match_is_shown_even_if_its_context_has_no_room(ctx: ToolContext, tmp_path: Path, match: str) -> None:
+async def test_match_is_shown_without_room_for_context(ctx: ToolContext, tmp_path: Path, match: str) -> None:
     make(tmp_path, {"a": f"{'é' * 499}\n" * 50 + f"{match}\n" + f"{'é' * 499}\n" * 50})
     text = (await run(ctx, '{"pattern": "foo", "context": 50}')).text
     assert text.endswith(f"\n--\n51: {match}\n(Not all of the context is shown.)")
@@ -212,7 +212,7 @@ async def test_long_lines_are_cut_around_the_match(ctx: ToolContext, tmp_path: P
     assert lines[-1] == f"2- {'é' * MAX_LINE_CHARS} [...]"
 
 
-async def test_memory_does_not_grow_with_what_is_found(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_memory_is_independent_of_matches(ctx: ToolContext, tmp_path: Path) -> None:
     line = b"foo" + b"x" * 97 + b"\n"
     with (tmp_path / "huge").open("wb") as file:
         for _ in range(30):
@@ -268,7 +268,7 @@ def hang(folder: Path) -> None:
     os.mkfifo(folder / "z" / ".gitignore")
 
 
-async def test_what_was_found_in_time_is_told(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_partial_results_after_the_time_limit(ctx: ToolContext, tmp_path: Path) -> None:
     hang(tmp_path)
     make(tmp_path, {f"b{n:05}": "foo bar\n" * 20 for n in range(1_000)})
     began = time.monotonic()
@@ -324,7 +324,7 @@ async def test_a_cancel_ends_the_program(ctx: ToolContext, tmp_path: Path) -> No
         ('{"pattern": "a\\nb"}', "The pattern has a line end in it, so it needs multiline=true."),
     ],
 )
-async def test_what_can_not_be_searched(ctx: ToolContext, tmp_path: Path, arguments: str, error: str) -> None:
+async def test_unsearchable_paths(ctx: ToolContext, tmp_path: Path, arguments: str, error: str) -> None:
     make(tmp_path, TREE)
     os.mkfifo(tmp_path / "pipe")
     make(tmp_path, {"self": Link("self"), "nowhere": Link("gone")})
@@ -381,7 +381,7 @@ async def test_the_longest_pattern_can_be_searched_for(ctx: ToolContext, tmp_pat
 
 
 @pytest.mark.usefixtures("not_root")
-async def test_what_may_not_be_read_is_told(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_unreadable_files_are_reported(ctx: ToolContext, tmp_path: Path) -> None:
     if not os.access(RIPGREP, os.X_OK, effective_ids=True):
         pytest.skip("nobody may run this program here")
     make(tmp_path, {"a": "foo\n", "b": "foo\n", "c": {"d": "foo\n"}})
@@ -400,7 +400,7 @@ async def test_a_senseless_ignore_file_is_no_trouble(ctx: ToolContext, tmp_path:
     assert (await run(ctx, '{"pattern": "foo", "path": "sub"}')).text == "sub/a\n1: foo"
 
 
-async def test_files_that_come_and_go_disturb_nothing(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_changing_files_do_no_harm(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, {"z": "foo\n"})
     is_over = threading.Event()
 
@@ -457,7 +457,7 @@ async def needed(ctx: ToolContext, **arguments: str) -> Need:
     return await told
 
 
-async def test_what_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_required_rights(ctx: ToolContext, tmp_path: Path) -> None:
     outside = tmp_path.with_name(f"{tmp_path.name}-secret")
     make(outside, {"a": ""})
     make(tmp_path, {"src": {"a.py": ""}, "link": Link(str(outside))})
@@ -478,6 +478,6 @@ async def test_what_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
         assert (need.permission, need.patterns) == ("read", patterns)
 
 
-def test_what_it_declares() -> None:
+def test_declarations() -> None:
     assert GREP.read_only
     assert GREP.safe(Grep(pattern="foo"))

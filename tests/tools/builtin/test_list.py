@@ -69,7 +69,7 @@ async def test_ignored_files_are_counted(ctx: ToolContext, tmp_path: Path) -> No
     assert (await run(ctx, include_ignored=True)).endswith("\n(1 ignored entry not shown)")
 
 
-async def test_an_empty_folder_says_so(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_empty_folder_is_reported(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     assert await run(ctx, "sub") == "(sub is empty)"
 
@@ -80,9 +80,7 @@ async def test_names_that_are_no_text(ctx: ToolContext, tmp_path: Path) -> None:
     assert await run(ctx) == "th�  0 B\ntwo\\nlines  0 B"
 
 
-async def test_what_is_neither_file_nor_folder(
-    ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_neither_file_nor_folder(ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)  # its path must be short
     with socket.socket(socket.AF_UNIX) as server:
@@ -97,7 +95,7 @@ async def test_many_entries_are_counted(ctx: ToolContext, tmp_path: Path) -> Non
     assert text.endswith(f"{MAX_ENTRIES - 1:05}  0 B\n(2 more entries of . are not shown)")
 
 
-async def test_a_large_folder_hides_nothing_beside_it(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_large_folder_hides_no_sibling(ctx: ToolContext, tmp_path: Path) -> None:
     make(
         tmp_path,
         {
@@ -134,7 +132,7 @@ async def test_a_giant_folder_is_not_gone_through(ctx: ToolContext, tmp_path: Pa
         ("", "The path is empty."),
     ],
 )
-async def test_what_is_no_folder(ctx: ToolContext, tmp_path: Path, path: str, error: str) -> None:
+async def test_non_folders(ctx: ToolContext, tmp_path: Path, path: str, error: str) -> None:
     make(tmp_path, {"a.txt": "", "self": Link("self")})
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ToolError) as raised:
@@ -160,12 +158,12 @@ async def test_a_folder_that_may_not_be_read(ctx: ToolContext, tmp_path: Path) -
     (tmp_path / "sub").chmod(0o700)
 
 
-async def test_an_ignore_file_that_is_a_pipe_does_not_hold_it_up(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_ignore_file_that_is_a_pipe(ctx: ToolContext, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".gitignore")
     assert await run(ctx) == ".gitignore  (pipe)"
 
 
-async def test_a_cancelled_thread_is_told_to_stop() -> None:
+async def test_cancelled_thread_is_stopped() -> None:
     stopped = trio.Event()
     token = trio.lowlevel.current_trio_token()
 
@@ -182,7 +180,7 @@ async def test_a_cancelled_thread_is_told_to_stop() -> None:
         await stopped.wait()
 
 
-async def test_what_it_needs(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_required_rights(ctx: ToolContext, tmp_path: Path) -> None:
     make(tmp_path, {"sub": {}, "link": Link("/etc")})
     for path, patterns in [
         (".", (".",)),

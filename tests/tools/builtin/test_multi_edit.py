@@ -15,7 +15,7 @@ from tests.support.needs import need_in, output_of
 from tests.support.reading import having_read
 
 
-async def test_one_after_the_other(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_edits_apply_in_order(ctx: ToolContext, tmp_path: Path) -> None:
     """Each finds what those before it have left; one diff shows it all, with what is far apart in hunks of its own."""
     (tmp_path / "f").write_text("".join(f"{n}\n" for n in range(1, 21)))
     edits = [

@@ -56,7 +56,7 @@ def talking_to(ctx: ToolContext, *words: UserAnswers) -> tuple[User, ToolContext
     return user, attrs.evolve(ctx, host=user)
 
 
-async def test_questions_are_asked_one_after_the_other(ctx: ToolContext) -> None:
+async def test_questions_are_asked_in_order(ctx: ToolContext) -> None:
     user, ctx = talking_to(
         ctx, ("answered", ("red",)), ("answered", ("a", "my own")), ("declined", ()), ("answered", ("x",))
     )
@@ -164,7 +164,7 @@ ASKS = {"questions": [{"question": "A?", "choices": [{"label": "x"}]}, {"questio
 CALLS: tuple[tuple[Tool, dict[str, object]], ...] = ((QUESTION, {**ASKS}), (PLAN_EXIT, {"plan": "x"}))
 
 
-def test_what_they_declare() -> None:
+def test_declarations() -> None:
     for tool, arguments in CALLS:
         parsed = parse(tool.arguments, json.dumps(arguments))
         assert need_of(tool, parsed) == Need(permission="question")
@@ -207,7 +207,7 @@ async def test_unanswered_question_expires(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize(("tool", "arguments"), CALLS, ids=["question", "plan_exit"])
-async def test_where_nobody_is_there(autojump_clock: MockClock, tool: Tool, arguments: dict[str, object]) -> None:
+async def test_question_without_a_user(autojump_clock: MockClock, tool: Tool, arguments: dict[str, object]) -> None:
     settled = await played(tool, arguments, [], Settings(headless="deny"))
     assert "no one is available" in settled.settlements[0].text
 

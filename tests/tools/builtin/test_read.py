@@ -60,7 +60,7 @@ async def test_paths_from_elsewhere(ctx: ToolContext, tmp_path: Path, monkeypatc
         assert (await run(ctx, path)).text == "     1\tx"
 
 
-async def test_an_empty_file_says_so(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_empty_file_is_reported(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     assert (await run(ctx, "a.txt")).text == "(a.txt is empty)"
 
@@ -78,17 +78,19 @@ NOT_UTF8 = "(what is no UTF-8 text in it is shown as \ufffd)"
     ],
     ids=["latin-1", "halves", "surrogate", "nul"],
 )
-async def test_what_is_no_utf8_is_marked_and_said(ctx: ToolContext, tmp_path: Path, content: bytes, shown: str) -> None:
+async def test_invalid_utf8_is_marked_and_reported(
+    ctx: ToolContext, tmp_path: Path, content: bytes, shown: str
+) -> None:
     (tmp_path / "a.txt").write_bytes(content)
     assert (await run(ctx, "a.txt")).text == f"{shown}\n{NOT_UTF8}"
 
 
-async def test_a_replacement_character_that_is_in_the_file_is_none(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_replacement_character_in_a_file_is_valid(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\ufffd")
     assert (await run(ctx, "a.txt")).text == "     1\t\ufffd"
 
 
-async def test_where_it_goes_on_is_said_last(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_continuation_hint_comes_last(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xff\n" * 3)
     text = (await run(ctx, "a.txt", limit=1)).text
     assert text == f"     1\t\ufffd\n{NOT_UTF8}\n(lines 1-1; the file goes on: read it with offset=2)"
@@ -97,7 +99,7 @@ async def test_where_it_goes_on_is_said_last(ctx: ToolContext, tmp_path: Path) -
 # ---- long lines ------------------------------------------------------------------------------------------------------
 
 
-async def test_one_giant_line_is_cut(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_giant_line_is_cut(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("é" * 200_000 + "\nnext\n")
     text = (await run(ctx, "a.txt")).text
     assert text == f"     1\t{'é' * MAX_LINE_CHARS} [this line goes on: offset=1, column=2001]\n     2\tnext"
@@ -112,12 +114,12 @@ async def test_a_line_at_the_limit(ctx: ToolContext, tmp_path: Path, character: 
     assert (await run(ctx, "a.txt")).text == f"     1\t{character * MAX_LINE_CHARS}{more}"
 
 
-async def test_a_character_that_the_limit_cut_in_half_is_no_wrong_one(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_character_cut_by_the_limit_is_valid(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x" + "𝄞" * 3_000)
     assert (await run(ctx, "a.txt")).text == f"     1\tx{'𝄞' * 1_999} [this line goes on: offset=1, column=2001]"
 
 
-async def test_a_long_line_is_read_to_its_end_by_columns(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_long_line_is_paged_by_columns(ctx: ToolContext, tmp_path: Path) -> None:
     line = "".join(f"<{n:06}é✓>" for n in range(20_000))
     (tmp_path / "a.txt").write_text(f"one\n{line}\nthree\n")
     got, column, windows = "", 1, 0
@@ -187,7 +189,7 @@ async def test_a_window_is_bounded_in_lines(ctx: ToolContext, tmp_path: Path) ->
     assert f"(lines 1-{MAX_LINES};" in (await run(ctx, "a.txt")).text
 
 
-async def test_the_memory_taken_does_not_grow_with_the_file(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_memory_is_independent_of_file_size(ctx: ToolContext, tmp_path: Path) -> None:
     with (tmp_path / "huge.txt").open("wb") as file:
         file.write(b"first\n" + b"x" * 9_000)
         file.truncate(1 << 40)  # a terabyte of nothing, none of it on the disk
@@ -210,9 +212,7 @@ async def test_the_memory_taken_does_not_grow_with_the_file(ctx: ToolContext, tm
     ],
     ids=["missing", "binary", "utf-16", "fifo", "loop", "dangling", "device"],
 )
-async def test_what_is_no_text_file(
-    ctx: ToolContext, tmp_path: Path, make: Callable[[Path], object], error: str
-) -> None:
+async def test_non_text_files(ctx: ToolContext, tmp_path: Path, make: Callable[[Path], object], error: str) -> None:
     make(tmp_path / "x")
     with pytest.raises(ToolError) as raised:
         await run(ctx, "x")
@@ -245,7 +245,7 @@ async def test_a_device_is_refused(ctx: ToolContext) -> None:
     ],
     ids=["empty", "blank", "zero", "surrogate", "long", "through-a-file", "no-folder"],
 )
-async def test_what_is_no_path(ctx: ToolContext, tmp_path: Path, path: str, error: str) -> None:
+async def test_invalid_paths(ctx: ToolContext, tmp_path: Path, path: str, error: str) -> None:
     (tmp_path / "a.txt").touch()
     with pytest.raises(ToolError) as raised:
         await run(ctx, path)
@@ -319,7 +319,7 @@ async def test_a_folder_is_listed(ctx: ToolContext, tmp_path: Path) -> None:
     assert summary(output) == "6 entries"
 
 
-async def test_an_empty_folder_says_so(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_empty_folder_is_reported(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "link").symlink_to("src")
     assert (await run(ctx, "src")).text == "(src is an empty folder)"
@@ -353,7 +353,7 @@ async def test_a_folder_that_may_not_be_read(ctx: ToolContext, tmp_path: Path) -
 # ---- what was read ---------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_read_is_noted(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_read_file_is_recorded(ctx: ToolContext, tmp_path: Path) -> None:
     content = b"\xef\xbb\xbfone\r\n" + b"x" * 100_000 + b"\nend"
     (tmp_path / "a.txt").write_bytes(content)
     (tmp_path / "link").symlink_to("a.txt")
@@ -400,7 +400,7 @@ async def need(ctx: ToolContext, path: str) -> Need:
     return await told if isinstance(told, Awaitable) else told
 
 
-async def test_rules_know_a_file_by_its_name_and_by_where_it_really_is(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_rules_match_name_and_real_path(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "link").symlink_to("/etc")
     beside = str(tmp_path.parent / "x")
@@ -419,7 +419,7 @@ async def test_rules_know_a_file_by_its_name_and_by_where_it_really_is(ctx: Tool
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800"])
-async def test_what_is_no_path_needs_no_rule_to_say_so(ctx: ToolContext, path: str) -> None:
+async def test_invalid_path_needs_no_permission(ctx: ToolContext, path: str) -> None:
     assert await need(ctx, path) == Need(permission="read", patterns=(path,))
 
 
@@ -452,14 +452,14 @@ async def test_a_giant_line_of_an_output(ctx: ToolContext) -> None:
     assert len((await run(ctx, path, column=2_001)).text) > 50_000
 
 
-async def test_nobody_is_asked_about_an_output(ctx: ToolContext) -> None:
+async def test_kept_output_needs_no_permission(ctx: ToolContext) -> None:
     assert await need(ctx, "spill:0123456789abcdef") == Need(
         permission="read", patterns=("spill:0123456789abcdef",), is_own=True
     )
 
 
 @pytest.mark.parametrize("path", ["spill:", "spill:../../etc/passwd", "spill:/etc/passwd", "spill:0123456789abcdef"])
-async def test_what_is_no_output(ctx: ToolContext, path: str) -> None:
+async def test_invalid_output_names(ctx: ToolContext, path: str) -> None:
     with pytest.raises(ToolError, match=r"no name of a kept output|kept no such output"):
         await run(ctx, path)
 

@@ -42,7 +42,7 @@ async def load(ctx: ToolContext, tool: Tool, name: str) -> ToolOutput:
     return output
 
 
-async def test_what_it_says(ctx: ToolContext, root: Path) -> None:
+async def test_skill_text(ctx: ToolContext, root: Path) -> None:
     folder = make(root, "bake-bread")
     for name in ("z.md", "scripts/a.py", "scripts/.hidden", "a/b/c/too-deep", "od\nd"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -106,9 +106,7 @@ GOOD = "---\nname: x\ndescription: y\n---\nz"
         (GOOD.encode() + b"\xff", "is not UTF-8 (byte 32)"),
     ],
 )
-async def test_one_that_can_not_be_used_is_reported_and_the_others_are_there(
-    ctx: ToolContext, root: Path, text: str | bytes, reason: str
-) -> None:
+async def test_unusable_skill_is_reported_alone(ctx: ToolContext, root: Path, text: str | bytes, reason: str) -> None:
     make(root, "good")
     folder = make(root, "x", text)
     found = find_skills([root])
@@ -145,7 +143,7 @@ def test_tricks_with_links(tmp_path: Path, root: Path) -> None:
     assert [skill.name for skill in find_skills([tmp_path / "by-link"]).available] == ["linked"]
 
 
-def test_one_that_a_link_puts_into_several_folders_is_one(tmp_path: Path) -> None:
+def test_skill_linked_into_several_folders_is_one(tmp_path: Path) -> None:
     folder = make(tmp_path / "agents", "x")
     for name in ("claude", "other"):
         (tmp_path / name).mkdir()
@@ -163,7 +161,7 @@ def test_links_may_lead_to_where_they_are_let(tmp_path: Path, root: Path) -> Non
 
 
 @pytest.mark.usefixtures("not_root")
-def test_what_may_not_be_read(tmp_path: Path) -> None:
+def test_unreadable_skill(tmp_path: Path) -> None:
     folder = make(tmp_path / "skills", "x")
     (folder / "SKILL.md").chmod(0)
     assert find_skills([tmp_path / "skills"]).problems == ((str(folder), "Permission denied"),)
@@ -189,14 +187,14 @@ async def test_many_files_are_not_all_listed(ctx: ToolContext, root: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["y", "", "../x", "/etc", "x/../x", "X", "\0", "x" * 1_000, "\ud800"])
-async def test_one_that_is_not_there(ctx: ToolContext, root: Path, name: str) -> None:
+async def test_unknown_name_is_refused(ctx: ToolContext, root: Path, name: str) -> None:
     make(root, "x")
     with pytest.raises(ToolError) as raised:
         await load(ctx, skill_tool([root]), name)
     assert str(raised.value) == f"There is no skill named {name[:64]!r}. There is: x."
 
 
-async def test_it_changed_since_it_was_found(ctx: ToolContext, root: Path, tmp_path: Path) -> None:
+async def test_skill_changed_since_discovery(ctx: ToolContext, root: Path, tmp_path: Path) -> None:
     folder = make(root, "x")
     tool = skill_tool([root])
     (folder / "SKILL.md").write_text("---\nname: x\ndescription: y\n---\nNew.")
@@ -227,7 +225,7 @@ def test_the_right_it_needs(root: Path) -> None:
     assert tool.read_only
 
 
-async def test_skills_that_a_prompt_lists_are_looked_for_where_the_session_works(ctx: ToolContext, root: Path) -> None:
+async def test_listed_skills_are_loaded_from_session_folder(ctx: ToolContext, root: Path) -> None:
     asked: list[str] = []
 
     def skills_at(cwd: str) -> Skills:

@@ -63,7 +63,7 @@ async def run(
     return runner, output
 
 
-async def test_what_it_is_told_and_what_it_says(ctx: ToolContext) -> None:
+async def test_task_prompt_and_answer(ctx: ToolContext) -> None:
     result = AgentResult(
         stop_reason="completed",
         text="Found. \n",
@@ -124,15 +124,13 @@ async def test_how_it_ended(ctx: ToolContext, result: AgentResult, said: str) ->
     assert (output.text, output.failed) == (said, result.stop_reason != "completed")
 
 
-async def test_one_that_can_not_be_started(ctx: ToolContext) -> None:
+async def test_unstartable_sub_agents(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match="The sub-agent work could not be started: no provider answers"):
         await run(ctx, Task("work", "x"), UnknownModel("no provider answers"))
 
 
 @pytest.mark.parametrize(("task_id", "resumed"), [(None, None), ("", None), (" ", None), ("ses_1", "ses_1")])
-async def test_an_argument_that_was_filled_in_with_nothing_says_nothing(
-    ctx: ToolContext, task_id: str | None, resumed: str | None
-) -> None:
+async def test_empty_optional_arguments_are_ignored(ctx: ToolContext, task_id: str | None, resumed: str | None) -> None:
     runner, _ = await run(ctx, Task("look", "x", task_id), COMPLETED)
     assert [errand.resume for errand in runner.ran] == [resumed]
 
@@ -146,13 +144,13 @@ async def test_an_argument_that_was_filled_in_with_nothing_says_nothing(
         ("", "There is no sub-agent named ''. There is: look, work."),
     ],
 )
-async def test_one_that_is_not_there(ctx: ToolContext, agent: str, said: str) -> None:
+async def test_unknown_name_is_refused(ctx: ToolContext, agent: str, said: str) -> None:
     with pytest.raises(ToolError) as raised:
         await run(ctx, Task(agent, "x"), COMPLETED)
     assert str(raised.value) == said
 
 
-def test_t13_the_list_is_sorted_the_same_each_time_and_without_those_that_are_denied() -> None:
+def test_t13_agent_list_is_sorted_stable_and_permitted() -> None:
     assert TOOL.description.endswith(
         "The sub-agents:\n- look: Looks for things.\n- work: use it only if the user asks for it by name."
     )
@@ -162,7 +160,7 @@ def test_t13_the_list_is_sorted_the_same_each_time_and_without_those_that_are_de
     assert task_tool([WORK], denied=["work"]).description.endswith("(there are none)")
 
 
-async def test_a_hidden_one_is_not_told_of_and_works_by_its_name(ctx: ToolContext) -> None:
+async def test_hidden_agent_works_by_name_only(ctx: ToolContext) -> None:
     hidden = task_tool([LOOK, Agent(name="secret", hidden=True)])
     assert "secret" not in hidden.description
     _, output = await run(ctx, Task("secret", "x"), COMPLETED, hidden)
@@ -171,7 +169,7 @@ async def test_a_hidden_one_is_not_told_of_and_works_by_its_name(ctx: ToolContex
         await run(ctx, Task("secre", "x"), COMPLETED, hidden)
 
 
-def test_those_of_a_configuration_that_may_be_sub_agents() -> None:
+def test_configured_sub_agents() -> None:
     config = Config(agents={"own": AgentConfig(tools=("question",)), "boss": AgentConfig(mode="primary")})
     table = Agents.of_config(config.all_agents)
     assert table.names == ("explore", "general", "own")
@@ -183,7 +181,7 @@ async def test_t13_one_that_is_denied_is_not_there(ctx: ToolContext) -> None:
         await run(ctx, Task("work", "x"), COMPLETED, task_tool([WORK, LOOK], denied=["work"]))
 
 
-def test_what_makes_no_table() -> None:
+def test_invalid_agent_tables() -> None:
     with pytest.raises(ConfigError, match="two agents are named look"):
         task_tool([LOOK, WORK, LOOK])
     for name in ("", "a b", "../x", "x" * 65, "é"):
@@ -230,14 +228,14 @@ def tasks(*prompts: str) -> Answer:
     return [*calls, *done("calls")]
 
 
-async def test_its_answer_is_the_calls(autojump_clock: MockClock) -> None:
+async def test_sub_agent_answer_is_the_result(autojump_clock: MockClock) -> None:
     async with world(tasks("look there"), [*text("It is there."), *done()], DONE, tools=[TOOL]) as w:
         played = await w.play()
     assert [s.text.split("\n")[0] for s in played.settlements] == ["It is there."]
     assert [request.system for request in w.requests] == ["", "You look.", ""]
 
 
-async def test_a_child_that_fails_is_told_with_its_reason(autojump_clock: MockClock) -> None:
+async def test_failed_child_is_reported_with_its_reason(autojump_clock: MockClock) -> None:
     script = (tasks("x"), [*text("I am ", id="1"), Fail(Overloaded("the host is dead"))], DONE)
     async with world(*script, tools=[TOOL], settings=Settings(retry=RetryPolicy(attempts=0))) as w:
         played = await w.play()
@@ -247,7 +245,7 @@ async def test_a_child_that_fails_is_told_with_its_reason(autojump_clock: MockCl
     assert "the host is dead" in settled.text
 
 
-async def test_its_limit_of_steps(autojump_clock: MockClock) -> None:
+async def test_step_limit_of_a_sub_agent(autojump_clock: MockClock) -> None:
     again: Answer = [*call("task", {"agent": "nobody", "prompt": "x"}, id="9"), *done("calls")]
     settings = Settings(wrap_up=False)
     async with world(tasks("x"), again, again, again, DONE, tools=[TOOL], settings=settings) as w:
@@ -264,7 +262,7 @@ async def test_several_work_side_by_side(autojump_clock: MockClock) -> None:
     assert trio.current_time() == about(5)
 
 
-async def test_whether_it_may_is_asked_and_of_one_that_is_not_there_not(autojump_clock: MockClock) -> None:
+async def test_permission_is_asked_for_known_agents_only(autojump_clock: MockClock) -> None:
     asked: list[Sequence[str]] = []
 
     async def react(turn: Turn, event: Seen) -> None:
@@ -280,7 +278,7 @@ async def test_whether_it_may_is_asked_and_of_one_that_is_not_there_not(autojump
 
 
 @pytest.mark.parametrize("way", ["user", "host"])
-async def test_it_settles_with_its_childs_end_when_cancelled(autojump_clock: MockClock, way: str) -> None:
+async def test_cancelled_task_settles_with_its_child(autojump_clock: MockClock, way: str) -> None:
     async with world(tasks("x"), [*text("So far."), Pause(60), *done()], tools=[TOOL]) as w:
         seen: list[EventBase] = []
         watcher = w.session.subscribe()

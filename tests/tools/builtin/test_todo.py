@@ -52,13 +52,13 @@ async def test_a_list_and_its_ids(ctx: ToolContext) -> None:
     assert said == "1 todo, 1 of them open:\n4. [pending] again", "no id is given twice"
 
 
-async def test_the_same_words_are_the_same_todo_once(ctx: ToolContext) -> None:
+async def test_duplicate_todos_are_merged(ctx: ToolContext) -> None:
     ctx, _ = await wrote(ctx, Todo("test"), Todo("test"))
     ctx, said = await wrote(ctx, Todo("test", "completed"), Todo("test"), Todo("test"))
     assert [line.partition(".")[0] for line in said.split("\n")[1:]] == ["1", "3", "4"]
 
 
-async def test_what_is_kept(ctx: ToolContext) -> None:
+async def test_todos_are_kept(ctx: ToolContext) -> None:
     ctx, _ = await wrote(ctx, Todo("é", "completed"))
     kept = {"last": 1, "todos": [{"content": "é", "status": "completed", "id": "1"}]}
     assert json.loads(ctx.shared.get("todos")) == kept
@@ -79,7 +79,7 @@ async def test_what_is_kept(ctx: ToolContext) -> None:
         '{"todos": [{"content": 5, "status": "pending", "id": "1"}]}',
     ],
 )
-async def test_what_is_no_list_is_an_empty_one(ctx: ToolContext, kept: str) -> None:
+async def test_invalid_list_is_empty(ctx: ToolContext, kept: str) -> None:
     shared = SharedContext(cwd="/", values=(("todos", kept),))
     assert todos_of(shared).text == "The list is empty."
     _, said = await wrote(attrs.evolve(ctx, shared=shared), Todo("x"))
@@ -121,7 +121,7 @@ def test_the_largest_list_fits() -> None:
     assert len(parse(TodoWrite, json.dumps({"todos": todos})).todos) == MAX_TODOS
 
 
-def test_what_they_declare() -> None:
+def test_declarations() -> None:
     assert need_of(TODO_WRITE, TodoWrite([])) == need_of(TODO_READ, TodoRead()) == Need(permission="todo")
     assert not TODO_WRITE.safe(TodoWrite([]))
     assert TODO_READ.safe(TodoRead())

@@ -77,7 +77,7 @@ async def test_a_page_is_markdown_with_its_links_in_full(ctx: ToolContext) -> No
     assert not output.failed
 
 
-async def test_a_title_is_not_told_twice(ctx: ToolContext) -> None:
+async def test_title_is_not_repeated(ctx: ToolContext) -> None:
     assert (await fetched(ctx, page("<title>A</title><h1>A</h1>b"))).text == "# A\n\nb"
 
 
@@ -134,7 +134,7 @@ async def test_a_pdf_is_attached(ctx: ToolContext) -> None:
     assert f"is a PDF of {len(data)} bytes, attached" in output.text
 
 
-async def test_an_error_is_told_with_what_it_says(ctx: ToolContext) -> None:
+async def test_http_error_quotes_its_body(ctx: ToolContext) -> None:
     output = await fetched(ctx, page("<h1>No</h1>" + "x" * 9_000, status="403 Go away"))
     assert output.failed
     assert re.match(
@@ -177,7 +177,7 @@ async def test_an_error_is_told_with_what_it_says(ctx: ToolContext) -> None:
         (redirect("//0x7f.2/"), r"Refused: 127\.0\.0\.2 is a loopback address"),
     ],
 )
-async def test_what_can_not_be_had(ctx: ToolContext, answer: bytes, reason: str) -> None:
+async def test_unreachable_pages(ctx: ToolContext, answer: bytes, reason: str) -> None:
     said = await refusal(ctx, answer)
     assert re.search(reason, said)
     assert "secret" not in said
@@ -250,12 +250,12 @@ def test_arguments_that_do_not_fit(arguments: str) -> None:
         "http://192.0.2.1/",
     ],
 )
-async def test_what_is_not_the_worlds_is_refused(ctx: ToolContext, url: str) -> None:
+async def test_private_addresses_are_refused(ctx: ToolContext, url: str) -> None:
     with trio.fail_after(10), pytest.raises(ToolError, match=r"^Refused: .*Only what is on the public internet"):
         await web_fetch_tool().body(WebFetch(url), ctx)
 
 
-async def test_a_name_is_judged_by_all_that_it_means(ctx: ToolContext) -> None:
+async def test_name_is_judged_by_all_its_addresses(ctx: ToolContext) -> None:
     async with names(two_example=[["8.8.8.8", "10.0.0.1"]], one_example="::1"):
         with pytest.raises(ToolError, match=r"Refused: two\.example \(10\.0\.0\.1\) is a private address"):
             await run(ctx, "http://two.example/")
@@ -265,7 +265,7 @@ async def test_a_name_is_judged_by_all_that_it_means(ctx: ToolContext) -> None:
             await run(ctx, "http://nowhere.example/")
 
 
-async def test_a_name_is_looked_up_once_and_no_second_answer_counts(ctx: ToolContext) -> None:
+async def test_name_is_resolved_only_once(ctx: ToolContext) -> None:
     async with web({"/": page("good")}) as good, web({"/": page("secret")}, host=CLOSED, port=good.port) as other:
         async with names(rebinding_example=[[OPEN], [CLOSED]]) as resolver:
             output = await run(ctx, good.url(host="rebinding.example"))
@@ -283,14 +283,14 @@ async def test_the_next_address_is_tried(ctx: ToolContext) -> None:
     assert output.text == "here"
 
 
-async def test_nobody_listens(ctx: ToolContext) -> None:
+async def test_refused_connection(ctx: ToolContext) -> None:
     async with web({}) as pages:
         url = pages.url()
     with pytest.raises(ToolError, match=r"127\.0\.0\.1 can't be reached: "):
         await run(ctx, url)
 
 
-def test_what_is_no_network_is_refused() -> None:
+def test_non_network_schemes_are_refused() -> None:
     for wrong in (["localhost"], ["10.0.0.1/8"], "127.0.0.1"):
         with pytest.raises(ConfigError):
             web_fetch_tool(allow_private=wrong)
@@ -312,7 +312,7 @@ async def test_redirects_on_the_same_host_are_followed(ctx: ToolContext) -> None
     assert pages.paths == ["/", "/a", "/b?x", "/c%20d"]
 
 
-async def test_a_redirect_to_another_host_is_told_not_followed(ctx: ToolContext) -> None:
+async def test_redirect_to_another_host_is_only_reported(ctx: ToolContext) -> None:
     async with names(other_example=OPEN), web({"/": redirect("http://other.example/x")}) as pages:
         output = await run(ctx, pages.url())
     assert "\nhttp://other.example/x\n" in output.text
@@ -326,7 +326,7 @@ async def test_a_redirect_to_a_name_that_means_something_private(ctx: ToolContex
             await run(ctx, pages.url())
 
 
-async def test_each_redirect_is_judged_anew(ctx: ToolContext) -> None:
+async def test_each_redirect_is_judged_again(ctx: ToolContext) -> None:
     async with web({"/": redirect("/next"), "/next": page("secret")}) as pages:
         async with names(rebinding_example=[[OPEN], [CLOSED]]):
             with pytest.raises(ToolError, match=r"Refused: rebinding\.example \(127\.0\.0\.2\)"):
@@ -344,7 +344,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-async def test_tls_is_with_the_name_at_the_address_that_was_judged(
+async def test_tls_uses_name_at_the_judged_address(
     ctx: ToolContext, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
@@ -362,13 +362,13 @@ async def test_tls_is_with_the_name_at_the_address_that_was_judged(
         await left(pages)
 
 
-async def test_a_certificate_that_nobody_vouches_for(ctx: ToolContext, certificates: Certificates) -> None:
+async def test_untrusted_certificate(ctx: ToolContext, certificates: Certificates) -> None:
     async with web({"/": page("x")}) as pages, tls_before(pages.port, certificates) as port:
         with pytest.raises(ToolError, match=r"127\.0\.0\.1 can't be reached: .*certificate"):
             await run(ctx, f"https://127.0.0.1:{port}/")
 
 
-async def test_a_cancel_in_the_middle_of_a_handshake_leaves_no_socket(ctx: ToolContext) -> None:
+async def test_cancelled_handshake_leaves_no_socket(ctx: ToolContext) -> None:
     async with web({}) as pages:  # it never speaks TLS
         with trio.move_on_after(0.3) as scope:
             await run(ctx, f"https://127.0.0.1:{pages.port}/")
@@ -422,7 +422,7 @@ async def test_no_proxy_is_heeded(ctx: ToolContext, monkeypatch: pytest.MonkeyPa
 # -- what is sent, and when it ends ----------------------------------------------------------------------
 
 
-async def test_nothing_is_sent_that_tells_who_asks(ctx: ToolContext) -> None:
+async def test_request_reveals_no_identity(ctx: ToolContext) -> None:
     routes = {"/": page("x", set_cookie="a=b", status="302 Found", location="/next"), "/next": page("y")}
     async with web(routes) as pages:
         await run(ctx, pages.url())
@@ -458,7 +458,7 @@ async def test_a_host_that_takes_too_long(ctx: ToolContext, answer: object) -> N
         await left(pages)
 
 
-async def test_what_never_ends_is_left(ctx: ToolContext) -> None:
+async def test_endless_answer_is_abandoned(ctx: ToolContext) -> None:
     async with web({"/": flood}) as pages:
         with pytest.raises(ToolError, match="larger than the limit"):
             await run(ctx, pages.url())
@@ -481,9 +481,7 @@ async def test_a_cancel_leaves_no_socket(ctx: ToolContext, answer: str, seconds:
         await left(pages)
 
 
-async def test_a_cancel_while_a_file_is_put_aside_leaves_none_and_is_not_lost(
-    ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cancel_while_storing_a_file(ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     data = PIXEL + bytes(2_000_000)
 

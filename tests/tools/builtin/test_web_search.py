@@ -103,7 +103,7 @@ def header(pages: Pages, name: str) -> str | None:
         ),
     ],
 )
-async def test_each_service_in_its_own_words(
+async def test_request_format_of_each_service(
     ctx: ToolContext, name: str, path: str, document: object, headers: dict[str, str | None]
 ) -> None:
     async with web({path: answer(document)}) as pages:
@@ -123,7 +123,7 @@ async def test_each_service_in_its_own_words(
         ("exa", {"query": "ä", "numResults": 3, "contents": {"highlights": True}}),
     ],
 )
-async def test_what_is_sent(ctx: ToolContext, name: str, sent: object) -> None:
+async def test_request_content(ctx: ToolContext, name: str, sent: object) -> None:
     bodies: list[bytes] = []
 
     async def take(stream: trio.SocketStream) -> None:
@@ -140,7 +140,7 @@ async def test_what_is_sent(ctx: ToolContext, name: str, sent: object) -> None:
     assert output.text == "(nothing was found)"
 
 
-async def test_no_more_than_was_asked_for(ctx: ToolContext) -> None:
+async def test_result_count_is_bounded(ctx: ToolContext) -> None:
     many = {"results": [{"title": f"t{n}", "url": f"https://h/{n}"} for n in range(30)]}
     async with web({"/search?q=x&format=json": answer(many)}) as pages:
         output = await run(ctx, searxng(pages.url("")), "x", 2)
@@ -220,7 +220,7 @@ async def test_answers_that_are_none(ctx: ToolContext, reply: bytes, said: str) 
             await run(ctx, MAKERS["tavily"](pages.url("")))
 
 
-async def test_nobody_is_there(ctx: ToolContext) -> None:
+async def test_no_server(ctx: ToolContext) -> None:
     async with web({}) as pages:
         url = pages.url("")
     with pytest.raises(ToolError, match=r"The search failed: 127\.0\.0\.1 can't be reached"):
@@ -252,7 +252,7 @@ async def test_a_provider_of_ones_own(ctx: ToolContext) -> None:
     assert (await run(ctx, Mine(), "q", 1)).text == "1. q\n   https://x/\n   1"
 
 
-async def test_one_that_takes_too_long(ctx: ToolContext, autojump_clock: trio.testing.MockClock) -> None:
+async def test_slow_service(ctx: ToolContext, autojump_clock: trio.testing.MockClock) -> None:
     with pytest.raises(ToolError, match=r"my\.index did not answer within 30 s"):
         await web_search_tool(Mine(seconds=10 * TIMEOUT)).body(WebSearch("q"), ctx)
 
@@ -274,7 +274,7 @@ async def test_one_that_takes_too_long(ctx: ToolContext, autojump_clock: trio.te
         ({"TAVILY_API_KEY": "k", "TAVILY_BASE_URL": "https://proxy.example/tavily"}, "proxy.example"),
     ],
 )
-def test_what_the_environment_names(environment: dict[str, str], host: str | None) -> None:
+def test_service_from_the_environment(environment: dict[str, str], host: str | None) -> None:
     found = configured_web_search(environment)
     if host is None:
         assert found is None
@@ -299,7 +299,7 @@ def test_what_the_environment_names(environment: dict[str, str], host: str | Non
         {"ENGINE_WEB_SEARCH": "exa", "BRAVE_API_KEY": "secret"},
     ],
 )
-def test_what_can_not_work(environment: dict[str, str]) -> None:
+def test_invalid_configuration(environment: dict[str, str]) -> None:
     with pytest.raises(ConfigError) as raised:
         provider_from(environment)
     assert "secr" not in str(raised.value)

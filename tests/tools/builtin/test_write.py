@@ -77,7 +77,7 @@ async def test_a_link_stays_a_link(ctx: ToolContext, tmp_path: Path) -> None:
     assert (tmp_path / "sub/new").read_text() == "made"
 
 
-async def test_nothing_else_is_left_in_the_folder(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_no_other_file_is_left(ctx: ToolContext, tmp_path: Path) -> None:
     await WRITE.body(Write("a.txt", "x"), ctx)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
@@ -100,7 +100,7 @@ async def test_nothing_else_is_left_in_the_folder(ctx: ToolContext, tmp_path: Pa
     ],
     ids=["folder", "slash", "through-a-file", "fifo", "loop", "long", "empty", "surrogate"],
 )
-async def test_what_can_not_be_written(ctx: ToolContext, tmp_path: Path, path: str, content: str, error: str) -> None:
+async def test_unwritable_paths(ctx: ToolContext, tmp_path: Path, path: str, content: str, error: str) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "file").write_text("kept")
     os.mkfifo(tmp_path / "pipe")
@@ -175,7 +175,7 @@ async def test_cancelled_before_it_began_nothing_is_written(ctx: ToolContext, tm
     assert not (tmp_path / "a.txt").exists()
 
 
-async def test_a_cancel_waits_for_a_write_that_has_begun(
+async def test_cancel_waits_for_a_started_write(
     ctx: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record must not say that it was aborted while the file still changes."""
@@ -238,7 +238,7 @@ async def test_line_ends_and_marks_are_kept(
     assert (tmp_path / "f").read_bytes() == after
 
 
-async def test_what_is_there_already_is_not_written(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_equal_content_is_not_written(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n")
     before = (tmp_path / "f").stat()
     output = await output_of(WRITE, Write("f", "a\n"), having_read(ctx, "f"))

@@ -50,7 +50,7 @@ def one(event: str = "PreToolUse", matcher: object = None, **fields: Any) -> Any
     return {event: [group if matcher is None else group | {"matcher": matcher}]}
 
 
-def test_each_event_is_heard_at_its_points() -> None:
+def test_each_event_runs_at_its_points() -> None:
     assert set(POINTS) == HOOK_EVENTS
     for event, points in POINTS.items():
         hooks = load_hooks(one(event))
@@ -75,7 +75,7 @@ def test_a_command_and_its_options() -> None:
         ("", "PreToolUse (nothing)"),
     ],
 )
-def test_its_name_tells_what_runs_and_no_secret(command: str, name: str) -> None:
+def test_hook_name_shows_command_without_secrets(command: str, name: str) -> None:
     (hook,) = loaded(one(command=command), "before_tool")
     assert hook.name == name
 
@@ -95,9 +95,7 @@ def test_its_name_tells_what_runs_and_no_secret(command: str, name: str) -> None
         ("mcp__my-server__add", ["mcp__my-server__add"], ["mcp__my-server__add2"]),
     ],
 )
-def test_a_matcher_is_a_list_of_names_or_an_expression(
-    matcher: str | None, matches: list[str], not_these: list[str]
-) -> None:
+def test_matcher_is_names_or_an_expression(matcher: str | None, matches: list[str], not_these: list[str]) -> None:
     (hook,) = loaded(one(matcher=matcher), "before_tool")
     test = hook.matches
     assert [name for name in [*matches, *not_these] if test((name,))] == matches
@@ -121,7 +119,7 @@ def test_hooks_of_one_event_stay_in_their_order() -> None:
     assert [hook.argv[-1] for hook in loaded({"PreToolUse": groups}, "before_tool")] == ["a", "b", "c"]
 
 
-def test_what_this_engine_has_no_point_for_is_left_out_with_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_unsupported_events_are_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         hooks = load_hooks(one("WorktreeCreate") | one("Stop"))
     assert len(hooks.stop) == 1
@@ -159,14 +157,14 @@ def test_what_this_engine_has_no_point_for_is_left_out_with_a_word(caplog: pytes
     ],
     ids=str,
 )
-def test_what_cannot_be_done_is_told_and_never_left_out(source: Any, told: str) -> None:
+def test_unsupported_hooks_are_refused(source: Any, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_hooks(source)
     assert told in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "\xff", "null", "[" * 100_000])
-def test_a_file_that_is_no_settings_is_told(tmp_path: Path, text: str) -> None:
+def test_invalid_settings_file_is_reported(tmp_path: Path, text: str) -> None:
     file = tmp_path / "settings.json"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigError, match=r"settings\.json"):

@@ -144,17 +144,17 @@ TOLD: list[tuple[HookPoint[Any, Any], Any, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("point", "subject", "told"), TOLD, ids=lambda value: getattr(value, "event", ""))
-def test_what_a_command_is_told(point: HookPoint[Any, Any], subject: Any, told: dict[str, object]) -> None:
+def test_command_input(point: HookPoint[Any, Any], subject: Any, told: dict[str, object]) -> None:
     common = {"session_id": "ses", "cwd": "/project", "permission_mode": "default"}
     assert json.loads(point.payload(subject)) == common | {"hook_event_name": point.event} | told
 
 
-def test_a_payload_is_utf_8_whatever_is_in_it() -> None:
+def test_payload_is_always_utf8() -> None:
     odd = attrs.evolve(PROMPT, text="a\ud800b\U0001f600\n\0")
     assert json.loads(events.USER_PROMPT_SUBMIT.payload(odd))["prompt"] == "a\ufffdb\U0001f600\n\0"
 
 
-def test_a_history_without_words_has_an_empty_summary() -> None:
+def test_history_without_text_has_empty_summary() -> None:
     results = ResultsMessage(id=MessageId("r"), results=(CallResult(call_id=CallId("c"), tool="t", settlement=OK),))
     for messages in ((), (results,)):
         told = json.loads(events.POST_COMPACT.payload(attrs.evolve(COMPACTED, messages=messages)))
@@ -185,9 +185,7 @@ MATCHED: list[tuple[HookPoint[Any, Any], Any, tuple[str, ...] | None]] = [
 
 
 @pytest.mark.parametrize(("point", "subject", "names"), MATCHED, ids=lambda value: getattr(value, "event", ""))
-def test_what_a_matcher_is_compared_with(
-    point: HookPoint[Any, Any], subject: Any, names: tuple[str, ...] | None
-) -> None:
+def test_matcher_subjects(point: HookPoint[Any, Any], subject: Any, names: tuple[str, ...] | None) -> None:
     assert point.matched(subject) == names
 
 
@@ -255,7 +253,7 @@ def test_an_object_that_makes_no_sense_is_an_error(reply: HookOutput) -> None:
         read("Stop", reply)
 
 
-def test_no_text_is_taken_without_end() -> None:
+def test_text_length_is_bounded() -> None:
     long = "x" * 50_000
     for reply in (HookOutput(code=2, output="", errors=long), HookOutput(code=0, output=long, errors="")):
         said = read("Stop", reply)
@@ -389,7 +387,7 @@ MEANT: list[tuple[HookPoint[Any, Any], Any, HookReply, object]] = [
 
 
 @pytest.mark.parametrize(("point", "subject", "said", "decision"), MEANT, ids=lambda value: getattr(value, "event", ""))
-def test_what_a_reply_means(point: HookPoint[Any, Any], subject: Any, said: HookReply, decision: object) -> None:
+def test_reply_meanings(point: HookPoint[Any, Any], subject: Any, said: HookReply, decision: object) -> None:
     assert point.read_reply(said, subject) == decision
 
 

@@ -20,7 +20,7 @@ from engine.tools.claude_hooks.tool_names import arguments_of, input_of, names_o
         ("", ("",)),
     ],
 )
-def test_a_tool_is_found_by_its_names(tool: str, names: tuple[str, ...]) -> None:
+def test_tool_is_found_by_any_name(tool: str, names: tuple[str, ...]) -> None:
     assert names_of(tool) == names
 
 
@@ -47,11 +47,11 @@ def test_a_tool_is_found_by_its_names(tool: str, names: tuple[str, ...]) -> None
         ("mine", {"path": "a", "timeout": 1}, {"path": "a", "timeout": 1}),
     ],
 )
-def test_arguments_as_a_hook_is_told_them(tool: str, arguments: object, told: object) -> None:
+def test_arguments_for_a_hook(tool: str, arguments: object, told: object) -> None:
     assert input_of(tool, json.dumps(arguments), "/project") == told
 
 
-def test_a_guard_looks_at_the_file_that_the_tool_will_open(tmp_path: Path) -> None:
+def test_guard_sees_the_path_to_be_opened(tmp_path: Path) -> None:
     """Above a link is not what stands before it."""
     (tmp_path / "far" / "folder").mkdir(parents=True)
     (tmp_path / "project" / "sub").mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_a_guard_looks_at_the_file_that_the_tool_will_open(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("arguments", ["", "null", "[]", "{", "5", "[" * 100_000])
-def test_what_is_no_object_is_told_as_an_empty_one(arguments: str) -> None:
+def test_non_object_arguments_become_empty(arguments: str) -> None:
     assert input_of("bash", arguments, "/project") == {}
 
 
@@ -94,7 +94,7 @@ def test_what_is_no_object_is_told_as_an_empty_one(arguments: str) -> None:
         ("mine", {"path": "a"}, {"path": "b"}, {"path": "b"}),
     ],
 )
-def test_what_a_hook_changes_takes_the_place_of_all_and_the_rest_is_as_it_was(
+def test_changed_arguments_replace_only_translated_ones(
     tool: str, before: object, changed: dict[str, object], after: object
 ) -> None:
     assert json.loads(arguments_of(tool, changed, json.dumps(before), "/project")) == after
@@ -103,7 +103,7 @@ def test_what_a_hook_changes_takes_the_place_of_all_and_the_rest_is_as_it_was(
 @pytest.mark.parametrize(
     "tool", ["bash", "read", "write", "edit", "multi_edit", "list", "glob", "grep", "task", "skill", "mine"]
 )
-def test_what_a_hook_gives_back_unchanged_is_what_it_was(tool: str) -> None:
+def test_unchanged_arguments_stay_identical(tool: str) -> None:
     arguments = json.dumps(
         {"path": "a/../b", "timeout": 0.1, "pattern": "ü", "command": "x", "name": "n", "agent": "a"}
     )

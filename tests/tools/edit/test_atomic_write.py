@@ -68,7 +68,7 @@ def test_several_at_once(tmp_path: Path) -> None:
     ],
     ids=["changed", "gone", "appeared", "link", "file-for-folder", "folder-for-file"],
 )
-def test_what_is_not_as_it_was_stops_all_of_it(tmp_path: Path, spoil: object, error: str) -> None:
+def test_unexpected_state_stops_the_commit(tmp_path: Path, spoil: object, error: str) -> None:
     assert callable(spoil)
     put(tmp_path, {"a": "a", "b": "b", "c": "c"})
     changes = [
@@ -138,7 +138,7 @@ def test_a_deletion_in_the_middle_is_undone(tmp_path: Path, request: pytest.Fixt
     assert content(tmp_path) == before
 
 
-def test_what_can_not_be_undone_is_kept_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_rollback_is_kept_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, {"a": "a", "b": "b"})
     replace = os.replace
 
@@ -193,7 +193,7 @@ except ToolError as error:
 """
 
 
-def test_a_full_disk_is_found_before_anything_changes(tmp_path: Path) -> None:
+def test_full_disk_is_noticed_first(tmp_path: Path) -> None:
     """The limit on a file's size stands for that of the disk."""
     put(tmp_path, {"a": "a", "b": "b"})
     argv: Sequence[str] = [sys.executable, "-c", FULL_DISK, str(tmp_path / "a"), str(tmp_path / "b")]
@@ -221,7 +221,7 @@ def of_two_users(folder: Path, mode: int) -> Path:
     ],
     ids=["group kept", "no group"],
 )
-def test_nobody_gets_rights_from_an_owner_who_can_not_be_kept(
+def test_lost_owner_grants_no_rights(
     tmp_path: Path, request: pytest.FixtureRequest, groups: list[int], mode: int, kept: int, note: str
 ) -> None:
     path = of_two_users(tmp_path, mode)
@@ -239,7 +239,7 @@ def test_nobody_gets_rights_from_an_owner_who_can_not_be_kept(
     assert (stat.S_IMODE(state.st_mode), state.st_gid) == (kept, 12_345 if groups else 65_534)
 
 
-def test_nobody_sees_a_secret_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_is_unreadable_while_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "secret"
     path.write_text("a")
     path.chmod(0o600)
@@ -256,7 +256,7 @@ def test_nobody_sees_a_secret_while_it_is_written(tmp_path: Path, monkeypatch: p
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_other_names_of_a_file_are_told(tmp_path: Path) -> None:
+def test_hard_links_are_reported(tmp_path: Path) -> None:
     put(tmp_path, {"a": "a"})
     (tmp_path / "b").hardlink_to(tmp_path / "a")
     assert commit([change(tmp_path / "a", "a", "a2")]) == (

@@ -74,7 +74,7 @@ async def test_two_edits_in_one_answer_are_both_made(tmp_path: Path) -> None:
     assert [told.partition(":")[0] for told in edits] == ["Edited f", "Edited f"]
 
 
-async def test_what_one_session_has_read_another_has_not(tmp_path: Path) -> None:
+async def test_read_state_belongs_to_one_session(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n")
     script = model(READ_F, [*text("ok"), *done()], [*edit_call("a", "A", "c1"), *done("calls")])
     async with engine.open_engine(
@@ -85,7 +85,7 @@ async def test_what_one_session_has_read_another_has_not(tmp_path: Path) -> None
     assert told.startswith("f exists, but has not been read in this session.")
 
 
-async def test_what_changes_while_the_question_is_open_is_seen(tmp_path: Path) -> None:
+async def test_change_during_the_question_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n")
     script = model(
         READ_F, [*edit_call("a", "A", "c1"), *done("calls")], READ_F, [*edit_call("a", "A", "c2"), *done("calls")]
@@ -104,7 +104,7 @@ async def test_what_changes_while_the_question_is_open_is_seen(tmp_path: Path) -
 # -- beside others --------------------------------------------------------------------------------
 
 
-async def test_edits_of_one_file_take_turns_and_the_later_one_sees_it(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_edits_of_one_file_are_serialised(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\nb\n")
     (tmp_path / "link").symlink_to("f")
     reader = having_read(ctx, "f")
@@ -127,7 +127,7 @@ async def test_edits_of_one_file_take_turns_and_the_later_one_sees_it(ctx: ToolC
     assert len(ctx.locks) == 0
 
 
-async def test_an_edit_waits_for_the_lock_and_may_be_cancelled_meanwhile(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_waiting_edit_can_be_cancelled(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n")
     reader = having_read(ctx, "f")
     (tmp_path / "other").write_text("a\n")
@@ -209,7 +209,7 @@ def test_writers_and_editors_never_lose_a_whole_change(ctx: ToolContext, tmp_pat
 
 @pytest.mark.os
 @pytest.mark.parametrize("delay", [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.05])
-async def test_a_cancel_at_any_instant_leaves_all_or_nothing(ctx: ToolContext, tmp_path: Path, delay: float) -> None:
+async def test_cancel_at_any_instant_is_atomic(ctx: ToolContext, tmp_path: Path, delay: float) -> None:
     (tmp_path / "f").write_text("a\n" * 10_000 + "end\n")
     before, reader = (tmp_path / "f").read_text(), having_read(ctx, "f")
     output = None
@@ -229,7 +229,7 @@ async def test_a_cancel_at_any_instant_leaves_all_or_nothing(ctx: ToolContext, t
 UPPER = "p.write_text(p.read_text().upper())"
 
 
-async def test_a_formatter_has_its_say_before_anything_is_written(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_formatter_runs_before_the_write(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\nb\n")
     tool = edit_tool(around=slow(then=UPPER))
     output = await output_of(tool, Edit("f", "b", "c"), having_read(ctx, "f"))
@@ -320,7 +320,7 @@ def test_formatters_that_can_not_work_are_refused(make: Callable[[], object]) ->
         make()
 
 
-async def test_a_formatter_that_undoes_the_edit_is_told(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_formatter_that_undoes_the_edit_is_reported(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n")
     tool = edit_tool(around=slow(then="p.write_text('a\\n')"))
     output = await output_of(tool, Edit("f", "a", "b"), having_read(ctx, "f"))
@@ -334,7 +334,7 @@ def checking(script: str, *patterns: str, timeout: float = 10.0) -> FileProgram:
     return FileProgram(("sh", "-c", script), patterns or ("*",), timeout)
 
 
-async def test_what_a_checker_says_follows_the_diff(ctx: ToolContext, tmp_path: Path, listener: Listener) -> None:
+async def test_checker_output_follows_the_diff(ctx: ToolContext, tmp_path: Path, listener: Listener) -> None:
     (tmp_path / "f.py").write_text("a\n")
     around = EditChecks(
         checkers=(
@@ -409,7 +409,7 @@ async def test_a_cancel_ends_a_checker(ctx: ToolContext, tmp_path: Path) -> None
     assert (tmp_path / "f").read_text() == "b\n"
 
 
-async def test_what_the_configuration_names_and_the_host_gives_is_asked(tmp_path: Path) -> None:
+async def test_configured_and_host_checkers_run(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n")
     config = read_config(
         b"""
@@ -489,7 +489,7 @@ async def test_diagnostics_never_lose_the_edit(ctx: ToolContext, tmp_path: Path,
     assert (tmp_path / "f").read_text() == "b\n"
 
 
-async def test_a_cancelled_wait_for_diagnostics_leaves_the_edit_told(
+async def test_cancelled_diagnostics_still_report_the_edit(
     ctx: ToolContext, tmp_path: Path, listener: Listener
 ) -> None:
     (tmp_path / "f").write_text("a\n")

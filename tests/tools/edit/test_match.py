@@ -54,7 +54,7 @@ def test_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("text", "old"), [("a.c\n", "."), ("  a.c\n", " a.c "), ("a. b\n", "a.  b"), ("s\n  a.\ne\n", "s\na.\ne")]
 )
-def test_nothing_in_the_new_text_is_special(text: str, old: str, new: str) -> None:
+def test_new_text_is_literal(text: str, old: str, new: str) -> None:
     after = edited(text, old, old.replace("a.", new) if "\n" in old else new)
     assert isinstance(after, tuple), after
     assert new in after[2]
@@ -190,7 +190,7 @@ def test_tiers(tier: str, text: str, old: str, new: str, after: str) -> None:
         ("", "a", "b", Missing("absent")),
     ],
 )
-def test_what_is_not_certain_is_not_done(text: str, old: str, new: str, expected: Answer) -> None:
+def test_uncertain_edit_is_refused(text: str, old: str, new: str, expected: Answer) -> None:
     assert edited(text, old, new) == expected
 
 
@@ -238,7 +238,7 @@ def test_the_similarity_of_a_block(equal: int, is_accepted: bool, blank: str) ->
         ),
     ],
 )
-def test_what_was_done_is_not_done_again(text: str, old: str, new: str, expected: Answer) -> None:
+def test_applied_edit_is_not_repeated(text: str, old: str, new: str, expected: Answer) -> None:
     assert edited(text, old, new) == expected
 
 
@@ -419,7 +419,7 @@ def test_many_places(end: str) -> None:
     assert mixed.spliced(answer.splices) == f"x{end}y{end}" * 2_500 + "\r\n\n"
 
 
-def test_in_a_very_long_file_only_what_is_exact_is_found() -> None:
+def test_very_long_file_needs_an_exact_match() -> None:
     text = "a\n" * 500_001
     assert find(SourceText(text), " a \n b", "x") == Missing("long")
     answer = find(SourceText(f"{text}b"), "b", "x")
@@ -429,7 +429,7 @@ def test_in_a_very_long_file_only_what_is_exact_is_found() -> None:
 
 @pytest.mark.parametrize("between", [0, 100, 300, 3_000])
 @pytest.mark.parametrize("changed", [" = 2", "nothing at all like it"], ids=["block-anchor", "context-aware"])
-def test_of_many_blocks_none_is_taken_for_the_only_one(between: int, changed: str) -> None:
+def test_ambiguous_blocks_are_refused(between: int, changed: str) -> None:
     """However many others stand between two that are alike, and are not worth comparing."""
     block = "begin\n  a = 1\n  b = 1\n  c = 1\nend\n"
     text = block + "begin\n  xxxxx\n  yyyyy\n  zzzzz\nend\n" * between + block
@@ -449,7 +449,7 @@ def test_of_many_blocks_none_is_taken_for_the_only_one(between: int, changed: st
         ("a\nb\n", "a  b", None),
     ],
 )
-def test_words_with_other_blanks_between_them(text: str, old: str, after: str | None) -> None:
+def test_different_spacing_between_words(text: str, old: str, after: str | None) -> None:
     source = SourceText(text)
     answer = find(source, old, "NEW")
     assert (source.spliced(answer.splices) if isinstance(answer, Matched) else None) == after

@@ -74,6 +74,6 @@ def test_only_what_changes_is_changed(text: str, old: str, new: str, pairs: list
         ("    a\n    b\n", "a\nb", "a\n\n  \nb", "    a\n\n  \n    b\n"),
     ],
 )
-def test_what_is_added_is_indented_as_the_file_is(text: str, old: str, new: str, after: str) -> None:
+def test_inserted_text_takes_the_files_indentation(text: str, old: str, new: str, after: str) -> None:
     pairs: list[int | None] = list(range(old.count("\n") + 1))
     assert merged(text, old, new, pairs) == after

@@ -61,7 +61,7 @@ PARSED = (
         ALL.replace("@@\n-x", "\n@@\n\n-x\n\n"),
     ],
 )
-def test_all_of_it(text: str) -> None:
+def test_all_rights(text: str) -> None:
     found = parse_patch(text)
     lines = [chunk.line for one in found if isinstance(one, UpdateFile) for chunk in one.chunks]
     assert lines == sorted(lines)
@@ -144,7 +144,7 @@ def test_other_operations() -> None:
         ),
     ],
 )
-def test_what_can_not_be_read(text: str, error: str) -> None:
+def test_unreadable_patches(text: str, error: str) -> None:
     with pytest.raises(ToolError) as raised:
         parse_patch(text)
     assert str(raised.value).startswith(error)

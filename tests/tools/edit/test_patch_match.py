@@ -118,7 +118,7 @@ def test_places(text: str, body: str, after: str) -> None:
         ("s\na\nNEW\nb\ne\n", " s\n-a\n b\n e", Missing("lossy", (1, 5)), None),
     ],
 )
-def test_what_is_not_certain_is_refused(text: str, body: str, answer: object, header: str | None) -> None:
+def test_uncertain_match_is_refused(text: str, body: str, answer: object, header: str | None) -> None:
     found = placed(text, body)
     assert isinstance(found, Unplaced)
     assert (found.answer, found.header) == (answer, header)
@@ -126,7 +126,7 @@ def test_what_is_not_certain_is_refused(text: str, body: str, answer: object, he
 
 @pytest.mark.parametrize("between", [0, 300])
 @pytest.mark.parametrize("body", ["@@ def f():\n-    x = 1\n+    x = 2", "@@ def f():\n+    x = 2"])
-def test_a_header_of_many_lines_tells_nothing(between: int, body: str) -> None:
+def test_long_header_matches_nothing(between: int, body: str) -> None:
     text = "def f():\n    x = 1\n" + "def f():\n    y = 1\n" * between + "def f():\n    x = 1\n"
     assert isinstance(placed(text, body), Unplaced)
 
@@ -152,7 +152,7 @@ def body_of(old: list[str], new: list[str], context: int) -> str:
 
 
 @given(_lines, _lines, st.integers(0, 20))
-def test_it_leads_to_the_new_text_or_is_refused(old: list[str], new: list[str], context: int) -> None:
+def test_patch_gives_new_text_or_is_refused(old: list[str], new: list[str], context: int) -> None:
     assume(old != new)
     # Contexts of two changes must not overlap: such a patch has them in one.
     context = context if len(differences(old, new)) == 1 else 0

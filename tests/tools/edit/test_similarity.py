@@ -89,7 +89,7 @@ def test_an_empty_file_has_none() -> None:
     assert closest(SourceText(""), ["a"]) is None
 
 
-def test_it_is_bounded() -> None:
+def test_similarity_is_bounded() -> None:
     """Neither blocks without a common line nor a large file take long."""
     one, other = ([f"{letter * 80}{n}" for n in range(3_000)] for letter in "ab")
     start = time.process_time()

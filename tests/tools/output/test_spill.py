@@ -69,7 +69,7 @@ def small_files() -> Iterator[None]:
 # ---- keeping and reading ---------------------------------------------------------------------------------------------
 
 
-async def test_what_is_kept_is_read_back_byte_for_byte(spills: Spills, store: SpillStore) -> None:
+async def test_kept_output_round_trips(spills: Spills, store: SpillStore) -> None:
     data = bytes(range(256)) * 20_000
     rest = await spills.keep(data)
     assert rest.trouble == ""
@@ -77,7 +77,7 @@ async def test_what_is_kept_is_read_back_byte_for_byte(spills: Spills, store: Sp
     assert [path.name for path in files(store)] == [rest.spill_id]
 
 
-async def test_only_the_user_may_read_it(spills: Spills, store: SpillStore) -> None:
+async def test_kept_output_is_private(spills: Spills, store: SpillStore) -> None:
     before = os.umask(0)
     try:
         rest = await spills.keep(b"secret")
@@ -89,7 +89,7 @@ async def test_only_the_user_may_read_it(spills: Spills, store: SpillStore) -> N
     assert file.name == rest.spill_id
 
 
-async def test_a_folder_that_others_could_read_is_closed_to_them(spills: Spills, store: SpillStore) -> None:
+async def test_open_folder_is_made_private(spills: Spills, store: SpillStore) -> None:
     await spills.keep(b"one")
     (file,) = files(store)
     file.parent.chmod(0o755)
@@ -103,12 +103,12 @@ async def test_the_same_output_has_the_same_name(spills: Spills, store: SpillSto
     assert len(files(store)) == 2
 
 
-async def test_two_engines_share_a_folder_and_one_starts_anew(tmp_path: Path) -> None:
+async def test_engines_share_a_folder(tmp_path: Path) -> None:
     rest = await of(SpillStore(tmp_path), "ses_1").keep(b"kept")
     assert held(of(SpillStore(tmp_path), "ses_1"), rest.spill_id) == b"kept"
 
 
-async def test_it_is_nobody_elses(spills: Spills, store: SpillStore) -> None:
+async def test_foreign_folder_is_refused(spills: Spills, store: SpillStore) -> None:
     rest = await spills.keep(b"mine")
     for other in (of(store, "ses_2"), of(store, "ses_1/../ses_2"), of(store, "")):
         with pytest.raises(ToolError, match="this session kept no such output, or it was removed since"):
@@ -225,7 +225,7 @@ async def test_a_disk_that_runs_full(full_disk: Path) -> None:
 # ---- cancelling ------------------------------------------------------------------------------------------------------
 
 
-async def test_cancelled_before_it_has_begun(spills: Spills, store: SpillStore) -> None:
+async def test_cancelled_before_the_start(spills: Spills, store: SpillStore) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await spills.keep(b"something")
@@ -251,7 +251,7 @@ def aged(path: Path, days: float) -> None:
     os.utime(path, (then, then), follow_symlinks=False)
 
 
-async def test_old_files_go_and_nothing_else_does(store: SpillStore, tmp_path: Path) -> None:
+async def test_only_old_outputs_are_removed(store: SpillStore, tmp_path: Path) -> None:
     old = await of(store, "ses_1").keep(b"old")
     young = await of(store, "ses_2").keep(b"young")
     alone = await of(store, "ses_3").keep(b"alone")
@@ -355,7 +355,7 @@ async def test_an_engine_sweeps_when_it_starts(store: SpillStore) -> None:
     assert time.time() - (store.directory / STAMP).stat().st_mtime < 60
 
 
-async def test_an_engine_does_not_sweep_what_was_swept_just_now(store: SpillStore) -> None:
+async def test_recent_sweep_is_not_repeated(store: SpillStore) -> None:
     await an_old_one(store, swept_days_ago=0)
     assert not store.is_due()
 
@@ -367,7 +367,7 @@ async def test_an_engine_that_keeps_nothing_leaves_the_disk_alone(store: SpillSt
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else for a moment")
-async def test_a_sweep_that_fails_is_told_at_the_next_turn(store: SpillStore, tmp_path: Path) -> None:
+async def test_failing_sweep_is_reported_next_turn(store: SpillStore, tmp_path: Path) -> None:
     old = await an_old_one(store, swept_days_ago=1)
     for path in (store.directory, *store.directory.iterdir(), old):
         os.chown(path, 65_534, -1)
@@ -395,7 +395,7 @@ async def test_a_sweep_that_fails_is_told_at_the_next_turn(store: SpillStore, tm
 
 
 @pytest.mark.parametrize("wrong", [3, object(), "~nobody-of-that-name/spill"])
-def test_what_is_no_folder(wrong: object) -> None:
+def test_non_folders(wrong: object) -> None:
     with pytest.raises(ConfigError, match="spill must be the path of a directory"):
         engine.open_engine(model=model(), files=FileOptions(spill=wrong))  # type: ignore[arg-type]
 
@@ -406,7 +406,7 @@ async def test_where_nothing_is_kept(tmp_path: Path) -> None:
     assert not store.is_due()
 
 
-def test_by_default_it_is_in_the_cache_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_default_folder_is_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert engine_runtime(engine.open_engine(model=model())).setup.spills.directory.name == "spill"
     if os.uname().sysname == "Linux":

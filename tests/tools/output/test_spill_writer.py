@@ -64,15 +64,13 @@ async def captured(writer: SpillWriter, *chunks: bytes) -> CapturedOutput:
     [[], [b""], [b"x" * 51_200], [b"x" * 51_199, b"\n"], [b"\n"] * 2_000, [b"y\n" * 1_999, b"y"]],
     ids=range(6),
 )
-async def test_what_is_short_enough_is_shown_and_not_kept(
-    spills: Spills, store: SpillStore, chunks: list[bytes]
-) -> None:
+async def test_short_output_is_not_kept(spills: Spills, store: SpillStore, chunks: list[bytes]) -> None:
     assert await captured(SpillWriter(spills), *chunks) == CapturedOutput(text=b"".join(chunks).decode())
     assert not store.directory.exists()
 
 
 @pytest.mark.parametrize("chunks", [[b"x" * 51_200, b"x"], [b"\n"] * 2_001, [b"y\n" * 2_000, b"y"]], ids=range(3))
-async def test_what_is_one_too_long_is_cut_and_kept(spills: Spills, chunks: list[bytes]) -> None:
+async def test_output_one_too_long_is_kept(spills: Spills, chunks: list[bytes]) -> None:
     whole = b"".join(chunks)
     got = await captured(SpillWriter(spills), *chunks)
     assert got.is_cut
@@ -96,7 +94,7 @@ async def test_most_of_what_is_shown_is_the_end(spills: Spills) -> None:
     st.booleans(),
 )
 @settings(max_examples=60)
-def test_it_shows_what_would_be_shown_of_the_whole(
+def test_shown_output_equals_truncated_whole(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], is_pumped: bool
 ) -> None:
     spills = of(SpillStore(tmp_path_factory.getbasetemp() / "writer-spill"), "ses_1")
@@ -124,7 +122,7 @@ def test_it_shows_what_would_be_shown_of_the_whole(
         assert held(spills, got) == whole
 
 
-async def test_a_task_beside_writes_what_comes(spills: Spills) -> None:
+async def test_background_task_writes_the_output(spills: Spills) -> None:
     whole = os.urandom(1 << 20)
     got = CapturedOutput(text="")
     async with trio.open_nursery() as nursery:
@@ -139,14 +137,14 @@ async def test_a_task_beside_writes_what_comes(spills: Spills) -> None:
     assert held(spills, got) == whole
 
 
-async def test_what_is_no_utf8_may_be_too_long_when_it_is_shown(spills: Spills) -> None:
+async def test_invalid_utf8_may_exceed_the_limit(spills: Spills) -> None:
     got = await captured(SpillWriter(spills), b"\xff" * 40_000)
     assert got.is_cut
     assert fits(got.text)
     assert held(spills, got) == b"\xff" * 40_000
 
 
-async def test_nowhere_to_keep_it(spills: Spills) -> None:
+async def test_no_folder_to_keep_it(spills: Spills) -> None:
     got = await captured(SpillWriter(None), b"x" * 60_000)
     assert got == CapturedOutput(text=cut(b"x" * 60_000, PROCESS_SHARE, Rest()), is_cut=True)
 
@@ -199,13 +197,13 @@ async def test_a_disk_that_is_slower_than_the_output(spills: Spills) -> None:
     assert got.text.endswith(chr(99) * 1_000)
 
 
-async def test_whoever_waits_for_room_loses_nothing(spills: Spills) -> None:
+async def test_backpressure_loses_nothing(spills: Spills) -> None:
     whole = os.urandom(3 * QUEUE)
     got = await captured(SpillWriter(spills), *(whole[n : n + 65_536] for n in range(0, len(whole), 65_536)))
     assert held(spills, got) == whole
 
 
-async def test_one_chunk_may_be_larger_than_the_queue(spills: Spills) -> None:
+async def test_chunk_may_exceed_the_queue(spills: Spills) -> None:
     whole = os.urandom(2 * QUEUE)
     assert held(spills, await captured(SpillWriter(spills), whole)) == whole
 
@@ -220,7 +218,7 @@ async def eventually_no_files(store: SpillStore) -> None:
 
 
 @pytest.mark.parametrize("pumps", [0, 1], ids=["unwritten", "written"])
-async def test_what_is_not_finished_is_removed(spills: Spills, store: SpillStore, pumps: int) -> None:
+async def test_unfinished_file_is_removed(spills: Spills, store: SpillStore, pumps: int) -> None:
     with SpillWriter(spills) as writer:
         writer.feed(b"x" * 3_000_000)
         for _ in range(pumps):
@@ -289,7 +287,7 @@ async def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
 # ---- one gigabyte ----------------------------------------------------------------------------------------------------
 
 
-async def test_of_one_output_no_more_is_kept_than_a_gigabyte(spills: Spills, store: SpillStore) -> None:
+async def test_kept_output_is_limited_to_a_gigabyte(spills: Spills, store: SpillStore) -> None:
     with SpillWriter(spills) as writer:
         writer.feed(b"x" * 60_000)
         assert writer._file is not None

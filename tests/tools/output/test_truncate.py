@@ -42,7 +42,7 @@ def number(text: str) -> int:
     ],
     ids=range(14),
 )
-def test_what_is_too_long(text: str, is_short: bool) -> None:
+def test_too_long_output(text: str, is_short: bool) -> None:
     assert fits(text) is is_short
 
 
@@ -79,7 +79,7 @@ def test_directions(share: float, kept: list[str]) -> None:
     assert cut(data, share, Rest(), limits=OutputLimits(lines=5)).split("\n") == kept
 
 
-def test_one_giant_line_is_shown_in_part() -> None:
+def test_giant_line_is_shown_in_part() -> None:
     text = cut(b"a" * 100_000 + b"z" * 100_000, 0.5, KEPT)
     assert fits(text)
     head, marker, tail = text.split("\n")
@@ -99,14 +99,14 @@ def test_characters_are_not_cut_in_half(share: float) -> None:
         assert len(encoded(shown)) > LIMITS.size - 10
 
 
-def test_a_cut_is_made_between_lines_where_that_costs_little() -> None:
+def test_cheap_cuts_are_between_lines() -> None:
     data = (b"x" * 99 + b"\n") * 1_000
     head, marker, tail = re.split(r"\n?(\[.*\])\n", cut(data, 0.5, KEPT))
     assert {*head.split("\n"), *tail.removesuffix("\n").split("\n")} == {"x" * 99}
     assert marker.startswith("[490 of 1,000 lines, 49,000 of 100,000 bytes")
 
 
-def test_a_short_first_line_does_not_hide_a_giant_second() -> None:
+def test_short_first_line_hides_no_giant_second() -> None:
     text = cut(b"short\n" + b"x" * 100_000, 1.0, KEPT)
     first, second, marker = text.split("\n")
     assert first == "short"
@@ -115,7 +115,7 @@ def test_a_short_first_line_does_not_hide_a_giant_second() -> None:
     assert marker.endswith("offset=2]")
 
 
-def test_what_is_no_utf8_takes_more_room() -> None:
+def test_invalid_utf8_takes_more_room() -> None:
     text = cut(b"\xff" * 51_200, 0.5, KEPT)
     assert fits(text)
     assert text.count("�") > 16_000
@@ -134,7 +134,7 @@ def test_why_something_was_not_kept_is_one_short_line() -> None:
     assert len(marker) < 400
 
 
-def test_what_was_kept_in_part_is_said() -> None:
+def test_partly_kept_output_is_reported() -> None:
     rest = Rest(spill_id="0123456789abcdef", trouble="only its first 9 bytes: the disk is full")
     assert cut(b"x" * 60_000, 1.0, rest).endswith("offset=1 (only its first 9 bytes: the disk is full)]")
 
@@ -174,7 +174,7 @@ def test_the_limits_hold_and_the_figures_are_true(pieces: list[bytes], share: fl
 
 
 @given(st.binary(max_size=2_000), st.sampled_from([0.0, 0.2, 0.5, 1.0]))
-def test_its_ends_are_enough(data: bytes, share: float) -> None:
+def test_ends_suffice_for_truncation(data: bytes, share: float) -> None:
     """(So an output can be cut of which nobody holds the middle.)"""
     if fits(data.decode(errors="replace"), SMALL):
         return

@@ -55,7 +55,7 @@ async def run(ctx: ToolContext, path: str) -> ToolOutput:
     ],
     ids=range(14),
 )
-def test_an_image_is_known_by_its_head(data: bytes, picture: Picture | None) -> None:
+def test_image_is_recognised_by_its_header(data: bytes, picture: Picture | None) -> None:
     assert picture_of(data) == picture
 
 
@@ -90,7 +90,7 @@ def test_no_bytes_are_too_odd(name: str) -> None:
 
 
 @pytest.mark.parametrize("data", [png(30, 20), GIF, jpeg(640, 480), webp(b"VP8L", 10, 10)], ids=range(4))
-async def test_an_image_is_attached_whatever_it_is_called(ctx: ToolContext, tmp_path: Path, data: bytes) -> None:
+async def test_image_is_attached_under_any_name(ctx: ToolContext, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "notes.txt").write_bytes(data)
     output = await run(ctx, "notes.txt")
     picture = picture_of(data)
@@ -115,7 +115,7 @@ async def test_a_damaged_image_is_refused(ctx: ToolContext, tmp_path: Path, data
     assert str(raised.value) == "a.png begins like an image, but is damaged: no model could look at it."
 
 
-async def test_an_image_that_is_larger_than_anybody_wants(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_too_large_image(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png(30, 20))
     os.truncate(tmp_path / "a.png", 60_000_000)
     with pytest.raises(ToolError, match="is an image of 60,000,000 bytes, which is too large to be looked at"):
@@ -124,9 +124,7 @@ async def test_an_image_that_is_larger_than_anybody_wants(ctx: ToolContext, tmp_
 
 @pytest.mark.usefixtures("no_pillow")
 @pytest.mark.parametrize("data", [png(2_001, 20), png(8_000, 8)], ids=["large", "at the limit"])
-async def test_a_large_image_is_attached_as_it_is_if_hosts_may_take_it(
-    ctx: ToolContext, tmp_path: Path, data: bytes
-) -> None:
+async def test_acceptable_large_image_is_attached_unchanged(ctx: ToolContext, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.png").write_bytes(data)
     assert (await run(ctx, "a.png")).images[0].data == base64.b64encode(data).decode()
 
@@ -186,7 +184,7 @@ async def test_photos_are_turned_and_scaled_and_stay_photos(ctx: ToolContext, tm
 
 @needs_pillow
 @pytest.mark.os
-async def test_noise_that_does_not_compress_gets_smaller_all_the_same(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_incompressible_image_is_still_reduced(ctx: ToolContext, tmp_path: Path) -> None:
     pillow = importlib.import_module("PIL.Image")
     pillow.frombytes("RGBA", (1_900, 1_900), os.urandom(1_900 * 1_900 * 4)).save(tmp_path / "a.png")
     picture, size = attached(await run(ctx, "a.png"))
@@ -197,7 +195,7 @@ async def test_noise_that_does_not_compress_gets_smaller_all_the_same(ctx: ToolC
 
 @needs_pillow
 @pytest.mark.os
-async def test_what_can_not_be_scaled_is_refused(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_unscalable_image_is_refused(ctx: ToolContext, tmp_path: Path) -> None:
     head, rest = png(9_000, 3)[:33], png(9_000, 3)[33:]
     cases = {
         "bomb.png": (png(30_000, 30_000), "it has more than 80,000,000 pixels"),

@@ -128,12 +128,12 @@ def test_no_more_images_than_a_few() -> None:
     [b"", b"{", b"[]", b"{}", b'{"cells": 3}', b'{"cells": {}}', b'{"worksheets": []}', b'{"worksheets": [3]}'],
     ids=range(8),
 )
-def test_what_is_no_notebook(data: bytes) -> None:
+def test_invalid_notebooks(data: bytes) -> None:
     assert notebook_of(data) is None
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"[" * 100_000, b'{"cells": [' + b"[" * 100_000], ids=range(3))
-def test_what_is_no_json(data: bytes) -> None:
+def test_invalid_json(data: bytes) -> None:
     assert notebook_of(data) is None
 
 
@@ -174,7 +174,7 @@ async def test_a_part_of_a_notebook(ctx: ToolContext, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["not JSON\n", '{"cells": []}', "{}"])
-async def test_what_only_has_the_name_of_a_notebook(ctx: ToolContext, tmp_path: Path, content: str) -> None:
+async def test_notebook_in_name_only(ctx: ToolContext, tmp_path: Path, content: str) -> None:
     (tmp_path / "a.ipynb").write_text(content)
     assert (await read(Read("a.ipynb"), ctx)).text == f"     1\t{content.removesuffix(chr(10))}"
 

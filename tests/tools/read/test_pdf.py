@@ -48,7 +48,7 @@ def part(data: bytes, name: str) -> FilePart:
 # ---- whatever is installed -------------------------------------------------------------------------------------------
 
 
-async def test_a_pdf_is_attached_whatever_it_is_called(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_pdf_is_attached_under_any_name(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "paper").write_bytes(TWO)
     output = await run(ctx, "paper")
     assert output.files == (part(TWO, "paper"),)
@@ -75,7 +75,7 @@ async def test_without_a_library_one_that_hosts_refuse_is_refused(ctx: ToolConte
         await run(ctx, "locked.pdf")
 
 
-async def test_a_pdf_that_is_larger_than_anybody_wants(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_too_large_pdf(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(TWO)
     os.truncate(tmp_path / "a.pdf", 300_000_000)
     with pytest.raises(
@@ -88,7 +88,7 @@ async def test_a_pdf_that_is_larger_than_anybody_wants(ctx: ToolContext, tmp_pat
 
 
 @needs_library
-async def test_its_text_comes_with_it(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_pdf_comes_with_its_text(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(TWO)
     assert (await run(ctx, "a.pdf")).text.split("\n") == [
         f"(a.pdf is a PDF of {len(TWO):,} bytes, attached; 2 pages; this is the text)",
@@ -116,7 +116,7 @@ async def test_a_part_of_its_text(ctx: ToolContext, tmp_path: Path) -> None:
 
 
 @needs_library
-async def test_of_one_with_many_pages_there_is_only_the_text(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_long_pdf_is_text_only(ctx: ToolContext, tmp_path: Path) -> None:
     data = pdf(*(f"This is page {n}" for n in range(1, 102)))
     (tmp_path / "a.pdf").write_bytes(data)
     output = await run(ctx, "a.pdf")
@@ -126,7 +126,7 @@ async def test_of_one_with_many_pages_there_is_only_the_text(ctx: ToolContext, t
 
 
 @needs_library
-async def test_one_without_a_text(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_pdf_without_text(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf("", ""))
     output = await run(ctx, "a.pdf")
     assert output.text.endswith(" bytes, attached; 2 pages without a text: images, it seems)")
@@ -139,9 +139,7 @@ async def test_one_without_a_text(ctx: ToolContext, tmp_path: Path) -> None:
     [b"%PDF-1.7\nnothing", TWO[:200], b"%PDF-" + b"\xff" * 5_000, TWO.replace(b"/Pages 2 0 R", b"/Pages 1 0 R")],
     ids=["empty", "cut", "noise", "circle"],
 )
-async def test_a_broken_one_is_attached_without_a_text_or_refused(
-    ctx: ToolContext, tmp_path: Path, data: bytes
-) -> None:
+async def test_broken_pdf_is_attached_or_refused(ctx: ToolContext, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.pdf").write_bytes(data)
     with trio.fail_after(30):
         output = await run(ctx, "a.pdf")
@@ -149,7 +147,7 @@ async def test_a_broken_one_is_attached_without_a_text_or_refused(
 
 
 @needs_library
-async def test_cancelled_while_it_is_taken_apart(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_cancelled_text_extraction(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf(*(f"page {n}" for n in range(2_000))))
     with trio.move_on_after(0.005) as scope:  # less than any process takes to start
         await run(ctx, "a.pdf")
@@ -185,7 +183,7 @@ def test_the_work_is_bounded(tmp_path: Path, pages: int, size: int, seconds: int
 @pytest.mark.parametrize(
     "arguments", [["pdf", "/nowhere.pdf", "1", "1", "1"], ["image", "/nowhere.png", "1", "1", "1"]]
 )
-def test_what_goes_wrong_is_told(arguments: list[str]) -> None:
+def test_errors_are_reported(arguments: list[str]) -> None:
     program = [sys.executable, "-P", read_media.__file__, *arguments]
     finished = subprocess.run(program, capture_output=True, check=True)
     head, _, body = finished.stdout.partition(b"\n")

@@ -68,7 +68,7 @@ def test_a_window_of_what_comes_in_order() -> None:
     assert (told(small.hits), small.is_full) == ("a1 a2 a3", True)
 
 
-def test_a_binary_file_is_dropped_with_what_was_skipped_of_it() -> None:
+def test_binary_file_is_dropped_with_its_skips() -> None:
     pile = HitWindow(skip=2, take=2, held=10_000)
     pile_up(pile, "a1 b1 b2")
     pile.drop(b"b")
@@ -102,7 +102,7 @@ _files = st.lists(
 
 
 @given(_files, st.integers(0, 6), st.integers(1, 4), st.integers(0, 2), st.integers(0, 2))
-def test_both_piles_give_the_same_window(
+def test_both_buffers_give_the_same_window(
     files: list[tuple[str, list[bool], bool]], skip: int, take: int, before: int, after: int
 ) -> None:
     """Whether all hits were held and sorted, or they came in order and the search was stopped."""

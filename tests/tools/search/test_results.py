@@ -90,9 +90,7 @@ WRONG = b"rg: regex parse error:\n    (?:a()\n    ^\nerror: unclosed group\n"
     st.booleans(),
     st.lists(st.integers(0, 500), max_size=5),
 )
-def test_what_is_wrong_is_parted_from_what_could_not_be_read(
-    others: list[bytes], is_wrong: bool, cuts: list[int]
-) -> None:
+def test_errors_are_separated_from_unreadable_files(others: list[bytes], is_wrong: bool, cuts: list[int]) -> None:
     reader = ErrorReader()
     for chunk in split(b"".join([*others, WRONG if is_wrong else b""]), cuts):
         reader.feed(chunk)

