@@ -32,7 +32,7 @@ async def to_thread(
     later, the thread is abandoned: it runs on, what it returns or raises is
     dropped, and its place is free again only when it has ended. That is the
     default because the promise is a prompt cancel, which a hung disk must not
-    break (`test_rule_05_abandoned_threads_do_not_delay_a_flush`).
+    break (`test_rule_05_abandoned_threads_delay_no_flush`).
 
     Args:
         function: the work; it must not touch trio objects.

@@ -213,7 +213,7 @@ async def test_t19_earlier_parent_deadline_wins(autojump_clock: MockClock) -> No
     assert (ends, trio.current_time()) == ([(2, "deadline"), (1, "deadline")], about(4))
 
 
-async def test_usage_and_money_are_the_childs_and_count_above(autojump_clock: MockClock) -> None:
+async def test_child_usage_counts_for_its_ancestors(autojump_clock: MockClock) -> None:
     script: Script = {
         "go": [[*send("look"), *done("calls", usage=Usage(input=10))], DONE],
         "look": [[*text("It is."), *done(usage=Usage(input=3, output=4))]],
@@ -288,7 +288,7 @@ async def test_no_sub_agents_at_all(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 4])
-async def test_t19_fifty_at_once_within_the_limit_all_finish(autojump_clock: MockClock, limit: int) -> None:
+async def test_t19_fifty_limited_sub_agents_all_finish(autojump_clock: MockClock, limit: int) -> None:
     names = [f"task number {n * 17}" for n in range(50)]
     script: Script = {name: [[Pause(1), *DONE]] for name in names}
     script["go"] = [[*[item for n in names for item in send(n, id=n)], *done("calls")], DONE]
@@ -390,7 +390,7 @@ async def test_t19_child_continues_after_restart_with_current_rights(tmp_path: P
     assert json.loads(settled.metadata)["task_id"] == child
 
 
-async def test_t19_foreign_own_unknown_and_working_ones_are_refused(autojump_clock: MockClock) -> None:
+async def test_t19_uncontinuable_children_are_refused(autojump_clock: MockClock) -> None:
     script: dict[str, list[Answer]] = {
         "go": [[*send("look"), *done("calls")], DONE],
         "look": [DONE],
@@ -769,7 +769,7 @@ def test_t19_cancel_of_three_levels_within_one_grace() -> None:
 
 
 @pytest.mark.slow
-def test_a_cancel_anywhere_while_some_wait_for_a_place() -> None:
+def test_cancel_anywhere_while_children_are_queued() -> None:
     looks = [[*call("look", {"key": key, "seconds": 0.5}, id="1"), *done("calls")] for key in ("x", "y", "z")]
     calls = [item for n in range(3) for item in send(f"t{n}", id=str(n))]
     scenario = Scenario(

@@ -150,7 +150,7 @@ def test_plan_agent_runs_no_changes(engine: Start, tmp_path: Path) -> None:
     assert "✓ bash  ls" in command.output
 
 
-def test_ctrl_c_ends_the_processes_of_a_sub_agent(engine: Start) -> None:
+def test_ctrl_c_ends_a_sub_agents_processes(engine: Start) -> None:
     sleeper = token()
     command = engine("run", "--yes", f"delegate general bash sleep {sleeper} & sleep {sleeper}")
     await_sleepers(sleeper, 2)

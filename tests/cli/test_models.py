@@ -80,7 +80,7 @@ async def test_page_width_without_colours(env: dict[str, str]) -> None:
     assert max(map(len, ran.stdout.splitlines())) <= 100
 
 
-async def test_a_host_with_a_key_lists_its_newest_models(env: dict[str, str]) -> None:
+async def test_host_with_a_key_lists_newest_models(env: dict[str, str]) -> None:
     ran = await run({**env, "ANTHROPIC_API_KEY": CANARY})
     usable, _, others = ran.stdout.partition("Not usable here:")
     assert re.search(r"^  anthropic/claude-opus-5-5 +1M +128k +4\.00 +20\.00$", usable, re.MULTILINE)

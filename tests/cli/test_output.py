@@ -71,7 +71,7 @@ async def test_slow_reader_gets_everything(pipe: tuple[int, int]) -> None:
     assert received == b"x" * 500_000
 
 
-async def test_a_pipe_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None:
+async def test_nonblocking_pipe_is_awaited(pipe: tuple[int, int]) -> None:
     """Our parent may have made it so; we must neither change that nor spin on it."""
     os.set_blocking(pipe[1], False)
     await test_slow_reader_gets_everything(pipe)

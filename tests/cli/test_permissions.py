@@ -264,7 +264,7 @@ def test_odd_rules_are_named(engine: Start, config: Path) -> None:
     assert told.startswith(f"warning: 'allow bash python *' of the layer user ({config}:3): 'python' runs other")
 
 
-def test_a_project_is_trusted_from_any_of_its_folders(engine: Start, tmp_path: Path) -> None:
+def test_project_is_trusted_from_any_folder(engine: Start, tmp_path: Path) -> None:
     (tmp_path / "app" / ".git").mkdir(parents=True)
     (tmp_path / "app" / "src").mkdir()
     assert said(engine, "--cwd", "app/src", "trust") == f"{tmp_path}/app is trusted\n"

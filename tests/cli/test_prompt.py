@@ -85,7 +85,7 @@ def test_a_command_stands_for_its_text(engine: Start, project: Path) -> None:
     assert step["model"] == "anthropic/claude-haiku-4-5"
 
 
-def test_a_project_s_commands_count_when_it_is_trusted(engine: Start, project: Path) -> None:
+def test_project_commands_need_trust(engine: Start, project: Path) -> None:
     command = engine("run", "/greet")
     assert command.wait() == 2
     assert command.output == (

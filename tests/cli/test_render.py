@@ -133,7 +133,7 @@ def test_discarded_text_is_reported(event: Event) -> None:
     assert render(*said("")[:1], event) == "", "nobody has seen it"
 
 
-def test_sub_agent_text_is_hidden_but_calls_are_shown() -> None:
+def test_sub_agent_text_is_hidden_but_calls_not() -> None:
     events = [*said("hidden"), *asked("c", "read", '{"path":"a"}'), settled("c")]
     assert render(*along(CHILD, events)) == "  ✓ read  a\n"
     assert render(*along(ROOT, said("shown"))) == "shown\n"
@@ -267,7 +267,7 @@ def test_status_shows_running_call_time_and_output() -> None:
     assert machine.status == ""
 
 
-def test_there_is_no_status_while_a_line_is_open() -> None:
+def test_no_status_while_a_line_is_open() -> None:
     machine = Renderer(plain=False)
     render(*asked("c", "bash", "{}"), CallStarted(call_id=CallId("c")), *said("wor")[:2], renderer=machine)
     assert machine.status == ""

@@ -274,7 +274,7 @@ def test_a_limit_of_seconds(engine: Start) -> None:
     assert sleepers(sleeper) == []
 
 
-def test_without_a_terminal_what_needs_a_right_is_denied(engine: Start, tmp_path: Path) -> None:
+def test_denied_without_a_terminal(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write")
     assert command.wait() == 0
     assert "✗ write a.txt  Denied: it needs the permission 'edit'" in command.output

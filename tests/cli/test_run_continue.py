@@ -89,7 +89,7 @@ def test_a_fork_goes_its_own_way(engine: Start) -> None:
     assert "--fork needs --continue or --resume" in lonely.output
 
 
-def test_a_session_keeps_its_model_unless_another_is_named(engine: Start) -> None:
+def test_session_keeps_its_model_unless_overridden(engine: Start) -> None:
     run(engine, "remember one", "--model", "anthropic/claude-haiku-4-5")
     assert "claude-haiku-4-5 has heard: remember one / two." in run(engine, "-c", "two")
     assert "claude-sonnet-4-5 has heard" in run(engine, "-c", "three", "--model", "anthropic/claude-sonnet-4-5")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason
 PROMPT = "or type what to do instead: "
 
 
-def test_a_question_shows_what_would_change_and_is_answered(engine: Start, tmp_path: Path) -> None:
+def test_question_shows_the_change(engine: Start, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     command = engine("run", "rewrite", terminal=True)
     command.read_until(PROMPT)

@@ -131,7 +131,7 @@ def compacted(messages: Sequence[Message], written: str, context: int) -> Compac
     context=st.sampled_from([200, 2_000, 200_000]),
     wire=st.sampled_from(SPOKEN),
 )
-def test_after_a_compaction_every_wire_format_takes_the_history(
+def test_every_wire_format_accepts_a_compacted_history(
     messages: tuple[Message, ...], written: str, context: int, wire: WireName
 ) -> None:
     made = compacted(messages, written, context)
@@ -146,7 +146,7 @@ def test_after_a_compaction_every_wire_format_takes_the_history(
 
 
 @given(messages=transcripts(models=["m"]), context=st.sampled_from([200, 2_000, 200_000]))
-def test_a_compaction_is_never_larger_than_it_may_be(messages: tuple[Message, ...], context: int) -> None:
+def test_compaction_never_exceeds_its_limit(messages: tuple[Message, ...], context: int) -> None:
     made = compacted(messages, summary(), context)
     if isinstance(made, Compaction) and made.source:
         assert made.after <= 0.9 * max(context - context // 10, context // 2)

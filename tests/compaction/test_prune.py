@@ -69,7 +69,7 @@ def test_t9_of_55_k_nothing_is_cleared() -> None:
     assert prune(history(*[1_000] * 55), PruneRules(), M) is None
 
 
-def test_t9_nothing_of_the_last_two_turns_is_cleared() -> None:
+def test_t9_last_two_turns_are_kept() -> None:
     messages: list[Message] = [
         says("only", id="u1"),
         *exchange(1, "read", words(90_000)),
@@ -228,7 +228,7 @@ def test_t9_errors_are_cleared_too_and_stay_errors() -> None:
     assert (result.settlement.status, result.settlement.failed) == ("error", True)
 
 
-def test_t9_images_go_with_the_result_and_are_named() -> None:
+def test_t9_images_of_cleared_results_are_named() -> None:
     call = calls("read", {"path": "a.png"}, id="c")
     shown = Settlement(
         status="completed", text="an image", images=(ImagePart(media_type="image/png", data="A" * 400_000),)
@@ -255,7 +255,7 @@ def test_t9_nothing_is_cleared_while_there_is_room() -> None:
     assert pruned_by(Keeper(), history(*[1_000] * 65)) is None
 
 
-def test_t9_results_are_cleared_where_that_spares_a_summary() -> None:
+def test_t9_clearing_may_spare_a_summary() -> None:
     messages: list[Message] = [*history(*[1_000] * 100), answers(words(55_000), id="long"), says("fourth", id="u4")]
     pruned = pruned_by(Keeper(), messages)
     assert pruned is not None

@@ -54,7 +54,7 @@ async def test_t7_host_counts_do_not_fit_another_history(tmp_path: Path) -> None
         assert session.context.report().is_counted is False
 
 
-def test_the_beginning_of_a_transcript_is_of_its_lineage() -> None:
+def test_transcript_prefix_has_its_lineage() -> None:
     messages: list[Message] = [says("one"), answers("two"), says("three", id="u3")]
     whole = Transcript(messages)
     first = whole.first(2)

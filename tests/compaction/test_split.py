@@ -38,7 +38,7 @@ def named(kind: str) -> str:
     ("usable", "wanted", "budget"),
     [(180_000, None, 15_000), (30_000, None, 7_500), (4_000, None, 2_000), (2_000, None, 1_000), (180_000, 500, 500)],
 )
-def test_t8_tail_is_a_bounded_quarter_of_the_window(usable: int, wanted: int | None, budget: int) -> None:
+def test_t8_tail_is_a_quarter_of_the_window(usable: int, wanted: int | None, budget: int) -> None:
     assert tail_budget(usable, wanted) == budget
 
 

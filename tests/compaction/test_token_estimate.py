@@ -224,7 +224,7 @@ def test_t7_image_bytes_may_explain_a_rejection() -> None:
     assert (gauge.window(LARGE), gauge.ratio(LARGE.name)) == (LARGE, 1.0)
 
 
-def test_t7_another_model_is_measured_by_its_own_count() -> None:
+def test_t7_models_are_measured_separately() -> None:
     gauge = TokenCounter()
     sent = Transcript([says(words(10_000))])
     for name, exact in (("a/one", 8_000), ("b/two", 20_000)):

@@ -115,7 +115,7 @@ async def test_t7_nothing_happens_while_there_is_room(autojump_clock: MockClock)
 
 
 @pytest.mark.parametrize("off", ["the setting", "the keeper"])
-async def test_t7_auto_off_is_honoured_and_an_overflow_surfaces(autojump_clock: MockClock, off: str) -> None:
+async def test_t7_disabled_auto_compact_reports_overflow(autojump_clock: MockClock, off: str) -> None:
     settings = Settings(auto_compact=False) if off == "the setting" else None
     keeper = Keeper(auto=False) if off == "the keeper" else None
     async with world(*TALK, saying(LONG), TOO_LONG, info=INFO, settings=settings, keeper=keeper) as w:
@@ -307,7 +307,7 @@ async def test_t8_long_history_is_summarised_in_pieces(autojump_clock: MockClock
         assert f"- piece {len(asked)}" in said(session.state.transcript[1])
 
 
-async def test_t8_a_second_summary_is_anchored_on_the_first(autojump_clock: MockClock) -> None:
+async def test_t8_second_summary_builds_on_the_first(autojump_clock: MockClock) -> None:
     async with world(*TALK, saying(summary(facts="- the port is 8021")), saying(LONG), saying(LONG), info=INFO) as w:
         await filled(w)
         await w.play("third")
@@ -401,7 +401,7 @@ async def test_t11_overflowing_fresh_message_stays_last(autojump_clock: MockCloc
         assert sum("the third word" in one for one in sent) == 1
 
 
-async def test_t11_after_an_overflow_old_results_are_cleared_first(autojump_clock: MockClock) -> None:
+async def test_t11_overflow_clears_old_results_first(autojump_clock: MockClock) -> None:
     large = attrs.evolve(INFO, context=100_000)
     script = (fetching(9_000, "a"), fetching(9_000, "b"), fetching(9_000, "c"), TOO_LONG, DONE)
     async with world(*script, info=large, tools=[fetch]) as w:
@@ -493,7 +493,7 @@ async def test_t11_oversized_media_need_no_summary(
 # -- by hand, and back -------------------------------------------------------------------------------------------------
 
 
-async def test_t11_a_compaction_by_hand_makes_no_further_request(autojump_clock: MockClock) -> None:
+async def test_t11_manual_compaction_makes_no_further_request(autojump_clock: MockClock) -> None:
     async with world(saying("One."), saying("Two."), saying(summary(done="- both")), info=INFO) as w:
         await filled(w)
         result = await w.session.context.compact("keep the names")
@@ -654,9 +654,7 @@ async def test_t12_a_host_may_write_summaries_itself(autojump_clock: MockClock) 
 
 
 @pytest.mark.parametrize("returned", ["", None, 5, ValueError("broken")])
-async def test_t12_a_hosts_summariser_that_fails_leaves_the_history(
-    autojump_clock: MockClock, returned: object
-) -> None:
+async def test_t12_failing_host_summariser_leaves_the_history(autojump_clock: MockClock, returned: object) -> None:
     async def summarise(head: Sequence[Message], previous: str) -> str:
         await trio.lowlevel.checkpoint()
         if isinstance(returned, Exception):
@@ -868,7 +866,7 @@ async def test_self_corrected_answer_is_read_as_corrected(autojump_clock: MockCl
         assert "- right" in said(w.session.state.transcript[1])
 
 
-async def test_t12_a_hosts_summariser_is_cancelled_with_the_turn(autojump_clock: MockClock) -> None:
+async def test_t12_host_summariser_is_cancelled_with_the_turn(autojump_clock: MockClock) -> None:
     async def summarise(head: Sequence[Message], previous: str) -> str:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)

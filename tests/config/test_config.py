@@ -330,7 +330,7 @@ def test_agent_chain_overrides_model_chain() -> None:
     assert twice.chain(opus, "a") == (opus, "b/b")
 
 
-def test_the_model_is_the_agent_s_or_the_default() -> None:
+def test_agent_model_overrides_the_default() -> None:
     assert CONFIG.model_for() == "anthropic/claude-opus-5"
     assert CONFIG.model_for("quick") == "lab/qwen3"
     assert Config().model_for() is None

@@ -155,7 +155,7 @@ async def test_a_truncated_call_is_compared_as_a_prefix() -> None:
         check(answer, Case(ANTHROPIC, case | {"tool_calls": [raw | {"kind": "custom"}]}))
 
 
-async def test_a_refused_request_and_an_error_in_the_middle() -> None:
+async def test_refused_request_and_error_in_the_middle() -> None:
     error = {"status": 529, "meaning": "overloaded", "message": "busy  now"}
     body = b'{"type":"error","error":{"type":"overloaded_error","message":"busy now"}}'
     refused = attrs.evolve(ANTHROPIC, status=529, headers={"content-type": "application/json"}, body=body)

@@ -19,7 +19,7 @@ def test_deferred_begins_without_a_value() -> None:
 
 
 @given(values=st.lists(st.none() | st.integers(), min_size=1))
-def test_the_first_settlement_wins_and_the_others_are_counted(values: list[int | None]) -> None:
+def test_first_settlement_wins_and_others_are_counted(values: list[int | None]) -> None:
     deferred = Deferred[int | None]()
     assert [deferred.settle(value) for value in values] == [True] + [False] * (len(values) - 1)
     assert deferred.is_settled
@@ -73,7 +73,7 @@ async def test_rule_01_settled_deferred_in_cancelled_scope() -> None:
     assert deferred.value == 1
 
 
-async def test_a_value_that_comes_with_the_cancel_is_there(autojump_clock: MockClock) -> None:
+async def test_value_set_at_the_cancel_is_available(autojump_clock: MockClock) -> None:
     deferred = Deferred[int]()
     scope = trio.CancelScope()
 

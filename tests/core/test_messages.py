@@ -51,7 +51,7 @@ def test_user_text_is_the_recognisable_part() -> None:
     assert UserMessage(id=MessageId("m"), parts=()).text == ""
 
 
-def test_the_text_and_the_calls_of_an_assistants_message() -> None:
+def test_assistant_message_has_text_and_calls() -> None:
     first = CallPart(id=PartId("3"), call_id=CallId("c1"), tool="a", arguments="{}")
     second = attrs.evolve(first, id=PartId("4"), call_id=CallId("c2"))
     message = AssistantMessage(

@@ -28,7 +28,7 @@ class Written:
     secret: str = attrs.field(default="", eq=False, repr=False)
 
 
-def test_values_with_equal_fields_are_equal_and_hash_alike() -> None:
+def test_equal_fields_give_equal_values_and_hashes() -> None:
     one, same = Further(name="a", size=1, more=(2,)), Further(name="a", size=1, more=(2,))
     assert one == same
     assert {one: "found"}[same] == "found"

@@ -19,7 +19,7 @@ def ids(messages: tuple[Message, ...]) -> list[str]:
 
 
 @hypothesis.given(events=journals())
-def test_a_fork_without_a_message_has_the_present_transcript(events: list[Durable]) -> None:
+def test_fork_without_message_has_the_current_transcript(events: list[Durable]) -> None:
     assert forked(events) == fold(events).transcript[:]
 
 

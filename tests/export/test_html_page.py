@@ -137,7 +137,7 @@ def test_images_are_embedded_but_svg_is_not() -> None:
     assert "image/svg+xml, 72 bytes: not shown" in written
 
 
-def test_calls_are_folded_and_sub_agents_stand_below_theirs() -> None:
+def test_calls_are_folded_with_sub_agents_below() -> None:
     child = session(SessionId("ses_child"), ("for the child", "found it"), parent=A)
     first = child[0]
     assert isinstance(first, SessionCreated)
@@ -181,7 +181,7 @@ def test_compacted_session_is_shown_whole() -> None:
     assert "Untitled session" in shown
 
 
-def test_markdown_is_shown_as_far_as_it_helps_reading() -> None:
+def test_markdown_is_rendered_for_reading() -> None:
     assert render_text("# Head ##\none `a<b` **two**\nline\n\n```py\nx < 1\n```\nend") == (
         '<p dir="auto" class="heading">Head</p>\n'
         '<p dir="auto">one <code>a&lt;b</code> <b>two</b>\nline</p>\n'

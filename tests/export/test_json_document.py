@@ -77,7 +77,7 @@ def test_under_fresh_ids_it_is_the_same_session(parts: list[list[Durable]]) -> N
         assert {event.path for event in journal} == {tuple(ids[: number + 1])}
 
 
-def test_a_sub_agent_that_is_exported_alone_stands_alone() -> None:
+def test_exported_sub_agent_stands_alone() -> None:
     (found, below) = parse_json_document(written(tree()[1:]))
     first = found[0]
     assert isinstance(first, SessionCreated)

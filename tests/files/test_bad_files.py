@@ -218,7 +218,7 @@ async def test_another_writer_between_the_reading_and_the_change(ctx: ToolContex
 
 
 @pytest.mark.parametrize("tool", EDITORS)
-async def test_two_at_once_change_it_one_after_the_other(ctx: ToolContext, tmp_path: Path, tool: str) -> None:
+async def test_concurrent_changes_are_serialised(ctx: ToolContext, tmp_path: Path, tool: str) -> None:
     """The later one sees that the file is not as it was read, and says so."""
     (tmp_path / "plain.txt").write_text("a\n")
     reader = having_read(ctx, "plain.txt")

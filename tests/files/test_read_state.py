@@ -54,7 +54,7 @@ def test_the_oldest_is_forgotten() -> None:
 
 
 @given(st.lists(st.binary()))
-def test_a_digest_in_pieces_is_the_digest_of_all(pieces: list[bytes]) -> None:
+def test_incremental_digest_equals_the_whole(pieces: list[bytes]) -> None:
     partial = hasher()
     for piece in pieces:
         partial.update(piece)

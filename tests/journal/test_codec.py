@@ -122,7 +122,7 @@ def test_any_text_survives(text: str) -> None:
     assert decode_message(encode_message(message)) == message
 
 
-def test_a_pair_of_surrogates_comes_back_as_its_character() -> None:
+def test_surrogate_pair_becomes_its_character() -> None:
     split = TextPart(id=PartId("p"), text="\ud83d" + "\ude00")
     message = UserMessage(id=MessageId("m"), parts=(split,))
     assert decode_message(encode_message(message)).text == "😀"  # type: ignore[union-attr]  # it is a user's
@@ -175,7 +175,7 @@ def test_a_status_is_a_tagged_union(value: Status, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['"idle"', '{"type":"idle"}', '{"type":"retry","v":1}', '{"type":"sleepy","v":1}'])
-def test_a_status_that_is_not_one_is_an_error(text: str) -> None:
+def test_invalid_status_is_an_error(text: str) -> None:
     with pytest.raises(JournalCorrupt):
         decode_status(text)
 
@@ -236,7 +236,7 @@ WHOLE: dict[str, object] = {
 }
 
 
-def test_the_whole_event_of_the_following_cases_is_good() -> None:
+def test_base_event_of_the_next_cases_is_valid() -> None:
     expected = PartEnded(
         session_id=SessionId("s"),
         turn_id=TurnId("t"),
@@ -342,7 +342,7 @@ def test_an_error_stays_short() -> None:
 
 
 @given(event=EVENTS, data=st.data())
-def test_a_damaged_event_is_an_error_or_another_event(event: Durable | Live, data: st.DataObject) -> None:
+def test_damaged_event_is_error_or_another_event(event: Durable | Live, data: st.DataObject) -> None:
     text = encode_event(event)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 10)))
@@ -426,7 +426,7 @@ def test_an_event_is_written_in_the_present_version() -> None:
         ('{"type":"notice","v":1,"code":"c"}', "missing field: text"),
     ],
 )
-def test_an_event_that_cannot_be_lifted_is_an_error(text: str, told: str) -> None:
+def test_unmigratable_event_is_an_error(text: str, told: str) -> None:
     with pytest.raises(JournalCorrupt, match=told):
         decode_event(text, schema=HISTORY)
 

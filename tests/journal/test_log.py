@@ -568,7 +568,7 @@ def test_a_cursor_from_nowhere_begins_with_one_resync(after: int | Position) -> 
     assert [(e.offset, e.text) for e in take_all(cursor) if isinstance(e, TextDelta)] == [(2, "cd")]
 
 
-def test_a_journal_goes_on_from_what_the_store_has() -> None:
+def test_journal_continues_the_stored_events() -> None:
     desk = HookRunner()
     desk.end_step()
     desk.turn.append(ENDED)
@@ -581,7 +581,7 @@ def test_a_journal_goes_on_from_what_the_store_has() -> None:
     assert kinds(take_all(again.follow(desk.journal.seq))) == ["TurnStarted"]
 
 
-def test_a_journal_knows_the_inputs_that_the_store_has() -> None:
+def test_journal_knows_the_stored_inputs() -> None:
     journal = new_journal()
     said = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("u1"), text="wire"),), display="shown")
     journal.append(SessionCreated(context=SharedContext(cwd="/"), model="m"))

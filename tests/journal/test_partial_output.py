@@ -125,7 +125,7 @@ def test_draft_that_does_not_follow_is_ignored() -> None:
     assert after_kill(journal, store) == {P: "one"}
 
 
-def test_a_session_without_an_open_step_has_no_drafts() -> None:
+def test_session_without_open_step_has_no_drafts() -> None:
     journal, _, store = begun(P)
     idle = attrs.evolve(journal.state, turn=None)
     assert with_drafts(idle, journal.events(), store.kept) is idle

@@ -159,7 +159,7 @@ def test_a_childs_own_limit_ends_only_the_child() -> None:
     assert root.budget.steps == 1
 
 
-def test_limits_at_several_heights_each_end_their_owner_once() -> None:
+def test_limits_at_several_levels_fire_once_each() -> None:
     root = turn(tokens=10)
     child = turn(root, cost=1.0)
     answer = child.budget.charge(tokens(10), 1.0)

@@ -182,7 +182,7 @@ def test_summary_of_the_whole_answer() -> None:
     assert demuxed([Finished("refusal", raw="refusal", detail="not that")])[1].finish_detail == "not that"
 
 
-def test_an_answer_without_an_end_has_no_finish_reason() -> None:
+def test_answer_without_end_has_no_finish_reason() -> None:
     _, demux = demuxed([TextChunk("a", "cut")])
     assert demux.finish is None
 

@@ -563,7 +563,7 @@ async def test_sub_agent_session_has_no_session_hooks(autojump_clock: MockClock)
     assert [type(subject) for subject in log] == [SessionStarting, Idling, SessionEnding]
 
 
-async def test_a_cancel_while_a_start_hook_hangs_goes_on(autojump_clock: MockClock) -> None:
+async def test_cancel_during_a_hanging_start_hook(autojump_clock: MockClock) -> None:
     model = ScriptedProvider([DONE])
     async with engine.open_engine(model=model, hooks=Hooks(session_start=(hanging,))) as eng:
         with trio.move_on_after(1) as scope:

@@ -140,7 +140,7 @@ async def test_t5_steer_after_the_end_is_refused(autojump_clock: MockClock) -> N
         await w.goes_on()
 
 
-async def test_t5_a_steer_after_cancel_is_a_typed_error(autojump_clock: MockClock) -> None:
+async def test_t5_steer_after_cancel_is_refused(autojump_clock: MockClock) -> None:
     async with world([Pause(60), *DONE]) as w:
         async with w.session.prompt("go") as turn:
             await trio.sleep(1)
@@ -261,7 +261,7 @@ async def test_t5_queued_input_starts_an_idle_session(autojump_clock: MockClock)
     assert (seen[0], seen[-1]) == ("InputAdmitted", "TurnEnded")
 
 
-async def test_t5_queued_inputs_run_one_turn_each_in_order(autojump_clock: MockClock) -> None:
+async def test_t5_queued_inputs_run_in_order(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(), DONE, DONE, DONE, DONE, tools=bench.tools()) as w:
         for name in ("one", "two", "three"):
@@ -272,7 +272,7 @@ async def test_t5_queued_inputs_run_one_turn_each_in_order(autojump_clock: MockC
         assert kinds == [TurnStarted, TurnEnded] * 3
 
 
-async def test_t5_a_queued_input_waits_for_the_running_turn(autojump_clock: MockClock) -> None:
+async def test_t5_queued_input_waits_for_the_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(seconds=5), DONE, DONE, tools=bench.tools()) as w:
         async with w.session.prompt("go") as turn:

@@ -67,7 +67,7 @@ async def test_c9_without_a_target_it_never_goes_on(autojump_clock: MockClock) -
         ([499, 499, 501, 499, 499, 499], "diminishing", 6),
     ],
 )
-async def test_c9_three_small_continuations_in_a_row_are_diminishing(
+async def test_c9_three_small_continuations_are_diminishing(
     autojump_clock: MockClock, increments: list[int], stop_reason: StopReason, continuations: int
 ) -> None:
     answers = [spoken(100, "Begin."), *[spoken(n, f"Step {i}: {n}.") for i, n in enumerate(increments)]]
@@ -77,7 +77,7 @@ async def test_c9_three_small_continuations_in_a_row_are_diminishing(
     assert len(w.requests) == len(answers)
 
 
-async def test_c9_work_with_tools_between_counts_towards_the_increment(autojump_clock: MockClock) -> None:
+async def test_c9_work_between_continuations_counts(autojump_clock: MockClock) -> None:
     bench = Bench()
     small = [spoken(10, "Begin.")]
     for n in range(3):
@@ -265,7 +265,7 @@ async def test_deadline_strikes_while_waiting_for_the_model(autojump_clock: Mock
     assert (played.stop_reason, autojump_clock.current_time()) == ("deadline", about(10))
 
 
-async def test_budget_of_seconds_strikes_while_a_question_is_open(autojump_clock: MockClock) -> None:
+async def test_deadline_strikes_during_a_question(autojump_clock: MockClock) -> None:
     bench = Bench()
     settings = Settings(limits=Limits(seconds=10))
     asking = [*call("write", {"name": "a"}, id="1"), *done("calls")]

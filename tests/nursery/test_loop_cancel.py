@@ -64,7 +64,7 @@ async def test_lost_cancel_before_the_start(autojump_clock: MockClock) -> None:
         await w.goes_on()
 
 
-async def test_lost_cancel_between_the_start_and_the_first_step(autojump_clock: MockClock) -> None:
+async def test_lost_cancel_between_start_and_first_step(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         async with w.session.prompt("go") as turn:
             turn.cancel()
@@ -75,7 +75,7 @@ async def test_lost_cancel_between_the_start_and_the_first_step(autojump_clock: 
         await w.goes_on()
 
 
-async def test_lost_cancel_of_a_turn_in_the_engines_nursery(autojump_clock: MockClock) -> None:
+async def test_lost_cancel_in_the_engines_nursery(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         turn = w.engine.start_turn(w.session, "go")
         turn.cancel()
@@ -281,7 +281,7 @@ async def test_cancel_of_reasoning_alone_leaves_no_message(autojump_clock: MockC
         await w.goes_on()
 
 
-async def test_cancel_during_tools_settles_all_of_them_at_once(autojump_clock: MockClock) -> None:
+async def test_cancel_during_tools_settles_all_at_once(autojump_clock: MockClock) -> None:
     bench = Bench()
     many = [item for n in range(100) for item in call("read", {"name": f"n{n}", "seconds": 60}, id=f"{n}")]
     settings = engine.Settings(parallel=100)
@@ -577,7 +577,7 @@ def turn_is_over(turn: engine.Turn) -> bool:
         return False
 
 
-async def test_closing_the_engine_ends_the_turns_in_its_nursery(autojump_clock: MockClock) -> None:
+async def test_engine_close_ends_turns_in_its_nursery(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(), tools=bench.tools()) as w:
         turn = w.engine.start_turn(w.session, "go")
@@ -587,7 +587,7 @@ async def test_closing_the_engine_ends_the_turns_in_its_nursery(autojump_clock: 
     assert trio.current_time() == about(1)
 
 
-async def test_a_host_that_cancels_the_engine_leaves_nothing_unsettled(autojump_clock: MockClock) -> None:
+async def test_cancelled_engine_leaves_nothing_unsettled(autojump_clock: MockClock) -> None:
     bench = Bench()
     turns: list[engine.Turn] = []
     worlds: list[World] = []

@@ -182,7 +182,7 @@ async def test_c6_recovered_error_is_never_reported(autojump_clock: MockClock, n
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_c6_each_transition_is_an_event_between_two_steps(autojump_clock: MockClock, name: str) -> None:
+async def test_c6_each_transition_is_an_event(autojump_clock: MockClock, name: str) -> None:
     played, _ = await run_case(CASES[name])
     order = [e for e in played.own if isinstance(e, StepStarted | StepEnded | LoopContinued)]
     steps = 0
@@ -394,7 +394,7 @@ async def test_t23_skip_without_a_wait_does_nothing(autojump_clock: MockClock) -
     assert autojump_clock.current_time() == about(2)
 
 
-async def test_t23_retries_count_per_step_and_wait_per_turn(autojump_clock: MockClock) -> None:
+async def test_t23_retries_count_per_step_waits_per_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     settings = Settings(retry=RetryPolicy(attempts=2, base=10, longest=60, total=45))
     script = [BUSY, BUSY, reading(), BUSY, BUSY, DONE]
@@ -426,7 +426,7 @@ async def test_c6_last_model_of_the_chain_is_reported(autojump_clock: MockClock)
     assert played.reasons == ["model_fallback"]
 
 
-async def test_c6_a_rejected_signature_drops_the_old_reasoning_once(autojump_clock: MockClock) -> None:
+async def test_c6_rejected_signature_drops_reasoning_once(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*reasoning("Hm.", signature="s"), *call("read", {"name": "a"}, id="1"), *done("calls")]
     async with world(first, UNSIGNED, DONE, tools=bench.tools()) as w:

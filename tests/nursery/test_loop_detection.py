@@ -104,7 +104,7 @@ def test_one_changed_result_is_progress() -> None:
     assert found_first([*calls, ("poll {}", "waiting"), ("poll {}", "waiting")]) == (5, "repeat")
 
 
-def test_a_changed_result_inside_a_longer_circle_is_progress() -> None:
+def test_changed_result_in_a_cycle_is_progress() -> None:
     calls = same("ab", 2)
     assert found_first([*calls, ("a " + '{"of":"a"}', "something new"), *same("b", 1)]) is None
 

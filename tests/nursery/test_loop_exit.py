@@ -30,7 +30,7 @@ async def test_t1_stop_with_settled_call_continues(autojump_clock: MockClock) ->
     assert played.reasons == ["next_step"]
 
 
-async def test_t1_a_calls_finish_without_calls_ends_the_turn(autojump_clock: MockClock) -> None:
+async def test_t1_calls_finish_without_calls_ends_turn(autojump_clock: MockClock) -> None:
     async with world([*text("I would call."), *done("calls")], repeat=True) as w:
         played = await w.play()
     assert (len(w.requests), played.stop_reason) == (1, "completed")
@@ -46,7 +46,7 @@ async def test_t1_provider_executed_items_make_no_further_request(autojump_clock
 @pytest.mark.parametrize(
     "said_before", [(), text("Half an answer, no"), reasoning("Hm.")], ids=["nothing", "text", "thought"]
 )
-async def test_t1_a_stream_without_a_finish_ends_as_incomplete(
+async def test_t1_stream_without_finish_is_incomplete(
     autojump_clock: MockClock, said_before: tuple[object, ...]
 ) -> None:
     async with world(list(said_before)) as w:  # type: ignore[arg-type]  # stream events, all of them
@@ -57,9 +57,7 @@ async def test_t1_a_stream_without_a_finish_ends_as_incomplete(
 
 
 @pytest.mark.parametrize("finish", get_args(FinishReason))
-async def test_t1_every_finish_reason_without_calls_ends_the_turn(
-    autojump_clock: MockClock, finish: FinishReason
-) -> None:
+async def test_t1_finish_without_calls_ends_the_turn(autojump_clock: MockClock, finish: FinishReason) -> None:
     async with world([*text("x"), *done(finish)], repeat=True) as w:
         played = await w.play()
         assert len(w.requests) <= 25

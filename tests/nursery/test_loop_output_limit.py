@@ -76,7 +76,7 @@ async def test_c7_continuation_nudge_forbids_recap(autojump_clock: MockClock) ->
     assert assistant_texts(w) == ["Once upon a time there ", "was a prin", "cess."]
 
 
-async def test_c7_the_larger_limit_is_kept_for_the_continuations(autojump_clock: MockClock) -> None:
+async def test_c7_continuations_keep_the_larger_limit(autojump_clock: MockClock) -> None:
     async with world(
         cut("a"), cut("b"), cut("c"), rest("d"), info=ModelInfo(name="scripted/large", output=200_000)
     ) as w:
@@ -120,7 +120,7 @@ async def test_c7_the_settings_set_the_limits(autojump_clock: MockClock) -> None
     assert (played.stop_reason, played.result.text) == ("output_limit", "bc")
 
 
-async def test_c7_without_recoveries_a_cut_answer_ends_the_turn(autojump_clock: MockClock) -> None:
+async def test_c7_cut_answer_without_recoveries_ends_turn(autojump_clock: MockClock) -> None:
     async with world(cut("a"), info=SMALL, settings=Settings(output_recoveries=0)) as w:
         played = await w.play()
     assert (played.stop_reason, played.result.text, played.reasons) == ("output_limit", "a", [])
@@ -145,7 +145,7 @@ async def test_c7_half_parsed_call_never_runs(autojump_clock: MockClock, argumen
         await w.goes_on()
 
 
-async def test_c7_whole_calls_before_the_half_one_are_executed(autojump_clock: MockClock) -> None:
+async def test_c7_complete_calls_before_a_cut_run(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [
         *call("write", {"name": "a"}, id="1"),

@@ -136,7 +136,7 @@ async def test_t6_other_arguments_each_time_are_no_circle(autojump_clock: MockCl
     assert found(played) == []
 
 
-async def test_t6_the_same_call_with_other_results_is_progress(autojump_clock: MockClock) -> None:
+async def test_t6_same_call_with_other_results_is_progress(autojump_clock: MockClock) -> None:
     counter = itertools.count()
     async with world(*steps(*[SAME] * 5), DONE, tools=tools(lambda what: f"{next(counter)} of 5 done")) as w:
         played = await w.play()
@@ -172,7 +172,7 @@ async def test_t6_streak_of_errors_is_detected(autojump_clock: MockClock) -> Non
     assert "going in circles" in played.settlements[5].text
 
 
-async def test_t6_a_success_between_ends_a_streak_of_errors(autojump_clock: MockClock) -> None:
+async def test_t6_success_ends_a_streak_of_errors(autojump_clock: MockClock) -> None:
     names = ["one", "some other", "a third thing", "yet another one"]
     calls = [("fail", f'{{"what": "{name}"}}') for name in names]
     async with world(*steps(*calls, SAME, *calls), DONE, tools=tools()) as w:
@@ -180,7 +180,7 @@ async def test_t6_a_success_between_ends_a_streak_of_errors(autojump_clock: Mock
     assert found(played) == []
 
 
-async def test_t6_nearly_equal_arguments_are_only_ever_nudged_about(autojump_clock: MockClock) -> None:
+async def test_t6_similar_arguments_get_nudges_only(autojump_clock: MockClock) -> None:
     """The same words with a number that counts up, and the same answer each time."""
     calls = [("look", f'{{"what": "the build log of the nightly job", "n": {n}}}') for n in range(12)]
     async with world(*steps(*calls), DONE, tools=tools()) as w:
@@ -211,7 +211,7 @@ async def test_t6_escalates_from_nudge_to_question_to_stop(autojump_clock: MockC
         await w.goes_on()
 
 
-async def test_t6_the_question_comes_before_the_call_is_started(autojump_clock: MockClock) -> None:
+async def test_t6_question_precedes_the_call(autojump_clock: MockClock) -> None:
     async with world(*steps(*[SAME] * 4), DONE, tools=tools()) as w:
         played = await w.play(react=replies(engine.Once()))
     order = played.order(CallStarted, PermissionAsked, PermissionAnswered)
@@ -228,7 +228,7 @@ async def test_t6_rejection_stops_the_turn(autojump_clock: MockClock, answer: en
         await w.goes_on()
 
 
-async def test_t6_always_ends_the_guard_for_that_call_only(autojump_clock: MockClock) -> None:
+async def test_t6_always_ends_the_guard_per_call(autojump_clock: MockClock) -> None:
     other = ("look", '{"what": "b"}')
     script = steps(*[SAME] * 12, *[other] * 3)
     async with world(*script, DONE, tools=tools()) as w:
@@ -275,7 +275,7 @@ async def test_t6_a_steer_begins_a_new_window(autojump_clock: MockClock) -> None
     assert len(played.all(CallStarted)) == 4
 
 
-async def test_t6_running_siblings_are_settled_when_the_turn_stops(autojump_clock: MockClock) -> None:
+async def test_t6_stop_settles_running_siblings(autojump_clock: MockClock) -> None:
     alone = step(*SAME)
     both = [*call("look", '{"what": "b"}', id="1"), *call("look", '{"what": "a"}', id="2"), *done("calls")]
     async with world(alone, alone, alone, [*both], DONE, tools=tools()) as w:

@@ -250,7 +250,7 @@ async def test_open_question_is_asked_again() -> None:
         await verify(home, session)
 
 
-async def test_a_result_may_come_from_outside_after_a_restart() -> None:
+async def test_external_result_may_follow_a_restart() -> None:
     home = Home([asks(*office("the trip")), FINE])
     async with home.open() as eng:
         session = await eng.create_session(cwd="/nowhere")
@@ -446,7 +446,7 @@ async def test_a_turn_in_a_block_is_ended() -> None:
     assert turn.result.stop_reason == "aborted"
 
 
-async def test_without_a_store_that_stays_a_turn_is_ended() -> None:
+async def test_turn_without_persistent_store_is_ended() -> None:
     home = Home([])
     from engine.testing.scripted_provider import ScriptedProvider
 

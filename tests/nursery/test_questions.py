@@ -116,7 +116,7 @@ async def test_always_lasts_for_the_session(autojump_clock: MockClock) -> None:
     assert log == ["a", "a", "b", "a"]
 
 
-async def test_always_in_one_session_does_not_hold_in_another(autojump_clock: MockClock) -> None:
+async def test_always_is_limited_to_its_session(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with world(step("write", "a"), DONE, tools=tools(log), approver=Policy()) as w:
         await w.play(react=replies(engine.Always()))
@@ -298,7 +298,7 @@ async def test_an_answer_in_time_is_no_expiry(autojump_clock: MockClock) -> None
     assert answers(played) == ["once"]
 
 
-async def test_a_cancelled_turn_withdraws_its_question_with_an_event(autojump_clock: MockClock) -> None:
+async def test_cancelled_turn_withdraws_its_question(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with world(step("write", "a"), tools=tools(log), approver=Policy()) as w:
         async with w.session.prompt("go") as turn:

@@ -66,7 +66,7 @@ async def test_host_concurrency_is_limited_across_sessions(
     assert told == ["waiting_for_host"] * waits
 
 
-async def test_waiting_for_a_place_is_not_the_hosts_silence(autojump_clock: MockClock) -> None:
+async def test_waiting_for_a_slot_is_no_silence(autojump_clock: MockClock) -> None:
     settings = Settings(timeouts=Timeouts(headers=1.5, idle=1.5, total=2.5))
     async with world(Arrivals(), info=ModelInfo(name="h/m", parallel=1), repeat=True) as w:
         await prompt_all(w, 4, settings)

@@ -53,7 +53,7 @@ async def watch(w: World, how: Recovery, *, model: object = None, settings: Sett
     return seen
 
 
-async def test_waiting_waits_for_the_longest_wait_and_tries_again(autojump_clock: MockClock) -> None:
+async def test_wait_uses_the_longest_delay(autojump_clock: MockClock) -> None:
     async with world(BUSY, BUSY, DONE) as w:
         start = trio.current_time()
         seen = await watch(w, "wait")
@@ -67,7 +67,7 @@ async def test_waiting_waits_for_the_longest_wait_and_tries_again(autojump_clock
     assert [e.attempt for e in seen.all(RetryScheduled)] == [1, 1]
 
 
-async def test_a_limit_is_waited_for_until_it_is_lifted(autojump_clock: MockClock) -> None:
+async def test_limit_is_awaited_until_its_reset(autojump_clock: MockClock) -> None:
     limited = [Fail(RateLimited("enough", retryable=True, retry_after=3_600.0))]
     async with world(limited, DONE) as w:
         start = trio.current_time()
@@ -144,7 +144,7 @@ async def test_default_and_run_ask_no_questions(autojump_clock: MockClock) -> No
         assert result.stop_reason == "provider_error"
 
 
-async def test_a_sub_agents_question_is_answered_at_the_root(autojump_clock: MockClock) -> None:
+async def test_sub_agent_question_is_answered_at_root(autojump_clock: MockClock) -> None:
     other = ScriptedProvider([DONE], info=ModelInfo(name="scripted/other"))
     root = [*call("sub", {"key": "x"}, id="1"), *done("calls")]
     async with world(root, BUSY, BUSY, DONE, tools=FakeTools().tools()) as w:

@@ -338,7 +338,7 @@ async def test_a_failing_park_leaves_no_shield(autojump_clock: trio.testing.Mock
     assert trio.current_time() < 2
 
 
-def test_an_endless_grace_made_a_shield_without_a_deadline() -> None:
+def test_endless_grace_still_has_a_deadline() -> None:
     async def tidies(args: Nothing, ctx: ToolContext) -> str:
         """Clean up for ever."""
         await trio.sleep_forever()
@@ -350,7 +350,7 @@ def test_an_endless_grace_made_a_shield_without_a_deadline() -> None:
 # -- the model ---------------------------------------------------------------------------------------
 
 
-async def test_a_batch_after_the_cancel_left_a_call_undelivered(autojump_clock: trio.testing.MockClock) -> None:
+async def test_batch_after_a_cancel_delivers_every_call(autojump_clock: trio.testing.MockClock) -> None:
     class Uncancellable(Stream):
         async def receive(self) -> Sequence[StreamEvent]:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 5):
@@ -395,7 +395,7 @@ async def test_error_during_cancel_is_no_internal_error(autojump_clock: trio.tes
 # -- the engine --------------------------------------------------------------------------------------
 
 
-async def test_a_session_opened_twice_at_once_had_two_logs(autojump_clock: trio.testing.MockClock) -> None:
+async def test_concurrently_opened_session_has_one_log(autojump_clock: trio.testing.MockClock) -> None:
     store = SlowStore()
     async with opened(store=store) as eng:
         first = await eng.create_session()

@@ -162,7 +162,7 @@ async def test_rule_01_internal_error_ends_one_turn(autojump_clock: trio.testing
 # -- 2: nothing ordinary escapes into the step's nursery -------------------------------------------
 
 
-async def test_rule_02_a_broken_stream_leaves_running_tools_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_02_broken_stream_leaves_tools_running(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*looks(2.0), Pause(0.5), Break()]) as eng:
         session = await eng.create_session()
         result = await session.run("go")
@@ -306,7 +306,7 @@ async def test_rule_03_misuse_raises_typed_errors(
 # -- 4: the first cause wins --------------------------------------------------------------------------------
 
 
-async def test_rule_04_first_cause_wins_and_host_cancel_propagates(
+async def test_rule_04_first_cause_wins_host_cancel_propagates(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with opened([*looks(5), *done("calls")], [*looks(5), *done("calls")]) as eng:
@@ -448,7 +448,7 @@ async def test_rule_06_end_is_visible_only_when_durable(
 # -- 7: only durable events take a number ------------------------------------------------------------------------------
 
 
-async def test_rule_07_deltas_have_no_number_but_a_place(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rule_07_deltas_have_places_not_numbers(autojump_clock: trio.testing.MockClock) -> None:
     async with opened([*text("one two three", pieces=3), *done()]) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:

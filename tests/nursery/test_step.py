@@ -317,7 +317,7 @@ async def test_c1_result_is_delivered_as_early_as_possible(autojump_clock: MockC
     assert [e.time for e in played.all(CallDelivered)] == pytest.approx([1, 3, 3])
 
 
-async def test_c1_a_call_queued_after_the_abort_never_executes(autojump_clock: MockClock) -> None:
+async def test_c1_call_queued_after_abort_never_runs(autojump_clock: MockClock) -> None:
     bench = Bench()
     ignoring: list[ScriptItem] = [
         *calls("write", ("one", 60), ("two", 60)),
@@ -375,7 +375,7 @@ async def test_c2_safe_safe_unsafe_safe_timeline(autojump_clock: MockClock) -> N
     }
 
 
-async def test_c2_at_most_10_of_25_safe_calls_run(autojump_clock: MockClock) -> None:
+async def test_c2_at_most_10_safe_calls_run(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [*calls("read", *[(f"n{i}", 1.0) for i in range(25)]), *done("calls")]
     async with world(first, DONE, tools=bench.tools()) as w:
@@ -457,7 +457,7 @@ def test_c2_streaming_and_batch_schedules_are_identical(jobs: list[tuple[str, in
 
 
 @given(jobs=jobs, gap=st.sampled_from([0.1, 0.7]))
-def test_c2_no_unsafe_call_overlaps_another_and_none_overtakes(jobs: list[tuple[str, int]], gap: float) -> None:
+def test_c2_unsafe_calls_never_overlap_or_overtake(jobs: list[tuple[str, int]], gap: float) -> None:
     bench = Bench()
     items = [item for i, (tool, seconds) in enumerate(jobs) for item in calls(tool, (f"{i}", seconds))]
 
@@ -474,7 +474,7 @@ def test_c2_no_unsafe_call_overlaps_another_and_none_overtakes(jobs: list[tuple[
                 assert bench.began[str(later)] >= bench.ended[str(i)]
 
 
-async def test_c1_an_assessment_does_not_hold_up_the_stream(autojump_clock: MockClock) -> None:
+async def test_c1_assessment_does_not_delay_the_stream(autojump_clock: MockClock) -> None:
     """Whether a long command only reads takes time to tell: not the reader's."""
     bench = Bench()
 
@@ -539,7 +539,7 @@ async def test_c3_failed_call_leaves_siblings_alone(autojump_clock: MockClock, t
     assert log == ["false", "sleepy"]
 
 
-async def test_c3_by_default_an_error_leaves_its_siblings_alone(autojump_clock: MockClock) -> None:
+async def test_c3_error_leaves_siblings_alone(autojump_clock: MockClock) -> None:
     log: list[str] = []
     first = [
         *call("quick", {"command": "a", "seconds": 3}, id="1"),

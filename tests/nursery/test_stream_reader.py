@@ -127,7 +127,7 @@ async def test_t2_early_delta_opens_its_block(autojump_clock: MockClock) -> None
     assert "delta_before_start ×1" in told
 
 
-async def test_t2_a_call_without_a_start_exists_and_runs(autojump_clock: MockClock) -> None:
+async def test_t2_call_without_a_start_runs(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [ToolCallDone("1", '{"name": "a"}', "read"), *done("calls")]
     async with world(first, [*text("Done."), *done()], tools=bench.tools()) as w:

@@ -264,7 +264,7 @@ async def test_invalid_tool_result_is_an_explained_error(autojump_clock: MockClo
         await w.goes_on()
 
 
-async def test_an_unknown_tool_is_an_error_with_a_hint(autojump_clock: MockClock) -> None:
+async def test_unknown_tool_is_an_error_with_hint(autojump_clock: MockClock) -> None:
     bench = Bench()
     first = [
         *call("reed", {}, id="1"),
@@ -309,7 +309,7 @@ async def test_context_describes_the_call(autojump_clock: MockClock) -> None:
     assert saw == [(w.session.id, started.turn_id, started.call_id, "/nowhere")]
 
 
-async def test_progress_is_shown_live_and_kept_for_an_abort(autojump_clock: MockClock) -> None:
+async def test_progress_is_live_and_kept_for_aborts(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True)
     async def chatty(args: Nothing, ctx: engine.ToolContext) -> str:
         for n in range(100):
@@ -331,7 +331,7 @@ async def test_progress_is_shown_live_and_kept_for_an_abort(autojump_clock: Mock
         assert "output 0\noutput 1\noutput 2\n" in settled.text
 
 
-async def test_of_a_long_output_the_newest_part_is_kept(autojump_clock: MockClock) -> None:
+async def test_long_output_keeps_its_newest_part(autojump_clock: MockClock) -> None:
     @engine.tool(read_only=True, timeout=5)
     async def chatty(args: Nothing, ctx: engine.ToolContext) -> str:
         for n in range(2_000):

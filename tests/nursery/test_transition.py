@@ -447,7 +447,7 @@ def test_the_cap_is_raised_once() -> None:
 
 
 @pytest.mark.parametrize(("cap", "raised"), [(65_536, 65_536), (100_000, 65_536)])
-def test_a_cap_that_would_not_grow_is_not_raised(cap: int, raised: int) -> None:
+def test_cap_that_would_not_grow_stays(cap: int, raised: int) -> None:
     settings = attrs.evolve(SETTINGS, output_cap=cap, output_cap_raised=raised)
     assert transition(state(settings=settings), outcome("length", can_raise_cap=True)).reason == "output_recover"
 
@@ -601,7 +601,7 @@ def test_a_step_limit_ends_any_script(before: LoopState, steps: int, data: st.Da
 
 
 @given(before=STATES, data=st.data())
-def test_a_model_that_only_talks_ends_without_any_limit(before: LoopState, data: st.DataObject) -> None:
+def test_talking_model_ends_without_limits(before: LoopState, data: st.DataObject) -> None:
     """Without calls and steers, the sum of the budgets bounds the turn."""
     settings = before.settings
     talk = OUTCOMES.map(lambda what: attrs.evolve(what, calls=0, steered=False, started=False))

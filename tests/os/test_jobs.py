@@ -91,7 +91,7 @@ async def settled(session: Session, prompt: str = "go") -> list[Settlement]:
     return found
 
 
-async def test_a_job_outlives_its_turn_and_not_its_engine(tmp_path: Path) -> None:
+async def test_job_outlives_its_turn_but_not_engine(tmp_path: Path) -> None:
     answers = [
         job("until [ -e go ]; do sleep 0.01; done; echo hi; " + script("setsid, ignores TERM")),
         BYE,

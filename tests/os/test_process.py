@@ -249,7 +249,7 @@ async def test_much_output_arrives_whole_and_in_pieces() -> None:
     assert finished.exit_code == 0
 
 
-async def test_output_that_never_ends_leaves_room_for_other_tasks() -> None:
+async def test_endless_output_leaves_room_for_other_tasks() -> None:
     turns = 0
 
     async def neighbour() -> None:
@@ -359,7 +359,7 @@ async def test_rule_11_timeout_stops_counting_at_exit() -> None:
     assert (finished.cause, finished.exit_code) == ("exit", 5)
 
 
-async def test_rule_11_left_behind_are_counted_wherever_they_went() -> None:
+async def test_rule_11_leftovers_are_counted_everywhere() -> None:
     finished = await run("sleep {t} & setsid sleep {t} & setsid -f sleep {t} >/dev/null 2>&1; exit 0")
     assert finished.left_behind == 3
 
@@ -397,7 +397,7 @@ async def test_rule_11_timeout_ends_the_whole_tree(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in STUBBORN if kind not in {"hopper", "leader stopped"}])
-async def test_rule_11_exit_of_the_leader_ends_the_rest(kind: str) -> None:
+async def test_rule_11_leaders_exit_ends_the_rest(kind: str) -> None:
     finished = await run(f"({STUBBORN[kind]}) & sleep 0.1; exit 4", drain=0)
     assert trees.alive() == []
     assert (finished.cause, finished.exit_code, finished.ended) == ("exit", 4, True)
@@ -791,7 +791,7 @@ async def test_a_host_that_ignores_the_end_of_children() -> None:
 # ---- interrupts and crashes ------------------------------------------------------------------------------------------
 
 
-def test_rule_10_keyboard_interrupt_waits_for_the_clean_up() -> None:
+def test_rule_10_interrupt_waits_for_clean_up() -> None:
     """It strikes inside our own frames, in the main task, and again while the tree is being ended."""
     results: list[FinishedProcess] = []
 

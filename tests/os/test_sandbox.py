@@ -240,7 +240,7 @@ async def test_git_works(place: Place) -> None:
     assert code != 0, "only the settings can't be changed"
 
 
-async def test_settings_that_are_not_there_can_not_be_made(place: Place) -> None:
+async def test_missing_settings_cannot_be_created(place: Place) -> None:
     git = repository(place)
     (git / "hooks").rmdir()
     for way in ("mkdir -p .engine && touch .engine/config.toml", "mkdir -p .git/hooks && touch .git/hooks/x"):

@@ -70,7 +70,7 @@ def running(calls: set[str]) -> list[int]:
 
 
 @pytest.mark.parametrize("way", ["user", "host"])
-async def test_t19_a_cancel_leaves_no_process_three_levels_deep(tmp_path: Path, way: str) -> None:
+async def test_t19_cancel_leaves_no_process_anywhere(tmp_path: Path, way: str) -> None:
     model = ScriptedProvider([by_prompt(script())], repeat=True)
     settings = Settings(agent_depth=3)
     async with engine.open_engine(

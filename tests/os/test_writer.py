@@ -153,7 +153,7 @@ async def test_rule_05_mark_decides_in_a_cancelled_scope(writer: Writer[int]) ->
     assert await writer.aclose(1)
 
 
-async def test_rule_05_abandoned_threads_do_not_delay_a_flush(writer: Writer[int]) -> None:
+async def test_rule_05_abandoned_threads_delay_no_flush(writer: Writer[int]) -> None:
     """Neither those of the host nor those of tools: behind a shared limiter a flush waited 1.9 s."""
     hang = threading.Event()
     theirs = trio.to_thread.current_default_thread_limiter()

@@ -121,7 +121,7 @@ def test_unusable_command_is_reported_alone(tmp_path: Path, content: bytes, why:
     assert found.problems == ((str(bad), why),)
 
 
-def test_a_link_out_of_the_folder_is_no_command(tmp_path: Path) -> None:
+def test_outside_link_is_no_command(tmp_path: Path) -> None:
     write(tmp_path / "secret", "the secret")
     folder = tmp_path / "commands"
     folder.mkdir()
@@ -148,7 +148,7 @@ def test_links_may_lead_to_where_they_are_let(tmp_path: Path) -> None:
     assert [why for _, why in found.problems] == [f"it is a link to a file outside of {tmp_path / 'home'}"]
 
 
-def test_of_two_finds_the_first_one_s_names_count(tmp_path: Path) -> None:
+def test_first_find_of_a_name_counts(tmp_path: Path) -> None:
     write(tmp_path / "a/x.md", "Mine.")
     write(tmp_path / "b/x.md", "Not this.")
     write(tmp_path / "b/c.md", "Too.")

@@ -38,7 +38,7 @@ def test_t27_each_family_extends_the_core(family: str) -> None:
         ("Be brief.", "claude", "the settings"),
     ],
 )
-def test_t27_a_host_s_text_or_the_family_s(system: str, family: str, source: str) -> None:
+def test_t27_host_text_or_family_text(system: str, family: str, source: str) -> None:
     section = base_section(system, family)
     assert (section.source, section.stability) == (source, "static")
     assert section.text == (system or family_text(source.split()[1]))

@@ -116,7 +116,7 @@ def test_t28_nothing_above_the_project_is_read(home: Path, project: Path) -> Non
     assert names(read(layers_of(home), project), project) == []
 
 
-def test_t28_without_a_repository_only_the_working_directory_counts(home: Path) -> None:
+def test_t28_without_repository_only_working_directory_counts(home: Path) -> None:
     write(home / "AGENTS.md", "home")
     write(home / "a/AGENTS.md", "a")
     write(home / "a/b/AGENTS.md", "b")

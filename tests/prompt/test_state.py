@@ -68,6 +68,6 @@ def test_compaction_needs_a_new_baseline() -> None:
     assert told(renewed) == {"base": "x", "date": "now", "instructions:/x/AGENTS.md": "x"}
 
 
-def test_a_prompt_that_was_never_set_is_not_updated() -> None:
+def test_unset_prompt_is_not_updated() -> None:
     with pytest.raises(JournalCorrupt, match="was updated before it was set"):
         fold([NEXT_DAY])

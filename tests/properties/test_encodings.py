@@ -193,7 +193,7 @@ def test_a_transcript_continues_at_any_other_host(wire: str, data: st.DataObject
 @pytest.mark.parametrize("wire", SPOKEN)
 @hypothesis.settings(max_examples=100)
 @hypothesis.given(data=st.data())
-def test_any_transcript_is_a_request_or_a_typed_error(wire: str, data: st.DataObject) -> None:
+def test_any_transcript_is_request_or_typed_error(wire: str, data: st.DataObject) -> None:
     host, quirks, request = data.draw(requests(wire=wire, wild=True))
     try:
         encoded = encode(host, quirks, request)

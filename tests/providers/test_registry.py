@@ -137,7 +137,7 @@ def test_a_host_that_can_t_be_is_refused(host: HostConfig, words: str) -> None:
     assert "host mine" in str(caught.value)
 
 
-def test_a_derived_host_keeps_quirks_but_not_the_address() -> None:
+def test_derived_host_keeps_quirks_not_address() -> None:
     host, _ = split_name("gpu2/qwen3", LAB)
     ollama = BY_NAME["ollama"]
     assert (host.quirks, host.is_local, host.parallel) == (ollama.quirks, True, 1)
@@ -195,7 +195,7 @@ def wires_of(modules: set[str]) -> set[str]:
     return {name for name in WIRES if f"engine.providers.{name}.wire" in modules}
 
 
-def test_httpx_and_the_wire_formats_are_imported_on_use() -> None:
+def test_httpx_and_formats_are_imported_on_use() -> None:
     requested = loaded_after(
         "from engine.providers.registry import unusable_reason\n"
         "from engine.providers.hosts.host_table import HOSTS\n"

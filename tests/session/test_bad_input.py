@@ -469,7 +469,7 @@ async def test_a_reply_that_is_no_answer(autojump_clock: MockClock, answer: engi
 
 
 @pytest.mark.parametrize("request_id", ["ask_none", "", 5, None, ["ask_1"]])
-async def test_a_reply_to_a_question_that_is_not_open(autojump_clock: MockClock, request_id: str) -> None:
+async def test_reply_to_a_closed_question(autojump_clock: MockClock, request_id: str) -> None:
     async with world(DONE) as w:
         with pytest.raises(EngineError):
             await w.session.reply(request_id, engine.Once())
@@ -837,7 +837,7 @@ VIOLATIONS: dict[str, object] = {
 
 
 @pytest.mark.parametrize("name", VIOLATIONS)
-async def test_a_provider_that_sends_nonsense_is_a_typed_error(autojump_clock: MockClock, name: str) -> None:
+async def test_provider_nonsense_is_a_typed_error(autojump_clock: MockClock, name: str) -> None:
     violation = VIOLATIONS[name]
     model, result, session = await odd_turn(OddStream([[START], [HELLO], violation]))
     assert result.stop_reason == "provider_error"
@@ -985,7 +985,7 @@ class FailingIds(CountingIds):
 
 
 @pytest.mark.parametrize("at", range(1, 15))
-async def test_ids_that_fail_once_end_the_turn_at_worst(autojump_clock: MockClock, at: int) -> None:
+async def test_ids_failing_once_end_one_turn(autojump_clock: MockClock, at: int) -> None:
     bench = Bench()
     first: Answer = [
         *text("Hi."),

@@ -330,7 +330,7 @@ async def test_started_turn_outlives_its_starter(autojump_clock: MockClock) -> N
         await w.goes_on()
 
 
-async def test_a_started_turn_may_be_watched_steered_and_cancelled(autojump_clock: MockClock) -> None:
+async def test_started_turn_is_watched_steered_and_cancelled(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(seconds=60), tools=bench.tools()) as w:
         turn = w.engine.start_turn(w.session, "go")
@@ -439,7 +439,7 @@ async def test_engine_without_a_session(autojump_clock: MockClock) -> None:
     assert eng.is_closed
 
 
-async def test_engines_that_follow_one_another_may_share_a_store(autojump_clock: MockClock) -> None:
+async def test_consecutive_engines_may_share_a_store(autojump_clock: MockClock) -> None:
     store = SlowStore()
     ids: list[SessionId] = []
     for n in range(3):

@@ -158,7 +158,7 @@ async def test_status_follows_the_work(autojump_clock: MockClock) -> None:
     assert seen == [Busy(1), Busy(2), Idle()]
 
 
-async def test_the_sessions_state_shows_the_text_of_open_parts(autojump_clock: MockClock) -> None:
+async def test_state_shows_the_text_of_open_parts(autojump_clock: MockClock) -> None:
     slow: Answer = [
         TextStarted("t"),
         TextChunk("t", "Half an "),
@@ -180,7 +180,7 @@ async def test_the_sessions_state_shows_the_text_of_open_parts(autojump_clock: M
 # -- C13: injected I/O, settings as a snapshot ------------------------------------------------------------
 
 
-async def test_c13_a_prompts_settings_are_for_its_turn_only(autojump_clock: MockClock) -> None:
+async def test_c13_prompt_settings_last_one_turn(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working("a"), working("b"), DONE, tools=bench.tools()) as w:
         first = await w.play(settings=Settings(limits=Limits(steps=1), wrap_up=False))
@@ -197,7 +197,7 @@ async def test_c13_settings_are_fixed_during_a_turn(autojump_clock: MockClock) -
         settings.limits.steps = 3  # type: ignore[misc]  # the point of it
 
 
-async def test_c13_changing_what_was_passed_in_has_no_effect(autojump_clock: MockClock) -> None:
+async def test_c13_later_changes_of_arguments_are_ignored(autojump_clock: MockClock) -> None:
     """Lists that a host keeps and changes are copied when they are given."""
     bench = Bench()
     tools = list(bench.tools())
@@ -234,7 +234,7 @@ def record(seed: int) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_c13_a_seeded_run_is_reproducible_byte_for_byte(seed: int) -> None:
+def test_c13_seeded_run_is_reproducible(seed: int) -> None:
     one, other = record(seed), record(seed)
     assert one == other
     assert len(one[0]) > 10_000
@@ -251,7 +251,7 @@ def test_c13_seed_changes_no_content() -> None:
     assert len(transcripts) == 1
 
 
-async def test_c13_every_event_carries_the_injected_time_and_ids(autojump_clock: MockClock) -> None:
+async def test_c13_events_carry_injected_time_and_ids(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(), DONE, tools=bench.tools()) as w:
         played = await w.play()

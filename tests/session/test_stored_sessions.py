@@ -137,7 +137,7 @@ async def test_a_store_that_only_keeps_cannot_be_watched() -> None:
             eng.watch_session(session.id)
 
 
-async def test_two_tasks_that_open_one_session_get_the_same(place: Path) -> None:
+async def test_concurrent_opens_return_the_same_session(place: Path) -> None:
     _, first = opening(place, WORK, DONE)
     async with first as eng:
         session = await eng.create_session()
@@ -278,7 +278,7 @@ async def test_a_fork_may_begin_at_any_message(place: Path) -> None:
             await eng.fork_session("ses_none")
 
 
-async def test_a_session_that_another_engine_runs_can_be_forked(place: Path) -> None:
+async def test_session_of_another_engine_can_be_forked(place: Path) -> None:
     _, here = opening(place, DONE)
     _, there = opening(place, DONE)
     async with here as ours, there as theirs:
@@ -336,7 +336,7 @@ async def test_sub_agent_only_agent_takes_no_prompts(place: Path, how: str) -> N
             await getattr(eng, how)(5)
 
 
-async def test_a_sub_agent_that_is_done_is_let_go(place: Path) -> None:
+async def test_finished_sub_agent_is_released(place: Path) -> None:
     @engine.tool
     async def ask(args: Ask, ctx: engine.ToolContext) -> str:
         return (await ctx.run_agent(args.prompt)).text

@@ -210,7 +210,7 @@ def test_o8_parallel_children_are_linked_by_call(seed: int) -> None:
         assert [e.result.text for e in said_by_child] == [f"I am {by_call[event.parent_call_id]}."]
 
 
-async def test_o8_the_parents_end_follows_all_its_childrens_ends(autojump_clock: MockClock) -> None:
+async def test_o8_parent_ends_after_all_children(autojump_clock: MockClock) -> None:
     script: Script = {
         "go": [[*task("a", id="1"), *task("b", id="2"), *done("calls")], DONE],
         "a": [[Pause(3), *DONE]],
@@ -366,9 +366,7 @@ def nested(depth: int) -> Script:
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5])
 @pytest.mark.parametrize("way", ["user", "host"])
-async def test_cancelling_the_root_cancels_the_tree_within_one_grace(
-    autojump_clock: MockClock, depth: int, way: str
-) -> None:
+async def test_root_cancel_ends_tree_within_one_grace(autojump_clock: MockClock, depth: int, way: str) -> None:
     bench = Bench()
     tools = [*agent_tools(), *bench.tools()]
     async with world(by_prompt(nested(depth)), repeat=True, tools=tools, settings=DEEP) as w:
@@ -471,7 +469,7 @@ async def test_sub_agent_never_has_more_tools(
     ]
 
 
-async def test_a_tool_may_give_its_sub_agent_a_time(autojump_clock: MockClock) -> None:
+async def test_tool_may_limit_its_sub_agents_time(autojump_clock: MockClock) -> None:
     @engine.tool(name="task", read_only=True)
     async def limited(args: Task, ctx: engine.ToolContext) -> str:
         with trio.move_on_after(5):
@@ -539,7 +537,7 @@ async def test_shared_token_limit_ends_owner_and_descendants(
         await w.goes_on()
 
 
-async def test_a_shared_limit_of_steps_counts_the_childrens_requests(autojump_clock: MockClock) -> None:
+async def test_shared_step_limit_counts_child_requests(autojump_clock: MockClock) -> None:
     bench = Bench()
     reads = [[*call("read", {"name": f"{n * 37}"}, id="1"), *done("calls")] for n in range(9)]
     script: Script = {"go": [[*task("child"), *done("calls")], DONE], "child": reads}
@@ -608,7 +606,7 @@ async def test_parallel_children_share_one_limit(autojump_clock: MockClock) -> N
         await w.goes_on()
 
 
-async def test_the_parents_token_target_does_not_drive_its_children(autojump_clock: MockClock) -> None:
+async def test_parent_token_target_does_not_drive_children(autojump_clock: MockClock) -> None:
     script: Script = {
         "go": [[*task("look"), *done("calls")], [*text("One."), *done(usage=Usage(output=950))]],
         "look": [[*text("Brief."), *done(usage=Usage(output=1))]],

@@ -152,7 +152,7 @@ async def test_title_error_during_a_cancel_is_contained(autojump_clock: MockCloc
     assert [text.endswith("OSError: the connection broke") for text in notices] == [True] * (seconds > 30)
 
 
-async def test_an_engine_that_is_closed_waits_for_no_title(autojump_clock: MockClock) -> None:
+async def test_closing_engine_waits_for_no_title(autojump_clock: MockClock) -> None:
     small = ScriptedProvider([[Pause(1_000), *title("Never")]], info=SMALL)
     began = trio.current_time()
     async with opening(DONE, titles=small) as eng:

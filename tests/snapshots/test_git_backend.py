@@ -265,7 +265,7 @@ async def test_nested_repositories_are_left_out_and_named(repository: Project, t
     assert (second.tree, second.remarks) == (first.tree, ())
 
 
-async def test_a_folder_that_becomes_a_link_is_not_followed(project: Project, tmp_path: Path) -> None:
+async def test_folder_that_became_link_is_not_followed(project: Project, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "x").write_text("outside\n")
@@ -291,7 +291,7 @@ async def test_snapshots_inside_the_project_are_excluded(project: Project) -> No
     assert await inside.changes(first, await inside.tree()) == {"a": "M"}
 
 
-async def test_a_file_that_was_only_touched_is_the_same(project: Project) -> None:
+async def test_touched_file_is_unchanged(project: Project) -> None:
     project.write({"a": "a", "b": "b"})
     first = await project.tree()
     os.utime(project.root / "a", (1, 1))
@@ -416,7 +416,7 @@ async def test_file_mode_keeps_all_but_executable(project: Project, modes: tuple
 # ---- cut off, shared, cleared away -----------------------------------------------------------------------------------
 
 
-async def test_cancelled_at_any_moment_the_next_one_is_whole(project: Project) -> None:
+async def test_snapshot_after_any_cancel_is_whole(project: Project) -> None:
     project.write({f"d{n % 7}/f{n}": f"{n}" for n in range(700)})
     whole = await project.tree()
     for n in range(25):

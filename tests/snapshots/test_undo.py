@@ -102,7 +102,7 @@ async def hosted(
 
 
 @needs_git
-async def test_turns_are_undone_and_redone_files_and_conversation_together(repository: Project) -> None:
+async def test_turns_are_undone_and_redone_with_files(repository: Project) -> None:
     async with hosted(repository) as host:
         await host.turn(writes("new/file.txt", "one\n"), prompt="first")
         one, said_one = state_of(host.root), host.session.state.transcript

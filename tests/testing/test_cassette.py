@@ -100,7 +100,7 @@ def test_an_exchange_comes_back_from_its_files(tmp_path: Path, content_type: str
     assert json.loads(path.read_text())["stream"] is (suffix in {"sse", "bin"})
 
 
-def test_a_cassette_replaces_the_one_before_and_no_other(tmp_path: Path) -> None:
+def test_cassette_replaces_only_its_predecessor(tmp_path: Path) -> None:
     many = tuple(attrs.evolve(EXCHANGE, status=200 + number) for number in range(12))
     cassette.write_all(many, tmp_path, "a")
     cassette.write_all(many[:1], tmp_path, "a-b")
@@ -162,7 +162,7 @@ async def fetch(server: LoopbackServer, count: int = 1) -> list[tuple[httpx.Resp
     return answers
 
 
-async def test_an_answer_is_played_with_its_status_and_headers() -> None:
+async def test_replay_keeps_status_and_headers() -> None:
     server = ReplayServer([attrs.evolve(EXCHANGE, status=429)])
     ((response, chunks),) = await fetch(server)
     assert response.status_code == 429
@@ -261,7 +261,7 @@ async def test_broken_answer_is_kept_as_received(tmp_path: Path) -> None:
     assert isinstance(again, ConnectionBroken)
 
 
-async def test_a_cancelled_answer_is_kept_and_its_connection_closed(tmp_path: Path) -> None:
+async def test_cancelled_answer_is_kept_and_closed(tmp_path: Path) -> None:
     server = ScriptedServer([[*text("well"), Pause(3600)]])
     async with trio.open_nursery() as nursery:
         model = model_at(await nursery.start(server.serve))

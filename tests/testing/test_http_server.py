@@ -81,7 +81,7 @@ async def test_server_speaks_the_wire_format() -> None:
     assert first["message"]["model"] == "m"
 
 
-async def test_the_bytes_are_the_same_however_they_are_cut() -> None:
+async def test_any_cut_gives_the_same_bytes() -> None:
     whole, cut_small, cut_again = [
         (await post([HELLO], {}, largest_piece=piece, seed=seed))[0].text for piece, seed in [(None, 0), (3, 1), (3, 2)]
     ]
@@ -110,7 +110,7 @@ async def test_an_answer_may_depend_on_the_request() -> None:
         assert said == ["POST hi ()", "POST and? ('one', 'two')", "POST  ()", "POST  ()", "POST  ()"]
 
 
-async def test_requests_are_recorded_and_the_key_is_not_shown() -> None:
+async def test_requests_are_recorded_without_the_key() -> None:
     server = ScriptedServer([HELLO])
     with pytest.raises(ConfigError, match="serve"):
         _ = server.url

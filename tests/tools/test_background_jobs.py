@@ -93,7 +93,7 @@ async def session(ctx: ToolContext, background: Jobs, tmp_path: Path) -> AsyncIt
 # ---- a job that goes well --------------------------------------------------------------------------------------------
 
 
-async def test_a_job_goes_on_when_its_call_is_over(session: Session) -> None:
+async def test_job_continues_after_its_call(session: Session) -> None:
     started = await session.start("echo one; until [ -e go ]; do sleep 0.01; done; echo two; sleep 60")
     assert started.text.startswith("The background job web was started.\none\n[web: running for ")
     assert started.text.endswith("\n[bash_output shows what it writes next, bash_stop ends it]")
@@ -219,7 +219,7 @@ async def test_skipped_output_that_is_gone_in_part(session: Session, background:
     )
 
 
-async def test_a_giant_line_and_bytes_that_are_no_text(session: Session) -> None:
+async def test_giant_line_and_binary_output(session: Session) -> None:
     text = (await session.start("head -c 200000 /dev/zero; sleep 60")).text
     assert 40_000 < len(text) < 52_000
     assert (await session.start(r"printf '\351\n'", name="latin")).text.split("\n")[1] == "�"
@@ -283,7 +283,7 @@ async def test_so_many_run_at_most(session: Session) -> None:
     assert "job web was started" in (await session.start("sleep 60")).text
 
 
-async def test_of_those_that_have_ended_the_last_are_kept(session: Session, background: Jobs) -> None:
+async def test_newest_ended_jobs_are_kept(session: Session, background: Jobs) -> None:
     for number in range(MAX_ENDED + 3):
         await session.start("true", name=f"n{number}")
     assert [job.name for job in background.all()] == [f"n{number}" for number in range(3, MAX_ENDED + 3)]
@@ -424,7 +424,7 @@ async def test_processes_left_by_a_job(session: Session) -> None:
     assert session.left == 0
 
 
-async def test_once_closed_they_all_end_and_no_more_begin(session: Session, background: Jobs) -> None:
+async def test_closing_ends_all_jobs(session: Session, background: Jobs) -> None:
     for _ in range(3):
         await session.start("trap '' TERM; setsid sleep 60 & sleep 60; sleep 60", name=None)
     with trio.fail_after(5):

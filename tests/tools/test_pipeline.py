@@ -396,7 +396,7 @@ async def test_c5_invalid_changed_arguments_do_not_run(
     assert (log, played.statuses) == ([], ["error"])
 
 
-async def test_c5_changed_arguments_that_hit_a_deny_are_denied(autojump_clock: MockClock) -> None:
+async def test_c5_changed_arguments_may_be_denied(autojump_clock: MockClock) -> None:
     log: list[str] = []
     hooks = Hooks(before_tool=(deciding(ToolDecision(verdict="allow", arguments='{"path": "secret"}')),))
     async with world(one_call(), DONE, tools=[touch(log)], hooks=hooks, approver=Rules({"secret": "deny"})) as w:
@@ -414,7 +414,7 @@ async def test_c5_after_hook_may_replace_the_result(autojump_clock: MockClock) -
     assert {(use.tool, use.session_id) for use in uses} == {("touch", w.session.id)}
 
 
-async def test_c5_what_a_hook_replaces_stays_in_the_log(autojump_clock: MockClock) -> None:
+async def test_c5_replaced_content_stays_in_the_log(autojump_clock: MockClock) -> None:
     first = deciding(ToolDecision(text="[one]"))
     second = deciding(ToolDecision(text="[two]"))
     same = deciding(ToolDecision(text="[two]"))
@@ -849,7 +849,7 @@ async def test_failing_before_hook_denies_the_call(autojump_clock: MockClock, ki
 
 
 @pytest.mark.parametrize("kind", FAILING)
-async def test_an_after_hook_that_fails_lets_the_result_be(autojump_clock: MockClock, kind: str) -> None:
+async def test_failing_after_hook_keeps_the_result(autojump_clock: MockClock, kind: str) -> None:
     log: list[str] = []
     hooks = Hooks(after_tool=(FAILING[kind],))  # type: ignore[arg-type]  # the point of it
     async with world(one_call(), DONE, tools=[touch(log)], hooks=hooks) as w:
@@ -1028,7 +1028,7 @@ async def test_c11_stop_differs_from_denial_and_abort(autojump_clock: MockClock)
         assert (played.statuses, autojump_clock.current_time()) == (["completed"] * 2, about(60))
 
 
-async def test_c11_a_queued_call_still_runs_before_the_stop(autojump_clock: MockClock) -> None:
+async def test_c11_queued_call_runs_before_the_stop(autojump_clock: MockClock) -> None:
     """Current calls settle: they are not cancelled, whatever the hook's wish for the turn."""
     log: list[str] = []
 

@@ -48,7 +48,7 @@ def test_a_tool_is_offered_to_some_models_only() -> None:
     assert tools.schemas_for("anthropic/claude") == tools.schemas_for("claude") == (READ.schema,)
 
 
-def test_a_call_by_another_name_is_the_tools_own() -> None:
+def test_alias_is_the_tools_own_name() -> None:
     grep = made("grep", aliases=("search", "Ripgrep"))
     tools = Registry.of([grep, READ])
     assert [tools.get(name) for name in ("grep", "search", "Search", "Ripgrep", "rg")] == [grep, grep, grep, grep, None]

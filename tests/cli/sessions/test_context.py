@@ -121,7 +121,7 @@ def test_context_compact_and_uncompact(engine: Start, config: str) -> None:
     assert none == "engine sessions uncompact: there is no compaction to undo\n"
 
 
-def test_a_summary_by_hand_is_cancelled_with_ctrl_c(engine: Start, config: str, tmp_path: Path) -> None:
+def test_ctrl_c_cancels_a_manual_summary(engine: Start, config: str, tmp_path: Path) -> None:
     Path(config).write_text("[compaction]\nauto = false\n" + CONFIG)
     ended(start(engine, config, f"long hang {tmp_path}/seen"))
     shown = sessions(engine, "context", "last", "--config", config)

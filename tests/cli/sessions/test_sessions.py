@@ -246,7 +246,7 @@ def test_exact_id_wins_over_prefix(engine_here: Engine) -> None:
     assert engine_here("sessions", "show", "2").out.startswith("two\n")
 
 
-def test_short_ids_are_as_short_as_they_can_be() -> None:
+def test_short_ids_are_as_short_as_possible() -> None:
     ids = [SessionId(name) for name in ("other", "ses_aaaa1111bbbb000001", "ses_aaaa1111bbbb000002", "ses_bbbb")]
     assert list(short_ids(ids).values()) == ["other", "aaaa1111bbbb000001", "aaaa1111bbbb000002", "bbbb"]
 
@@ -558,7 +558,7 @@ def test_the_help_names_every_subcommand(engine_here: Engine) -> None:
 
 @pytest.mark.os
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_from_a_run_to_its_deletion_at_a_terminal(engine: Start, tmp_path: Path) -> None:
+def test_run_to_deletion_at_a_terminal(engine: Start, tmp_path: Path) -> None:
     run = engine("run", "hello")
     assert run.wait() == 0, run.output
     listed = engine("sessions")

@@ -153,7 +153,7 @@ def test_no_arguments_are_an_empty_object(pieces: tuple[str, ...]) -> None:
     assert whole(START, *tool(0, "t", *pieces), *end("tool_use"))[1] == ToolCallDone("t", "{}")
 
 
-def test_arguments_that_came_with_the_start_of_the_block() -> None:
+def test_arguments_at_the_start_of_a_block() -> None:
     content = {"type": "tool_use", "id": "t", "name": "read", "input": {"a": "é"}}
     assert whole(START, *block(0, content), *end("tool_use"))[1] == ToolCallDone("t", '{"a":"é"}')
 
@@ -175,7 +175,7 @@ def test_ids_are_unique_within_an_answer() -> None:
     assert len(set(ids)) == 3
 
 
-def test_a_block_with_a_reused_index_ends_the_first() -> None:
+def test_reused_index_ends_the_first_block() -> None:
     first, second = block(0, {"type": "text", "text": "a"}, stop=False), block(0, {"type": "text", "text": "b"})
     events = whole(START, *first, *second, {"type": "content_block_stop", "index": 9}, *end("end_turn"))
     assert events[:-1] == [
@@ -214,7 +214,7 @@ def test_blocks_may_be_interleaved() -> None:
     ]
 
 
-def test_the_work_of_a_hosted_tool_is_kept_whole() -> None:
+def test_hosted_tool_work_is_kept_whole() -> None:
     use = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
     deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", '{"query":', ' "é"}')]
     result = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": [{"encrypted_content": "x"}]}
@@ -485,7 +485,7 @@ def test_events_before_an_error_are_kept() -> None:
         decoder.close()
 
 
-def test_an_end_in_the_middle_is_a_broken_connection() -> None:
+def test_truncated_answer_is_a_broken_connection() -> None:
     stream = sse(START, *block(0, {"type": "text", "text": "kept"}, stop=False))
     for cut_short in (b"", stream, stream + b'data: {"type": "message_st', stream + b"data: "):
         events, error = decode([cut_short])

@@ -643,7 +643,7 @@ def test_pause_is_marked_at_its_last_word() -> None:
     ]
 
 
-def test_a_result_that_is_missing_is_marked_as_well() -> None:
+def test_missing_result_is_marked_too() -> None:
     assert places(user_message("a"), model_message(tool_call("c"))) == [
         *FIXED,
         ("messages", 0, "content", 0),

@@ -81,7 +81,7 @@ def test_only_what_no_proxy_rewrites_is_signed() -> None:
     assert headers["x-amz-security-token"] == "c"
 
 
-def test_a_body_in_pieces_is_signed_as_a_whole() -> None:
+def test_body_in_pieces_is_signed_whole() -> None:
     whole = unsigned("POST", "https://a.example/", b"abc")
     pieces = unsigned("POST", "https://a.example/", b"a", b"", b"bc")
     assert signature_headers(whole, KEYS, region="r", service="s", now=NOW) == signature_headers(

@@ -225,7 +225,7 @@ def test_sources() -> None:
     ]
 
 
-def test_the_work_of_a_hosted_tool_is_kept_whole() -> None:
+def test_hosted_tool_work_is_kept_whole() -> None:
     use = tool("nova_code_interpreter", "s", type="server_tool_use")
     result = {"toolUseId": "s", "type": "nova_code_interpreter_result", "status": "success"}
     results = [{"text": "a"}], [{"text": "b"}, {"text": "c"}], [{"json": {"exitCode": 0}}]
@@ -315,7 +315,7 @@ def test_usage_may_come_first() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 20, -1])
-def test_an_end_in_the_middle_is_a_broken_connection(size: int) -> None:
+def test_truncated_answer_is_a_broken_connection(size: int) -> None:
     reading = decoder()
     reading.feed(stream(START, delta(0, text="a"), stop(0), *end())[:size] if size != -1 else stream(START))
     with pytest.raises(ConnectionBroken) as caught:

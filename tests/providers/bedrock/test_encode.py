@@ -255,7 +255,7 @@ def test_nova_and_gpt_oss_options() -> None:
     assert thinking("us.amazon.nova-micro-v1:0", "high")[0] is None
 
 
-def test_no_budget_where_the_turn_began_without_a_thought() -> None:
+def test_no_budget_after_a_start_without_reasoning() -> None:
     options = {"effort": "low", "cache": "off"}
     unthought = body(
         user_message("a"), model_message("b", tool_call("c")), results(result("c")), options=options, max_output=60_000
@@ -503,7 +503,7 @@ def test_which_models_take_them_where(model: str, where: set[str]) -> None:
 # -- step by step -----------------------------------------------------------------------------
 
 
-def test_a_request_goes_on_where_the_one_before_ended() -> None:
+def test_request_continues_the_one_before() -> None:
     encoding = encoder(quirks())
     before = request(user_message("a"), session_id="s", system="be brief", tool_choice="none")
     grown = before.transcript.append(model_message(tool_call("c")), results(result("c")))

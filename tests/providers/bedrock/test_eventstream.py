@@ -128,7 +128,7 @@ def test_format_violations(stream: bytes, words: str) -> None:
     assert failure.retryable
 
 
-def test_a_length_that_was_damaged_is_not_waited_for() -> None:
+def test_damaged_length_is_not_awaited() -> None:
     parser = EventStreamParser()
     damaged = bytearray(message(b"", b"x"))
     damaged[1] ^= 0x40  # four megabytes
@@ -181,7 +181,7 @@ def test_reader_agrees_with_botocore(stream: list[bytes]) -> None:
     assert [(actual.headers, actual.payload) for actual in parse(stream)[0]] == [(m.headers, m.payload) for m in theirs]
 
 
-def test_a_large_message_in_small_pieces_costs_its_length() -> None:
+def test_large_message_in_pieces_is_linear() -> None:
     stream = message(b"", b"x" * 8_000_000)
     start = time.process_time()
     assert len(parse(stream[i : i + 100] for i in range(0, len(stream), 100))[0]) == 1

@@ -276,7 +276,7 @@ def test_the_last_line_may_be_missing() -> None:
 
 
 @pytest.mark.parametrize("more", [b"", DONE])
-def test_an_end_in_the_middle_is_a_broken_connection(more: bytes) -> None:
+def test_truncated_answer_is_a_broken_connection(more: bytes) -> None:
     reading = decoder()
     reading.feed(sse(START, start(0), delta(0, "a")) + more)
     with pytest.raises(ConnectionBroken) as caught:

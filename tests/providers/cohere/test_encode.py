@@ -234,7 +234,7 @@ def test_no_text_together_with_calls(parts: tuple[AssistantPart | str, ...], com
     assert {name: message[name] for name in message if name not in {"role", "tool_calls"}} == companion
 
 
-def test_thoughts_go_back_with_the_answer_they_are_of() -> None:
+def test_reasoning_returns_with_its_answer() -> None:
     thinking = {"type": "thinking", "thinking": "hm"}
     assert sent(user_message("a"), model_message(thought(), "b"), user_message("c"))[1] == {
         "role": "assistant",
@@ -254,7 +254,7 @@ def test_media_follow_their_result() -> None:
 # -- step by step -----------------------------------------------------------------------------
 
 
-def test_a_request_goes_on_where_the_one_before_ended() -> None:
+def test_request_continues_the_one_before() -> None:
     encoding = encoder(quirks())
     before = request(user_message("a"), session_id="s", system="be brief", tool_choice="none")
     grown = before.transcript.append(model_message(tool_call("c")), results(result("c")), user_message("b"))

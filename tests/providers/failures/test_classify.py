@@ -223,7 +223,7 @@ def test_retry_hints_of_the_host(status: int, words: bool | None, retryable: boo
     assert classify(ErrorReport(host="a host", status=status, should_retry=words)).retryable == retryable
 
 
-def test_a_slip_of_the_model_may_not_happen_again() -> None:
+def test_model_mistakes_may_be_retried() -> None:
     """Groq refuses the model's own malformed call with a 400: asked again, it may do better."""
     report = ErrorReport(host="Groq", status=400, codes=("tool_use_failed", INVALID), message="no tool called")
     assert type(classify(report)) is InvalidRequest

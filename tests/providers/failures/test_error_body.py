@@ -419,7 +419,7 @@ def test_a_retry_delay_during_the_response(error: object, wait: float | None, re
     assert (failure.retry_after, failure.reset_at) == (wait, reset_at)
 
 
-def test_a_limit_of_a_day_is_not_waited_for() -> None:
+def test_daily_limit_is_not_awaited() -> None:
     google = {
         "error": {
             "code": 429,

@@ -403,7 +403,7 @@ def test_other_limits_are_no_overflow(words: HostReply) -> None:
     assert type(words.error) is InvalidRequest
 
 
-def test_a_key_s_own_limit_of_tokens_is_money() -> None:
+def test_token_limit_of_a_key_is_quota() -> None:
     words = HostReply(
         "OpenRouter",
         403,

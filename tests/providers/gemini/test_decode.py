@@ -110,7 +110,7 @@ def test_thoughts_and_texts_in_pieces_are_blocks() -> None:
     ]
 
 
-def test_a_document_is_read_as_its_stream_would_be() -> None:
+def test_document_equals_its_stream() -> None:
     streamed = decode(stop(text("Hm", thought=True), text("It is."), call("read", args={"path": "a"})))
     assert (
         decode(stop(text("Hm", thought=True), text("It is."), call("read", args={"path": "a"})), content_type=JSON)
@@ -124,7 +124,7 @@ def test_a_document_is_read_as_its_stream_would_be() -> None:
     ]
 
 
-def test_an_array_is_read_as_its_stream_would_be() -> None:
+def test_array_equals_its_stream() -> None:
     chunks = [chunk(text("a")), chunk(text("b"), usageMetadata={"promptTokenCount": 1}), stop(text("c"))]
     assert decode(*chunks, content_type=JSON) == decode(*chunks)
 
@@ -327,7 +327,7 @@ def test_name_alone_is_an_empty_call() -> None:
 
 
 @pytest.mark.parametrize(("finish", "is_cut"), [("STOP", False), ("MAX_TOKENS", True), ("SAFETY", True)])
-def test_an_unfinished_call_needs_a_stop_to_be_complete(finish: str, is_cut: bool) -> None:
+def test_unfinished_call_needs_a_stop(finish: str, is_cut: bool) -> None:
     piece = {"jsonPath": "$.path", "stringValue": "a"}
     events = decode(
         chunk(call("read", willContinue=True)), chunk(call(partialArgs=[piece], willContinue=True), finish=finish)

@@ -421,7 +421,7 @@ def test_signatures_of_removed_parts(parts: tuple[Any, ...], sent: list[Any]) ->
     assert model_parts(*parts) == sent
 
 
-def test_a_gemini_3_step_is_signed_or_marked_unsigned() -> None:
+def test_gemini_3_step_is_signed_or_marked() -> None:
     """Only its first call counts; an older model's is none of its business."""
     unsigned = {**call_of("c1"), "thoughtSignature": UNSIGNED}
     assert model_parts(tool_call("c1"), tool_call("c2"), model=NEW) == [unsigned, call_of("c2")]

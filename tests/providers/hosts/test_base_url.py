@@ -90,7 +90,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
         base_url_of(BY_NAME["anthropic"], {"ANTHROPIC_BASE_URL": url})
 
 
-def test_and_not_shown_for_it_may_hold_a_password() -> None:
+def test_base_url_with_a_password_is_hidden() -> None:
     with pytest.raises(ConfigError) as caught:
         base_url_of(BY_NAME["anthropic"], {"ANTHROPIC_BASE_URL": f"ftp://user:{CANARY}@models.example"})
     assert CANARY not in str(caught.value)

@@ -208,7 +208,7 @@ REFUSED: list[ScriptItem] = [HttpFailure(529, "x" * 300)]
         pytest.param(a_refusal, REFUSED, True, id="no answer"),
     ],
 )
-def test_a_cancel_at_any_step_leaves_no_socket_open(
+def test_cancel_at_any_step_leaves_no_socket(
     client: Callable[[HttpModel], Awaitable[None]], answer: list[ScriptItem], ends: bool, count_runs: CountRuns
 ) -> None:
     step = 1
@@ -333,7 +333,7 @@ async def test_a_cancel_while_the_host_is_silent(answer: list[ScriptItem]) -> No
 
 
 @needs_proc
-async def test_a_cancel_in_the_middle_of_a_tls_handshake() -> None:
+async def test_cancel_during_a_tls_handshake() -> None:
     """httpcore leaves that socket to the garbage collector."""
     left = trio.Event()
 

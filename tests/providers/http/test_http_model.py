@@ -166,7 +166,7 @@ async def test_events_come_as_they_are_sent() -> None:
         await stream.aclose()
 
 
-async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
+async def test_connection_is_reused_after_a_whole_answer() -> None:
     async with host([HELLO, HELLO, [HttpFailure(529)], HELLO]) as (model, server):
         for _ in range(2):
             assert words(await ask(model)) == "hello world"
@@ -278,7 +278,7 @@ async def test_error_follows_the_events_before_it(
 
 
 @pytest.mark.parametrize("answer", [[Break()], [], [*text("a"), Break()], list(text("a"))])
-async def test_an_answer_without_its_end_may_be_tried_again(answer: list[ScriptItem]) -> None:
+async def test_answer_without_its_end_is_retryable(answer: list[ScriptItem]) -> None:
     async with host([answer]) as (model, _):
         with pytest.raises(ConnectionBroken) as caught:
             await ask(model)
@@ -296,7 +296,7 @@ async def test_a_host_that_is_not_there() -> None:
     await model.aclose()
 
 
-async def test_a_host_that_does_not_shake_hands_in_time() -> None:
+async def test_tls_handshake_timeout() -> None:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")  # the kernel accepts, nobody answers
     model = model_at(f"https://127.0.0.1:{listener.socket.getsockname()[1]}", connect_timeout=0.05)
     with pytest.raises(ConnectionBroken, match="in time") as caught:
@@ -483,7 +483,7 @@ async def test_the_key_is_in_no_error(answer: list[ScriptItem]) -> None:
         assert CANARY not in repr(model)
 
 
-async def test_a_key_that_breaks_http_is_in_no_error() -> None:
+async def test_invalid_key_is_in_no_error() -> None:
     async with host([HELLO]) as (_, server):
         endpoint = endpoint_at(server.url, f"{CANARY}\n")
         model = HttpModel(INFO, MESSAGES, endpoint)

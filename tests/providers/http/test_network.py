@@ -118,7 +118,7 @@ async def test_no_proxy_stands_before_this_machine(monkeypatch: pytest.MonkeyPat
         assert proxy.asked == []
 
 
-async def test_a_proxy_s_password_is_sent_but_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_password_is_sent_but_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     async with host() as (_, port), proxy_to(port) as (proxy, proxy_port):
         monkeypatch.setenv("HTTP_PROXY", f"http://me:{PASSWORD}@127.0.0.1:{proxy_port}")
         assert await ask("http://models.example") == "hello"

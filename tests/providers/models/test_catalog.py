@@ -83,7 +83,7 @@ def test_an_unknown_model_has_cautious_limits() -> None:
     assert (info.context, info.output, info.is_known) == (UNKNOWN.context, UNKNOWN.output, False)
 
 
-def test_a_local_server_s_window_is_its_own_affair() -> None:
+def test_local_window_is_the_servers_own() -> None:
     info = info_of("ollama/gpt-oss:20b")
     assert (info.context, info.output, info.is_known, info.parallel) == (8_192, 2_048, False, 1)
     assert info.cost(Usage(input=MILLION)) == 0.0
@@ -146,7 +146,7 @@ def test_every_entry_matches_its_own_name(host: str) -> None:
     assert len(actual) >= len(entries) * 0.8
 
 
-def test_every_host_that_has_prices_is_in_the_table() -> None:
+def test_every_priced_host_is_in_the_table() -> None:
     named = {host.prices for host in HOSTS if host.prices not in {"", "-"}}
     assert named <= set(TABLE["hosts"])
     unused = set(TABLE["hosts"]) - named - {host.name for host in HOSTS}

@@ -177,7 +177,7 @@ def test_reasons_to_stop(raw: str, reason: FinishReason) -> None:
     assert read(delta(content="hi"), delta(raw), DONE)[-1] == Finished(reason, raw)
 
 
-def test_two_chunks_with_the_reason_the_second_with_usage() -> None:
+def test_reason_chunk_followed_by_usage_chunk() -> None:
     counted = STOP | {"usage": {"prompt_tokens": 3, "completion_tokens": 2}}
     assert read(delta(content="hi"), STOP, counted, DONE) == [
         *text_block(),
@@ -277,7 +277,7 @@ def test_thinking_ends_where_text_begins(member: str) -> None:
     ]
 
 
-def test_thinking_in_the_same_delta_as_text_comes_first() -> None:
+def test_reasoning_precedes_text_of_its_delta() -> None:
     events = read(delta("stop", content="hi", reasoning="hm"), DONE)
     assert events[:5] == [ReasoningStarted("0"), ReasoningChunk("0", "hm"), ReasoningDone("0"), *text_block(block="1")]
 
@@ -590,7 +590,7 @@ def test_an_empty_object_may_be_only_the_beginning() -> None:
     assert events[2:4] == [ToolCallStarted("b", "read"), ToolCallDone("a")]
 
 
-def test_a_name_starts_a_call_without_index_or_id() -> None:
+def test_name_starts_an_unindexed_call() -> None:
     events = read(called(call("read", "")), called(call("write", '{"n": 1}')), CALLS, DONE)
     assert [event.tool for event in events if isinstance(event, ToolCallStarted)] == ["read", "write"]
     assert list(arguments_of(events).values()) == ["{}", '{"n": 1}']
@@ -622,7 +622,7 @@ def test_a_truncated_call_is_not_done() -> None:
     assert events[-1] == Finished("length", "length")
 
 
-def test_a_whole_call_at_the_token_limit_is_done() -> None:
+def test_whole_call_at_the_token_limit() -> None:
     events = read(called(call("read", '{"n": 1}', index=0, id="a")), delta("length"), DONE)
     assert arguments_of(events) == {"a": '{"n": 1}'}
 
@@ -852,7 +852,7 @@ def test_a_ping() -> None:
         ({"detail": "maximum context length is 10 tokens"}, ContextOverflow),
     ],
 )
-def test_an_error_in_the_middle_keeps_what_came_before(event: Json, kind: type[ProviderError]) -> None:
+def test_error_in_the_middle_keeps_earlier_events(event: Json, kind: type[ProviderError]) -> None:
     before, failure = failing(delta(content="hi"), event, DONE)
     assert before == text_block()
     assert type(failure) is kind
@@ -929,7 +929,7 @@ EVENTS = st.builds(
 
 
 @given(events=st.lists(EVENTS, max_size=4), body=st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=4))
-def test_any_input_is_an_answer_or_a_typed_error(events: list[Json], body: Json) -> None:
+def test_any_input_is_answer_or_typed_error(events: list[Json], body: Json) -> None:
     for use_body, content_type in (
         (stream(*events, DONE), "text/event-stream"),
         (json.dumps(body).encode(), "application/json"),

@@ -142,7 +142,7 @@ def test_host_with_different_field_names() -> None:
     }
 
 
-def test_a_cache_key_is_sent_only_with_a_session() -> None:
+def test_cache_key_needs_a_session() -> None:
     assert "prompt_cache_key" not in body(user_message("hi"), quirks=Quirks(cache_key_field="prompt_cache_key"))
     assert body(user_message("hi"), session_id="s1").keys() == body(user_message("hi")).keys()
 
@@ -175,7 +175,7 @@ def test_without_tools_there_is_no_choice() -> None:
     assert "tool_choice" not in body(user_message("hi"), tool_choice="required")
 
 
-def test_a_transcript_with_calls_where_no_tools_are_offered() -> None:
+def test_transcript_with_calls_but_no_tools() -> None:
     messages = (user_message("hi"), model_message(tool_call("c1")), results(("c1", "done")))
     assert "tools" not in body(*messages)
     encoded = body(*messages, quirks=Quirks(stand_in_tool=True))

@@ -192,7 +192,7 @@ def test_last_value_counts() -> None:
     assert whole(*says(0, "drfat"), done(0, message("draft")), completed())[2] == TextDone("0.0", "draft")
 
 
-def test_a_character_in_two_halves_is_no_other_text() -> None:
+def test_split_character_is_joined() -> None:
     halves = says(0, "a\ud83d", "\ude00")
     assert whole(*halves, done(0, message("a😀b")), completed())[1:] == [
         TextChunk("0.0", "a\ud83d"),
@@ -353,7 +353,7 @@ def test_redacted_thinking_keeps_its_position() -> None:
     ]
 
 
-def test_thinking_that_can_not_go_back_has_no_signature() -> None:
+def test_unreturnable_reasoning_has_no_signature() -> None:
     assert whole(done(0, REASONING), completed(REASONING)) == [STOPPED]
     summed_up = {**REASONING, "summary": [{"type": "summary_text", "text": "s"}]}
     assert whole(done(0, summed_up), completed())[2] == ReasoningDone("0.0")
@@ -453,7 +453,7 @@ def test_custom_tool_text_is_an_argument() -> None:
 # -- what the host does itself -------------------------------------------------------
 
 
-def test_the_work_of_a_hosted_tool_is_kept_whole() -> None:
+def test_hosted_tool_work_is_kept_whole() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "é"}}
     progress = [
         event("web_search_call.searching", output_index=0, item_id="ws_1"),
@@ -569,7 +569,7 @@ def test_a_document_that_is_an_error() -> None:
         assert "It broke." in str(error)
 
 
-def test_an_end_in_the_middle_is_a_broken_connection() -> None:
+def test_truncated_answer_is_a_broken_connection() -> None:
     stream = sse(*says(0, "kept"))
     for cut_short in (b"", stream, stream + b'data: {"type": "resp', stream + b"data: [DONE]\n\n"):
         events, error = decode([cut_short])
@@ -694,7 +694,7 @@ def parts_of(events: list[StreamEvent]) -> list[list[Any]]:
     strange=st.booleans(),
     cuts=st.lists(st.floats(0, 1), max_size=8),
 )
-def test_every_way_to_send_an_answer_reads_the_same(
+def test_every_form_of_an_answer_reads_alike(
     *, output: list[Json], announced: bool, streamed: bool, whole: bool, at_end: bool, strange: bool, cuts: list[float]
 ) -> None:
     stream = reported(

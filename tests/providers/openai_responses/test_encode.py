@@ -202,7 +202,7 @@ def test_effort(effort: Effort | None, encoded_as: str) -> None:
     assert encoded["reasoning"] == {"effort": encoded_as, "summary": "auto"}
 
 
-def test_a_model_that_takes_no_temperature_is_sent_none() -> None:
+def test_temperature_is_omitted_where_unsupported() -> None:
     assert "temperature" not in body(user_message("hi"), options=ModelOptions(temperature=1.0))
     assert body(user_message("hi"), quirks=attrs.evolve(PLAIN, default_temperature=0.7, default_top_p=0.9)) == {
         "model": "gpt-5.2",
@@ -462,7 +462,7 @@ def test_hosted_tool_work_returns_without_id() -> None:
     assert sent(*talk, quirks=kept)[1] == {**search, "id": "ws_1"}
 
 
-def test_an_image_goes_back_without_how_it_was_made() -> None:
+def test_image_returns_without_its_generation() -> None:
     image = {"type": "image_generation_call", "status": "completed", "result": "aGk=", "revised_prompt": "a cat"}
     talk: list[Message] = [
         user_message("hi"),

@@ -90,7 +90,7 @@ async def test_other_tools_run_first() -> None:
     assert server.requests[0].json["tools"] == server.requests[1].json["tools"], "the same beginning for the cache"
 
 
-async def test_an_answer_that_does_not_fit_is_repaired_once() -> None:
+async def test_mismatched_answer_is_repaired_once() -> None:
     bad = [*call(ANSWER_TOOL, {"title": "x"}, id="1"), *done("calls")]
     async with session_with(bad, [*call(ANSWER_TOOL, GOOD, id="1"), *done("calls")]) as (s, server):
         result = await s.run("report", output=Report)

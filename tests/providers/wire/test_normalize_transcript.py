@@ -330,7 +330,7 @@ def test_unsupported_result_media_follow_in_a_message() -> None:
     ]
 
 
-def test_the_message_after_it_comes_after_what_was_shown() -> None:
+def test_next_message_follows_shown_media() -> None:
     call = tool_call("1")
     shown = results(result("1", "", images=(PNG,)))
     *_, moved, next_one = arrange(user_message("a"), model_message(call), shown, user_message("b"), quirks=READS_IMAGES)

@@ -61,14 +61,14 @@ def test_event_arrives_with_its_blank_line() -> None:
     assert parser.feed(b"data: c\n\n") == [message("c")]
 
 
-def test_close_gives_up_the_event_without_its_blank_line() -> None:
+def test_close_drops_an_unfinished_event() -> None:
     parser = SseParser()
     assert parser.feed(b"data: a\n\ndata: b") == [message("a")]
     assert parser.close() == [message("b")]
     assert SseParser().close() == []
 
 
-def test_a_line_s_end_may_come_in_two_halves() -> None:
+def test_line_end_may_be_split() -> None:
     stream = b"event: x\r\ndata: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n"
     for cut in range(len(stream) + 1):
         assert parse(stream[:cut], stream[cut:]) == [ServerSentEvent("x", "a\nb"), message("c")]
@@ -104,7 +104,7 @@ def test_written_values_are_read_back(events: list[tuple[str, str]], ending: byt
     assert parse(stream) == expected
 
 
-def test_a_large_event_in_small_pieces_costs_its_length() -> None:
+def test_large_event_in_pieces_is_linear() -> None:
     stream = b"data: " + b"x" * 10_000_000 + b"\n\n"
     pieces = [stream[i : i + 100] for i in range(0, len(stream), 100)]
     start = time.process_time()

@@ -343,7 +343,7 @@ def everything(error: BaseException) -> str:
     return repr(error) + "".join(traceback.format_exception(error))
 
 
-async def test_the_password_is_in_no_error_and_no_repr(own_server: Server) -> None:
+async def test_password_is_in_no_error_or_repr(own_server: Server) -> None:
     own_server.do(f"CREATE ROLE {KEYED} LOGIN PASSWORD '{PASSWORD}'")
     folder = quote(str(own_server.folder), safe="")
     with a_database(own_server) as database:

@@ -79,7 +79,7 @@ async def test_migration_runs_once_and_keeps_data(database: Database) -> None:
     assert database.do("SELECT count(colour), count(*) FROM {}.sessions") == [(0, 1)]
 
 
-async def test_a_step_that_fails_leaves_all_as_it_was(database: Database) -> None:
+async def test_failing_migration_leaves_everything(database: Database) -> None:
     store = await database.open()
     await put_all(store, notes(A, 3))
     with pytest.raises(psycopg.errors.DivisionByZero):

@@ -86,7 +86,7 @@ async def test_concurrent_writers_lose_and_repeat_nothing(place: str, pytestconf
     await store.aclose()
 
 
-async def test_a_server_that_is_killed_keeps_what_was_flushed(lasting: Server) -> None:
+async def test_killed_server_keeps_flushed_events(lasting: Server) -> None:
     """With -9, all of it, in the middle of writing; it recovers when it is started again."""
     lasting.do("CREATE DATABASE kept")
     for _ in range(3):

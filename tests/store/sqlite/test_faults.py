@@ -241,7 +241,7 @@ async def test_another_user_s_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["the file", "the WAL", "the folder", "replaced"])
-async def test_a_file_that_was_deleted_while_it_was_open(path: Path, what: str) -> None:
+async def test_file_deleted_while_open(path: Path, what: str) -> None:
     path = path.parent / "folder" / path.name
     store = await stored(path)
     match what:

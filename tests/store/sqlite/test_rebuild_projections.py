@@ -110,7 +110,7 @@ def test_migrated_file_has_projections_whatever_it_holds(
     assert [(row[0], row[8]) for row in old["sessions"]] == [(row[0], row[8]) for row in new["sessions"]]
 
 
-async def test_of_a_damaged_session_what_can_be_read_counts(tmp_path: Path) -> None:
+async def test_damaged_session_counts_its_readable_part(tmp_path: Path) -> None:
     events = mixed(journals())
     gone = [number for number, event in enumerate(events) if event.session_id == C]
     of_version_1(tmp_path / "old.db", events, [*gone, 5])

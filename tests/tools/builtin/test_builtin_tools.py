@@ -51,13 +51,13 @@ def test_default_tools_are_sorted_and_stable() -> None:
     assert builtin_tools({}) == builtin_tools({})
 
 
-def test_the_web_is_searched_where_a_service_is_configured() -> None:
+def test_web_search_needs_a_configured_service() -> None:
     names = [tool.name for tool in builtin_tools(SEARCH)]
     assert names == sorted([*(tool.name for tool in builtin_tools({})), "web_search"])
     assert [tool.description for tool in builtin_tools(SEARCH)] == [tool.description for tool in builtin_tools(SEARCH)]
 
 
-def test_each_has_one_text_and_each_text_its_tool() -> None:
+def test_tools_and_descriptions_match() -> None:
     """The one besides is what is added where commands run in a sandbox."""
     texts = {path.name for path in files("engine.tools.descriptions").iterdir() if path.name.endswith(".txt")}
     assert texts == {f"{name}.txt" for name in TOOLS} | {"bash_boxed.txt"}

@@ -262,7 +262,7 @@ async def test_failed_edit_changes_nothing(ctx: ToolContext, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-async def test_a_file_that_was_not_read_or_has_changed(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_unread_or_changed_file(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a")
     with pytest.raises(ToolError, match=r"^f exists, but has not been read in this session\. Read it first"):
         await EDIT.body(Edit("f", "a", "b"), ctx)

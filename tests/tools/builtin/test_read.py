@@ -371,7 +371,7 @@ async def test_of_a_very_large_file_nothing_is_noted(ctx: ToolContext, tmp_path:
     assert (await run(ctx, "large.txt", limit=1)).modify is None
 
 
-async def test_a_pipe_that_takes_the_place_of_a_file(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_pipe_in_place_of_a_file(ctx: ToolContext, tmp_path: Path) -> None:
     """(Opening a pipe waits for somebody who writes; this thread must not.)"""
     path = tmp_path / "a.txt"
 

@@ -55,7 +55,7 @@ async def test_skill_text(ctx: ToolContext, root: Path) -> None:
     assert json.loads(output.metadata) == {"summary": "bake-bread"}
 
 
-def test_the_list_is_sorted_and_the_same_each_time(root: Path) -> None:
+def test_list_is_sorted_and_stable(root: Path) -> None:
     for name in ("b", "a", "c2"):
         make(root, name)
     make(root, "d", "---\nname: d\ndescription: >\n  Two\n  lines.\n---\nx")
@@ -65,7 +65,7 @@ def test_the_list_is_sorted_and_the_same_each_time(root: Path) -> None:
     assert skill_tool([]).description.endswith("(there are none)")
 
 
-def test_a_long_list_has_names_only_at_its_end(root: Path) -> None:
+def test_long_list_ends_with_names_only(root: Path) -> None:
     for n in range(30):
         make(root, f"s{n:02}", f"---\nname: s{n:02}\ndescription: {'x' * 1_000}\n---\nx")
     listed = skill_tool([root]).description.partition("The skills:\n")[2].split("\n")

@@ -64,7 +64,7 @@ async def refusal(ctx: ToolContext, answer: bytes) -> str:
 # -- what comes back ---------------------------------------------------------------------------------
 
 
-async def test_a_page_is_markdown_with_its_links_in_full(ctx: ToolContext) -> None:
+async def test_page_is_markdown_with_full_links(ctx: ToolContext) -> None:
     html = "<title>A page</title><script>x()</script><h1>Hello</h1><p>See <a href='/there'>there</a>.</p>"
     async with web({"/dir/": page(html)}) as pages:
         output = await run(ctx, pages.url("/dir/"))
@@ -320,7 +320,7 @@ async def test_redirect_to_another_host_is_only_reported(ctx: ToolContext) -> No
     assert len(pages.heads) == 1
 
 
-async def test_a_redirect_to_a_name_that_means_something_private(ctx: ToolContext) -> None:
+async def test_redirect_to_a_private_name(ctx: ToolContext) -> None:
     async with names(inner_example=CLOSED), web({"/": redirect("http://inner.example/x")}) as pages:
         with pytest.raises(ToolError, match=r"Refused: inner\.example \(127\.0\.0\.2\)"):
             await run(ctx, pages.url())

@@ -203,7 +203,7 @@ async def test_cancel_waits_for_a_started_write(
     assert (tmp_path / "a.txt").read_text() == "x"
 
 
-async def test_a_file_that_was_not_read_or_has_changed(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_unread_or_changed_file(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
     with pytest.raises(ToolError, match=r"^a\.txt exists, but has not been read in this session\. Read it first"):
         await WRITE.body(Write("a.txt", "new"), ctx)

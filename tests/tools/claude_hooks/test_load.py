@@ -103,7 +103,7 @@ def test_matcher_is_names_or_an_expression(matcher: str | None, matches: list[st
     assert not not_these or test((not_these[0], matches[0])), "one of several names is enough"
 
 
-def test_settings_their_hooks_alone_or_a_file_of_them(tmp_path: Path) -> None:
+def test_settings_from_object_or_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     settings = {"permissions": {"allow": []}, "hooks": one("Stop")}
     file.write_text(json.dumps(settings), encoding="utf-8")

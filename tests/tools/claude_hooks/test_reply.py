@@ -248,7 +248,7 @@ def test_how_a_reply_is_read(reply: HookOutput, said: HookReply) -> None:
     ],
     ids=lambda reply: reply.output[:40],
 )
-def test_an_object_that_makes_no_sense_is_an_error(reply: HookOutput) -> None:
+def test_invalid_object_is_an_error(reply: HookOutput) -> None:
     with pytest.raises(BadReply):
         read("Stop", reply)
 
@@ -403,6 +403,6 @@ def test_reply_meanings(point: HookPoint[Any, Any], subject: Any, said: HookRepl
         (calls.PERMISSION_REQUEST, WANTED, specific(decision={"behavior": "allow", "updatedInput": 5})),
     ],
 )
-def test_a_decision_that_makes_no_sense_is_an_error(point: HookPoint[Any, Any], subject: Any, said: HookReply) -> None:
+def test_invalid_decision_is_an_error(point: HookPoint[Any, Any], subject: Any, said: HookReply) -> None:
     with pytest.raises(BadReply):
         point.read_reply(said, subject)

@@ -242,7 +242,7 @@ async def test_formatter_runs_before_the_write(ctx: ToolContext, tmp_path: Path)
     await EDIT.body(Edit("f", "C", "D"), attrs.evolve(ctx, shared=output.modify(ctx.shared)))
 
 
-async def test_of_a_whole_file_only_the_formatting_is_shown(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_whole_file_shows_only_formatting_changes(ctx: ToolContext, tmp_path: Path) -> None:
     output = await output_of(write_tool(around=slow(then=UPPER)), Write("sub/new", "a\nB\n"), ctx)
     assert output.text.endswith("has formatted new]\n--- sub/new\n+++ sub/new\n@@ -1,2 +1,2 @@\n-a\n+A\n B")
     assert (tmp_path / "sub/new").read_text() == "A\nB\n"

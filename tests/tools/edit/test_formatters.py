@@ -15,7 +15,7 @@ from tests.tools.conftest import Listener
 pytestmark = pytest.mark.os
 
 
-async def test_a_cancel_while_the_copy_is_made_leaves_none(tmp_path: Path) -> None:
+async def test_cancel_while_copying_leaves_no_copy(tmp_path: Path) -> None:
     ctx = ToolContext(
         session_id=SessionId("ses"),
         turn_id=TurnId("turn"),

@@ -53,7 +53,7 @@ _blocks = st.lists(st.sampled_from(["", "abc", "abx", "xyz", "x"]), max_size=8)
 
 
 @given(_blocks, _blocks)
-def test_an_alignment_is_in_order_and_covers_the_block(asked: list[str], block: list[str]) -> None:
+def test_alignment_is_ordered_and_complete(asked: list[str], block: list[str]) -> None:
     aligned = align(asked, block)
     if aligned is None:
         assert sum(map(bool, block)) > 0

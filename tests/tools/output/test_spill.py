@@ -152,7 +152,7 @@ async def test_a_link_in_its_place_is_not_followed(spills: Spills, store: SpillS
         spills.open(rest.spill_id)
 
 
-async def test_a_folder_that_is_a_link_is_not_used(spills: Spills, store: SpillStore, tmp_path: Path) -> None:
+async def test_linked_folder_is_not_used(spills: Spills, store: SpillStore, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     store.directory.mkdir(parents=True)
     (store.directory / spills._folder).symlink_to(tmp_path / "elsewhere")
@@ -189,7 +189,7 @@ async def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_files")
-async def test_of_what_does_not_fit_the_beginning_is_kept(spills: Spills) -> None:
+async def test_beginning_is_kept_of_too_much(spills: Spills) -> None:
     data = os.urandom(300_000)
     rest = await spills.keep(data)
     assert rest.trouble == "only its first 100,000 bytes: File too large"
@@ -360,7 +360,7 @@ async def test_recent_sweep_is_not_repeated(store: SpillStore) -> None:
     assert not store.is_due()
 
 
-async def test_an_engine_that_keeps_nothing_leaves_the_disk_alone(store: SpillStore) -> None:
+async def test_engine_without_outputs_touches_no_disk(store: SpillStore) -> None:
     async with engine.open_engine(model=model(), files=FileOptions(spill=store.directory)) as eng:
         assert (await (await eng.create_session()).run("hello")).text == "hello"
     assert not store.directory.exists()

@@ -126,7 +126,7 @@ def test_half_characters_of_a_tool_do_no_harm() -> None:
     assert "\ud800" not in cut(encoded("\ud800" * 100_000), 0.5, KEPT)
 
 
-def test_why_something_was_not_kept_is_one_short_line() -> None:
+def test_reason_for_not_keeping_is_one_line() -> None:
     rest = Rest(trouble="the disk\nis full " + "!" * 1_000)
     marker = cut(b"x" * 60_000, 1.0, rest).split("\n")[1]
     assert marker.startswith("[1 of 1 lines, ")

@@ -109,7 +109,7 @@ def test_long_outputs_are_cut() -> None:
     ["no base64!", base64.b64encode(b"no image").decode(), DOT[:20], base64.b64encode(png(2_001, 1)).decode(), 3, None],
     ids=range(6),
 )
-def test_an_image_that_no_host_takes_is_not_attached(data: object) -> None:
+def test_unsupported_image_is_not_attached(data: object) -> None:
     outputs = [{"output_type": "display_data", "data": {"image/png": data}}]
     found = notebook_of(written([{"cell_type": "code", "outputs": outputs}]))
     assert found == Notebook("--- cell 1: code ---\n--- output ---\n(an image, not shown)\n", ())

@@ -66,7 +66,7 @@ async def test_without_a_library_it_has_no_text(ctx: ToolContext, tmp_path: Path
 
 
 @pytest.mark.usefixtures("no_library")
-async def test_without_a_library_one_that_hosts_refuse_is_refused(ctx: ToolContext, tmp_path: Path) -> None:
+async def test_large_pdf_without_library_is_refused(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "large.pdf").write_bytes(TWO + b" " * MAX_ATTACHED_BYTES)
     (tmp_path / "locked.pdf").write_bytes(pdf("x", trailer="/Encrypt 4 0 R "))
     with pytest.raises(ToolError, match=r"which can't be shown: it is larger than 10,000,000 bytes, and its text"):

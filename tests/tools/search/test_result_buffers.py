@@ -46,14 +46,12 @@ def test_files_are_sorted_by_path_name_by_name() -> None:
         (4, 9, 1, 1, ""),
     ],
 )
-def test_a_window_has_the_context_of_its_own_matches(
-    skip: int, take: int, before: int, after: int, expected: str
-) -> None:
+def test_window_has_context_of_its_matches(skip: int, take: int, before: int, after: int, expected: str) -> None:
     found = hits("a1- a2 a3- a7- a8 a9 a10- b1")
     assert told(window(found, skip, take, before=before, after=after)) == expected
 
 
-def test_a_heap_is_full_when_there_is_no_room() -> None:
+def test_full_heap() -> None:
     pile = AllHits(1_000)
     pile_up(pile, "a1 a2 a3 a4 a5")
     assert (told(pile.hits), pile.is_full) == ("a1 a2 a3", True)
