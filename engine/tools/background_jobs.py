@@ -1,15 +1,12 @@
-"""Background jobs: commands with a name that go on when the call, and the turn, that started them are over.
+"""Background jobs: named commands that continue when the call and the turn that started them are over.
 
-A job belongs to a session. It is a task in the engine's nursery with a cancel scope of
-its own, and ends with its whole tree of processes: when its command ends, when it is
-stopped, with its session, or with the engine. Nothing outlives that.
+A job belongs to a session. It is a task in the engine's nursery with its own cancel scope. It ends, with its whole process
+tree, when its command ends, when it is stopped, with its session, or with the engine. Nothing outlives the engine.
 
-While a job starts, it belongs to the call that starts it (`trio.Nursery.start`): so a
-call that is cancelled before it could tell of the job leaves none. From then on a cancel
-of a turn does nothing to it.
+While a job starts, it belongs to the call that starts it (`trio.Nursery.start`): a call that is cancelled before it could
+report the job leaves none. After that, cancelling a turn does not affect it.
 
-Of a job's output the newest part is at hand (`Recent`). The whole is kept in the spill,
-and can be read once the job has ended.
+The newest part of a job's output is in memory (`Recent`). All of it is in the spill, readable once the job has ended.
 """
 
 from __future__ import annotations
@@ -31,19 +28,21 @@ from engine.tools.output.spill import Spills
 from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
 from engine.tools.shell_environment import argv, ending_of, environment
 
-# Of those that have ended, so many can still be asked for.
+# Ended jobs that can still be asked for their output.
 MAX_ENDED: Final = 16
 
-# A job that fails at once is reported as failed by the call that started it.
+# A command that fails within this time is reported as failed by the call that started it.
 _STARTING: Final = 0.3
-# What is written within such a time belongs together.
+# A pause this long ends a burst of output: a model that waits for output gets whole messages.
 _QUIET: Final = 0.1
+# For writing the rest of the output when a job ends.
 _SAVING: Final = 5.0
+# The rest of a call's grace is for reading what the processes wrote at their end.
 _PROCESS_GRACE: Final = 0.8 * GRACE
 
 
 class TaskFunction(Protocol):
-    """A task that says when it has started."""
+    """A task that reports when it has started."""
 
     async def __call__(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Run it."""
@@ -54,19 +53,19 @@ class StartTask(Protocol):
     """Starts a task in the engine's nursery."""
 
     async def __call__(self, task: TaskFunction, *, name: str) -> None:
-        """Start it, and return when it says that it has started. A checkpoint.
+        """Start it, and return when it reports that it has started. A checkpoint.
 
-        If cancelled, the task is cancelled and waited for. Raises `EngineClosed`, and what the task raised until then.
+        If cancelled, the task is cancelled and waited for. Raises `EngineClosed`, and what the task raised while starting.
         """
         ...
 
 
 @attrs.define(eq=False)
 class Recent:
-    """The newest bytes of an output of any length. Each has a number, counted from the first of all.
+    """The newest bytes of an output of any length. Bytes are numbered from the beginning of the output.
 
     Attributes:
-        total: how many have come.
+        total: how many bytes there were.
     """
 
     _size: int
@@ -75,18 +74,18 @@ class Recent:
 
     @property
     def first(self) -> int:
-        """The number of the oldest byte that is kept."""
+        """The number of the oldest byte kept."""
         return self.total - len(self._kept)
 
     def feed(self, chunk: bytes) -> None:
         """Take more output."""
         self._kept += chunk
         self.total += len(chunk)
-        if len(self._kept) > 2 * self._size:  # not at each chunk: what is left must be moved
+        if len(self._kept) > 2 * self._size:  # not at each chunk, since deleting moves the rest
             del self._kept[: -self._size]
 
     def since(self, number: int) -> bytes:
-        """Return what is kept from that byte on."""
+        """Return the bytes from *number* on, as far as they are kept."""
         return bytes(self._kept[max(0, number - self.first) :])
 
 
@@ -95,15 +94,15 @@ class Job:
     """A command that runs in the background.
 
     Attributes:
-        name: what the model calls it.
+        name: its name for the model.
         command: the command line.
-        argv: what runs it; None: bash, as it is.
-        cwd: where it runs.
-        marker: names its processes, and it among all jobs there ever were.
-        output: the newest of what it wrote.
+        argv: the argument list to run; None: bash with the command.
+        cwd: its working directory.
+        marker: marks its processes; unique among all jobs ever.
+        output: its newest output.
         finished: how its processes ended.
         captured: its whole output, once it has ended.
-        trouble: what the engine itself could not do.
+        trouble: why the engine itself failed with it.
         over: set once it has ended.
     """
 
@@ -132,7 +131,7 @@ class Job:
 
     @property
     def state(self) -> str:
-        """How it is, in a few words."""
+        """Its state, in a few words."""
         if self.is_running:
             return f"running for {trio.current_time() - self._began_at:.1f} s"
         if self.finished is None:
@@ -140,15 +139,15 @@ class Job:
         return f"{ending_of(self.finished)}, {self.finished.duration:.1f} s"
 
     def when_over(self, do: Callable[[], None]) -> None:
-        """Call *do* once it has ended, unless it ends with the engine. Not a checkpoint."""
+        """Call *do* when it ends, unless the engine ends it. Not a checkpoint."""
         self._on_over = do
 
     def stop(self) -> None:
-        """End it, with its tree. Not a checkpoint; `over` tells when that is done."""
+        """End it with its process tree. Not a checkpoint; `over` is set when that is done."""
         self._scope.cancel(reason="the background job is stopped")
 
     async def wait_for_output(self, after: int, seconds: float) -> None:
-        """Wait for output after byte *after* and a pause, for the end, or for so long. Always a checkpoint."""
+        """Wait up to *seconds* for output after byte *after* and a pause, or for the end. Always a checkpoint."""
         with trio.move_on_after(seconds):
             await self._has_paused(after)
         await trio.lowlevel.checkpoint()
@@ -164,14 +163,14 @@ class Job:
         await trio.lowlevel.checkpoint()
 
     async def wait_for_end(self, seconds: float) -> None:
-        """Wait until it has ended, or for so long. Always a checkpoint."""
+        """Wait up to *seconds* for its end. Always a checkpoint."""
         with trio.move_on_after(seconds):
             await self.over.wait()
         await trio.lowlevel.checkpoint()
 
     @enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Run it to its end. A checkpoint; if cancelled, its tree is ended first.
+        """Run the command to its end. A checkpoint; if cancelled, its process tree is ended first.
 
         Raises `OSError` or `ValueError` if the command can't be started.
         """
@@ -188,7 +187,7 @@ class Job:
         except Exception as error:
             if not self._is_started:
                 raise  # in the call, whose task this still is
-            # Raised here, it would end all turns of the engine.
+            # Raised in the engine's nursery, it would end all turns.
             self.trouble = describe(error)
             self._note_over()
         finally:
@@ -198,6 +197,7 @@ class Job:
     async def _run_command(self, task_status: trio.TaskStatus[None]) -> None:
         failure: BaseException | None = None
         env = environment()
+        # Output is masked before anything sees it: the model, the host, the file.
         mask = Mask(self._take, secrets_in(env))
 
         def finish(finished: FinishedProcess) -> None:
@@ -248,7 +248,7 @@ class Job:
 class Jobs:
     """The background jobs of one session.
 
-    No end is recorded for jobs that run when they are closed: opening the session again records it.
+    The end of jobs that run when this is closed is not recorded here: reopening the session records it.
     """
 
     _start_task: StartTask
@@ -259,11 +259,11 @@ class Jobs:
     _is_closed: bool = attrs.field(default=False, init=False)
 
     def all(self) -> tuple[Job, ...]:
-        """Return them, the oldest first; of those that have ended only the last few."""
+        """Return the jobs, oldest first; of the ended ones only the latest."""
         return tuple(self._jobs.values())
 
     def get(self, name: str) -> Job:
-        """Return the job of that name. Raises `ToolError`, which names the others."""
+        """Return the job of that name. Raises `ToolError`, which lists the others."""
         if name not in self._jobs:
             names = ", ".join(f"{job.name} ({job.state})" for job in self._jobs.values()) or "none"
             raise ToolError(f"There is no background job {name!r}. Jobs of this session: {names}.")
@@ -279,9 +279,9 @@ class Jobs:
         spills: Spills | None,
         argv: Sequence[str] | None = None,
     ) -> Job:
-        """Start a job and return it, some tenths of a second later. Always a checkpoint; if cancelled, there is no job.
+        """Start a job and return it after some tenths of a second. Always a checkpoint; if cancelled, there is no job.
 
-        Raises `ToolError` if there can't be one, `OSError` or `ValueError` if the command can't be started.
+        Raises `ToolError` if there can be no further job, `OSError` or `ValueError` if the command can't be started.
         """
         job_name = name or self._free_name()
         self._check_room(job_name)
@@ -294,6 +294,7 @@ class Jobs:
             writer=SpillWriter(spills),
             tell=self._tell,
         )
+        # Entered before the first await, so that two calls at the same time can't take one name.
         former = self._jobs.pop(job_name, None)
         self._jobs[job_name] = job
         is_started = False
@@ -301,7 +302,7 @@ class Jobs:
             await self._start_task(job.run, name=f"background job {job_name}")
             is_started = True
         finally:
-            # Cancelled, or refused; another job may have taken the name since it ended.
+            # Cancelled or refused. The name may have been taken again meanwhile, if the job has ended.
             if not is_started and self._jobs.get(job_name) is job:
                 del self._jobs[job_name]
                 if former is not None:
@@ -312,6 +313,7 @@ class Jobs:
 
     @enable_ki_protection
     def _note(self, job: Job) -> None:
+        # A job that has ended by now was reported by its own call; it needs no record.
         if job.is_running:
             self._note_started(job)
             job.when_over(partial(self._over, job))
@@ -321,13 +323,13 @@ class Jobs:
             self._note_over(job.marker)
 
     def close(self) -> None:
-        """End them all, for good. Not a checkpoint; their tasks are over a moment later."""
+        """Stop all jobs, and accept no more. Not a checkpoint; their tasks end a moment later."""
         self._is_closed = True
         for job in self._jobs.values():
             job.stop()
 
     async def aclose(self) -> None:
-        """End them all, for good, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
+        """Stop all jobs, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
         self.close()
         for job in self.all():
             await job.over.wait()

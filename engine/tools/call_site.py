@@ -1,4 +1,4 @@
-"""The turn as one call sees it, and what becomes of the call."""
+"""The port between a call's pipeline and its turn, and the outcome of a call."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from engine.tools.tool_context import ToolContext
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What became of a call.
+    """The outcome of a call.
 
     Attributes:
         settlement: its terminal state.
-        modify: what it does to the shared context.
-        stop: the tool demands the end of the turn (C11).
-        is_cut: the tool has cut its text itself.
-        changed: the files that it has changed; None: it does not tell.
+        modify: changes the shared context, applied when the batch is over (C4).
+        stop: the tool ends the turn, for this reason (C11).
+        is_cut: the tool has truncated its text itself.
+        changed: the files that it has changed; None: unknown.
     """
 
     settlement: Settlement
@@ -39,19 +39,19 @@ class Outcome:
 
 
 class PermissionCheck(Protocol):
-    """What the rules and the user say of one call."""
+    """The rules and the user, for one call."""
 
     def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
-        """Return what *need* asks of the rules."""
+        """Return the query to the rules for *need*."""
         ...
 
     def judge(self, query: PermissionQuery) -> Judgement:
-        """Return what the rules say."""
+        """Return the rules' verdict."""
         ...
 
     @property
     def opinion(self) -> Opinion | None:
-        """Who may answer in the user's place."""
+        """What may answer in the user's place."""
         ...
 
     def record(self, verdict: Verdict, source: str) -> None:
@@ -59,9 +59,9 @@ class PermissionCheck(Protocol):
         ...
 
     async def question(self, query: PermissionQuery, judgement: Judgement, *, by_rule: bool) -> tuple[AnswerKind, str]:
-        """Ask the user for what *judgement* leaves open. A rejection without a word ends the turn.
+        """Ask the user about what *judgement* leaves open. A rejection without feedback ends the turn.
 
-        What only rules ask about (*by_rule*) is answered as soon as they allow it.
+        If only rules ask (*by_rule*), the question is answered as soon as the rules allow the call.
         """
         ...
 
@@ -81,12 +81,12 @@ class CallSite(Protocol):
 
     @property
     def hook_runner(self) -> HookRunner:
-        """Where they are asked."""
+        """Runs the hooks of this turn."""
         ...
 
     @property
     def prepared(self) -> Prepared | Settlement:
-        """The call ready to run, or what is wrong with it, as resolved among the request's tools when it arrived."""
+        """The call ready to run, or an error, as resolved among the request's tools when the call arrived."""
         ...
 
     @property
@@ -101,44 +101,44 @@ class CallSite(Protocol):
 
     @property
     def spills(self) -> Spills | None:
-        """Where an output is kept that is too long to be shown; None if the model could not read it there."""
+        """Stores outputs that are too long to show; None if the model could not read them there."""
         ...
 
     def stale(self, prepared: Prepared) -> Settlement | None:
-        """Return what to say of a call whose tool has changed since its request; None if it has not."""
+        """Return an error if the call's tool was replaced since its request; None if not."""
         ...
 
     def change(self, arguments: str, source: str) -> Prepared | Settlement:
-        """Validate, and record, the arguments that the hook *source* put in place of others."""
+        """Validate and record the arguments that the hook *source* has substituted."""
         ...
 
     @property
     def permission(self) -> PermissionCheck:
-        """What the rules and the user say of the call."""
+        """The rules and the user, for this call."""
         ...
 
     async def start(self, prepared: Prepared) -> Settlement | None:
-        """Record that the body is entered now; a settlement if that could not be made durable."""
+        """Record that the body starts; a settlement if the record could not be made durable."""
         ...
 
     def touched(self, need: Need) -> None:
-        """The body works on what that right is for."""
+        """Note that the body works on the files of *need*: their folders' instructions may apply."""
         ...
 
     def reached(self, outcome: Outcome) -> None:
-        """The body is over: this stands even if a hook after it is cancelled."""
+        """Record the body's outcome, which stands even if a hook after it is cancelled."""
         ...
 
     def partial_output(self) -> str:
-        """Return what the tool has shown so far."""
+        """Return the output that the tool has reported so far."""
         ...
 
     def replaced(self, text: str, source: str) -> None:
-        """Record the result as it was before the hook *source* put another text in its place."""
+        """Record the result as it was before the hook *source* replaced it."""
         ...
 
     def tell_model(self, text: str, source: str) -> None:
-        """Put what a hook says to the model behind the results of this step."""
+        """Append a hook's text for the model after the results of this step."""
         ...
 
     def demand_stop(self, reason: str) -> None:

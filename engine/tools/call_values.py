@@ -1,4 +1,4 @@
-"""The values of a tool call: what it needs, and what it returns."""
+"""The values of a tool call: the rights that it needs, and its result."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from engine.core.permission_types import UNKNOWN, RequiredRight
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.rules.rules import PATH_PERMISSIONS
 
-# Seconds that a call may clean up after a cancel.
+# Seconds for cleaning up after a cancel. Users notice a longer delay.
 GRACE: Final = 0.25
 
-# Background jobs: how many a session may have at once, how much of the newest output of each is at hand, and how many
-# lines of it are shown where the model does not say.
+# Background jobs: how many a session may have, how many bytes of each one's newest output are kept in memory, and how
+# many lines of it are shown by default.
 MAX_JOBS: Final = 8
 RECENT_BYTES: Final = 262_144
 DEFAULT_JOB_LINES: Final = 300
@@ -26,18 +26,18 @@ DEFAULT_JOB_LINES: Final = 300
 
 @attrs.frozen(kw_only=True)
 class ToolOutput:
-    """What a tool may return instead of a plain `str`.
+    """A tool's result, where a plain `str` is not enough.
 
     Attributes:
-        text: what the model reads.
-        images: images that it sees with the text.
-        files: the same, other than images: a PDF, say.
+        text: for the model.
+        images: shown to the model with the text.
+        files: other files shown to the model, such as a PDF.
         failed: the tool worked, but what it ran reports failure (a non-zero exit).
         modify: changes the shared context, in call order once the batch is over (C4).
         metadata: JSON text for clients, never for the model.
-        is_cut: the tool has cut the text itself, and says so in it: it is not cut again.
-        stop: end the turn after this step, with that reason (C11).
-        changed: the absolute paths of the files that it has changed, all of them; None: it does not tell.
+        is_cut: the tool has truncated the text itself, and the text says so.
+        stop: ends the turn after this step, for this reason (C11).
+        changed: absolute paths of all files that it has changed; None: unknown.
     """
 
     text: str
@@ -53,21 +53,21 @@ class ToolOutput:
 
 @attrs.frozen(kw_only=True)
 class Need:
-    """The rights that a call needs, as its parsed arguments tell.
+    """The rights that a call needs, derived from its arguments.
 
     Attributes:
-        permission: the name of the right that it is about.
-        patterns: what exactly it is needed for; rules are matched against each of them. Empty: anything.
-        offers: what "always" may cover, the narrowest first; a text is a pattern of the permission.
+        permission: the right that the call is mainly about.
+        patterns: what the right is needed for; rules are matched against each pattern. Empty: anything.
+        offers: what "always" may cover, narrowest first; a text is a pattern of the permission.
             None: exactly what is needed; empty: it can be allowed only once.
-        detail: what a person reads: the command, the change.
+        detail: the command or the change, for people.
         metadata: the same for clients, as JSON text.
-        paths: the real paths of the files and folders that it is for: `ToolContext.approved_paths` are those.
+        paths: the real paths of the files and folders concerned; `ToolContext.approved_paths` contains them.
         is_own: it concerns only what the session itself has made: a rule may deny it, but the user is not asked.
-        rights: all that is needed, where that is more than the patterns say: other kinds, other spellings.
-        opaque: why it is unknown what the call would do; then the user is asked in any case.
-        sandboxed: it is done in a sandbox, so what a rule says of those may answer what would be asked by default.
-        futile: why the call would fail even if it were allowed, for the model: then the user is not asked.
+        rights: all rights, where the patterns don't express them: other permissions, other spellings.
+        opaque: why the effects of the call are unknown; the user is asked in any case.
+        sandboxed: it runs in a sandbox, so rules about sandboxed calls may answer what the defaults would ask.
+        futile: why the call would fail even if it were allowed, for the model; then the user is not asked.
     """
 
     permission: str
@@ -84,17 +84,17 @@ class Need:
 
     @property
     def needed(self) -> tuple[RequiredRight, ...]:
-        """All the rights that it needs."""
-        # A path pattern "*" would be a file of that name. Where no file is named, it is unknown which ones are used.
+        """All rights that it needs."""
+        # As a path pattern, "*" would mean a file of that name. A call that names no file may use any.
         whole = UNKNOWN if self.permission in PATH_PERMISSIONS else "*"
         return self.rights or tuple(
             RequiredRight(permission=self.permission, pattern=p) for p in self.patterns or (whole,)
         )
 
     def touched(self, cwd: str) -> list[str]:
-        """Return the absolute paths of the files and folders that it is known to be for."""
+        """Return the absolute paths of the known files and folders."""
         named = [n.pattern for n in self.needed if n.permission in {"read", "edit"} and UNKNOWN not in n.pattern]
-        # The patterns of a command's files; those of a tool's own are in `paths` already, as real ones.
+        # A command's files are patterns only; those of file tools are in `paths`, resolved.
         return list(self.paths or (each if each.startswith("/") else f"{cwd}/{each}" for each in named))
 
     @property
@@ -102,6 +102,7 @@ class Need:
         """What "always" may cover."""
         if self.offers is not None:
             return tuple(self._offer(one) if isinstance(one, str) else one for one in self.offers)
+        # An unknown part can't be granted: the grant would match nothing, or anything.
         if any(UNKNOWN in needed.pattern for needed in self.needed):
             return ()
         return (Offer(rights=tuple(Right(permission=w.permission, pattern=exactly(w)) for w in self.needed)),)
@@ -111,14 +112,14 @@ class Need:
 
 
 def exactly(needed: RequiredRight) -> str:
-    """Return the pattern that matches what is needed, and nothing else."""
+    """Return a pattern that matches only this right."""
     if needed.permission in PATH_PERMISSIONS:
         return path_pattern.exact(needed.pattern)
     return "*" if needed.pattern == "*" else wildcard.exact(needed.pattern)
 
 
 def check_need(need: object) -> Need:
-    """Return *need*. Raises `ConfigError` if it is malformed: a question made of it would make no sense."""
+    """Return *need*. Raises `ConfigError` for a wrong type: the author of a tool may not use a type checker."""
     if not isinstance(need, Need):
         raise ConfigError(f"'need' must return a Need, not {type(need).__name__}")
     texts: tuple[object, ...] = (need.permission, need.detail, need.metadata, need.opaque, need.futile)
@@ -142,7 +143,7 @@ def _are(value: object, *kinds: type) -> bool:
 
 
 def find_output_problem(output: ToolOutput) -> str | None:
-    """Return which field has a wrong type, if one has: what gets into the transcript goes into every later request."""
+    """Return which field has the wrong type; None if all are right. A result stays in every later request."""
     fields: tuple[tuple[bool, str], ...] = (
         (_is_a(str, output.text), "text must be a str"),
         (_is_a(str, output.metadata), "metadata must be a str"),

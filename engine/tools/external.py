@@ -1,4 +1,4 @@
-"""Tools whose work is done elsewhere: by a user interface, another machine, a person with time."""
+"""Tools whose work is done elsewhere: by a user interface, another machine, or a person who takes time."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def external_tool(
 ) -> Tool:
     """Return a tool whose calls wait until the host brings their results with `session.settle`.
 
-    The call is announced, judged and started as any other. A turn in which nothing else is
-    left to do can be parked, and waits on in another engine. Raises `ConfigError`.
+    The call is announced, judged and started like any other. A turn in which nothing else is left to do can be parked,
+    and continues to wait in another engine. Raises `ConfigError`.
 
     Args:
-        name: what the model calls it.
+        name: its name for the model.
         arguments: the attrs class of its arguments.
-        description: what the model reads of it; None: the class's docstring.
-        read_only: as for `engine.tool`; so are all that follow.
-        safe: may it wait beside other safe calls? None: if it is read-only.
-        timeout: seconds, then the call is aborted; None: as long as it takes. It starts again in another engine.
-        permission: the right that it needs, if that is not of its own name.
+        description: its description for the model; None: the class's docstring.
+        read_only: as for `engine.tool`, like all that follow.
+        safe: whether it may wait in parallel with other safe calls; None: if it is read-only.
+        timeout: seconds until the call is aborted; None: no limit. It starts again in another engine.
+        permission: the right that it needs, by default one of its own name.
     """
 
     async def wait(_: attrs.AttrsInstance, ctx: ToolContext) -> ToolOutput:
         return await ctx.result_from_outside()
 
-    # What `engine.tool` reads the class from; it is not known when this function is written.
+    # `engine.tool` reads the class from the annotation, which can't be written down here.
     wait.__annotations__["_"] = arguments
     return tool(
         name=name,

@@ -1,4 +1,4 @@
-"""Run hooks: each with a deadline, its errors contained and reported."""
+"""Run hooks: with a deadline, and with errors contained and reported."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Hook = Callable[[S], Awaitable[D | None]]
 
 
 class HookNotice(Protocol):
-    """Reports to the host."""
+    """Reports to the host and its user."""
 
     def __call__(self, level: Literal["info", "warning"], code: str, text: str, /) -> None:
-        """Tell *text*. Not a checkpoint."""
+        """Report *text*. Not a checkpoint."""
         ...
 
 
@@ -33,9 +33,9 @@ class HookRunner:
     """Runs hooks.
 
     Attributes:
-        timeout: seconds that a hook has, unless it says so itself.
-        notice: reports failures, and the messages of hooks to the user.
-        until: no hook has longer, on trio's clock.
+        timeout: seconds per hook, unless the hook has a `timeout` of its own.
+        notice: reports failures, and the hooks' messages to the user.
+        until: the end of all hooks, on Trio's clock.
     """
 
     timeout: float
@@ -43,9 +43,11 @@ class HookRunner:
     until: float = float("inf")
 
     async def run(self, hook: Hook[S, D], subject: S, default: D, *, name: str = "") -> D | None:
-        """Return what *hook* decides of *subject*: *default* if nothing, None if it failed. A checkpoint if it is one.
+        """Return the decision of *hook* on *subject*; None if it fails. A checkpoint if the hook is one.
 
-        Its failures are reported under *name*, or else under its own name. Raises nothing ordinary.
+        A hook that returns None decides *default*. Failures are reported under *name*, by default its own.
+
+        Raises nothing ordinary.
         """
         name = name or name_of(hook)
         decided: D | None = None
@@ -69,7 +71,7 @@ class HookRunner:
         return decided
 
     async def run_each(self, hooks: Iterable[Hook[S, D]], subject: S, default: D) -> list[tuple[str, D]]:
-        """Return what each of *hooks* decides, with its name; those that failed are left out. A checkpoint if one is."""
+        """Return the names and decisions of *hooks*, without those that failed. A checkpoint if one of them is."""
         decided: list[tuple[str, D]] = []
         for hook in hooks:
             decision = await self.run(hook, subject, default)
@@ -79,7 +81,7 @@ class HookRunner:
 
 
 def name_of(hook: object) -> str:
-    """Return the name of a hook: what it says itself, or else what the function is called."""
+    """Return a hook's name: its attribute `name`, or else that of the function or class."""
     name = cast("object", getattr(hook, "name", None)) or cast("object", getattr(hook, "__qualname__", None))
     return name.rpartition("<locals>.")[2] if isinstance(name, str) else type(hook).__name__
 

@@ -1,7 +1,7 @@
-"""May a call run? Hooks before it, the rules, hooks on permissions, a second opinion and the user decide, in this order.
+"""Decide whether a call may run. In this order: hooks, the rules, hooks on permissions, a second opinion, the user.
 
-A hook's "allow" answers only a question that the default asks, and no rule; its "deny" is final, its "ask" stands
-even where a rule allows the call. Each verdict is in the record with its source.
+A hook's "allow" answers only what the defaults ask, never a rule's question. Its "deny" is final, and its "ask" stands
+even if a rule allows the call. Each verdict is in the record with its source.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.tools.registry import Prepared
 
 @attrs.frozen(kw_only=True)
 class CombinedDecision:
-    """What all hooks together decide: the strictest verdict, the last arguments."""
+    """The combined decision of all hooks: the strictest verdict, and the latest arguments."""
 
     verdict: Literal["none", "allow", "ask", "deny"] = "none"
     source: str = ""
@@ -33,7 +33,7 @@ class CombinedDecision:
     changed_by: str = ""
 
     def and_then(self, decision: ToolDecision | PermissionDecision, source: str) -> CombinedDecision:
-        """Return this with the decision of one more hook."""
+        """Return this decision combined with that of one more hook."""
         combined = self
         if _STRICTNESS.index(decision.verdict) > _STRICTNESS.index(self.verdict):
             combined = attrs.evolve(combined, verdict=decision.verdict, source=source, reason=decision.reason)
@@ -46,14 +46,15 @@ _STRICTNESS = ("none", "allow", "ask", "deny")
 
 
 async def ask_hooks_before(site: CallSite) -> CombinedDecision:
-    """Return what the hooks before a tool decide together. A checkpoint if there are any."""
+    """Return the combined decision of the hooks before a tool. A checkpoint if there are any."""
     verdict = CombinedDecision()
     for hook in site.hooks.before_tool:
+        # Each hook sees the arguments as the one before has changed them.
         use = site.use if verdict.arguments is None else attrs.evolve(site.use, arguments=verdict.arguments)
         source = f"the hook {name_of(hook)}"
         decision = await site.hook_runner.run(hook, use, ToolDecision())
         if decision is None:
-            # A guard that failed has not found the call harmless.
+            # A guard that failed has not found the call harmless, so it counts as a denial.
             source, decision = f"{source}, which failed", _FAILED
         if decision.verdict != "none":
             site.permission.record(decision.verdict, source)
@@ -68,7 +69,7 @@ _FAILED = ToolDecision(verdict="deny", reason="a hook that guards this call fail
 
 
 def pass_on(site: CallSite, decision: ToolDecision, source: str) -> None:
-    """Give the model what a hook adds, and end the turn if the hook asks for that. Not a checkpoint."""
+    """Pass a hook's context to the model, and end the turn if the hook demands it. Not a checkpoint."""
     if decision.context:
         site.tell_model(decision.context, source)
     _stop_if_demanded(site, decision)
@@ -81,7 +82,7 @@ def _stop_if_demanded(site: CallSite, decision: ToolDecision | PermissionDecisio
 
 @attrs.frozen(kw_only=True)
 class JudgedCall:
-    """A call that no rule denies: what it needs, and the rules' judgement of it."""
+    """A call that no rule denies: the rights that it needs, and the rules' verdict."""
 
     prepared: Prepared
     need: Need
@@ -94,15 +95,15 @@ class JudgedCall:
         return self.judgement.source if self.judgement.verdict == "ask" else ""
 
     def needs_answer(self, hooks: CombinedDecision) -> bool:
-        """Tell whether the user must answer: a hook asks, or a rule does and no hook answers it."""
+        """Return whether the user must answer: a hook asks, or a rule does and no hook has answered it."""
         is_answered = self.need.is_own or (self.judgement.is_default and hooks.verdict == "allow")
         return hooks.verdict == "ask" or (self.judgement.verdict == "ask" and not is_answered)
 
 
 async def permit(site: CallSite, prepared: Prepared, hooks: CombinedDecision) -> JudgedCall | Settlement:
-    """Return the call as it may run, or the settlement that says who refused it.
+    """Return the call as it may run, or its refusal.
 
-    The last verdict in the record is the one that counts.
+    The last verdict in the record counts.
     """
     if hooks.verdict == "deny":
         return _denied_by_hook(hooks)
@@ -111,6 +112,7 @@ async def permit(site: CallSite, prepared: Prepared, hooks: CombinedDecision) ->
         before, hooks = hooks, await _ask_hooks_on_permission(site, call, hooks)
         if hooks.verdict == "deny":
             return _denied_by_hook(hooks)
+        # New arguments may be another command altogether, so they are judged like a new call.
         if hooks.arguments is not None and hooks.arguments is not before.arguments:
             changed = site.change(hooks.arguments, hooks.changed_by)
             call = changed if isinstance(changed, Settlement) else await _judge(site, changed)
@@ -135,7 +137,7 @@ def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -
 
 
 async def _judge(site: CallSite, prepared: Prepared) -> JudgedCall | Settlement:
-    """Return the call with the rules' judgement of it, or the settlement that says that they deny it."""
+    """Return the call with the rules' verdict; the refusal if they deny it."""
     try:
         need = prepared.tool.need(prepared.arguments, site.context)
         need = check_need(await need if isinstance(need, Awaitable) else need)
@@ -151,7 +153,7 @@ async def _judge(site: CallSite, prepared: Prepared) -> JudgedCall | Settlement:
 
 
 async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: CombinedDecision) -> CombinedDecision:
-    """Return *verdict* with what the hooks on permissions add. A checkpoint if there are any."""
+    """Return *verdict* combined with the decisions of the hooks on permissions. A checkpoint if there are any."""
     use = site.use
     request = PermissionRequested(
         session_id=use.session_id,
@@ -163,6 +165,7 @@ async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: Co
         patterns=call.need.patterns,
         offers=tuple(offer.text for offer in call.query.offers),
         detail=call.need.detail,
+        # Whether the question remains even if this hook allows the call.
         is_ruled=call.needs_answer(attrs.evolve(verdict, verdict=max(verdict.verdict, "allow", key=_STRICTNESS.index))),
     )
     for hook in site.hooks.permission_request:
@@ -184,17 +187,18 @@ _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that g
 
 
 async def _ask_for_answer(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
-    """Ask the second opinion, then the user; return None if the call may run. A checkpoint if either is asked."""
+    """Get the second opinion, then ask the user; return None if the call may run. A checkpoint if either is asked."""
+    # The rules' "allow" is in the record already; the hook's "ask" overrules it.
     if call.judgement.verdict == "allow":
         site.permission.record("ask", hooks.source)
     if hooks.verdict == "ask" and hooks.reason:
         site.hook_runner.notice("info", "hook_message", f"{hooks.source} asks for confirmation: {hooks.reason}")
     if call.need.futile:
-        # It fails anyhow, and a person's answer would be for nothing.
+        # It would fail anyway: don't bother the user with a question.
         return Settlement(status="error", text=call.need.futile)
     judgement = call.judgement
     if hooks.verdict == "ask":
-        # A hook wants a person: neither a second opinion nor a rule answers for one.
+        # The hook asks for a person's answer: neither a second opinion nor a later rule may give it.
         judgement = attrs.evolve(judgement, verdict="ask", source=hooks.source)
     elif site.permission.opinion is not None:
         name = f"the second opinion {name_of(site.permission.opinion)}"
@@ -211,13 +215,13 @@ async def _ask_for_answer(site: CallSite, call: JudgedCall, hooks: CombinedDecis
 
 
 async def _ask_opinion(site: CallSite, opinion: Opinion, name: str, call: JudgedCall) -> Verdict:
-    """Return the second opinion, and record it; one that failed, or has none, leaves it to the user. A checkpoint."""
+    """Return the second opinion, and record it; if it fails or abstains, the user decides. A checkpoint."""
 
     async def ask(query: PermissionQuery) -> PermissionDecision:
         verdict = await opinion(query, call.judgement)
         return PermissionDecision(verdict="none" if verdict == "ask" else verdict)
 
-    # Run as hooks are: with a deadline, and an error is only reported.
+    # As a hook: with a deadline, and with errors contained.
     decision = await site.hook_runner.run(ask, call.query, PermissionDecision(), name=name)
     verdict = "ask" if decision is None or decision.verdict == "none" else decision.verdict
     site.permission.record(verdict, name)
@@ -236,6 +240,7 @@ def _refusal(answer: AnswerKind, feedback: str) -> Settlement | None:
     match answer:
         case "once" | "always":
             return None
+        # With feedback the model may go on; without, the turn ends, and this text is not read.
         case "reject":
             return _denied(f"Rejected by the user{f': {feedback}' if feedback else '.'}")
         case "expired":

@@ -1,7 +1,7 @@
 """The pipeline of one call, in the order of C5: one function to read from top to bottom.
 
-lookup → abort check → validation → hooks before → validate and judge again what they
-changed → rules, hooks on permissions, question → record → body → cut → hooks after → cut what they changed.
+lookup → abort check → validation → hooks before → validation of changed arguments → rules, hooks on permissions,
+question → record → body → truncation → hooks after → truncation of changed results.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ async def run_call(site: CallSite) -> Outcome:
     Raises nothing ordinary; if cancelled, the caller settles the call.
     """
     prepared = _look_up(site)
+    # A task that is started in a cancelled nursery runs to its first checkpoint: nothing has an effect before this.
     await trio.lowlevel.checkpoint_if_cancelled()
     if isinstance(prepared, Settlement):
         return Outcome(settlement=prepared)
@@ -45,19 +46,21 @@ async def run_call(site: CallSite) -> Outcome:
     if isinstance(permitted, Settlement):
         return Outcome(settlement=permitted)
     prepared = permitted.prepared
+    # Again, since a question may have taken hours, and the host may have replaced the tool.
     refused = site.stale(prepared) or await site.start(prepared)
     if refused is not None:
         return Outcome(settlement=refused)
     site.touched(permitted.need)
     direction = prepared.tool.direction
     context = attrs.evolve(site.context, approved_paths=frozenset(permitted.need.paths), answered=permitted.answered)
+    # `_reach` before the hooks: a cancel in a hook must not turn a call that had effects into one that never ran.
     outcome = await _cut(site, direction, await _run_body(site, prepared, context), partial(_reach, site))
     _reach(site, outcome)
     return await _cut(site, direction, await _ask_hooks_after(site, outcome), site.reached)
 
 
 def _look_up(site: CallSite) -> Prepared | Settlement:
-    """Return the call with its tool, by name or else by alias, and its arguments, or what is wrong with it."""
+    """Return the call with its tool and parsed arguments, or an error."""
     prepared = site.prepared
     return prepared if isinstance(prepared, Settlement) else site.stale(prepared) or prepared
 
@@ -69,7 +72,7 @@ async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) ->
         with ErrorBoundary() as boundary:
             returned = await _unprotected(tool.body, prepared.arguments, context)
         if boundary.error is not None:
-            # A ToolError is the tool's own report: it has changed nothing that it does not name.
+            # A ToolError is the tool's own report, so its changes are known. After any other exception they are not.
             changed = () if isinstance(boundary.error, ToolError) else None
             return Outcome(settlement=_error_of(boundary.error), changed=changed)
         return _outcome_of(returned)
@@ -78,7 +81,7 @@ async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) ->
 
 @disable_ki_protection
 async def _unprotected(body: Body, arguments: object, context: ToolContext) -> object:
-    """Enter the tool's body, which an interrupt may hit; our frames it may not."""
+    """Call the tool's body. Ctrl-C may interrupt the body, but not our frames around it."""
     return await body(arguments, context)
 
 
@@ -125,13 +128,14 @@ _HEADS: dict[Direction, float] = {"head": 1.0, "tail": 0.0, "both": 0.5}
 
 
 async def _cut(site: CallSite, direction: Direction, outcome: Outcome, reach: Callable[[Outcome], None]) -> Outcome:
-    """Cut a text that is too long, and keep all of it in the spill. A checkpoint if it is.
+    """Truncate a text that is too long, and keep all of it in the spill. A checkpoint if it is too long.
 
-    If cancelled, the cut result stands (*reach* gets it), but the rest is lost.
+    If cancelled, the truncated result stands (*reach* gets it), but the rest is lost.
     """
     if outcome.is_cut or fits(outcome.settlement.text):
         return outcome
     data = encoded(outcome.settlement.text)
+    # Before the await: a cancel while the spill is written must find the result.
     reach(_with_text(outcome, cut(data, _HEADS[direction], Rest(trouble="the turn ended"))))
     rest = Rest() if site.spills is None else await site.spills.keep(data)
     return _with_text(outcome, cut(data, _HEADS[direction], rest))
@@ -142,18 +146,18 @@ def _with_text(outcome: Outcome, text: str, *, is_cut: bool = True) -> Outcome:
 
 
 def _reach(site: CallSite, outcome: Outcome) -> None:
-    """Let the outcome stand from now on, even if the call is cancelled."""
+    """Record the outcome, which stands from now on, even if the call is cancelled."""
     site.reached(_withheld(outcome) if _hooks_after(site.hooks, outcome.settlement) else outcome)
 
 
 def _hooks_after(hooks: Hooks, settlement: Settlement) -> tuple[ToolHook, ...]:
-    """Return the hooks that are to see this result."""
+    """Return the hooks that run on this result."""
     has_failed = settlement.failed or settlement.status != "completed"
     return (*hooks.after_tool, *hooks.tool_failed) if has_failed else hooks.after_tool
 
 
 def _withheld(outcome: Outcome) -> Outcome:
-    """Return what stands if the hooks after the body never get to see its result: they may be there to hide it."""
+    """Return the outcome that stands until the hooks after it have run: they may have to hide the result."""
     text = "It ran to its end, but the turn ended before the hooks after it had seen its result, which is withheld."
     return attrs.evolve(
         outcome, settlement=attrs.evolve(outcome.settlement, text=text, images=(), files=(), metadata="")
@@ -166,6 +170,7 @@ async def _ask_hooks_after(site: CallSite, outcome: Outcome) -> Outcome:
         decision = await site.hook_runner.run(
             hook, attrs.evolve(site.use, settlement=outcome.settlement), ToolDecision()
         )
+        # The call is done and can't be undone, so a failed hook changes nothing here, unlike before the call.
         if decision is None:
             continue
         if decision.text is not None and decision.text != outcome.settlement.text:

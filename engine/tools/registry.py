@@ -16,7 +16,7 @@ from engine.core.llm_types import ToolSchema
 from engine.core.messages import Settlement
 from engine.tools.tool import Assess, Tool
 
-# A name has 64 characters at most; what the model writes for one may have any number.
+# A name has 64 characters at most; a model may make up one of any length.
 _SHOWN_CHARS: Final = 80
 
 
@@ -25,10 +25,10 @@ class Prepared:
     """A call that can run.
 
     Attributes:
-        tool: what runs, by whichever name it was called.
-        arguments: parsed.
-        text: the same as JSON text, as the model wrote it or as it was mended.
-        mended: what was mended in its arguments.
+        tool: the tool, found by its name or an alias.
+        arguments: the parsed arguments.
+        text: the arguments as JSON text, as the model wrote them or as corrected.
+        mended: what was corrected in them.
     """
 
     tool: Tool
@@ -38,7 +38,7 @@ class Prepared:
 
     @property
     def safe(self) -> bool | None:
-        """Whether it may run beside other safe calls; None: `assess` can tell."""
+        """Whether it may run in parallel with other safe calls; None: `assess` decides."""
         if self.tool.assess is not None:
             return None
         try:
@@ -47,7 +47,7 @@ class Prepared:
             return False
 
     async def assess(self, cwd: str) -> bool:
-        """Tell whether it may run beside other safe calls in that working directory. Always a checkpoint.
+        """Return whether it may run in parallel with other safe calls in that working directory. Always a checkpoint.
 
         Raises nothing ordinary; if cancelled, nothing is left behind.
         """
@@ -61,13 +61,13 @@ class Prepared:
 
 @disable_ki_protection
 async def _unprotected(assess: Assess, arguments: object, cwd: str) -> bool:
-    """Enter code of the tool's author, which an interrupt may hit; our frames it may not."""
+    """Call the tool author's code. Ctrl-C may interrupt it, but not our frames around it."""
     return bool(await assess(arguments, cwd))
 
 
 @attrs.define(eq=False)
 class Registry:
-    """An immutable set of tools, sorted by name, so that requests are the same bytes each time."""
+    """An immutable set of tools, sorted by name: requests must begin with the same bytes for the prompt cache."""
 
     _tools: dict[str, Tool]
     _aliases: dict[str, Tool] = attrs.field(init=False)
@@ -85,7 +85,7 @@ class Registry:
 
     @classmethod
     def of(cls, tools: Iterable[Tool]) -> Registry:
-        """Make a registry. Raises `ConfigError` for two tools of one name and for what is no tool."""
+        """Make a registry. Raises `ConfigError` for two tools with one name, and for what is not a tool."""
         named: dict[str, Tool] = {}
         for tool in tools:
             if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]  # a host may be untyped
@@ -96,7 +96,7 @@ class Registry:
         return cls(dict(sorted(named.items())))
 
     def schemas_for(self, model: str, hidden: frozenset[str] = frozenset()) -> tuple[ToolSchema, ...]:
-        """Return what the model of that name sees of those that are offered to it, and not *hidden*: the same each time."""
+        """Return the schemas that the model *model* gets, without *hidden* tools; the same object each time."""
         if (model, hidden) not in self._schemas:
             own_name = model.partition("/")[2] or model
             self._schemas[model, hidden] = tuple(
@@ -105,39 +105,39 @@ class Registry:
         return self._schemas[model, hidden]
 
     def hidden_by(self, hides: Callable[[str], bool]) -> frozenset[str]:
-        """Return the names of the tools whose right *hides* tells to be denied altogether."""
+        """Return the names of the tools whose permission *hides* reports as denied for everything."""
         return frozenset(tool.name for tool in self._tools.values() if tool.permission and hides(tool.permission))
 
     def of_agent(self, agent: AgentConfig) -> Registry:
-        """Return those that an agent has of them."""
+        """Return the registry of an agent, which may have only some of the tools."""
         if agent.tools is None and not agent.without:
             return self
         return Registry({name: tool for name, tool in self._tools.items() if agent.has(name)})
 
     @property
     def protected(self) -> frozenset[str]:
-        """The names of those whose results stay in the history as long as anything does."""
+        """The names of tools whose results are never cleared from the history."""
         return frozenset(tool.name for tool in self._tools.values() if tool.protected)
 
     @property
     def read_only(self) -> frozenset[str]:
-        """The names of those that change nothing."""
+        """The names of tools that change nothing."""
         return frozenset(tool.name for tool in self._tools.values() if tool.read_only)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Their names, sorted."""
+        """The tools' names, sorted."""
         return tuple(self._tools)
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of that name, by its own or another one; or of that name in lower case."""
+        """Return a tool by its name or an alias, also by the lower-case form: models write "Read" for `read`."""
         for spelling in (name, name.lower()):
             if (tool := self._tools.get(spelling) or self._aliases.get(spelling)) is not None:
                 return tool
         return None
 
     def prepare(self, name: str, arguments: str) -> Prepared | Settlement:
-        """Return the call ready to run, or the settlement that tells the model what is wrong. No side effect."""
+        """Return the call ready to run, or an error for the model. No side effect."""
         tool = self.get(name)
         if tool is None:
             name = name[:_SHOWN_CHARS]

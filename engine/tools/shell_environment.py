@@ -1,4 +1,4 @@
-"""How a command line is run: by bash, in surroundings in which nothing waits for a person."""
+"""How command lines are run: by bash, in an environment in which nothing waits for a person."""
 
 from __future__ import annotations
 
@@ -19,55 +19,57 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "NO_COLOR": "1",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
-    # An editor would wait for ever. `true` takes the text that is proposed, if there is one.
+    # An editor would wait for ever. `true` accepts the proposed text, such as a merge commit's.
     "EDITOR": "true",
     "VISUAL": "true",
     "GIT_EDITOR": "true",
+    # Fail instead of asking for a password on a terminal that no one sees.
     "GIT_TERMINAL_PROMPT": "0",
     "SSH_ASKPASS_REQUIRE": "never",
-    # A status that is looked at must not stand in the way of a commit that the user makes meanwhile.
+    # `git status` takes a lock to refresh the index: a commit by the user at that moment would fail.
     "GIT_OPTIONAL_LOCKS": "0",
-    # What is printed is seen now, and not when there are 8 KiB of it.
+    # Show output as it is printed. Python buffers 8 KiB when it writes to a pipe.
     "PYTHONUNBUFFERED": "1",
 }
 
+# A fork bomb may leave thousands.
 _MOST_NAMED: Final = 20
 _HOOK: Final = "hook-"
 
 
 def argv(command: str) -> list[str]:
-    """Return what runs a command line."""
-    return ["bash", "-c", "--", command]  # so that one which begins with a dash is no option of bash
+    """Return the argument list that runs a command line."""
+    return ["bash", "-c", "--", command]  # `--`, so that a command that begins with a dash is no option of bash
 
 
 def environment() -> dict[str, str]:
-    """Return the environment in which it runs."""
+    """Return the environment of commands."""
     return {**os.environ, **ENVIRONMENT}
 
 
 def marker(session_id: str, call_id: str = "") -> str:
-    """Return the marker of a call's processes, by which they are found wherever they went.
+    """Return the marker of a call's processes, an environment variable by which they are found even if they detach.
 
-    Without a call, it is what the markers of all the session's calls begin with: so the processes of a session
-    are found by `find_marked(lambda mark: mark.startswith(marker(session_id)))`. That of a call ends with its owner,
-    so that the next engine finds what was left by one that crashed.
+    Without *call_id*, it is the common prefix of the markers of all calls of the session: to find the session's processes,
+    use `find_marked(lambda mark: mark.startswith(marker(session_id)))`. A call's marker ends with the engine that owns it,
+    so that a later engine finds what a crashed one has left.
     """
     name = f"{session_id}/{call_id}".replace(":", "_")
     return owned(name) if call_id else name
 
 
 def hook_marker(session_id: str) -> str:
-    """Return a new marker for a hook's processes: found with those of the session's calls, and distinguished from them."""
+    """Return a new marker for a hook's processes: with the session's prefix, but different from those of calls."""
     return marker(session_id, f"{_HOOK}{secrets.token_hex(8)}")
 
 
 def is_of_hook(mark: str) -> bool:
-    """Tell whether a marker is a hook's."""
+    """Return whether a marker is a hook's."""
     return mark.partition("/")[2].startswith(_HOOK)
 
 
 def ending_of(finished: FinishedProcess, timeout: float = 0.0) -> str:
-    """Say in a few words how a command ended."""
+    """Return how a command ended, in a few words."""
     if finished.timed_out:
         return f"ended at its timeout of {timeout:g} s"
     if finished.cause == "cancel":
@@ -78,7 +80,7 @@ def ending_of(finished: FinishedProcess, timeout: float = 0.0) -> str:
 
 
 def survivors_of(finished: FinishedProcess) -> str:
-    """Say who could not be ended; of very many, the first."""
+    """Return a note on processes that could not be ended; of very many, the first."""
     shown = [str(process.pid) for process in finished.survivors[:_MOST_NAMED]]
     left_out = len(finished.survivors) - len(shown)
     pids = ", ".join(shown) + (f" and {left_out:,} more" if left_out else "") or "unknown"

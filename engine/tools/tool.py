@@ -1,4 +1,4 @@
-"""What a tool is: an async function, a class of arguments, and a few declarations."""
+"""What a tool is: an async function, a class for its arguments, and a few declarations."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from engine.tools.tool_context import ToolContext
 from engine.tools.tool_context import ToolContext
 
+# The names that all hosts accept.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+# No wildcards: rules contain them. No colon: it separates `:read`.
 _RIGHT = re.compile(r"[^\s:*?\[\]]{1,128}")
 
 
-# Which part of a result that is too long is kept: its beginning, its end, or both.
+# Which part of a too long result is kept: its beginning, its end, or both.
 Direction = Literal["head", "tail", "both"]
 NeedOf = Callable[[object, "ToolContext"], "Need | Awaitable[Need]"]
 Assess = Callable[[object, str], Awaitable[bool]]
@@ -37,25 +39,25 @@ class Tool:
     """A tool, ready for use. Make one with `engine.tool`.
 
     Attributes:
-        name: what the model calls it.
-        description: what the model reads of it.
+        name: its name for the model.
+        description: its description for the model.
         arguments: the attrs class of its arguments.
         body: the async function.
         read_only: it changes nothing, so it needs no permission by default.
-        safe: may it run beside other safe calls, given these arguments?
-        assess: the same for arguments that take long to judge, instead of `safe`: of the arguments and the working
-            directory, awaited while the rest of the model's answer is received.
-        timeout: seconds, then the call is aborted; None: as long as it takes.
-        grace: seconds that it may clean up after a cancel.
-        chain: with `Settings.chain`, its failure stops later calls like it.
-        need: the permissions that these arguments need, returned at once or awaited.
-        direction: which part is kept of a result that is too long.
-        aliases: other names that a model may call it by; the call runs under its own.
-        offered: is it offered to the model of that name?
-        permission: the permission without which no call can do anything; where the rules deny that altogether, the tool
-            is not offered. Empty: it is unknown.
-        protected: its results are not cleared to make room in the window: what they say can't be had again.
-        resumable: a call that waits inside it may be entered again, from the beginning, by another engine.
+        safe: whether a call with these arguments may run in parallel with other safe calls.
+        assess: replaces `safe` where judging the arguments takes long: an async function of the arguments and the working
+            directory, which runs while the rest of the model's answer is received.
+        timeout: seconds until a call is aborted; None: no limit.
+        grace: seconds for cleaning up after a cancel.
+        chain: with `Settings.chain`, its failure stops later calls of such tools.
+        need: returns the permissions that a call needs, directly or as an awaitable.
+        direction: which part of a too long result is kept.
+        aliases: other names that a model may use; the call runs under the tool's own name.
+        offered: whether the tool is offered to the model of that name.
+        permission: the permission that each call needs; where the rules deny it altogether, the tool is not offered. Empty:
+            it is unknown.
+        protected: its results are never cleared from the history, since they can't be obtained again.
+        resumable: a call that waits inside it may be started again from the beginning by another engine.
     """
 
     name: str
@@ -77,7 +79,7 @@ class Tool:
     assess: Assess | None = None
 
     def __repr__(self) -> str:
-        """Return its name only: its description can be pages long."""
+        """Return its name only: a description may have pages."""
         return f"Tool({self.name!r})"
 
     @property
@@ -90,7 +92,7 @@ A = TypeVar("A", bound=attrs.AttrsInstance)
 
 
 def assessed_by(made: Tool, assess: Callable[[A, str], Awaitable[bool]]) -> Tool:
-    """Return the tool with a function that judges whether a call is safe while the model's answer is received."""
+    """Return the tool with a function that decides, while the model's answer is received, whether a call is safe."""
     return attrs.evolve(made, assess=typing.cast("Assess", assess))
 
 
@@ -104,25 +106,25 @@ NeedFunction = (
 
 
 class ToolOptions(TypedDict, Generic[A], total=False):
-    """What `tool` takes, all of it optional. See also `Tool`.
+    """The options of `tool`. See also `Tool`.
 
     Attributes:
-        name: the function's name, if there is none.
-        description: the docstring of the arguments' class, or else the function's, if there is none.
+        name: default: the function's name.
+        description: default: the docstring of the arguments' class, or else the function's.
         read_only: it changes nothing, so it needs no permission by default, and is safe unless *safe* says otherwise.
-        safe: a call may run beside other safe calls; a function of the arguments, or the same for all.
-        timeout: seconds, then a call is aborted.
-        grace: seconds that it may clean up after a cancel.
-        chain: with `Settings.chain`, its failure stops later calls like it.
-        need: a function of the arguments, and of the context if it likes, that returns the right that they need.
-        direction: which part is kept of a result that is too long.
-        aliases: other names that a model may call it by.
-        offered: tells of a model's name whether the tool is offered to it.
-        permission: the right that *need* returns, if it is always the same one: where the rules deny that altogether,
-            the tool is not offered.
-        protected: its results are not cleared to make room in the window.
-        resumable: it only waits for an answer and changes nothing before that: after a restart, another engine may
-            enter a call again that waits in it.
+        safe: whether a call may run in parallel with other safe calls; a function of the arguments, or the same for all.
+        timeout: seconds until a call is aborted.
+        grace: seconds for cleaning up after a cancel.
+        chain: with `Settings.chain`, its failure stops later calls of such tools.
+        need: a function of the arguments, and optionally of the context, that returns the rights that the call needs.
+        direction: which part of a too long result is kept.
+        aliases: other names that a model may use.
+        offered: a function of a model's name: whether the tool is offered to it.
+        permission: the right that *need* returns, if it is always the same one: where the rules deny it altogether, the
+            tool is not offered.
+        protected: its results are never cleared from the history.
+        resumable: it only waits for an answer, and changes nothing before that: after a restart, another engine may start
+            a waiting call again.
     """
 
     name: str | None
@@ -148,10 +150,10 @@ def tool(**options: Unpack[ToolOptions[A]]) -> Callable[[Function[A]], Tool]: ..
 def tool(
     function: Function[A] | None = None, /, **options: Unpack[ToolOptions[A]]
 ) -> Tool | Callable[[Function[A]], Tool]:
-    """Make a `Tool` of an async function `(arguments, context)`; `ToolOptions` lists the options.
+    """Make a `Tool` from an async function `(arguments, context)`; `ToolOptions` lists the options.
 
-    The class of its first parameter gives the schema; that class's docstring, or the function's, the description.
-    Raises `ConfigError` for what makes no sense.
+    The class of the first parameter defines the schema; its docstring, or the function's, is the description.
+    Raises `ConfigError` for invalid options.
 
     Example::
 
@@ -182,6 +184,7 @@ def _make(body: Function[A], options: ToolOptions[A]) -> Tool:
     arguments = _arguments_class(body, name)
     description = _description(options.get("description") or _docstring(arguments, body), name)
     _check_options(options, name)
+    # Now, so that an unsupported type is reported where the tool is defined, not at the first request.
     schema_of(arguments)
     need = options.get("need")
     return Tool(
@@ -206,7 +209,7 @@ def _make(body: Function[A], options: ToolOptions[A]) -> Tool:
 
 def _docstring(arguments: type[attrs.AttrsInstance], body: object) -> str:
     own = arguments.__doc__
-    # attrs writes a docstring of its own where there is none.
+    # attrs generates a docstring for classes that have none.
     return own if own and not own.startswith("Method generated") else getattr(body, "__doc__", None) or ""
 
 
@@ -219,11 +222,11 @@ def _safety(options: ToolOptions[A]) -> Callable[[object], bool]:
 
 
 def _check_options(options: ToolOptions[A], name: str) -> None:
-    """Raise `ConfigError` for an option that makes no sense."""
+    """Raise `ConfigError` for an invalid option."""
     timeout, grace = options.get("timeout"), options.get("grace", GRACE)
     if timeout is not None and not (_is_number(timeout) and timeout > 0):
         raise ConfigError(f"the timeout of tool {name} must be a number above 0, or None, not {timeout!r}")
-    if not (_is_number(grace) and 0 <= grace < float("inf")):  # a shield has a deadline
+    if not (_is_number(grace) and 0 <= grace < float("inf")):  # the turn's end waits for it, in a shield
         raise ConfigError(f"the grace of tool {name} must be a finite number, not negative, but is {grace!r}")
     switches: dict[str, object] = {key: options.get(key, False) for key in ("protected", "resumable")}
     for option, value in switches.items():
@@ -248,7 +251,7 @@ def _permission(permission: object, name: str, *, has_need: bool) -> str:
 
 
 def _need_of(need: NeedFunction[A] | None, name: str) -> NeedOf:
-    """Return *need* as a function of the arguments and the context, whichever of its forms it has."""
+    """Return *need*, in whichever of its forms, as a function of the arguments and the context."""
     if need is None:
         return lambda _, __: Need(permission=name)
     parameters = inspect.signature(need).parameters
@@ -261,6 +264,7 @@ def _need_of(need: NeedFunction[A] | None, name: str) -> NeedOf:
 
 
 def _several(names: object) -> Sequence[str]:
+    # A str is a sequence of names, too, each one letter long.
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError(f"aliases are a sequence of names, not {names!r}")
     return typing.cast("Sequence[str]", names)
@@ -303,7 +307,7 @@ def _arguments_class(body: Function[A], name: str) -> type[attrs.AttrsInstance]:
 
 
 def _enclosing(function: types.FunctionType) -> dict[str, object]:
-    """Return the names of the enclosing functions that have a value by now; `inspect.getclosurevars` wants all of them."""
+    """Return the enclosing functions' variables that have a value yet; `inspect.getclosurevars` requires all of them."""
     variables: dict[str, object] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):
@@ -314,7 +318,7 @@ def _enclosing(function: types.FunctionType) -> dict[str, object]:
 def _annotation(body: Function[A], parameter: inspect.Parameter) -> object:
     if not isinstance(parameter.annotation, str):
         return parameter.annotation
-    # Only this one is resolved: the others may name what is imported for type checkers alone.
+    # Only this annotation is resolved: the others may use names that are imported for type checkers only.
     function = inspect.unwrap(body)
     try:
         return eval(parameter.annotation, function.__globals__, _enclosing(function))  # noqa: S307  # the author's own annotation

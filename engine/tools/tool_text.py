@@ -1,4 +1,4 @@
-"""What the built-in tools say: their descriptions, and the facts that clients show."""
+"""Texts of the built-in tools: descriptions, summaries, counts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from string import Template
 def description(tool: str, **values: float | str) -> str:
     """Return the description of *tool*, from its text file.
 
-    The limits in the text are the ones in the code. Raises `KeyError` for a
-    placeholder without a value, `ValueError` for a value without a placeholder.
+    The limits in the text come from the code, as *values*. Raises `KeyError` for a placeholder without a value,
+    `ValueError` for a value without a placeholder.
     """
     template = Template(files("engine.tools.descriptions").joinpath(f"{tool}.txt").read_text("utf-8"))
     unused = values.keys() - set(template.get_identifiers())
@@ -22,10 +22,10 @@ def description(tool: str, **values: float | str) -> str:
 
 
 def metadata(summary: str, **facts: str | float | bool | None) -> str:
-    """Return a result's metadata: *summary* is what a client shows in one line; the model never reads it."""
+    """Return a result's metadata as JSON; clients show *summary* in one line, and the model never sees it."""
     return json.dumps({"summary": summary, **facts})
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """Return `1 line`, `2 lines`."""
+    """Return a count with its noun: `1 line`, `2 lines`."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"

@@ -1,4 +1,4 @@
-"""Checkers: programs that tell what is wrong in files which were edited. They are bounded in time and in what they say."""
+"""Checkers: programs that report errors in edited files, with bounded time and output."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PROCESS_GRACE: Final = 0.8 * GRACE
 
 
 async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -> list[str]:
-    """Return what *checker* says of files, as far as it gets in its time. Always a checkpoint; a cancel ends its processes.
+    """Return the reports of *checker*, as far as its time allows. Always a checkpoint; a cancel ends its processes.
 
-    Nothing is wrong with a file on which it ends with exit code 0, whatever it prints.
+    With exit code 0 a file counts as correct, whatever the checker prints.
     """
     reports: list[str] = []
     deadline = trio.current_time() + checker.timeout

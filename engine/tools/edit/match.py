@@ -1,16 +1,14 @@
-"""Where in a file a model's request belongs: exactly there, or at the one place that it must mean.
+"""Find the place in a file that a model's request means: an exact match, or the only place that it can mean.
 
-An exact match is looked for first, and if there are several, that is the answer:
-nothing is guessed. Only where there is none are the tiers tried, from the strictest
-to the loosest. The first tier that finds something decides: one place is taken, of
-several none is. A place is never taken if
+An exact match is searched first; if there are several, the request is ambiguous, and nothing is guessed. Only without one
+are the tiers tried, from the strictest to the loosest. The first tier with a result decides: one place is used, several
+are ambiguous. A place is never used if
 
 - it is much larger than the request,
-- lines would go that the request does not know of,
-- the new text already stands there, so that the edit seems to have been made before.
+- lines would be lost that the request does not contain,
+- the new text is there already, so that the edit seems to have been made before.
 
-A match is described by splices (`source_text.py`), made so that only what the request
-changes is changed (`edit_merge.py`).
+A match is described by splices (`source_text.py`), made so that only what the request changes is changed (`merge.py`).
 """
 
 from __future__ import annotations
@@ -28,18 +26,18 @@ from engine.tools.edit.merge import Request, merge
 from engine.tools.edit.similarity import align, closest, similarity
 from engine.tools.edit.source_text import SourceText, Splice, unix
 
-# In longer files only what is exact is found.
+# In longer files only exact matches are searched: the tiers compare all lines several times.
 _MOST_LINES: Final = 500_000
-# How similar a line that goes must be to the one that the request has in its place.
+# How similar a deleted line must be to the request's line in its place.
 _SIMILARITY_OF_LOST: Final = 0.5
 
-# The first and the last line, the first of a file being 1.
+# The first and the last line, counted from 1.
 Lines = tuple[int, int]
 
 
 @attrs.frozen
 class Matched:
-    """The place, or all of them if all are to be replaced (the lines of the first thousand), and what to splice."""
+    """The place (or with `replace_all` all of them, the first thousand with their lines), and the splices."""
 
     tier: Tier
     lines: tuple[Lines, ...]
@@ -49,7 +47,7 @@ class Matched:
 
 @attrs.frozen
 class Ambiguous:
-    """Several places fit: how many, and the lines on which they begin, or the first thousand of these."""
+    """Several places match: their number, and the first line of each, up to a thousand."""
 
     tier: Tier
     lines: tuple[int, ...]
@@ -58,12 +56,11 @@ class Ambiguous:
 
 @attrs.frozen
 class Missing:
-    """No place is certain: why, and the lines that this is about.
+    """No place is certain: why, and the lines concerned.
 
-    `absent`: nothing fits; the lines are the most similar ones. `applied`: the new
-    text stands there already. `lossy`: similar lines were found, and others among
-    them that the request does not have. `long`: nothing but an exact match was looked
-    for, because the file is that long.
+    `absent`: nothing matches; the lines are the most similar ones. `applied`: the new text is there already. `lossy`: the
+    similar lines include others that the request does not have. `long`: the file is so long that only exact matches were
+    searched.
     """
 
     why: Literal["absent", "applied", "lossy", "long"]
@@ -74,7 +71,7 @@ Answer = Matched | Ambiguous | Missing
 
 
 def find(source: SourceText, old: str, new: str, *, replace_all: bool = False, fuzzy: bool = True) -> Answer:
-    """Return where *old*, which is not empty, stands in a file, and the splices that put *new* there."""
+    """Find *old*, which is not empty, in a file; return the splices that replace it by *new*."""
     old, new = unix(old), unix(new)
     starts = list(islice(occurrences(source.text, old, overlapping=not replace_all), MOST_PLACES))
     if starts:
@@ -85,7 +82,7 @@ def find(source: SourceText, old: str, new: str, *, replace_all: bool = False, f
         return _missing(source, old.split("\n"))
     search = LineSearch(source, Request.of(old, new), (range(len(source.lines)),))
     if "".join(old.split()) == "".join(new.split()):
-        # Who wants to change blanks has to know them.
+        # A change of whitespace only is not matched by ignoring whitespace.
         return _decide(search, search.equal_tiers()[:1])
     tiers: tuple[Finder, ...] = (
         *search.equal_tiers(),
@@ -98,7 +95,7 @@ def find(source: SourceText, old: str, new: str, *, replace_all: bool = False, f
 
 
 def _exact(source: SourceText, old: str, new: str, starts: Sequence[int], *, replace_all: bool) -> Matched | Ambiguous:
-    """Return what an exact match makes. *starts* are the first places."""
+    """Return the answer for an exact match with these first places."""
     lines = source.lines_at(starts)
     count = len(starts) if len(starts) < MOST_PLACES else max(MOST_PLACES, source.text.count(old))
     if count > 1 and not replace_all:
@@ -106,7 +103,7 @@ def _exact(source: SourceText, old: str, new: str, starts: Sequence[int], *, rep
     height = old.removesuffix("\n").count("\n")
     places = tuple((line, line + height) for line in lines)
     if count > MOST_PLACES and not source.is_mixed:
-        # One splice for all of them: objects by the million would take gigabytes.
+        # One splice for all of them: millions of objects would take gigabytes.
         return Matched("exact", places, (Splice(0, len(source.text), source.text.replace(old, new)),), count)
     every = occurrences(source.text, old, overlapping=False)
     splices = tuple(_trimmed(source, Splice(start, start + len(old), new)) for start in every)
@@ -116,7 +113,7 @@ def _exact(source: SourceText, old: str, new: str, starts: Sequence[int], *, rep
 def find_lines(
     source: SourceText, request: Request, scopes: tuple[range, ...], *, at_end: bool = False, fuzzy: bool = True
 ) -> Answer:
-    """Return the same for whole lines, of which the first is in a range (from 0), and the last one the file's if *at_end*."""
+    """Find whole lines. The first one is in one of *scopes* (from 0), and with *at_end* the last one is the file's."""
     search = LineSearch(source, request, scopes, at_end)
     tiers: tuple[Finder, ...] = (search.exact_tier(),)
     if fuzzy and any(line.strip() for line in request.old):
@@ -125,7 +122,7 @@ def find_lines(
 
 
 def _trimmed(source: SourceText, splice: Splice) -> Splice:
-    """Return an exact splice without the lines at its ends that stay: in a mixed file, they keep their own endings."""
+    """Trim unchanged lines from the ends of an exact splice: in a file of mixed line endings they keep their own."""
     if not source.is_mixed:
         return splice
     old, new = source.text[splice.start : splice.end].split("\n"), splice.text.split("\n")
@@ -137,7 +134,7 @@ def _trimmed(source: SourceText, splice: Splice) -> Splice:
 
 
 def _kept(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many lines both begin with, at least one being left of each."""
+    """Return how many lines both begin with; at least one of each is left over."""
     fewer = min(len(old), len(new)) - 1
     return next((index for index in range(fewer) if old[index] != new[index]), fewer)
 
@@ -146,7 +143,7 @@ def _kept(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _decide(search: LineSearch, tiers: Iterable[Finder]) -> Answer:
-    """Return what the first tier that finds something makes of it."""
+    """Return the answer of the first tier that finds something."""
     source, request = search.source, search.request
     lossy: Lines | None = None
     for tier, places_of in tiers:
@@ -154,6 +151,7 @@ def _decide(search: LineSearch, tiers: Iterable[Finder]) -> Answer:
         if len(places) > 1:
             return Ambiguous(tier, tuple(place.first + 1 for place in places), len(places))
         for place in places:
+            # An exact match can't lose anything that the model has not seen.
             if tier == "exact" or not _is_lossy(source, place, request):
                 return _match_at(source, tier, place, request)
             lossy = lossy or (place.first + 1, place.last + 1)
@@ -163,7 +161,7 @@ def _decide(search: LineSearch, tiers: Iterable[Finder]) -> Answer:
 
 
 def _match_at(source: SourceText, tier: Tier, place: TextRange, request: Request) -> Matched | Missing:
-    """Return the splices that make the edit at *place*, or that it was made already."""
+    """Return the splices for an edit at *place*; "applied" if it was made already."""
     lines = (place.first + 1, place.last + 1)
     splices = merge(source, request, place.pairs) if place.splice is None else (place.splice,)
     if all(map(source.is_idle, splices)):
@@ -188,11 +186,12 @@ def _is_much_larger(source: SourceText, place: TextRange, request: Request) -> b
         start, end = place.splice.start, place.splice.end
     text = source.text[start:end].strip()
     lines = old.count("\n") + 1
+    # Small requests may grow by some lines; beyond that the model has not seen what it would replace.
     return text.count("\n") + 1 >= max(lines + 3, 2 * lines) or len(text) > max(len(old) + 500, 4 * len(old))
 
 
 def _loses_lines(source: SourceText, place: TextRange, request: Request) -> bool:
-    """Tell whether a line would go that is not, or hardly, in the request."""
+    """Return whether a line would be deleted that the request does not contain, or not nearly."""
     if place.splice is not None:
         return False
     gone = (index for change in differences(request.old, request.new) for index in range(change.start, change.end))
@@ -204,12 +203,13 @@ def _loses_lines(source: SourceText, place: TextRange, request: Request) -> bool
 
 
 def _applied_at(source: SourceText, tier: Tier, place: TextRange, request: Request) -> Lines | None:
-    """Return the lines where the new text already stands: anywhere if it has several lines, else at the place."""
+    """Return the lines where the new text is already: anywhere if it has several lines, else at the place only."""
     if tier in {"block-anchor", "context-aware"} and _is_more_like_new(source, place, request):
         return place.first + 1, place.last + 1
     new = "\n".join(line.strip() for line in request.new).strip("\n").split("\n")
     if not any(new) or runs([line.strip() for line in request.old], new):
         return None
+    # A single line such as `}` occurs anywhere, so it proves nothing elsewhere.
     starts = range(len(source.lines)) if len(new) > 1 else range(place.first, place.last + 1)
     first = next(iter(runs(source.stripped, new, starts)), None)
     return None if first is None else (first + 1, first + len(new))

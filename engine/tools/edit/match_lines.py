@@ -1,4 +1,4 @@
-"""Tiers of whole lines: where the old lines of a request stand in a file, but for differences of a known kind."""
+"""Tiers for whole lines: find the old lines of a request in spite of certain differences."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ Tier = Literal[
     "context-aware",
 ]
 
-# How similar the lines between the anchors must be, in the mean.
+# The mean similarity that the lines between the anchors must have.
 SIMILARITY: Final = 0.65
-# How many of them must be equal where they are not that similar.
+# The share of equal lines that makes up for a lower similarity.
 EQUAL_SHARE: Final = 0.5
-# More places than these are not distinguished: it is certain by then that there is not one.
+# More places need not be counted: it is certain that there is more than one.
 MOST_PLACES: Final = 1_000
-# Blocks between anchors, or lines of them, that are compared. Among more of them none is certain to be the only one.
+# Limits for comparing blocks between anchors. Among more blocks, none would be certainly the only one.
 _MOST_ALIGNED: Final = 200
 _MOST_ALIGNED_LINES: Final = 20_000
-# Lines that are looked at for the last one of a block.
+# Lines examined to find the last line of a block.
 _MOST_SEEN: Final = 1_000_000
-# How much longer or shorter than the request a block between anchors may be, as a part of the request.
+# How much longer or shorter than the request a block may be, relative to the request.
 _SLACK: Final = 0.25
 
 
 @attrs.frozen
 class TextRange:
-    """Lines that may be meant, from 0, the last included.
+    """A range of lines that may be meant, counted from 0, including the last one.
 
     Attributes:
         first: the first line.
-        last: the last one.
-        pairs: for each old line of the request, the file's line that it is.
-        splice: where the place is a part of these lines only, what to do there.
+        last: the last line.
+        pairs: for each old line of the request, the corresponding line of the file.
+        splice: the replacement, if the place is only a part of these lines.
     """
 
     first: int
@@ -60,7 +60,7 @@ Finder = tuple[Tier, Callable[[], Iterable[TextRange]]]
 
 @attrs.frozen
 class LineSearch:
-    """Looks for old lines among those of a file that begin in some ranges, and end with the file if *at_end*."""
+    """Searches a file for old lines that begin in certain ranges, and with *at_end* end with the file."""
 
     source: SourceText
     request: Request
@@ -68,11 +68,11 @@ class LineSearch:
     at_end: bool = False
 
     def exact_tier(self) -> Finder:
-        """Return the tier in which lines are as they are."""
+        """Return the tier of exact lines."""
         return "exact", lambda: self._blocks(str)
 
     def equal_tiers(self) -> tuple[Finder, ...]:
-        """Return the tiers in which each line is equal, but for some blanks or signs."""
+        """Return the tiers of lines that are equal except for blanks or punctuation."""
         return (
             ("indentation-flexible", self._indented),
             ("line-trimmed", lambda: self._blocks(str.strip)),
@@ -81,11 +81,11 @@ class LineSearch:
         )
 
     def similar_tiers(self) -> tuple[Finder, ...]:
-        """Return the tiers in which the first and the last line are equal, and those between them similar."""
+        """Return the tiers in which the first and the last line are equal, and those between are similar."""
         return ("block-anchor", self._anchored), ("context-aware", self._in_context)
 
     def richer_block(self) -> tuple[int, int] | None:
-        """Return a block between the request's anchors that has lines which the request has not."""
+        """Return a block between the request's anchors that contains lines which the request does not have."""
         request, stripped = self._request_lines, self.source.stripped
         blocks = self._between_anchors(_SLACK)[:_MOST_ALIGNED]
         return next(
@@ -112,7 +112,7 @@ class LineSearch:
         ]
 
     def _anchored(self) -> Iterator[TextRange]:
-        """Yield blocks whose lines between the anchors are similar enough in the mean, and all known to the request."""
+        """Yield blocks whose lines between the anchors are similar enough on average, and all in the request."""
         request, stripped = self._request_lines, self.source.stripped
         for first, last in self._comparable(_SLACK):
             aligned = align(request[1:-1], stripped[first + 1 : last])
@@ -121,12 +121,12 @@ class LineSearch:
                 yield TextRange(first, last, (first, *middle, last))
 
     def _in_context(self) -> Iterator[TextRange]:
-        """Yield blocks of the same length, of whose lines between the anchors enough are equal."""
+        """Yield blocks of the same length with enough equal lines between the anchors."""
         request, stripped = self._request_lines, self.source.stripped
         enough = EQUAL_SHARE * max(1, sum(bool(line) for line in request[1:-1]))
         for first, last in self._comparable(0):
             pairs = list(zip(request[1:-1], stripped[first + 1 : last], strict=True))
-            # A line of the file where the request has a blank one is none that it knows of.
+            # A line of the file in the place of a blank one is unknown to the request.
             if all(one for one, other in pairs if other) and sum(one == other for one, other in pairs if one) >= enough:
                 yield TextRange(first, last, tuple(range(first, last + 1)))
 
@@ -135,14 +135,14 @@ class LineSearch:
         return list(places) if len(self.scopes) == 1 else sorted(set(places))
 
     def _comparable(self, slack: float) -> list[tuple[int, int]]:
-        """Return the blocks between anchors, if they are not too many to compare all of them."""
+        """Return the blocks between anchors; none if they are too many to compare."""
         blocks = self._between_anchors(slack)
         return blocks if len(blocks) <= max(_MOST_ALIGNED, _MOST_ALIGNED_LINES // len(self.request.old)) else []
 
     def _between_anchors(self, slack: float) -> list[tuple[int, int]]:
-        """Return the first and last lines of blocks that begin and end like the request, and are about as long.
+        """Return the first and last lines of blocks with the request's anchors and about its length.
 
-        None of them, if looking for them would take too long.
+        None if the search would take too long.
         """
         request = self._request_lines
         size, filled = len(request), sum(map(bool, request))
@@ -159,10 +159,10 @@ class LineSearch:
         return sorted({index for scope in self.scopes for index in scope if self.source.stripped[index] == line})
 
     def _ends(self, first: int, filled: int, some: int) -> Iterator[int]:
-        """Yield the last lines of blocks from *first* that end like the request, with *filled* lines, or *some* more or less."""
+        """Yield the last lines of blocks from *first* with the request's end and about *filled* lines."""
         request, stripped = self._request_lines, self.source.stripped
         count = 1
-        # Blank lines don't count, but for a limit to them.
+        # Blank lines are not counted, but bounded.
         for last in range(first + 1, min(first + 2 * len(request), len(stripped))):
             count += bool(stripped[last])
             is_end = stripped[last] == request[-1] and (not self.at_end or last + 1 == len(stripped))
@@ -171,7 +171,7 @@ class LineSearch:
 
 
 def runs(lines: Sequence[str], request: Sequence[str], starts: range | None = None) -> list[int]:
-    """Return where *request*, some lines, stands among *lines*; it begins in *starts*."""
+    """Return the positions of *request* among *lines* that begin in *starts*."""
     size = len(request)
     within = range(len(lines)) if starts is None else starts
     stop = min(within.stop, len(lines) - size + 1)
@@ -188,7 +188,7 @@ def runs(lines: Sequence[str], request: Sequence[str], starts: range | None = No
 
 
 def _dedented(lines: Sequence[str]) -> list[str]:
-    """Return lines without the indentation that they have in common; blank lines are empty."""
+    """Return lines without their common indentation; blank lines become empty."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
     shared = min(indents, key=len, default="")
     while not all(indent.startswith(shared) for indent in indents):
@@ -200,6 +200,7 @@ def _squeezed(line: str) -> str:
     return " ".join(line.split())
 
 
+# Models replace typographic punctuation by ASCII.
 _SIGNS: Final = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),

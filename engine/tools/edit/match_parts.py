@@ -1,4 +1,4 @@
-"""Tiers of parts of lines: where the old text of a request stands in a file, but for differences of a known kind."""
+"""Tiers for parts of lines: find the old text of a request in spite of certain differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORD: Final = re.compile(r"\w")
 
 
 def occurrences(text: str, piece: str, *, overlapping: bool) -> Iterator[int]:
-    """Yield where *piece* begins; for a place to be certain, occurrences that overlap count as well."""
+    """Yield the positions of *piece*; overlapping ones count when a place has to be the only one."""
     start = text.find(piece)
     while start >= 0:
         yield start
@@ -26,7 +26,7 @@ def occurrences(text: str, piece: str, *, overlapping: bool) -> Iterator[int]:
 
 
 def inside_a_line(source: SourceText, old: str, new: str) -> list[TextRange]:
-    """Return the places of the words of *old* in one line, with other blanks between them."""
+    """Return the places of *old* within a line, with any blanks between its words."""
     words = old.split()
     if len(words) < 2 or "\n" in old.strip():
         return []
@@ -57,9 +57,9 @@ def trimmed_boundary(source: SourceText, old: str, new: str) -> list[TextRange]:
 
 
 def unescaped(source: SourceText, old: str, new: str) -> list[TextRange]:
-    """Return the places of *old* as it reads when its escapes are taken for what they stand for."""
+    """Return the places of *old* with its escapes resolved: some models escape quotes and line ends twice."""
     kinds = set(_ESCAPE.findall(old))
-    # If the new text has other escapes, it is unclear whether they stand for themselves.
+    # Other escapes in the new text may be meant literally.
     if not kinds or not kinds >= set(_ESCAPE.findall(new)):
         return []
     old_text, text = (unix(_ESCAPE.sub(lambda match: _MEANINGS.get(match[1], match[1]), piece)) for piece in (old, new))
@@ -68,10 +68,10 @@ def unescaped(source: SourceText, old: str, new: str) -> list[TextRange]:
 
 
 def _whole_words(text: str, piece: str) -> Iterator[int]:
-    """Yield where *piece* begins: a part of a word is meant exactly, or not at all.
+    """Yield the positions of *piece* where it doesn't begin or end within a word.
 
-    Not by a regular expression: that could take a time that grows with the product of
-    both lengths, and would hold the interpreter's lock meanwhile.
+    Without a regular expression: that could take time proportional to the product of both lengths, holding the
+    interpreter's lock.
     """
     begins, ends = _WORD.match(piece) is not None, _WORD.match(piece[-1]) is not None
     for start in occurrences(text, piece, overlapping=True):
@@ -87,7 +87,7 @@ def _trimmed_like(old: str, new: str) -> str:
 
 
 def _nth(line: str, count: int) -> int:
-    """Return where the character stands in *line* that has *count* others before it which are no blanks."""
+    """Return the position of the character in *line* that follows *count* other non-blank characters."""
     for word in _WORDS.finditer(line):
         if count < word.end() - word.start():
             return word.start() + count

@@ -1,11 +1,9 @@
-"""From a request that fits a file loosely to the splices that do what it wants.
+"""Turn a request that matches a file loosely into splices.
 
-A request says that some old lines become some new ones. Where the old lines are not
-exactly those of the file, the new ones can't simply take their place: lines that the
-request keeps would lose what the file really has, and lines that it adds would get
-an indentation from elsewhere. So the lines that differ between old and new are
-looked up, and only those are changed; what is added is indented as the file indents
-the lines around it.
+A request replaces old lines by new ones. Where the old lines are not exactly the file's, the new ones can't simply take
+their place: lines that the request keeps would lose what the file really has, and added lines would have a wrong
+indentation. So only the lines that differ between old and new are changed, and added lines are indented like the file's
+lines around them.
 """
 
 from __future__ import annotations
@@ -25,14 +23,14 @@ _SAMPLE_LINES: Final = 1_000
 
 @attrs.frozen
 class Request:
-    """Lines that a model wants changed: as it believes them to be, and as they shall be."""
+    """Lines that a model wants to change: as it believes them to be, and as they should become."""
 
     old: tuple[str, ...]
     new: tuple[str, ...]
 
     @classmethod
     def of(cls, old: str, new: str) -> Request:
-        """Return the lines of two texts. If both end with a line feed, it is none of their lines."""
+        """Split two texts into lines. If both end with a line feed, the empty rest after it is not a line."""
         if old.endswith("\n") and (new.endswith("\n") or not new):
             return cls(tuple(old[:-1].split("\n")), tuple(new[:-1].split("\n")) if new else ())
         if old.endswith("\n"):
@@ -41,11 +39,10 @@ class Request:
 
 
 def merge(source: SourceText, request: Request, pairs: Sequence[int | None]) -> tuple[Splice, ...]:
-    """Return the splices that make *request* happen.
+    """Return the splices that carry out *request*.
 
-    *pairs* has the index of the file's line for each old line of the request; None
-    for one that the file has not. An old line without a counterpart that shall stay is
-    not put in.
+    *pairs* maps each old line of the request to the index of the file's line; None: the file does not have it. An old line
+    that the file does not have, and the request keeps, is not added.
     """
     indents = Indents.of(source, request, pairs)
     text: list[Splice] = []
@@ -71,7 +68,7 @@ def _place(change: Difference, pairs: Sequence[int | None]) -> int:
 
 @attrs.frozen
 class _Pair:
-    """An old line's number, and its indentation in the request and in the file."""
+    """An old line's index, and its indentation in the request and in the file."""
 
     index: int
     requested: str
@@ -80,7 +77,7 @@ class _Pair:
 
 @attrs.frozen
 class Indents:
-    """How indentations of the request are written in the file."""
+    """The translation of the request's indentation to the file's."""
 
     pairs: tuple[_Pair, ...]
     odd: _Pair | None
@@ -90,7 +87,7 @@ class Indents:
 
     @classmethod
     def of(cls, source: SourceText, request: Request, pairs: Sequence[int | None]) -> Indents:
-        """Learn it from old lines and what they are in the file."""
+        """Derive it from old lines and their counterparts in the file."""
         known = tuple(
             _Pair(index, _indent(line), _indent(source.lines[pair]))
             for index, (line, pair) in enumerate(zip(request.old, pairs, strict=True))
@@ -98,7 +95,8 @@ class Indents:
         )
         odd = None
         if any(pair.requested and pair.requested == pair.actual for pair in known[1:]):
-            # The first line of a request often lacks the blanks before it. The others tell that it is no measure.
+            # Models often omit the blanks before the first line. If the other lines are right, the first one is an
+            # exception.
             odd, known = known[0], known[1:]
         first = next((pair for pair in pairs if pair is not None), 0)
         around = source.lines[max(0, first - _SAMPLE_LINES // 2) : first + _SAMPLE_LINES // 2]
@@ -111,12 +109,13 @@ class Indents:
         )
 
     def of_line(self, line: str, near: int) -> str:
-        """Return a new line with the file's indentation, as old lines near that index have it."""
+        """Return a new line, indented as the file indents the old lines near *near*."""
         indent = _indent(line)
         if not self.pairs or len(indent) == len(line):
             return line
         if self.odd is not None and (near, indent) == (0, self.odd.requested):
             return self.odd.actual + line[len(indent) :]
+        # The old line with the most similar indentation; the deeper, then the nearer one.
         pair = min(
             self.pairs,
             key=lambda pair: (
@@ -139,7 +138,7 @@ class Indents:
         return pair.actual[: max(0, len(pair.actual) - len(self._step(surplus)))]
 
     def _step(self, more: str) -> str:
-        """Return some more indentation of the request as the file would write it."""
+        """Translate additional indentation to the file's style."""
         if set(more) == {"\t"}:
             return more if self.has_tabs else " " * (self.file_unit * len(more))
         if self.has_tabs:
@@ -147,7 +146,7 @@ class Indents:
         return " " * max(1, round(_width(more) * self._scale()))
 
     def _scale(self) -> float:
-        """Return how wide the file's steps are relative to the request's, as long as all lines agree on it."""
+        """Return the ratio of the file's indentation steps to the request's; 1 if the lines don't agree on one."""
         widths = sorted({(_width(pair.requested), _width(pair.actual)) for pair in self.pairs})
         (low, base), (high, top) = widths[0], widths[-1]
         if high == low or top <= base:
@@ -170,7 +169,7 @@ def _width(indent: str) -> int:
 
 
 def _unit(lines: Iterable[str]) -> int:
-    """Return by how much lines are indented at a time: what is most frequent."""
+    """Return the most frequent step of indentation."""
     steps: Counter[int] = Counter()
     last = 0
     for line in lines:

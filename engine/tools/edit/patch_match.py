@@ -1,9 +1,8 @@
-"""Where in a file the chunks of a patch belong.
+"""Find the places of a patch's chunks in a file.
 
-Chunks come in the order of the file. Lines of context must fit one place only: in
-what belongs to the line that an `@@` names (what is indented deeper than it), or else
-anywhere behind it. So a patch that could mean two places is refused, where other
-programs take the first.
+Chunks are in the order of the file. Context lines must match one place only: within the block of the line that an `@@`
+names (the lines indented deeper), or else anywhere after it. So a patch that could mean two places is refused, where
+other programs take the first one.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from engine.tools.edit.match_lines import Tier
 from engine.tools.edit.patch_format import PatchChunk
 from engine.tools.edit.source_text import SourceText, Splice
 
-# A header that names more of them than these tells nothing about the place.
+# A header that matches more lines does not narrow anything down.
 _MOST_LINES: Final = 200
 
 
 @attrs.frozen
 class Placed:
-    """A chunk that has found its place: how, the lines that there were, and what to splice."""
+    """A chunk with its place: how it was found, the lines concerned, and the splices."""
 
     chunk: PatchChunk
     tier: Tier
@@ -36,7 +35,7 @@ class Placed:
 
 @attrs.frozen
 class Unplaced:
-    """A chunk that has no certain place: what was found instead, or the header that is not there, or not only once."""
+    """A chunk without a certain place: what was found instead, or the header that is missing or ambiguous."""
 
     chunk: PatchChunk
     answer: Ambiguous | Missing | None = None
@@ -44,15 +43,15 @@ class Unplaced:
 
 
 def place_chunks(source: SourceText, chunks: Sequence[PatchChunk], *, fuzzy: bool) -> tuple[Placed, ...] | Unplaced:
-    """Return the places of all chunks, or the first of them that has none."""
+    """Return the places of all chunks, or the first chunk that has none."""
     placements: list[Placed] = []
     at = changed = 0
     for chunk in chunks:
         if chunk.request.old == chunk.request.new:
-            continue  # context of nothing
+            continue  # only context
         placed = _place(source, chunk, at, fuzzy=fuzzy)
         if isinstance(placed, Unplaced) and isinstance(placed.answer, Missing) and changed < at:
-            # Its context may begin with the lines that the one before it ends with.
+            # Its context may overlap with the end of the chunk before.
             again = _place(source, chunk, changed, fuzzy=False)
             placed = placed if isinstance(again, Unplaced) else again
         if isinstance(placed, Unplaced):
@@ -68,7 +67,7 @@ def _place(source: SourceText, chunk: PatchChunk, at: int, *, fuzzy: bool) -> Pl
     everywhere = range(at, len(source.lines))
     scopes = _scopes(source, chunk.headers, everywhere)
     if isinstance(scopes, str):
-        # It need not be there if the lines themselves are, exactly and only once.
+        # The header may be wrong if the lines themselves occur exactly once.
         answer = find_lines(source, chunk.request, (everywhere,), fuzzy=False) if chunk.request.old else None
         return _describe(chunk, answer) if isinstance(answer, Matched) else Unplaced(chunk, header=scopes)
     if not chunk.request.old:
@@ -78,7 +77,7 @@ def _place(source: SourceText, chunk: PatchChunk, at: int, *, fuzzy: bool) -> Pl
         behind = range(min(scope.start for scope in scopes), len(source.lines))
         answer = find_lines(source, chunk.request, (behind,), at_end=chunk.at_end, fuzzy=fuzzy)
     if isinstance(answer, Missing) and chunk.at_end:
-        # What the patch takes for the end of the file may be followed by something.
+        # The patch may be wrong about the end of the file.
         exact = find_lines(source, chunk.request, (everywhere,), fuzzy=False)
         answer = exact if isinstance(exact, Matched) else answer
     return _describe(chunk, answer)
@@ -91,7 +90,7 @@ def _describe(chunk: PatchChunk, answer: Answer) -> Placed | Unplaced:
 
 
 def _inserted(source: SourceText, chunk: PatchChunk, scopes: Sequence[range]) -> Placed | Unplaced:
-    """Place lines that have no context: behind the one line that the header names, or at the end of the file."""
+    """Place added lines without context: after the line that the header names, or at the end of the file."""
     if len(scopes) > 1:
         return Unplaced(chunk, header=chunk.headers[-1])
     before = scopes[0].start + 1 if chunk.headers and not chunk.at_end else len(source.lines)
@@ -99,7 +98,7 @@ def _inserted(source: SourceText, chunk: PatchChunk, scopes: Sequence[range]) ->
 
 
 def _scopes(source: SourceText, headers: Sequence[str], everywhere: range) -> tuple[range, ...] | str:
-    """Return the lines that belong to the innermost header, itself included; or a header that tells nothing."""
+    """Return the lines of the innermost header's block, the header included; or the header that matches nothing."""
     scopes: tuple[range, ...] = (everywhere,)
     for header in headers:
         inner = [_scope(source, index, within) for within in scopes for index in _lines_of(source, header, within)]
@@ -110,9 +109,9 @@ def _scopes(source: SourceText, headers: Sequence[str], everywhere: range) -> tu
 
 
 def _lines_of(source: SourceText, header: str, within: range) -> list[int]:
-    """Return the lines that a header names: equal to it, else but for blanks around it, else those that begin with it.
+    """Return the lines that a header names: those equal to it, or else equal without indentation, or beginning with it.
 
-    Of too many, one more than is allowed.
+    At most one more than allowed.
     """
     tests: tuple[Callable[[int], bool], ...] = (
         lambda index: source.lines[index] == header,
@@ -126,7 +125,7 @@ def _lines_of(source: SourceText, header: str, within: range) -> list[int]:
 
 
 def _scope(source: SourceText, index: int, within: range) -> range:
-    """Return a line and those behind it that are indented deeper."""
+    """Return the range of a line and the deeper indented lines after it."""
     indent = len(source.lines[index]) - len(source.lines[index].lstrip())
     inside = range(index + 1, within.stop)
     ends = (i for i in inside if source.stripped[i] and len(source.lines[i]) - len(source.lines[i].lstrip()) <= indent)

@@ -1,4 +1,4 @@
-"""Replace one text by another in a file, or explain why not in a way that helps to do it right."""
+"""Replace a text in a file, or explain why not in a way that helps the model to correct its request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPARED_LINES: Final = 60
 
 @attrs.frozen
 class Replaced:
-    """A text after an edit: the tier in which its place was found, and the lines that there were."""
+    """The text after an edit, the tier that found its place, and the lines concerned."""
 
     text: str
     tier: Tier
@@ -29,22 +29,23 @@ class Replaced:
 
     @property
     def where(self) -> str:
-        """The lines, for a person."""
+        """The lines, for people."""
         return named(self.lines, self.count)
 
     @property
     def caution(self) -> str:
-        """What to say of a place that is not exactly what was asked for."""
+        """A note for the model if the place is not an exact match."""
         return "" if self.tier == "exact" else f"not exactly old_string, but alike ({self.tier}): check it"
 
 
 def replace(shown: str, text: str, old: str, new: str, *, replace_all: bool = False, fuzzy: bool = True) -> Replaced:
-    """Return *text*, which is that of the file *shown*, after the edit. Raises `ToolError` if its place is not certain."""
+    """Return *text*, of the file *shown*, after the edit. Raises `ToolError` if the place is not certain."""
     if not old:
         raise ToolError("old_string is empty. To create a file, or to replace all of it, use the write tool.")
     if unix(old) == unix(new):
         raise ToolError("old_string and new_string are the same: there is nothing to change. (Line endings are kept.)")
     source = SourceText(text)
+    # Before it is made: a short text replaced by a long one everywhere could fill the memory.
     if replace_all and len(new) > len(old):
         size = len(text) + source.text.count(unix(old)) * (len(new) - len(old))
         if size > MAX_TEXT_BYTES:
@@ -83,7 +84,7 @@ def named(places: Sequence[Lines], count: int = 0) -> str:
 
 
 def compared(source: SourceText, old: str, lines: Lines) -> str:
-    """Return how some lines of a file differ from what a request has in their place."""
+    """Return a comparison of the request's text with the given lines of the file."""
     first, last = lines
     return comparison(
         unix(old).strip("\n"), "\n".join(source.lines[first - 1 : last]), first=first, limit=_COMPARED_LINES
@@ -95,7 +96,7 @@ def _lines(answer: Ambiguous) -> str:
 
 
 def _instead(source: SourceText, old: str, answer: Missing) -> str:
-    """Say what there is instead of the text that is missing."""
+    """Return what the file has in the place of the missing text."""
     if answer.why == "long":
         return "In a file that long, only what is exactly there is found."
     if answer.lines is None:

@@ -1,4 +1,4 @@
-"""How much blocks of lines are alike, in bounded time."""
+"""Compare blocks of lines, in bounded time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import attrs
 from engine.files.line_diff import differences
 from engine.tools.edit.source_text import SourceText
 
-# Longer lines are equal or not at all alike.
+# Longer lines are compared for equality only.
 _LINE_CHARS: Final = 2_000
-# Pairs of lines that are compared to align one gap.
+# Pairs of lines compared to align one gap.
 _MOST_PAIRS: Final = 2_500
-# Lines of a file that are looked at for the closest ones, and lines of a request that these are compared with.
+# Lines of a file that are searched for the closest ones, and lines of the request that they are compared with.
 _MOST_LINES: Final = 20_000
 _TRIED: Final = 3
 # A line less similar than this is not worth showing.
@@ -23,7 +23,7 @@ _CLOSE: Final = 0.5
 
 
 def similarity(one: str, other: str) -> float:
-    """Return 1 for equal lines, 0 for lines that have nothing in common: Levenshtein's, normalised."""
+    """Return the normalised Levenshtein similarity: 1 for equal lines, 0 for lines with nothing in common."""
     if one == other:
         return 1.0
     if max(len(one), len(other)) > _LINE_CHARS:
@@ -35,17 +35,16 @@ def similarity(one: str, other: str) -> float:
 
 @attrs.frozen
 class Alignment:
-    """Which line of a block each line of a request is, and how alike they are in the mean, blank ones aside."""
+    """The pairs of corresponding lines of a request and a block, and their mean similarity, blank lines aside."""
 
     pairs: tuple[int | None, ...]
     mean: float
 
 
 def align(request: Sequence[str], block: Sequence[str]) -> Alignment | None:
-    """Align lines, given without the blanks around them. None if the block has lines that the request has not.
+    """Align stripped lines; None if the block has lines that the request does not have.
 
-    Equal lines are found first. What lies between these must be as many lines in the
-    request as in the block, or more of them.
+    Equal lines are found first. Between them, the request must have at least as many lines as the block.
     """
     request_indexes, block_indexes = _filled(request), _filled(block)
     ours, theirs = [request[i] for i in request_indexes], [block[i] for i in block_indexes]
@@ -76,13 +75,13 @@ def _filled(lines: Sequence[str]) -> list[int]:
 
 
 def _best(request: Sequence[str], block: Sequence[str]) -> tuple[list[int], list[float]] | None:
-    """Return, for each line of the block, the request's line that it is, in order, and how alike they are."""
+    """Return, for each line of the block, the corresponding line of the request, in order, and the similarities."""
     if len(block) > len(request) or len(block) * len(request) > _MOST_PAIRS:
         return None
     if len(block) == len(request):
         return list(range(len(block))), [similarity(one, other) for one, other in zip(request, block, strict=True)]
-    # The best way to leave lines of the request out: best[i][j] is the sum of the first i lines of the block among
-    # the first j of the request.
+    # Dynamic programming: best[i][j] is the highest sum for the first i lines of the block among the first j of the
+    # request.
     scores = [[similarity(one, other) for one in request] for other in block]
     best = [[0.0] * (len(request) + 1)]
     for i, row in enumerate(scores):
@@ -102,7 +101,7 @@ def _best(request: Sequence[str], block: Sequence[str]) -> tuple[list[int], list
 
 
 def _pair_blanks(request: Sequence[str], block: Sequence[str], pairs: list[int | None]) -> None:
-    """Pair blank lines that stand between the same lines."""
+    """Pair blank lines between the same lines."""
     next_blank = 0
     for index, line in enumerate(request):
         pair = pairs[index]
@@ -114,7 +113,7 @@ def _pair_blanks(request: Sequence[str], block: Sequence[str], pairs: list[int |
 
 
 def closest(source: SourceText, request: Sequence[str]) -> tuple[int, int] | None:
-    """Return the lines of the file that are most like those of a request: the first and the last, counted from 0."""
+    """Return the range of lines in the file that is most similar to the request, counted from 0."""
     lines_sought = list(dict.fromkeys(line.strip() for line in request if line.strip()))
     lines = source.stripped[:_MOST_LINES]
     if not lines_sought or not lines:

@@ -1,9 +1,8 @@
-"""A file's text for editing: its lines, splices by offsets, and line endings that stay as they are.
+"""A file's text for editing: lines, splices by offset, and preserved line endings.
 
-What a model writes has no carriage returns, whatever the file has. So a text is
-searched without those at its line ends, and what is found is spliced into the text
-as it is. Nothing outside of a splice is touched, in a file of mixed endings too;
-inside, the endings are those that prevail where it was put.
+Models write no carriage returns, whatever the file has. So a text is searched without those at its line ends, and what is
+found is spliced into the original. Nothing outside of a splice is changed, even in a file of mixed endings; inside, the
+prevailing line ending of the place is used.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import attrs
 
 @attrs.frozen
 class Splice:
-    """What stands from *start* to *end* becomes *text*. Offsets are those of `Source.text`."""
+    """The text from *start* to *end* becomes *text*. Offsets refer to `SourceText.text`."""
 
     start: int
     end: int
@@ -31,7 +30,7 @@ def unix(text: str) -> str:
 
 @attrs.define(eq=False)
 class SourceText:
-    """The text of a file, as it is and as it is searched."""
+    """A file's text, in its original form and as it is searched."""
 
     original: str
 
@@ -63,7 +62,7 @@ class SourceText:
 
     @cached_property
     def _returns(self) -> list[int]:
-        """Which line ends have a carriage return in the file: offsets of the line feeds."""
+        """Offsets of the line feeds that follow a carriage return in the file."""
         offsets: list[int] = []
         offset = -1
         for piece in self.original.split("\r\n")[:-1]:
@@ -73,11 +72,11 @@ class SourceText:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether some line ends have a carriage return and some have none."""
+        """Whether only some line ends have a carriage return."""
         return 0 < len(self._returns) < self.text.count("\n")
 
     def lines_at(self, offsets: Iterable[int]) -> list[int]:
-        """Return the numbers of the lines that some offsets are in, which ascend; without a list of all lines."""
+        """Return the line numbers of ascending offsets, without building the list of all lines."""
         numbers: list[int] = []
         number, at = 1, 0
         for offset in offsets:
@@ -87,25 +86,25 @@ class SourceText:
         return numbers
 
     def line_at(self, offset: int) -> int:
-        """Return the number of the line that *offset* is in, the first being 1."""
+        """Return the line number of *offset*, counted from 1."""
         return max(1, bisect_right(self.starts, offset))
 
     def line_end(self, index: int) -> int:
-        """Return where a line ends, before its line feed. Lines are counted from 0."""
+        """Return the offset of a line's end, before its line feed. Lines are counted from 0."""
         return self.starts[index] + len(self.lines[index])
 
     def replaced(self, first: int, last: int, lines: Sequence[str]) -> Splice:
-        """Return the splice that puts *lines* in the place of those from *first* to *last*, both included."""
+        """Return the splice that replaces the lines from *first* to *last*, inclusive, by *lines*."""
         start, end = self.starts[first], self.line_end(last)
         if lines:
             return Splice(start, end, "\n".join(lines))
         if end < len(self.text):
             return Splice(start, end + 1, "")
-        # The last line of a text that ends without a line feed takes the one before it along.
+        # Deleting the last line of a text without a final line feed removes the line feed before it.
         return Splice(max(0, start - 1), end, "")
 
     def inserted(self, before: int, lines: Sequence[str]) -> Splice:
-        """Return the splice that puts *lines* before the line of that index, or behind the last one."""
+        """Return the splice that inserts *lines* before the line of that index, or after the last one."""
         text = "\n".join(lines)
         if before < len(self.lines):
             return Splice(self.starts[before], self.starts[before], text + "\n")
@@ -113,11 +112,11 @@ class SourceText:
         return Splice(at, at, f"\n{text}" if self.text and not self.text.endswith("\n") else f"{text}\n")
 
     def is_idle(self, splice: Splice) -> bool:
-        """Tell whether a splice would change nothing."""
+        """Return whether a splice would change nothing."""
         return self.text[splice.start : splice.end] == splice.text
 
     def spliced(self, splices: Iterable[Splice]) -> str:
-        """Return the text of the file after the splices, which don't overlap; those at one place keep their order."""
+        """Return the file's text after non-overlapping splices; several at one place keep their order."""
         pieces: list[str] = []
         done = 0
         for splice in sorted(splices, key=lambda splice: splice.start):
@@ -126,7 +125,7 @@ class SourceText:
         return "".join([*pieces, self.original[done:]])
 
     def _place(self, offset: int) -> int:
-        """Return where *offset* is in the original; a carriage return belongs to the line feed behind it."""
+        """Return the offset in the original; a carriage return belongs to the line feed after it."""
         return offset + bisect_left(self._returns, offset)
 
     def _with_endings(self, splice: Splice) -> str:
@@ -135,7 +134,7 @@ class SourceText:
         return splice.text.replace("\n", "\r\n") if self._has_returns(splice.start, splice.end) else splice.text
 
     def _has_returns(self, start: int, end: int) -> bool:
-        """Tell whether carriage returns prevail in a range; where no line ends in it, at the next end, or the last."""
+        """Return whether carriage returns prevail in a range; if no line ends in it, at the next line end."""
         ends = self.text.count("\n", start, end)
         if ends:
             return 2 * (bisect_left(self._returns, end) - bisect_left(self._returns, start)) >= ends
