@@ -28,6 +28,7 @@ from benchmarks.importing import ROOT
 from benchmarks.kit import Number, echo, goodbye, one_call, scripted
 from benchmarks.report import Figure, Row, kilobytes, median, rate, seconds
 from engine.session.session import live_session
+from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.script import Answer, done, text
 
 COUNTS = (250, 500, 1_000)
@@ -177,7 +178,7 @@ def resting_bytes(turns: int) -> float:
     """Return what an idle session costs that has had so many short turns, with a store on disk."""
 
     async def main(folder: str) -> float:
-        store = Path(folder) / "sessions.db"
+        store = await open_sqlite_store(Path(folder) / "sessions.db")
         async with engine.open_engine(model=scripted([]), store=store) as eng:
 
             async def converse() -> engine.Session:
@@ -191,8 +192,7 @@ def resting_bytes(turns: int) -> float:
             before = tracemalloc.get_traced_memory()[0]
             kept += [await converse() for _ in range(RESTING)]
             # The store is to have written all.
-            journal = live_session(kept[-1]).journal
-            await journal.store.flushed(kept[-1].id, journal.seq)
+            await store.flushed(kept[-1].id, live_session(kept[-1]).journal.seq)
             gc.collect()
             return (tracemalloc.get_traced_memory()[0] - before) / RESTING
 

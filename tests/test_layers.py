@@ -134,6 +134,7 @@ PURE = (
     "journal.closing_events",
     "journal.fold",
     "journal.fold_turn",
+    "journal.open_text",
     "journal.state",
     "nursery.demux",
     "nursery.loop_detection",

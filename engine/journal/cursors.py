@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
@@ -19,15 +17,11 @@ from trio.lowlevel import enable_ki_protection
 from engine.core import events as ev
 from engine.core.ids import PartId, SessionId
 from engine.core.messages import AssistantPart, CallPart, ProviderPart, ReasoningPart, TextPart
-from engine.journal.partial_output import DELTAS
+from engine.journal.log import Journal, JournalEntry
+from engine.journal.open_text import DELTAS
 from engine.journal.state import Resync
 
-if TYPE_CHECKING:
-    from engine.journal.log import Journal
-
 REFILL = 512
-
-JournalEntry = ev.Durable | ev.Live
 
 _KINDS: dict[type[AssistantPart], ev.PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
 
@@ -47,6 +41,25 @@ class Position:
     seq: int
     offsets: tuple[tuple[PartId, int], ...] = ()
     children: tuple[tuple[SessionId, int], ...] = ()
+
+
+def follow(journal: Journal, after: int | Position | None = None) -> Cursor:
+    """Return a cursor over *journal* which begins after that sequence number, or after now. Not a checkpoint.
+
+    A `Position` of another epoch, or of a future, yields one `Resync` first.
+    """
+    cursor = Cursor(journal)
+    epoch = journal._store.epoch
+    if after is None:
+        cursor._go_to_end()
+    elif isinstance(after, Position) and after.epoch != epoch:
+        cursor._must_resync = True
+    else:
+        begin = after if isinstance(after, Position) else Position(epoch=epoch, seq=after)
+        cursor._must_resync = not 0 <= begin.seq <= journal.seq
+        if not cursor._must_resync:
+            cursor._begin(begin)
+    return cursor
 
 
 @attrs.define(eq=False)
@@ -120,7 +133,7 @@ class Cursor:
     def position(self) -> Position:
         """Where it is, to go on from in another cursor of the same session."""
         return Position(
-            epoch=self.journal.store.epoch,
+            epoch=self.journal._store.epoch,
             seq=self._seq,
             offsets=tuple(self._offsets.items()),
             children=tuple(self._child_seqs.items()),
@@ -136,7 +149,7 @@ class Cursor:
         journal = self.journal
         self._position, self._index, self._behind = journal._visible, journal._visible_events, False
         self._seq = journal.snapshot().seq
-        self._offsets = {part_id: part.length for _, part_id, part in journal._open_texts()}
+        self._offsets = {text.part_id: text.length for _, text in journal._open_texts()}
         self._child_seqs = {}
         for event in reversed(journal._log[journal._index_after(self._seq) : self._index]):
             assert event.seq is not None
@@ -146,7 +159,9 @@ class Cursor:
         self._must_resync = False
         self._go_to_end()
         journal = self.journal
-        return Resync(session_id=journal.session_id, epoch=journal.store.epoch, seq=self._seq, state=journal.snapshot())
+        return Resync(
+            session_id=journal.session_id, epoch=journal._store.epoch, seq=self._seq, state=journal.snapshot()
+        )
 
     # -- what was handed over ------------------------------------------------------------
 
@@ -213,18 +228,8 @@ class Cursor:
         )
 
     def _rest_of_open(self) -> ev.Delta | None:
-        for journal, part_id, part in self.journal._open_texts():
-            offset = self._offsets.get(part_id, 0)
-            if offset < part.length:
-                return DELTAS[part.kind](
-                    session_id=journal.session_id,
-                    turn_id=part.turn_id,
-                    path=journal.path,
-                    time=journal.clock.now(),
-                    message_id=part.message_id,
-                    part_id=part_id,
-                    after=journal.seq,
-                    offset=offset,
-                    text=part.text()[offset:],
-                )
+        for journal, text in self.journal._open_texts():
+            offset = self._offsets.get(text.part_id, 0)
+            if offset < text.length:
+                return text.rest(offset=offset, after=journal.seq, time=journal._clock.now())
         return None

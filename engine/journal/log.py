@@ -1,4 +1,4 @@
-"""The journal: one ordered log per session. Readers use cursors (`engine/journal/cursors.py`).
+"""The journal: one ordered log per session. `cursors.follow` returns what reads on in it.
 
 `append` is synchronous and has no checkpoint, so a state change and its event are
 one indivisible thing between two checkpoints, and nothing here needs a lock.
@@ -14,7 +14,7 @@ one indivisible thing between two checkpoints, and nothing here needs a lock.
 """
 
 # pyright: reportPrivateUsage=false
-# A journal and its cursors share private state.
+# A journal and its parent share private state.
 
 from __future__ import annotations
 
@@ -26,23 +26,11 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.events import (
-    Durable,
-    InputAdmitted,
-    Live,
-    PartDiscarded,
-    PartEnded,
-    PartKind,
-    PartReplaced,
-    PartStarted,
-)
-from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId
-from engine.journal.cursors import REFILL as REFILL  # noqa: PLC0414  # what a journal hands out belongs to it
-from engine.journal.cursors import Cursor as Cursor  # noqa: PLC0414
-from engine.journal.cursors import JournalEntry
-from engine.journal.cursors import Position as Position  # noqa: PLC0414
+from engine.core.events import Durable, InputAdmitted, Live, PartDiscarded, PartEnded, PartReplaced, PartStarted
+from engine.core.ids import InputId, PartId, SessionId, TurnId
 from engine.journal.fold import apply, fold
-from engine.journal.partial_output import DELTAS, DraftSaver
+from engine.journal.open_text import OpenText
+from engine.journal.partial_output import DraftSaver
 from engine.journal.state import OpenPart, SessionState
 
 if TYPE_CHECKING:
@@ -53,22 +41,7 @@ RING = 4_096
 RESTING = 32
 
 E = TypeVar("E", bound=Durable)
-
-
-@attrs.define(eq=False)
-class _OpenText:
-    """The text of an open part, outside the folded state so that a delta costs no copy."""
-
-    message_id: MessageId
-    turn_id: TurnId | None
-    kind: PartKind
-    chunks: list[str] = attrs.field(factory=list[str])
-    length: int = 0
-
-    def text(self) -> str:
-        if len(self.chunks) > 1:
-            self.chunks = ["".join(self.chunks)]
-        return self.chunks[0] if self.chunks else ""
+JournalEntry = Durable | Live
 
 
 @attrs.frozen
@@ -87,18 +60,16 @@ class Journal:
     Attributes:
         state: the fold of everything, what is held included.
         refused: why the store would not take an event; from then on nothing of the session is durable.
-        drafts: what the store keeps of open parts; None: nothing.
-        ring: how many entries the tail keeps at least.
     """
 
     session_id: SessionId
     path: tuple[SessionId, ...]
-    store: Store
-    clock: WallClock
-    trace: Trace
-    parent: Journal | None = None
-    ring: int = RING
-    drafts: DraftSaver | None = None
+    _store: Store = attrs.field(alias="store")
+    _clock: WallClock = attrs.field(alias="clock")
+    _trace: Trace = attrs.field(alias="trace")
+    _parent: Journal | None = attrs.field(default=None, alias="parent")
+    _ring: int = attrs.field(default=RING, alias="ring")
+    _drafts: DraftSaver | None = attrs.field(default=None, alias="drafts")
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
@@ -110,17 +81,17 @@ class Journal:
     _base: int = attrs.field(default=0, init=False)
     _visible: int = attrs.field(default=0, init=False)
     _hold: _Hold | None = attrs.field(default=None, init=False)
-    _open: dict[PartId, _OpenText] = attrs.field(factory=dict[PartId, _OpenText], init=False)
+    _open: dict[PartId, OpenText] = attrs.field(factory=dict[PartId, OpenText], init=False)
     _children: list[Journal] = attrs.field(factory=list["Journal"], init=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
 
     def __attrs_post_init__(self) -> None:
-        if self.parent is not None:
-            self.parent._children.append(self)
+        if self._parent is not None:
+            self._parent._children.append(self)
 
     def attach(self, parent: Journal) -> None:
         """Show from now on in *parent*, and above it, what is appended here: for a child that was restored. Not a checkpoint."""
-        self.parent = parent
+        self._parent = parent
         parent._children.append(self)
 
     # -- writing ------------------------------------------------------------------
@@ -145,13 +116,13 @@ class Journal:
     @enable_ki_protection
     def append(self, event: E, *, turn_id: TurnId | None = None, held: bool = False) -> E:
         """Put *event* into the log and return it as it stands there. Not a checkpoint."""
-        self.trace.point("journal.append")
+        self._trace.point("journal.append")
         stamped = attrs.evolve(
             event,
             session_id=self.session_id,
             turn_id=turn_id,
             path=self.path,
-            time=self.clock.now(),
+            time=self._clock.now(),
             seq=len(self._durable) + 1,
         )
         state = apply(self.state, stamped)
@@ -160,49 +131,38 @@ class Journal:
         self.state = state
         self._durable.append(stamped)
         try:
-            self.store.put(stamped)
+            self._store.put(stamped)
         except Exception as error:  # noqa: BLE001  # a port's; half an append would leave a turn that can't end
             self.refused = self.refused or error
-        if self.drafts is not None:
-            self.drafts.note(stamped)
+        if self._drafts is not None:
+            self._drafts.note(stamped)
         self._track(stamped)
         self._push(stamped)
-        self.trace.point("journal.appended")
+        self._trace.point("journal.appended")
         return stamped
 
     @enable_ki_protection
     def append_live(self, event: Live, *, turn_id: TurnId | None) -> None:
         """Show a live event to current watchers. Not a checkpoint."""
         self._push(
-            attrs.evolve(event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self.clock.now())
+            attrs.evolve(event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self._clock.now())
         )
 
     @enable_ki_protection
     def append_delta(self, part_id: PartId, text: str, time: float) -> None:
         """Append a delta to an open part: the hot path, so it takes its parts and no event. Not a checkpoint."""
         part = self._open[part_id]
-        delta = DELTAS[part.kind](
-            session_id=self.session_id,
-            turn_id=part.turn_id,
-            path=self.path,
-            time=time,
-            message_id=part.message_id,
-            part_id=part_id,
-            after=len(self._durable),
-            offset=part.length,
-            text=text,
-        )
-        part.chunks.append(text)
-        part.length += len(text)
+        delta = part.delta(text, offset=part.length, after=len(self._durable), time=time)
+        part.extend(text)
         self._push(delta)
 
     @enable_ki_protection
     def close(self) -> None:
         """Close the journal: cursors end once they have read everything. Not a checkpoint."""
         self.is_closed = True
-        if self.parent is not None and self in self.parent._children:
+        if self._parent is not None and self in self._parent._children:
             # Its events stand in the parent's log; nothing else is needed.
-            self.parent._children.remove(self)
+            self._parent._children.remove(self)
         # A slow cursor reads the rest from the log.
         self._base += len(self._tail)
         self._tail.clear()
@@ -227,9 +187,9 @@ class Journal:
         # merged. Otherwise an idle session would keep a hundred kilobytes or more of deltas.
         self._trim(keep=max(RESTING, len(waiting)))
         self._lot.unpark_all()
-        if self.parent is not None:
+        if self._parent is not None:
             for entry in waiting:
-                self.parent._push(entry)
+                self._parent._push(entry)
 
     def _push(self, entry: JournalEntry) -> None:
         tail = self._tail
@@ -240,10 +200,10 @@ class Journal:
             self._visible = self._base + len(tail)
             if self._lot:
                 self._lot.unpark_all()
-            if len(tail) > 2 * self.ring:
-                self._trim(keep=self.ring)
-            if self.parent is not None:
-                self.parent._push(entry)
+            if len(tail) > 2 * self._ring:
+                self._trim(keep=self._ring)
+            if self._parent is not None:
+                self._parent._push(entry)
 
     def _trim(self, *, keep: int) -> None:
         old = len(self._tail) - keep
@@ -256,16 +216,32 @@ class Journal:
             case InputAdmitted():
                 self._inputs[event.input_id] = event.message.text
             case PartStarted():
-                self._open[event.part_id] = _OpenText(event.message_id, event.turn_id, event.kind)
+                self._open[event.part_id] = OpenText(
+                    session_id=self.session_id,
+                    path=self.path,
+                    turn_id=event.turn_id,
+                    message_id=event.message_id,
+                    part_id=event.part_id,
+                    kind=event.kind,
+                )
             case PartEnded():
                 self._open.pop(event.part.id, None)
             case PartReplaced():
-                opened = self._open[event.part_id]
-                opened.chunks, opened.length = [], 0
+                self._open[event.part_id].clear()
             case PartDiscarded():
                 self._open.pop(event.part_id, None)
             case _:
                 pass
+
+    @property
+    def keeps_drafts(self) -> bool:
+        """Whether the store keeps the text of open parts."""
+        return self._drafts is not None
+
+    def save_drafts(self) -> None:
+        """Save what open parts have received since the last call, if drafts are kept. Not a checkpoint."""
+        if self._drafts is not None:
+            self._drafts.save(self._open.values(), after=self.seq, time=self._clock.now())
 
     # -- reading ------------------------------------------------------------------
 
@@ -300,23 +276,6 @@ class Journal:
         opened = self._open.get(part.part_id)
         return part if opened is None else attrs.evolve(part, text=opened.text())
 
-    def follow(self, after: int | Position | None = None) -> Cursor:
-        """Return a cursor which begins after that sequence number, or after now. Not a checkpoint.
-
-        A `Position` of another epoch, or of a future, yields one `Resync` first.
-        """
-        cursor = Cursor(self)
-        if after is None:
-            cursor._go_to_end()
-        elif isinstance(after, Position) and after.epoch != self.store.epoch:
-            cursor._must_resync = True
-        else:
-            begin = after if isinstance(after, Position) else Position(epoch=self.store.epoch, seq=after)
-            cursor._must_resync = not 0 <= begin.seq <= self.seq
-            if not cursor._must_resync:
-                cursor._begin(begin)
-        return cursor
-
     def newest_first(self) -> Iterator[Durable]:
         """Yield the durable events, the last one first."""
         return reversed(self._durable)
@@ -337,12 +296,12 @@ class Journal:
         """How much of the log cursors may see."""
         return len(self._log) if self._hold is None else self._hold.index
 
-    def _open_texts(self) -> Iterator[tuple[Journal, PartId, _OpenText]]:
-        """Yield its open parts and those of its descendants, except behind a held event."""
+    def _open_texts(self) -> Iterator[tuple[Journal, OpenText]]:
+        """Yield its open parts and those of its descendants, each with its journal, except behind a held event."""
         if self._hold is not None:
             return
-        for part_id, part in self._open.items():
-            yield self, part_id, part
+        for text in self._open.values():
+            yield self, text
         for child in self._children:
             yield from child._open_texts()
 

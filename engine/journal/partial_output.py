@@ -6,33 +6,22 @@ handed to the store at times; once a part is over, the store forgets its drafts.
 are no events: they have no place in the order, and cursors don't show them.
 """
 
-# pyright: reportPrivateUsage=false
-# A journal and its drafts share private state.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import attrs
 
 from engine.core import events as ev
 from engine.core.ids import PartId, SessionId
 from engine.journal.fold import apply
+from engine.journal.open_text import OpenText
 from engine.journal.state import SessionState
-
-if TYPE_CHECKING:
-    from engine.journal.log import Journal
 
 # Less than the tenth of a second that is promised: writing takes its time as well.
 SAVE_INTERVAL = 0.075
-DELTAS: dict[ev.PartKind, type[ev.Delta]] = {
-    "text": ev.TextDelta,
-    "reasoning": ev.ReasoningDelta,
-    "call": ev.ArgumentsDelta,
-    "provider": ev.TextDelta,
-}
 
 
 @runtime_checkable
@@ -60,24 +49,19 @@ class DraftSaver:
     _saved: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
     _has_failed: bool = attrs.field(default=False, init=False)
 
-    def save(self, journal: Journal) -> None:
-        """Hand over by how much the open parts have grown. Not a checkpoint."""
-        for part_id, part in journal._open.items():
-            saved = self._saved.get(part_id, 0)
-            if part.length > saved:
-                self._saved[part_id] = part.length
-                grown = DELTAS[part.kind](
-                    session_id=journal.session_id,
-                    turn_id=part.turn_id,
-                    path=journal.path,
-                    time=journal.clock.now(),
-                    message_id=part.message_id,
-                    part_id=part_id,
-                    after=journal.seq,
-                    offset=saved,
-                    text=part.text()[saved:],
-                )
-                self._call_store(partial(self._store.save_draft, grown))
+    def save(self, texts: Iterable[OpenText], *, after: int, time: float) -> None:
+        """Save by how much open parts have grown since the last call. Not a checkpoint.
+
+        Args:
+            texts: of the open parts.
+            after: the number of the last durable event.
+            time: now.
+        """
+        for text in texts:
+            saved = self._saved.get(text.part_id, 0)
+            if text.length > saved:
+                self._saved[text.part_id] = text.length
+                self._call_store(partial(self._store.save_draft, text.rest(offset=saved, after=after, time=time)))
 
     def note(self, event: ev.Durable) -> None:
         """Delete the drafts of a part that ended or started over. Not a checkpoint."""

@@ -117,7 +117,7 @@ async def run_step(run: TurnRun, step: Step) -> StepOutcome:
             runner.start_calls()
         else:
             nursery.start_soon(read_stream, run, step.model, step.request, runner, name="model stream")
-            if run.journal.log.drafts is not None:
+            if run.journal.log.keeps_drafts:
                 nursery.start_soon(save_drafts, run.journal.log, step.stream_over, name="drafts")
         await step.stream_over.wait()
         await runner.collect()

@@ -150,9 +150,9 @@ async def save_drafts(journal: Journal, is_over: trio.Event) -> None:
     On a timer, not per chunk: a host that falls silent has sent something before. If cancelled, the concluder closes
     the parts, and what they hold is saved with them.
     """
-    if journal.drafts is None:
+    if not journal.keeps_drafts:
         return
     while not is_over.is_set():
         with trio.move_on_after(SAVE_INTERVAL):
             await is_over.wait()
-        journal.drafts.save(journal)
+        journal.save_drafts()

@@ -15,7 +15,7 @@ from engine.core.ids import InputId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.protocols import Model
 from engine.core.settings import Headless, Settings
-from engine.journal.log import Cursor, Position
+from engine.journal.cursors import Cursor, Position, follow
 from engine.journal.state import SessionState
 from engine.nursery.questions import OpenQuestion
 from engine.session.answers import Answer, Recovery, require_text
@@ -186,7 +186,7 @@ class Session:
         position = cast("object", after)
         if position is not None and not isinstance(position, (int, Position)):
             raise ConfigError(f"subscribe after an event's seq, an int, or a cursor's Position, not {position!r}")
-        return self._live.journal.follow(after)
+        return follow(self._live.journal, after)
 
     # -- answers ------------------------------------------------------------------------------
 

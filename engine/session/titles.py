@@ -19,6 +19,7 @@ from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelOptions, ModelRequest, TextChunk, TextDone, TextStarted, UsageReported
 from engine.core.messages import TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import IdSource, Model
+from engine.journal.cursors import follow
 from engine.journal.log import Journal
 
 MAX_CHARS: Final = 80
@@ -37,7 +38,7 @@ _LABEL: Final = re.compile(r"\A\W*title\s*:\s*", re.IGNORECASE)
 
 async def ask_for_title(journal: Journal, model: Model, ids: IdSource, prompt: str) -> None:
     """Give the session a title once its first step is over. A checkpoint; if cancelled, it has none."""
-    async for event in journal.follow():
+    async for event in follow(journal):
         if isinstance(event, (StepEnded, TurnEnded)) and event.session_id == journal.session_id:
             break
     if journal.is_closed or journal.state.titled_by:

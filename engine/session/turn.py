@@ -20,7 +20,7 @@ from engine.core.events import Durable, Live, TurnEnded, TurnResult
 from engine.core.exception_groups import leave
 from engine.core.ids import InputId, TurnId
 from engine.core.protocols import Model
-from engine.journal.log import Cursor
+from engine.journal.cursors import Cursor, follow
 from engine.journal.state import Resync
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_supervisor import run_turn
@@ -170,7 +170,7 @@ class Turn:
             raise SessionError("a turn can be started only once; call session.prompt() again")
         before = self._session.journal.snapshot().seq
         self._run = self._begin()
-        self._cursor = self._session.journal.follow(before)
+        self._cursor = follow(self._session.journal, before)
         if self._cancelled_early:
             self._run.end(_CANCELLED)
         return self._run

@@ -34,7 +34,7 @@ from engine.core.llm_types import ModelInfo
 from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
 from engine.core.protocols import ContextKeeper, Model, Snapshots
 from engine.core.settings import Settings
-from engine.journal.log import Cursor
+from engine.journal.cursors import Cursor
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.prompt.layers import PromptLayers

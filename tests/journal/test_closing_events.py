@@ -38,6 +38,7 @@ from engine.core.ids import CallId, MessageId, PartId, RequestId, TurnId
 from engine.core.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
 from engine.journal.closing_events import CRASHED, closing_events
 from engine.journal.codec import decode_event, encode_event
+from engine.journal.cursors import follow
 from engine.journal.fold import fold
 from engine.journal.log import Journal
 from engine.journal.state import Idle, Resync, SessionState
@@ -207,7 +208,7 @@ def recovered(events: Sequence[Durable]) -> Journal:
 
 def seen(journal: Journal) -> list[Durable | Live]:
     found: list[Durable | Live] = []
-    cursor = journal.follow(0)
+    cursor = follow(journal, 0)
     while (entry := cursor.try_next()) is not None:
         assert not isinstance(entry, Resync)
         found.append(entry)

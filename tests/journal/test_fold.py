@@ -64,6 +64,7 @@ from engine.core.messages import (
     UserMessage,
 )
 from engine.journal.codec import decode_event, encode_event
+from engine.journal.cursors import follow
 from engine.journal.fold import apply, fold
 from engine.journal.state import (
     Busy,
@@ -446,7 +447,7 @@ def history(seed: int, moves: int) -> list[Durable | Live]:
     """What a reader sees of a session into which a scribe has written."""
     wall = Wall()
     scribe = Scribe(new_journal(wall=wall), wall)
-    cursor = scribe.journal.follow(0)
+    cursor = follow(scribe.journal, 0)
     draw = random.Random(seed).randrange
     seen: list[Durable | Live] = []
     for _ in range(moves):

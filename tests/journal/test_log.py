@@ -40,8 +40,9 @@ from engine.core.events import (
 )
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.messages import CallPart, ProviderPart, TextPart, Usage, UserMessage
+from engine.journal.cursors import REFILL, Cursor, Position, follow
 from engine.journal.fold import apply, fold
-from engine.journal.log import REFILL, Cursor, Journal, Position, TurnJournal
+from engine.journal.log import Journal, TurnJournal
 from engine.journal.state import OpenPart, Resync, SessionState
 from engine.store.memory import MemoryStore
 from tests.support.scribe import Scribe, Wall, new_journal
@@ -102,7 +103,7 @@ class Reader:
     def look_at(self, entry: Entry) -> None:
         if isinstance(entry, Resync):
             assert self.must_resync, "a resync came out of the blue"
-            assert (entry.session_id, entry.epoch) == (self.journal.session_id, self.journal.store.epoch)
+            assert (entry.session_id, entry.epoch) == (self.journal.session_id, self.journal._store.epoch)
             assert entry.seq == entry.state.seq
             self.must_resync = False
             self._begin(entry.state)
@@ -185,7 +186,7 @@ class JournalMachine(RuleBasedStateMachine):
         self.shown: list[SessionState] = []
 
     def _reader_from_start(self) -> Reader:
-        return Reader.of(self.root, self.root.follow(0), SessionState())
+        return Reader.of(self.root, follow(self.root, 0), SessionState())
 
     # -- writing --
 
@@ -207,7 +208,7 @@ class JournalMachine(RuleBasedStateMachine):
         parent = self.scribes[data.draw(st.integers(0, len(self.scribes) - 1))].journal
         name = f"s{len(self.scribes)}"
         self.scribes.append(
-            Scribe(new_journal(session_id=name, parent=parent, ring=self.root.ring, wall=self.wall), self.wall)
+            Scribe(new_journal(session_id=name, parent=parent, ring=self.root._ring, wall=self.wall), self.wall)
         )
 
     # -- following --
@@ -218,20 +219,20 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule()
     def follow_from_now(self) -> None:
-        self.readers.append(Reader.of(self.root, self.root.follow(), self.root.snapshot()))
+        self.readers.append(Reader.of(self.root, follow(self.root), self.root.snapshot()))
 
     @rule(data=st.data())
     def follow_after(self, data: st.DataObject) -> None:
         visible = self.eager.seqs[self.root.session_id]
         after = data.draw(st.integers(0, visible))
-        self.readers.append(Reader.of(self.root, self.root.follow(after), fold(self.root.events()[:after])))
+        self.readers.append(Reader.of(self.root, follow(self.root, after), fold(self.root.events()[:after])))
 
     @rule(data=st.data())
     def follow_from_nowhere(self, data: st.DataObject) -> None:
         future = self.root.seq + 1
         nowhere: list[int | Position] = [-1, future, Position(epoch="another", seq=0), Position(epoch="e", seq=future)]
         after = data.draw(st.sampled_from(nowhere))
-        self.readers.append(Reader.of(self.root, self.root.follow(after), SessionState(), must_resync=True))
+        self.readers.append(Reader.of(self.root, follow(self.root, after), SessionState(), must_resync=True))
 
     @precondition(lambda self: self.readers)
     @rule(data=st.data())
@@ -239,7 +240,7 @@ class JournalMachine(RuleBasedStateMachine):
         """Go on from where a cursor is, in another one, wherever that is."""
         reader = self._one(data)
         if not reader.must_resync:
-            reader.cursor = self.root.follow(reader.cursor.position)
+            reader.cursor = follow(self.root, reader.cursor.position)
 
     # -- reading --
 
@@ -369,7 +370,7 @@ def kinds(entries: Sequence[Entry]) -> list[str]:
 
 def test_deltas_of_a_slow_reader_are_merged() -> None:
     desk = HookRunner()
-    slow, quick = desk.journal.follow(0), desk.journal.follow(0)
+    slow, quick = follow(desk.journal, 0), follow(desk.journal, 0)
     assert len(take_all(quick)) == 4
     for _ in range(1_000):
         desk.grow("ab")
@@ -384,7 +385,7 @@ def test_deltas_of_a_slow_reader_are_merged() -> None:
 
 def test_merged_delta_precedes_the_ended_part() -> None:
     desk = HookRunner()
-    slow = desk.journal.follow(0)
+    slow = follow(desk.journal, 0)
     desk.grow("ab", 10)
     desk.end_step()
     assert kinds(take_all(slow))[4:] == ["TextDelta", "PartEnded", "StepEnded"]
@@ -392,7 +393,7 @@ def test_merged_delta_precedes_the_ended_part() -> None:
 
 def test_discarded_parts_are_not_replayed() -> None:
     desk = HookRunner()
-    slow = desk.journal.follow(0)
+    slow = follow(desk.journal, 0)
     desk.grow("wrong")
     desk.turn.append(PartReplaced(message_id=MESSAGE, part_id=desk.part_id))
     desk.grow("right", 5)
@@ -405,7 +406,7 @@ def test_a_clock_set_back_changes_no_order() -> None:
     """A reader that fell behind sorted by the wall clock as soon as there was a child."""
     desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
-    slow = desk.journal.follow(0)
+    slow = follow(desk.journal, 0)
     for number in range(10):
         desk.wall.time -= 100.0
         desk.notices(1)
@@ -419,7 +420,7 @@ def test_a_clock_set_back_changes_no_order() -> None:
 def test_missed_delta_keeps_its_turn() -> None:
     """Queued input belongs to no turn; a delta that was told behind it had no turn either."""
     desk = HookRunner()
-    slow = desk.journal.follow(0)
+    slow = follow(desk.journal, 0)
     desk.grow("ab", 10)
     said = UserMessage(id=MessageId("u"), parts=(TextPart(id=PartId("u1"), text="later"),), origin="queue")
     desk.journal.append(InputAdmitted(input_id=InputId("i"), mode="queue", message=said))
@@ -432,7 +433,7 @@ def test_held_event_is_invisible() -> None:
     """Not in events, nor in a snapshot, nor in a resync; what comes after it waits behind it."""
     desk = HookRunner()
     desk.grow("ab")
-    quick = desk.journal.follow(0)
+    quick = follow(desk.journal, 0)
     desk.end_step()
     take_all(quick)
     before = desk.journal.snapshot()
@@ -442,8 +443,8 @@ def test_held_event_is_invisible() -> None:
     )
     assert desk.journal.snapshot() == before
     assert desk.journal.state.turn is None
-    late, foreign = desk.journal.follow(0), desk.journal.follow(Position(epoch="other", seq=1))
-    new = desk.journal.follow()
+    late, foreign = follow(desk.journal, 0), follow(desk.journal, Position(epoch="other", seq=1))
+    new = follow(desk.journal)
     assert take_all(quick) == []
     assert ended not in take_all(late)
     assert take_all(foreign) == [Resync(session_id=SessionId("s"), epoch="e", seq=before.seq, state=before)]
@@ -456,7 +457,7 @@ def test_held_event_is_invisible() -> None:
 def test_a_held_event_may_be_replaced() -> None:
     desk = HookRunner()
     desk.end_step()
-    cursor = desk.journal.follow()
+    cursor = follow(desk.journal)
     ended = desk.turn.close(ENDED)
     told = attrs.evolve(ended, result=attrs.evolve(ended.result, durable=False))
     desk.journal.append(
@@ -481,7 +482,7 @@ def test_release_without_a_hold_does_nothing() -> None:
 def test_childs_held_end_reaches_parent_on_release() -> None:
     desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
-    cursor = desk.journal.follow()
+    cursor = follow(desk.journal)
     turn = TurnJournal(child, TurnId("ct"))
     turn.append(TurnStarted())
     turn.close(ENDED)
@@ -489,7 +490,7 @@ def test_childs_held_end_reaches_parent_on_release() -> None:
     desk.notices(1)
     child.release()
     assert kinds(take_all(cursor)) == ["Notice", "TurnEnded"]
-    behind = desk.journal.follow(4)
+    behind = follow(desk.journal, 4)
     assert kinds(take_all(behind)) == ["TurnStarted", "Notice", "TurnEnded"]
 
 
@@ -498,7 +499,7 @@ def test_grandchild_events_behind_held_end_have_no_gap() -> None:
     desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
     grandchild = new_journal(session_id="g", parent=child, wall=desk.wall)
-    reader = Reader.of(desk.journal, desk.journal.follow(0), SessionState())
+    reader = Reader.of(desk.journal, follow(desk.journal, 0), SessionState())
     above = TurnJournal(child, TurnId("ct"))
     above.append(TurnStarted())
     below = TurnJournal(grandchild, TurnId("gt"))
@@ -523,9 +524,9 @@ def test_position_covers_exactly_what_was_returned() -> None:
     """It ran ahead: to the end of what a reader that had fallen behind was about to be told."""
     desk = HookRunner()
     desk.grow("ab", 10)
-    first = desk.journal.follow(0)
+    first = follow(desk.journal, 0)
     told = [first.try_next() for _ in range(2)]
-    second = desk.journal.follow(first.position)
+    second = follow(desk.journal, first.position)
     told += take_all(second)
     assert kinds([entry for entry in told if entry is not None]) == [
         "SessionCreated",
@@ -539,11 +540,11 @@ def test_position_covers_exactly_what_was_returned() -> None:
 def test_position_separates_parent_and_child_events() -> None:
     desk = HookRunner()
     child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
-    cursor = desk.journal.follow()
+    cursor = follow(desk.journal)
     for number in range(6):
         child.append(Notice(level="info", code=str(number), text=""))
     assert len([cursor.try_next() for _ in range(2)]) == 2
-    again = desk.journal.follow(cursor.position)
+    again = follow(desk.journal, cursor.position)
     assert [entry.seq for entry in take_all(again) if isinstance(entry, Notice)] == [3, 4, 5, 6]
     assert dict(again.position.children) == {"c": 6}
     desk.notices(1)
@@ -556,7 +557,7 @@ def test_position_separates_parent_and_child_events() -> None:
 def test_a_cursor_from_nowhere_begins_with_one_resync(after: int | Position) -> None:
     desk = HookRunner()
     desk.grow("ab")
-    cursor = desk.journal.follow(after)
+    cursor = follow(desk.journal, after)
     assert take_all(cursor) == [
         Resync(session_id=SessionId("s"), epoch="e", seq=4, state=desk.journal.snapshot()),
     ]
@@ -575,10 +576,10 @@ def test_journal_continues_the_stored_events() -> None:
     again = new_journal()
     again.restore(desk.journal.events())
     assert again.state == desk.journal.state
-    assert take_all(again.follow(0)) == list(desk.journal.events())
-    assert take_all(again.follow()) == []
+    assert take_all(follow(again, 0)) == list(desk.journal.events())
+    assert take_all(follow(again)) == []
     assert again.append(TurnStarted(), turn_id=TurnId("t2")).seq == desk.journal.seq + 1
-    assert kinds(take_all(again.follow(desk.journal.seq))) == ["TurnStarted"]
+    assert kinds(take_all(follow(again, desk.journal.seq))) == ["TurnStarted"]
 
 
 def test_journal_knows_the_stored_inputs() -> None:
@@ -600,7 +601,7 @@ def test_events_with_a_gap_are_refused() -> None:
 
 def test_inconsistent_event_changes_nothing() -> None:
     desk = HookRunner()
-    cursor = desk.journal.follow()
+    cursor = follow(desk.journal)
     before = desk.journal.events(), desk.journal.snapshot()
     for event in (TurnStarted(), ENDED, CallStarted(call_id=CallId("c"))):
         with pytest.raises(JournalCorrupt):
@@ -624,7 +625,7 @@ class Refusing(MemoryStore):
 def test_event_refused_by_the_store_still_counts() -> None:
     """Half an append would leave a turn that can't end; that it is not durable is noted, once."""
     journal = attrs.evolve(new_journal(), store=Refusing(epoch="e"))
-    cursor = journal.follow(0)
+    cursor = follow(journal, 0)
     turn = TurnJournal(journal, TurnId("t"))
     turn.append(TurnStarted())
     refusals = [journal.refused]
@@ -646,7 +647,7 @@ def test_closed_turn_counts_dropped_events() -> None:
     desk.turn.close(ENDED)
     desk.journal.release()
     before = desk.journal.events()
-    cursor = desk.journal.follow()
+    cursor = follow(desk.journal)
     desk.notices(2)
     desk.turn.append_live(CallProgress(call_id=CallId("c"), message="still here"))
     desk.grow("late")
@@ -657,7 +658,7 @@ def test_closed_turn_counts_dropped_events() -> None:
 
 def test_live_events_carry_their_session_and_no_number() -> None:
     desk = HookRunner()
-    cursor = desk.journal.follow()
+    cursor = follow(desk.journal)
     desk.turn.append_live(CallProgress(call_id=CallId("c"), message="half"))
     assert take_all(cursor) == [
         CallProgress(
@@ -674,7 +675,7 @@ def test_live_events_carry_their_session_and_no_number() -> None:
 def test_unread_journal_has_bounded_memory() -> None:
     desk = HookRunner()
     desk.grow("a", 10_000)
-    assert len(desk.journal._tail) <= 2 * desk.journal.ring
+    assert len(desk.journal._tail) <= 2 * desk.journal._ring
 
 
 # -- waiting ----------------------------------------------------------------------------------------
@@ -692,7 +693,7 @@ async def test_readers_that_wait_are_woken(autojump_clock: trio.testing.MockCloc
     found: list[list[Entry]] = [[] for _ in range(3)]
     async with trio.open_nursery() as nursery:
         for entries in found:
-            nursery.start_soon(read_until, desk.journal.follow(), TurnEnded, entries)
+            nursery.start_soon(read_until, follow(desk.journal), TurnEnded, entries)
         await trio.testing.wait_all_tasks_blocked()
         desk.grow("ab")
         await trio.testing.wait_all_tasks_blocked()
@@ -708,10 +709,10 @@ async def test_readers_that_wait_are_woken(autojump_clock: trio.testing.MockCloc
 async def test_a_closed_journal_ends_its_readers(autojump_clock: trio.testing.MockClock) -> None:
     """Who waits is told at once, who is slow when it has seen all there is."""
     desk = HookRunner()
-    slow = desk.journal.follow(0)
+    slow = follow(desk.journal, 0)
     found: list[list[Entry]] = [[], []]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(read_until, desk.journal.follow(), TurnEnded, found[0])
+        nursery.start_soon(read_until, follow(desk.journal), TurnEnded, found[0])
         await trio.testing.wait_all_tasks_blocked()
         desk.notices(20)
         desk.journal.close()
@@ -724,7 +725,7 @@ async def test_child_event_wakes_a_reader_of_the_parent(autojump_clock: trio.tes
     child = new_journal(session_id="c", parent=desk.journal)
     found: list[Entry] = []
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(read_until, desk.journal.follow(), Notice, found)
+        nursery.start_soon(read_until, follow(desk.journal), Notice, found)
         await trio.testing.wait_all_tasks_blocked()
         child.append(Notice(level="info", code="", text=""))
     assert [entry.session_id for entry in found] == ["c"]
@@ -734,7 +735,7 @@ async def test_cancel_together_with_an_event_loses_nothing(autojump_clock: trio.
     """The event is appended while the reader is parked, and its scope is cancelled in the same breath."""
     desk = HookRunner()
     for order in ("event first", "cancel first"):
-        cursor = desk.journal.follow()
+        cursor = follow(desk.journal)
         found: list[Entry] = []
         scope = trio.CancelScope()
 
@@ -767,7 +768,7 @@ async def test_a_reader_lets_others_run(autojump_clock: trio.testing.MockClock) 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(count)
         await trio.lowlevel.checkpoint()
-        cursor = desk.journal.follow(0)
+        cursor = follow(desk.journal, 0)
         for _ in range(3 * REFILL):
             await cursor.__anext__()
         nursery.cancel_scope.cancel()
@@ -795,7 +796,7 @@ def test_repeatedly_cancelled_reader_loses_nothing(seed: int) -> None:
                 await trio.lowlevel.checkpoint()
 
     async def main() -> None:
-        cursor = desk.journal.follow()
+        cursor = follow(desk.journal)
         scopes = [trio.CancelScope()]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write, scopes)
@@ -812,7 +813,7 @@ def test_repeatedly_cancelled_reader_loses_nothing(seed: int) -> None:
 
 async def test_cancelled_reader_raises_despite_available_events(autojump_clock: trio.testing.MockClock) -> None:
     desk = HookRunner()
-    cursor = desk.journal.follow(0)
+    cursor = follow(desk.journal, 0)
     with trio.CancelScope() as scope:
         scope.cancel()
         await cursor.__anext__()

@@ -67,8 +67,8 @@ def after_kill(journal: Journal, store: DraftingStore) -> dict[PartId, str]:
 
 
 def save(journal: Journal) -> None:
-    assert journal.drafts is not None
-    journal.drafts.save(journal)
+    assert journal.keeps_drafts
+    journal.save_drafts()
 
 
 def test_new_text_since_the_last_draft_is_saved() -> None:

@@ -233,7 +233,7 @@ class Told:
         while True:
             newest = next(live_session(session).journal.newest_first())
             assert newest.seq is not None
-            await live_session(session).journal.store.flushed(session.id, newest.seq)
+            await live_session(session).journal._store.flushed(session.id, newest.seq)
             self.tell_durable(newest)
             await trio.sleep(0.003)
 

@@ -34,8 +34,8 @@ from engine.core.messages import Message, Usage, UserMessage
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, Settings
 from engine.journal.codec import encode_event
+from engine.journal.cursors import Cursor, Position
 from engine.journal.fold import apply, fold
-from engine.journal.log import Cursor, Position
 from engine.journal.state import Busy, Idle, Resync, SessionState
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions, Ports

@@ -310,7 +310,7 @@ async def test_session_can_be_forked_during_a_turn(place: Path) -> None:
         session = await ours.create_session()
         async with session.prompt("one") as turn:
             await began.wait()
-            await live_session(session).journal.store.flushed(session.id, live_session(session).journal.seq)
+            await live_session(session).journal._store.flushed(session.id, live_session(session).journal.seq)
             forks = [await eng.fork_session(session.id) for eng in (ours, theirs)]
             may_end.set()
             await turn.wait()

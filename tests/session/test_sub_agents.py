@@ -29,7 +29,7 @@ from engine.core.ids import SessionId
 from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextStarted
 from engine.core.messages import Usage
 from engine.core.settings import Limits, RetryPolicy, Settings
-from engine.journal.log import Cursor
+from engine.journal.cursors import Cursor
 from engine.journal.state import Resync
 from engine.nursery.rate_limiter import LONG_PREFIX
 from engine.permission.policy import Policy

@@ -107,7 +107,7 @@ def new_journal(
     return Journal(
         session_id=own,
         path=(own,) if parent is None else (*parent.path, own),
-        store=MemoryStore(epoch="e") if parent is None else parent.store,
+        store=MemoryStore(epoch="e") if parent is None else parent._store,
         clock=wall or Wall(),
         trace=NoTrace(),
         parent=parent,

@@ -1,0 +1,69 @@
+"""The text of parts that are still being written, and the deltas that carry it."""
+
+from __future__ import annotations
+
+import attrs
+
+from engine.core import events as ev
+from engine.core.ids import MessageId, PartId, SessionId, TurnId
+
+DELTAS: dict[ev.PartKind, type[ev.Delta]] = {
+    "text": ev.TextDelta,
+    "reasoning": ev.ReasoningDelta,
+    "call": ev.ArgumentsDelta,
+    "provider": ev.TextDelta,
+}
+
+
+@attrs.define(eq=False, kw_only=True)
+class OpenText:
+    """The text of one open part. It is outside the folded state, where each delta would copy all of it.
+
+    Attributes:
+        session_id: the session of the part.
+        path: from the root session to that one.
+        length: of the text so far.
+    """
+
+    session_id: SessionId
+    path: tuple[SessionId, ...]
+    turn_id: TurnId | None
+    message_id: MessageId
+    part_id: PartId
+    kind: ev.PartKind
+    length: int = attrs.field(default=0, init=False)
+    _chunks: list[str] = attrs.field(factory=list[str], init=False)
+
+    def text(self) -> str:
+        """Return the text so far."""
+        # Joined when it is read, not when a chunk comes: adding each chunk to one string is quadratic in a long part.
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0] if self._chunks else ""
+
+    def extend(self, text: str) -> None:
+        """Add a chunk."""
+        self._chunks.append(text)
+        self.length += len(text)
+
+    def clear(self) -> None:
+        """Start over."""
+        self._chunks, self.length = [], 0
+
+    def delta(self, text: str, *, offset: int, after: int, time: float) -> ev.Delta:
+        """Return *text*, which begins at *offset* of the part, as a delta that follows the durable event *after*."""
+        return DELTAS[self.kind](
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+            path=self.path,
+            time=time,
+            message_id=self.message_id,
+            part_id=self.part_id,
+            after=after,
+            offset=offset,
+            text=text,
+        )
+
+    def rest(self, *, offset: int, after: int, time: float) -> ev.Delta:
+        """Return all text from *offset* as one delta."""
+        return self.delta(self.text()[offset:], offset=offset, after=after, time=time)
