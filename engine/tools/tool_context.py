@@ -1,4 +1,4 @@
-"""What a tool gets besides its arguments: its context, and what the turn does for it."""
+"""What a tool gets with its arguments: a context, through which the turn serves the call."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class AgentRequest:
 
     Attributes:
         prompt: its task.
-        agent: its configuration; `tools` and `without` choose among the tools of the caller, and its budget is bounded
-            by the caller's.
-        name: the agent's name; empty: it has none.
-        resume: the session of an earlier sub-agent, which continues; None: a new one starts.
+        agent: its configuration; `tools` and `without` select among the caller's tools, and its budget is limited by the
+            caller's.
+        name: the agent's name; empty: none.
+        resume: the session of an earlier sub-agent to continue; None: start a new one.
     """
 
     prompt: str
@@ -48,23 +48,23 @@ class AgentRequest:
 
 
 class EditReviewer(Protocol):
-    """Works on each file that a tool edits: formats it before it is written, and reports what is wrong in it after."""
+    """Reviews each file that a tool edits: formats it before it is written, and reports errors in it afterwards."""
 
     async def format(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
         """Return *data*, the new content of *path*, as it should be written, and notes for the model."""
         ...
 
     def has_checks(self, path: Path) -> bool:
-        """Tell whether `diagnose` may have something to report about a file of that name."""
+        """Return whether `diagnose` may report anything about a file of that name."""
         ...
 
     async def diagnose(self, paths: Sequence[Path], ctx: ToolContext) -> str:
-        """Return what is wrong in files that have been changed; empty: nothing."""
+        """Return the errors in changed files; empty if there are none."""
         ...
 
 
 class CallHost(Protocol):
-    """What the turn does for a running call."""
+    """The turn's services for a running call."""
 
     @property
     def locks(self) -> Locks:
@@ -73,7 +73,7 @@ class CallHost(Protocol):
 
     @property
     def spills(self) -> Spills | None:
-        """What the tree of sessions has kept of long outputs."""
+        """The outputs that the tree of sessions has kept."""
         ...
 
     @property
@@ -88,15 +88,15 @@ class CallHost(Protocol):
 
     @property
     def edit_reviewer(self) -> EditReviewer | None:
-        """What formats and checks each file that is edited; None: nothing does."""
+        """What formats and checks each edited file; None: nothing does."""
         ...
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
-        """Note what is at *paths*, so that it can be put back."""
+        """Record the files at *paths*, so that they can be restored."""
         ...
 
     def progress(self, message: str, output: str) -> None:
-        """Show how far the tool is, and keep *output* in case it is aborted."""
+        """Show the tool's progress, and keep *output* in case it is aborted."""
         ...
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
@@ -104,19 +104,19 @@ class CallHost(Protocol):
         ...
 
     def permits(self, need: Need, answered: str) -> bool:
-        """Tell whether the rules allow *need*, or ask about it by the rule *answered*, which the user has answered with yes."""
+        """Return whether the rules allow *need*, or ask about it by the rule *answered*, which the user approved."""
         ...
 
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
-        """Ask the user something; return the answers."""
+        """Ask the user a question; return the answers."""
         ...
 
     async def result_from_outside(self) -> ToolOutput:
-        """Wait for the result that the host brings."""
+        """Wait for the host's result."""
         ...
 
     def context_report(self) -> ContextReport:
-        """Say what fills the window of the session's model."""
+        """Return what fills the window of the session's model."""
         ...
 
     async def run_agent(self, request: AgentRequest) -> AgentResult:
@@ -124,7 +124,7 @@ class CallHost(Protocol):
         ...
 
     async def start_agent(self, request: AgentRequest) -> AgentJob:
-        """Start a sub-agent that goes on when this call and its turn are over."""
+        """Start a sub-agent that continues after this call and its turn."""
         ...
 
 
@@ -137,8 +137,8 @@ class ToolContext:
         turn_id: the turn.
         call_id: this call.
         shared: the context as it was when the call's batch began (C4).
-        approved_paths: the `paths` of the `Need` that was allowed: the body touches no other file. None: nothing was
-            judged, as where a host calls a tool itself.
+        approved_paths: the `paths` of the approved `Need`: the body touches no other file. None: nothing was judged, for
+            example because a host calls the tool itself.
         answered: the rule that asked about this call and was answered with yes; empty: none asked.
     """
 

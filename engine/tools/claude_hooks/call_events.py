@@ -1,4 +1,4 @@
-"""Claude Code's hook protocol: its events about a call."""
+"""Claude Code's hook protocol: the events of a call."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def _response(use: ToolUse) -> Json:
     text, arguments = use.settlement.text, input_of(use.tool, use.arguments, use.cwd)
     response: Json = {"success": not _has_failed(use.settlement), "text": text}
     if use.tool == "bash":
+        # Our tool mixes both streams, in the order in which they came.
         response |= {"stdout": text, "stderr": "", "interrupted": use.settlement.status == "aborted"}
     if "file_path" in arguments:
         response["filePath"] = arguments["file_path"]
@@ -53,6 +54,7 @@ def _changed(specific: Json, use: ToolUse | PermissionRequested) -> str | None:
     return arguments_of(use.tool, cast("Json", value), use.arguments, use.cwd)
 
 
+# The values of `decision` before `permissionDecision` was introduced.
 _OLD_VERDICTS: Final[dict[str, Literal["none", "allow", "deny"]]] = {"": "none", "approve": "allow", "block": "deny"}
 
 
@@ -75,6 +77,7 @@ def _after_tool(reply: HookReply, _: ToolUse) -> ToolDecision:
     text = reply.specific.get("updatedToolOutput", reply.specific.get("updatedMCPToolOutput"))
     return ToolDecision(
         text=text if text is None or isinstance(text, str) else json.dumps(text, ensure_ascii=False),
+        # The tool has run, so a block can only tell the model something.
         context="\n".join(context for context in (reply.objection, reply.context) if context),
         stop=reply.is_stop,
         stop_reason=reply.stop_reason,
@@ -104,7 +107,7 @@ PRE_TOOL_USE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
 )
 POST_TOOL_USE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
     event="PostToolUse",
-    # What failed is an event of its own.
+    # Failed calls are an event of their own.
     matched=lambda use: None if use.settlement is None or _has_failed(use.settlement) else _of_tool(use),
     input=lambda use: _call(use) | {"tool_response": _response(use)},
     read_reply=_after_tool,

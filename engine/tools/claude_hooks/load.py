@@ -1,7 +1,7 @@
-"""Shell commands as hooks, compatible with Claude Code's: `load_hooks(...)` makes `Hooks` of its settings.
+"""Load shell commands as hooks, compatible with Claude Code's settings: `load_hooks(...)` returns `Hooks`.
 
-Only what the embedder names is read, never a file of the folder that the agent works
-in: it came with a cloned repository, and would run at once.
+Only the embedder's source is read, never a file in the folder that the agent works in: such a file comes with a cloned
+repository, and its commands would run at once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from engine.tools.claude_hooks import session_events as events
 from engine.tools.claude_hooks.reply import HookPoint
 from engine.tools.claude_hooks.run_command import ShellHook
 
+# Claude Code's default.
 TIMEOUT: Final = 600.0
-# What Claude Code has and this engine has no such point for: loading says so, and goes on.
+# Events of Claude Code without a counterpart here: loading logs a warning, and goes on.
 ABSENT: Final = frozenset(
     {"ConfigChange", "CwdChanged", "DirectoryAdded", "Elicitation", "ElicitationResult", "FileChanged"}
     | {"InstructionsLoaded", "MessageDisplay", "PermissionDenied", "PostModelSwitch", "PostToolBatch"}
@@ -44,7 +45,7 @@ D = TypeVar("D", bound=Remark)
 
 @attrs.frozen
 class _Handler:
-    """One command."""
+    """The settings of one command."""
 
     type: str
     command: str
@@ -61,17 +62,17 @@ def load_hooks(
     """Return the hooks of *source*. Not a checkpoint; a path is read at once.
 
     Args:
-        source: settings as Claude Code has them, or only their "hooks", or the path of such a JSON file.
-        project: the folder that `CLAUDE_PROJECT_DIR` names; by default each session's working directory.
+        source: settings like Claude Code's, or only their "hooks", or the path of such a JSON file.
+        project: the folder for `CLAUDE_PROJECT_DIR`; by default each session's working directory.
 
     Raises:
-        ConfigError: for what can't be read and for what this engine can't do: a hook that guards
-            something is never left out without a word.
+        ConfigError: for unreadable settings, and for those that this engine does not support: a hook may guard
+            something, so none is silently left out.
     """
     where, document = _document(source)
     if document.get("disableAllHooks") is True:
         return Hooks()
-    # Settings hold much besides; a mapping may be the hooks themselves.
+    # A settings file has many other sections; a mapping may be the hooks section itself.
     listed = document.get("hooks", document if isinstance(source, Mapping) else {})
     loader = _Loader(where, None if project is None else str(Path(project).absolute()))
     return loader.hooks(_object(where, listed))
@@ -96,7 +97,7 @@ def _document(source: object) -> tuple[str, Mapping[str, object]]:
 
 @attrs.frozen
 class _Listed:
-    """One command as it is listed: where, for what, and how."""
+    """A command with its place in the settings, its matcher and its options."""
 
     place: str
     matcher: str
@@ -110,7 +111,7 @@ class _Loader:
     project: str | None
 
     def hooks(self, document: Mapping[str, object]) -> Hooks:
-        """Return all that *document* lists, each at its point."""
+        """Return the hooks of *document*, each at its point."""
         listed = {event: list(self._listed(event, groups)) for event, groups in document.items()}
 
         def at(point: HookPoint[S, D]) -> tuple[ShellHook[S, D], ...]:
@@ -197,7 +198,7 @@ def _handler(place: str, matcher: str, raw: Mapping[str, object]) -> _Listed:
 
 
 def _program(handler: _Handler) -> str:
-    """Return what to call a command: its program. The line may hold what is secret."""
+    """Return the command's program, for messages. The rest of the line may contain secrets."""
     try:
         words = [handler.command] if handler.args is not None else shlex.split(handler.command)
     except ValueError:
@@ -206,11 +207,12 @@ def _program(handler: _Handler) -> str:
 
 
 def _matcher(place: str, pattern: str) -> Callable[[tuple[str, ...]], bool]:
-    """Return a test of names: all, those of a list, or those that an expression finds."""
+    """Return the test of a matcher: all names, those in a list, or those that a regular expression finds."""
     if pattern in {"", "*"}:
         return lambda _: True
     if _NAMES.fullmatch(pattern):
         listed = frozenset(name.strip() for name in re.split(r"[|,]", pattern))
+        # An event without names has nothing to compare, so all its hooks run.
         return lambda names: not names or not listed.isdisjoint(names)
     try:
         regex = re.compile(pattern)
@@ -219,10 +221,10 @@ def _matcher(place: str, pattern: str) -> Callable[[tuple[str, ...]], bool]:
     return lambda names: not names or any(regex.search(name) for name in names)
 
 
-# What is a list of names and no expression.
+# A list of names; anything else is a regular expression.
 _NAMES: Final = re.compile(r"[\w\-, |]+")
 HOOK_EVENTS: Final = frozenset(
     thing.event for module in (calls, events) for thing in vars(module).values() if isinstance(thing, HookPoint)
 )
-# POSIX promises a shell of that name; most hooks were written for the other one.
+# Most hooks are written for bash; POSIX guarantees only sh.
 SHELL: Final = "bash" if shutil.which("bash") else "sh"

@@ -1,8 +1,7 @@
-"""Claude Code's hook protocol: a command's reply, and what an event of the protocol is here.
+"""Claude Code's hook protocol: a command's reply, and its events at our hook points.
 
-A command reads one JSON object from standard input. With exit code 0 it may print one,
-with exit code 2 it blocks and standard error says why; other codes are errors that
-block nothing. `docs/reference/hooks.md` has the tables.
+A command reads one JSON object from standard input. With exit code 0 it may print one; with exit code 2 it blocks, and
+standard error contains the reason. Other codes are errors that block nothing. `docs/reference/hooks.md` has the tables.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import attrs
 from engine.core.hooks import Remark, Subject
 from engine.tools.claude_hooks.tool_names import Json
 
-# No more of any text of a reply is taken.
+# Texts of a reply are truncated to this length.
 MAX_CHARS: Final = 10_000
 BLOCKS: Final = 2
 
@@ -25,12 +24,12 @@ D = TypeVar("D", bound=Remark)
 
 
 class BadReply(Exception):
-    """A command's reply is malformed, or there is none: its hook has failed."""
+    """A command's reply is malformed or missing: its hook has failed."""
 
 
 @attrs.frozen(kw_only=True)
 class HookOutput:
-    """How a command ended, and what it printed."""
+    """A command's exit code and output."""
 
     code: int
     output: str
@@ -39,17 +38,17 @@ class HookOutput:
 
 @attrs.frozen(kw_only=True)
 class HookReply:
-    """The reply of a command, for any event.
+    """A command's reply, for any event.
 
     Attributes:
-        blocked: with exit code 2, why.
-        decision: `"approve"` or `"block"`, where it says so.
-        reason: of that.
-        is_stop: it demands the end of the turn.
-        stop_reason: why, for the user.
-        message: for the user.
-        text: what it printed, if that is no JSON.
-        specific: what is particular to the event.
+        blocked: the reason, if the exit code is 2.
+        decision: `"approve"`, `"block"` or empty.
+        reason: the reason for the decision.
+        is_stop: whether it demands the end of the turn.
+        stop_reason: the reason for that, for the user.
+        message: a message to the user.
+        text: its output, if that is not JSON.
+        specific: the fields of this event.
     """
 
     blocked: str | None = None
@@ -63,26 +62,26 @@ class HookReply:
 
     @property
     def objection(self) -> str | None:
-        """Why it blocks, by either way; None if it does not."""
+        """The reason for blocking, in either form; None if it does not block."""
         if self.blocked is not None:
             return self.blocked
         return self.reason if self.decision == "block" else None
 
     @property
     def context(self) -> str:
-        """What it adds for the model."""
+        """Its text for the model."""
         return text_of(self.specific, "additionalContext")
 
 
 @attrs.frozen(kw_only=True)
 class HookPoint(Generic[S, D]):
-    """An event of the protocol at one of our points.
+    """An event of the protocol at one of our hook points.
 
     Attributes:
         event: its name.
-        matched: what a matcher is compared with; empty: with nothing; None: this subject is no such event.
-        input: what a command reads in addition to the common fields.
-        read_reply: turns its reply into a decision.
+        matched: the names that a matcher is compared with; empty: there are none; None: the event doesn't happen.
+        input: the fields that a command reads in addition to the common ones.
+        read_reply: turns a reply into a decision.
     """
 
     event: str
@@ -91,7 +90,7 @@ class HookPoint(Generic[S, D]):
     read_reply: Callable[[HookReply, S], D]
 
     def payload(self, subject: S) -> bytes:
-        """Return what a command reads."""
+        """Return a command's input."""
         common: Json = {
             "session_id": subject.session_id,
             "cwd": subject.cwd,
@@ -99,6 +98,7 @@ class HookPoint(Generic[S, D]):
             "hook_event_name": self.event,
         }
         document = json.dumps(common | self.input(subject), ensure_ascii=False)
+        # A lone surrogate, half a character from a model, can't be encoded: it is replaced.
         return document.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
@@ -106,9 +106,9 @@ class HookPoint(Generic[S, D]):
 
 
 def read(event: str, reply: HookOutput) -> HookReply:
-    """Return a command's reply. Raises `BadReply` if it printed a malformed object."""
+    """Parse a command's reply. Raises `BadReply` if it printed a malformed object."""
     if reply.code == BLOCKS:
-        # What it printed does not count then, be it JSON or not.
+        # Standard output is ignored then, even if it is JSON.
         return HookReply(blocked=_cut(reply.errors.strip() or reply.output.strip() or "no reason given"))
     if reply.code != 0:
         first = next(iter(reply.errors.strip().splitlines()), "")
@@ -148,7 +148,7 @@ def _parse_fields(event: str, document: Json) -> HookReply:
 
 
 def one_of(document: Json, name: str, *choices: str) -> str:
-    """Return a word of a reply; empty if it has none. Raises `BadReply` for one that is not known."""
+    """Return a field with one of *choices*; empty if it is missing. Raises `BadReply` for another value."""
     value = text_of(document, name)
     if value and value not in choices:
         raise BadReply(f"{name} must be one of {', '.join(choices)}, not {value!r}")
@@ -156,7 +156,7 @@ def one_of(document: Json, name: str, *choices: str) -> str:
 
 
 def text_of(document: Json, name: str) -> str:
-    """Return a text of a reply; empty if it has none. Raises `BadReply` for what is no text."""
+    """Return a text field; empty if it is missing. Raises `BadReply` if it is not a text."""
     value = document.get(name)
     if value is not None and not isinstance(value, str):
         raise BadReply(f"{name} must be a text, not {value!r}")

@@ -1,7 +1,7 @@
-"""A shell command as a hook: it reads its event, runs, and its reply is read.
+"""A shell command as a hook: it reads its event, runs, and prints its reply.
 
-A command runs in a process tree of its own, which is ended when it has exited, takes
-too long, or the call is cancelled: what it leaves running goes with it.
+A command runs in its own process tree, which is ended when the command has exited, takes too long, or its call is cancelled:
+what it leaves in the background goes with it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from engine.process.process import FinishedProcess, run_tree
 from engine.tools.claude_hooks.reply import BadReply, HookOutput, HookPoint, read
 from engine.tools.shell_environment import hook_marker
 
+# More of a reply is dropped; what is truncated is no valid JSON, and is reported.
 MAX_BYTES: Final = 1_048_576
-# Within the grace of a call, so that a cancel waits for nothing.
+# Within the grace of a call, so that a cancel need not wait longer.
 _GRACE: Final = 0.2
 
 S = TypeVar("S", bound=Subject)
@@ -27,16 +28,16 @@ D = TypeVar("D", bound=Remark)
 
 @attrs.frozen(kw_only=True)
 class ShellHook(Generic[S, D]):
-    """A command at a point.
+    """A command at a hook point.
 
     Attributes:
-        name: for the record: the event and the program, without what may be secret in the line.
-        timeout: seconds that it has.
-        point: which event it is of.
-        matches: whether it is for what the event is about.
+        name: for the record: the event and the program. The rest of the line may contain secrets.
+        timeout: seconds that it may take.
+        point: its event.
+        matches: whether the hook is meant for the event's names.
         argv: the program and its arguments.
-        is_blocking: whether its reply counts.
-        project: the folder that `CLAUDE_PROJECT_DIR` names; None: the session's working directory.
+        is_blocking: whether its reply counts; False for "async" hooks.
+        project: the folder for `CLAUDE_PROJECT_DIR`; None: the session's working directory.
     """
 
     name: str
@@ -48,9 +49,9 @@ class ShellHook(Generic[S, D]):
     project: str | None = None
 
     async def __call__(self, subject: S) -> D | None:
-        """Run it, and return what its reply means. A checkpoint if it is for *subject*; if cancelled, its tree is ended.
+        """Run it, and return its decision. A checkpoint if it matches *subject*; if cancelled, its process tree is ended.
 
-        Raises `BadReply` for a reply that makes no sense, and if it could not run to its end.
+        Raises `BadReply` for a malformed reply, and if it was killed or could not be started.
         """
         names = self.point.matched(subject)
         if names is None or not self.matches(names):
@@ -62,6 +63,7 @@ class ShellHook(Generic[S, D]):
     async def _run(self, subject: S) -> HookOutput:
         output, errors = _Kept(), _Kept()
         finished = await self._finished(subject, output, errors)
+        # Killed: whether it would have objected is unknown, so it has failed.
         if finished.exit_code is None:
             raise BadReply(f"it was ended by signal {finished.signal}")
         return HookOutput(code=finished.exit_code, output=output.text, errors=errors.text)
@@ -75,7 +77,7 @@ class ShellHook(Generic[S, D]):
             "ENGINE_HOOK_EVENT": self.point.event,
         }
         failed: OSError | None = None
-        # The working directory may be gone; then it runs where the project is.
+        # The session's working directory may have been deleted. A guard must run all the same.
         for folder in dict.fromkeys((subject.cwd, project, "/")):
             try:
                 return await run_tree(
@@ -95,15 +97,15 @@ class ShellHook(Generic[S, D]):
 
 @attrs.define(eq=False)
 class _Kept:
-    """What a command prints, as far as it is taken."""
+    """A command's output, up to a limit."""
 
     _data: bytearray = attrs.field(factory=bytearray, init=False)
 
     def take(self, chunk: bytes) -> None:
-        """Take more output."""
+        """Receive output."""
         self._data += chunk[: MAX_BYTES - len(self._data)]
 
     @property
     def text(self) -> str:
-        """The whole output as text."""
+        """The output as text."""
         return self._data.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Claude Code's hook protocol: its events about turns, compactions and sessions."""
+"""Claude Code's hook protocol: the events of turns, compactions and sessions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _prompt(reply: HookReply, _: Prompted) -> PromptDecision:
 
 
 def _joined(reply: HookReply) -> str:
-    """What is printed as plain text is for the model where a prompt or a session begins."""
+    """Return what a hook adds for the model: at the start of prompts and sessions also plain text that it prints."""
     return "\n".join(parts for parts in (reply.text, reply.context) if parts)
 
 
@@ -71,7 +71,7 @@ def _requesting(requesting: Requesting) -> Json:
     }
 
 
-# What a sub-agent is called that has no name.
+# The name of sub-agents that have none. As in Claude Code.
 _AGENT: Final = "general-purpose"
 
 USER_PROMPT_SUBMIT: Final[HookPoint[Prompted, PromptDecision]] = HookPoint(
@@ -142,7 +142,7 @@ SESSION_START_AGAIN: Final[HookPoint[Compacted, Context]] = HookPoint(
 
 
 def _shown(reply: HookReply) -> str:
-    """What an event has to say that can block nothing: exit code 2 is for the user as well."""
+    """Return the message of an event that can't be blocked: the text of exit code 2 is shown to the user."""
     return "\n".join(message for message in (reply.blocked, reply.message) if message)
 
 

@@ -1,7 +1,7 @@
-"""Tools and arguments by the names that Claude Code's hooks know them by.
+"""Translate tools and arguments to the names that Claude Code's hooks expect, and back.
 
-A hook that was written for it looks for `Bash` and `tool_input.file_path`; ours are
-`bash` and `path`. What a hook changes is translated back.
+A hook written for Claude Code looks for `Bash` and `tool_input.file_path`; ours are `bash` and `path`. What a hook changes is
+translated back.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Json = dict[str, object]
 
 @attrs.frozen(kw_only=True)
 class _Names:
-    """What one of our tools is called there.
+    """Claude Code's names for one of our tools.
 
     Attributes:
-        name: its name.
-        also: further names under which a matcher finds it, so that what guards edits guards all of them.
-        paths: arguments that name a file, and what they are called; they are sent absolute.
-        others: further arguments that are called otherwise.
+        name: the tool's name.
+        also: further names that match it, so that a guard for edits guards all tools that edit.
+        paths: arguments that are paths, and their names there; they are sent as absolute paths.
+        others: further arguments with other names.
         milliseconds: arguments that we count in seconds.
     """
 
@@ -64,13 +64,13 @@ _TOOLS: Final[Mapping[str, _Names]] = {
 
 
 def names_of(tool: str) -> tuple[str, ...]:
-    """Return the names under which a matcher finds a tool; the first is the one that a hook reads."""
+    """Return the names that a matcher may use for a tool; the first is sent to hooks."""
     names = _TOOLS.get(tool)
     return (tool,) if names is None else tuple(dict.fromkeys((names.name, tool, *names.also)))
 
 
 def input_of(tool: str, arguments: str, cwd: str) -> Json:
-    """Return a call's arguments, JSON text of ours, as a hook expects them."""
+    """Translate a call's arguments, JSON text, for hooks."""
     mapping, renamed = _TOOLS.get(tool), _object(arguments)
     if mapping is None:
         return renamed
@@ -87,7 +87,7 @@ def input_of(tool: str, arguments: str, cwd: str) -> Json:
 
 
 def arguments_of(tool: str, changed: Json, arguments: str, cwd: str) -> str:
-    """Return what a hook put in place of *arguments*, as JSON text of ours; what it left alone is as it was."""
+    """Translate a hook's changed arguments back to JSON text; values that it left alone stay exactly as they were."""
     mapping, sent, before = _TOOLS.get(tool), input_of(tool, arguments, cwd), _object(arguments)
     tool_input = dict(changed)
     if mapping is not None:
@@ -105,20 +105,20 @@ def arguments_of(tool: str, changed: Json, arguments: str, cwd: str) -> str:
 
 
 def _absolute(cwd: str, path: str) -> str:
-    """Return where a tool finds *path*: a hook that guards a file must look at the same one."""
+    """Return the path that the tool will use: a guard must check that file, and no other."""
     try:
         target = resolve(cwd, path)
-    except ToolError:  # no path at all; the call will say so
+    except ToolError:  # not a path; the call will fail on it
         return path
     plain = os.path.normpath(target)
     if ".." not in target.parts:
         return plain
-    real = os.path.realpath(target)  # what is above a link is not what stands before it
+    real = os.path.realpath(target)  # `link/..` is the parent of the link's target, not the folder of the link
     return plain if os.path.realpath(plain) == real else real
 
 
 def _object(arguments: str) -> Json:
-    """Return JSON text as an object; empty for what is none."""
+    """Parse a JSON object; empty if it is none."""
     try:
         value: object = json.loads(arguments or "{}")
     except (ValueError, RecursionError):

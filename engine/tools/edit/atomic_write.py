@@ -1,14 +1,12 @@
-"""Change files all at once, or not at all. This blocks, and must run to its end: in a thread that is waited for.
+"""Change several files together, or none. This blocks, and must run to its end: in a thread that is waited for.
 
-Each new text is first written next to its file, so that a full disk or a missing
-right is found while nothing has happened yet. Then each file is compared with what
-the change was made for, and at once the new one takes its place by a rename: whoever
-reads it sees the old or the new, never a half. If that fails for one of several
-files, those before it get their old content back.
+Each new text is first written next to its file, so that a full disk or a missing right is noticed before anything has
+changed. Then each file is compared with the content that the change was made for, and immediately replaced by a rename:
+readers see the old or the new text, never half of it. If one of several files fails, those before it get their old content
+back.
 
-All of it is done in folders that were opened by their real paths, so a link that is put in
-the way meanwhile leads nothing elsewhere. Between the comparison and the rename another
-program has some microseconds to write to a file unseen: nothing in POSIX closes that gap.
+All of this happens in folders opened by their real paths, so a link that appears meanwhile leads nowhere else. Between the
+comparison and the rename another program has some microseconds to write unnoticed: POSIX offers no way to close that gap.
 """
 
 from __future__ import annotations
@@ -28,20 +26,20 @@ from engine.core.errors import ToolError
 from engine.files.safe_open import RealFolder, open_real
 from engine.files.text_files import read_in, regular, renamed_errors
 
-# To look at a file's attributes; a pipe that has taken its place must not keep us waiting.
+# For reading attributes. If the file has been replaced by a pipe, opening must not block.
 _LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 
 @attrs.frozen(kw_only=True)
 class FileChange:
-    """What one file becomes.
+    """The change of one file.
 
     Attributes:
         shown: its path as the model wrote it.
-        path: the file itself, links followed.
-        before: what it held when the change was made for it; None: it did not exist.
-        after: what it shall hold; None: it shall not exist.
-        like: a file whose mode and owner a new file takes over.
+        path: its real path.
+        before: its content when the change was made; None: it did not exist.
+        after: its new content; None: it is deleted.
+        like: a file whose mode and owner a new file gets.
     """
 
     shown: str
@@ -52,10 +50,11 @@ class FileChange:
 
 
 def commit(changes: Sequence[FileChange]) -> tuple[str, ...]:
-    """Make all changes, of files that differ; return what about the files could not be kept.
+    """Make all changes, each of another file; return notes on what could not be preserved.
 
-    Raises `ToolError` if that is not possible; then none was made.
+    Raises `ToolError` if that fails; then no file was changed.
     """
+    # Deletions last: a file that is moved exists twice for a moment, and never not at all.
     steps = [_Step(change) for change in sorted(changes, key=lambda change: change.after is None)]
     try:
         for step in steps:
@@ -75,13 +74,13 @@ def commit(changes: Sequence[FileChange]) -> tuple[str, ...]:
 
 
 def _undo(steps: Sequence[_Step]) -> list[str]:
-    """Take back the steps that were made, last one first; return the files that could not be put back."""
+    """Undo the steps that were made, last one first; return the files that could not be restored."""
     return [outcome for step in reversed(steps) if (outcome := step.undo())]
 
 
 @attrs.define(eq=False)
 class _Step:
-    """One file on its way. It is made by `prepare`, then `make`; `undo` takes the latter back."""
+    """The change of one file: `prepare`, then `make`; `undo` reverts the latter."""
 
     change: FileChange
     _folder: RealFolder | None = None
@@ -93,7 +92,7 @@ class _Step:
 
     @property
     def folder(self) -> RealFolder:
-        """The folder that the file is in, once it is prepared."""
+        """The file's folder, once it is prepared."""
         assert self._folder is not None
         return self._folder
 
@@ -103,13 +102,13 @@ class _Step:
         return self.change.path.name
 
     def prepare(self) -> None:
-        """Find out what can be found out, and write the new text next to the file."""
+        """Check what can be checked, and write the new text next to the file."""
         change = self.change
         with renamed_errors(change.shown, change.path):
             self._folder = RealFolder.above(change.path, make=change.before is None)
             if change.before is not None:
                 self._state = regular(change.shown, self.folder.state(self.name))
-                # A rename needs no right to the file itself, but its owner has made it read-only.
+                # A rename needs no permission on the file itself, but its owner has made it read-only.
                 if not self.folder.may_write(self.name):
                     raise ToolError(f"{change.shown} is read-only.")
             if change.after is not None:
@@ -134,7 +133,7 @@ class _Step:
             self._is_made = True
 
     def undo(self) -> str:
-        """Put back what there was; return an empty text, or what to tell if that failed."""
+        """Restore the old state; return an empty text, or what to report if that failed."""
         change = self.change
         try:
             if not self._is_made:
@@ -148,13 +147,13 @@ class _Step:
                 self._write(change.before)
                 self.folder.rename(self._new, self.name)
         except OSError:
-            kept, self._old = self._old, ""  # it is all that there is of it now
+            kept, self._old = self._old, ""  # the only copy now: `clean_up` must not remove it
             return f"{change.shown} (its old content is {change.path.with_name(kept)})" if kept else change.shown
         self._is_made = False
         return ""
 
     def clean_up(self) -> None:
-        """Remove the temporary file, and folders that were created in vain."""
+        """Remove temporary files, and folders that were created in vain."""
         if self._folder is None:
             return
         for name in filter(None, (self._new, self._old)):
@@ -176,7 +175,8 @@ class _Step:
 
     def _write(self, data: bytes) -> None:
         self._new = _temporary_name()
-        # For a file without a model the umask counts. Otherwise, no user may see more than before.
+        # Without a file to imitate, the umask applies. Otherwise no user may see more than before, not even for a
+        # moment.
         is_like_another = self.change.like is not None or self._state is not None
         try:
             new = self.folder.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_like_another else 0o666)
@@ -191,10 +191,11 @@ class _Step:
             file.write(data)
             file.flush()
             self._look_alike(file.fileno())
+            # Before the rename: after a power cut, some file systems keep the rename and lose the content.
             os.fsync(file.fileno())
 
     def _look_alike(self, file: int) -> None:
-        """Take over the attributes of the file before, or of another one that it shall be like."""
+        """Copy the attributes of the old file, or of `like`."""
         if self.change.like is not None:
             like = open_real(self.change.like, _LOOK)
         elif self._state is not None:
@@ -212,7 +213,7 @@ class _Step:
             self.notes.append(f"[{self.change.shown} {note}]")
 
     def _take_place(self) -> None:
-        """Put the new text in the place of the old."""
+        """Replace the old text by the new one."""
         try:
             self.folder.rename(self._new, self.name)
         except OSError as error:
@@ -224,7 +225,8 @@ class _Step:
             ) from error
 
     def _create(self) -> None:
-        """Give the new file its name, unless another file has got it meanwhile."""
+        """Give the new file its name, unless another file has taken it meanwhile."""
+        # A link fails if the name exists; a rename would overwrite the other file.
         try:
             self.folder.link(self._new, self.name)
         except FileExistsError:
@@ -233,10 +235,10 @@ class _Step:
             self.folder.rename(self._new, self.name)
 
     def _keep_old(self) -> None:
-        """Keep the old file under another name, to put it back if need be. Its content is in memory, too."""
+        """Keep the old file under another name, for `undo`. Its content is in memory as well."""
         assert self._state is not None
         if os.geteuid() not in {0, self._state.st_uid}:
-            return  # in a folder like /tmp, nobody but the owner could remove that name again
+            return  # in a folder with the sticky bit, such as /tmp, only the owner could remove that name again
         self._old = _temporary_name()
         try:
             self.folder.link(self.name, self._old)
@@ -245,30 +247,31 @@ class _Step:
 
 
 def _temporary_name() -> str:
-    # A name of its own, however long the file's is.
+    # Not derived from the file's name, which may have the maximal length already.
     return f".{uuid4().hex}.tmp"
 
 
 def _copy_metadata(file: int, state: os.stat_result) -> tuple[int, str]:
-    """Give a file its owner and its group, as far as that is allowed; return the mode that it may have, and a note."""
+    """Copy owner and group, as far as allowed; return the mode that the file may have, and a note."""
     mode = stat.S_IMODE(state.st_mode)
     try:
         os.fchown(file, state.st_uid, state.st_gid)
-    except PermissionError:  # only root may give a file away
+    except PermissionError:  # only root may change the owner
+        # A set-uid bit would now run the file as another user.
         mode &= ~stat.S_ISUID
     else:
         return mode, ""
     try:
         os.fchown(file, -1, state.st_gid)
     except PermissionError:
-        # Another group must not get the rights that this one had.
+        # The new group must not get the old group's rights.
         mode &= ~(stat.S_ISGID | stat.S_IRWXG) | (mode & stat.S_IRWXO) << 3
         return mode, "belongs to you and your group now: another owner can't be kept"
     return mode, "belongs to you now: another owner can't be kept"
 
 
 def _copy_attributes(like: int, file: int) -> None:
-    """Take over the extended attributes, among them access control lists, as far as that is allowed."""
+    """Copy extended attributes, among them access control lists, as far as allowed."""
     if hasattr(os, "listxattr"):
         with suppress(OSError):
             for name in os.listxattr(like):

@@ -1,10 +1,9 @@
-"""What the tools that change files share: they plan, are judged by the plan, plan again, and write.
+"""The common part of the tools that change files: plan, ask, plan again, write.
 
-A plan is made without changing anything. It is made for the question (what would
-change, as a diff), and once more after the answer, of what the files hold by then: a
-file that the session has not read, or that has changed since, is not touched. From
-that second plan to the writing the files' locks are held, which keeps out the other
-sessions of the engine; `commit` looks a last time, because of other programs.
+A plan changes nothing. It is made for the permission question, which shows the diff, and again after the answer, from what
+the files contain by then: a file that the session has not read, or that has changed since, is not touched. From the second
+plan to the writing the files' locks are held, which keeps out the engine's other sessions; `commit` compares once more,
+because of other programs.
 """
 
 from __future__ import annotations
@@ -43,21 +42,22 @@ from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import metadata
 
 PERMISSION: Final = "edit"
-# Lines of a diff that the model gets to see.
+# Lines of a diff that the model sees.
 SHOWN_LINES: Final = 120
 
 
 @attrs.frozen(kw_only=True)
 class SeenFile:
-    """A file as it was found: its path as the model wrote it, its real one, what it holds (None: it is not there)."""
+    """A file as it was found: its path as the model wrote it, its real path, its content (None: it does not exist)."""
 
     shown: str
     path: Path
     data: bytes | None
 
     def text(self) -> TextFile:
-        """Return its text. Raises `ToolError` if there is none."""
+        """Return its text. Raises `ToolError` if it does not exist or is not text."""
         if self.data is None:
+            # For the reason: a missing folder, no permission.
             with renamed_errors(self.shown, self.path):
                 self.path.stat()
             raise ToolError(f"{self.shown} does not exist.")
@@ -65,9 +65,9 @@ class SeenFile:
 
 
 def fitting(seen: SeenFile, content: str) -> TextFile:
-    """Return a new text for a file, with the byte order mark and the line endings that it has.
+    """Return a new text for a file, with the file's byte order mark and line endings.
 
-    A text with carriage returns of its own is written as it is.
+    A text that contains carriage returns is written unchanged.
     """
     if content.startswith("\ufeff"):
         return TextFile(content[1:], has_bom=True)
@@ -82,15 +82,15 @@ def fitting(seen: SeenFile, content: str) -> TextFile:
 
 @attrs.frozen(kw_only=True)
 class Revision:
-    """What becomes of a file.
+    """The revision of a file.
 
     Attributes:
         shown: its path as the model wrote it.
         path: its real path.
-        before: what it holds; None: it is not there yet.
-        after: what it shall hold; None: it shall be gone.
-        moved: what it is called after that, if it moves, as the model wrote it.
-        target: and where that is.
+        before: its content; None: it does not exist yet.
+        after: its new content; None: it is deleted.
+        moved: its new path as the model wrote it, if it moves.
+        target: its new real path.
     """
 
     shown: str
@@ -102,12 +102,12 @@ class Revision:
 
     @property
     def place(self) -> Path:
-        """Where it is after that."""
+        """Its path after the revision."""
         return self.target or self.path
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """What happens on the disk."""
+        """The changes on disk."""
         if self.target is None:
             return (FileChange(shown=self.shown, path=self.path, before=self.before, after=self.after),)
         return (
@@ -117,26 +117,26 @@ class Revision:
 
     @property
     def notes(self) -> Modifier:
-        """What the session knows of the file after that."""
+        """The session's notes on the file after the revision."""
         gone = (note_gone(self.path),) if self.target is not None or self.after is None else ()
         read = () if self.after is None else (note_read(self.place, digest(self.after)),)
         return together(*gone, *read)
 
     def diff(self, limit: int | None = None) -> str:
-        """Return it as a unified diff."""
+        """Return the revision as a unified diff."""
         return _diff(self.shown, self.before, self.after, moved=self.moved, limit=limit)
 
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """All that a call is going to change, and how it is reported.
+    """The changes that a call makes, and its report.
 
     Attributes:
-        revisions: what becomes of each file.
-        text: for the model, what was done.
-        summary: for clients, in one line.
-        facts: for clients, more.
-        has_diff: whether the model sees the diff; if not, it sees only what formatters did.
+        revisions: the revision of each file.
+        text: the report for the model.
+        summary: the report for clients, in one line.
+        facts: further facts for clients.
+        has_diff: whether the model sees the diff, or only what formatters changed.
     """
 
     revisions: tuple[Revision, ...]
@@ -148,23 +148,23 @@ class Plan:
 
 @attrs.frozen
 class Basis:
-    """What a plan must hold to.
+    """The conditions of a plan.
 
     Attributes:
-        shared: what the session knows: files must be as it has read them.
-        approved: the real paths that were allowed; None: nothing was judged.
+        shared: the session's notes: files must be as it has read them.
+        approved: the real paths that were approved; None: nothing was judged.
     """
 
     shared: SharedContext
     approved: frozenset[str] | None = None
 
 
-# Makes a plan, or says why there can be none.
+# Makes a plan, or raises `ToolError` if that is impossible.
 Planner = Callable[[Basis], Plan]
 
 
 def look(cwd: str, shown: str, basis: Basis) -> SeenFile:
-    """Return what is at a path. It blocks. Raises `ToolError`, also if it is not what *basis* knows."""
+    """Return the file at a path. It blocks. Raises `ToolError`, also if the file is not as *basis* requires."""
     real = real_file(cwd, shown, basis.approved)
     if shown.endswith("/"):
         raise ToolError(f"{shown} names a folder, not a file.")
@@ -172,7 +172,7 @@ def look(cwd: str, shown: str, basis: Basis) -> SeenFile:
     if seen.data is not None:
         remembered = last_read(basis.shared, real)
         if remembered is None:
-            seen.text()  # of what is no text it says so at once: to read it first would not help
+            seen.text()  # a binary file is reported as such: reading it first would not help
             raise ToolError(
                 f"{shown} exists, but has not been read in this session. Read it first; nothing was changed."
             )
@@ -182,19 +182,19 @@ def look(cwd: str, shown: str, basis: Basis) -> SeenFile:
 
 
 async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwise: str) -> Need:
-    """Return the right to change files, with the diff, or *otherwise* where it is not known yet. A checkpoint."""
+    """Return the right to change files, with the diff, or *otherwise* if it can't be made yet. A checkpoint."""
     return await ctx.to_thread(_need, ctx.cwd, ctx.shared, tuple(names), plan, otherwise)
 
 
 async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: EditReviewer | None) -> ToolOutput:
-    """Plan, and do what was planned. A checkpoint; if cancelled, nothing was changed, or it says what was.
+    """Plan, and carry the plan out. A checkpoint; if cancelled, nothing was changed, or the report says what was.
 
-    *around* is the tool's own, which counts instead of the engine's.
+    *around* is the tool's own reviewer, used instead of the engine's.
     """
     around = around or ctx.edit_reviewer or EditChecks()
     locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names), ctx.approved_paths)
     async with ctx.locks.hold(*locks):
-        # Abandoned if cancelled: it only reads.
+        # Abandoned on cancel: it only reads.
         planned = await ctx.to_thread(plan, Basis(ctx.shared, ctx.approved_paths))
         final, notes = await _formatted(planned, around, ctx)
         await ctx.about_to_change(*(str(change.path) for revision in final.revisions for change in revision.changes))
@@ -205,20 +205,20 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
     paths = [place for place in places if around.has_checks(place)]
     if not paths:
         return output
-    # Who is cancelled while he asks for diagnostics must not forget what he has done.
+    # A cancel during the diagnostics must not lose the report: the files are changed.
     ctx.progress(output=output.text)
     diagnostics = await around.diagnose(paths, ctx)
     return attrs.evolve(output, text=f"{output.text}\n{diagnostics}") if diagnostics else output
 
 
 def _lock_names(cwd: str, names: tuple[str, ...], approved: frozenset[str] | None) -> tuple[str, ...]:
-    # No other file will be touched, even if the names lead elsewhere by now.
+    # Only approved files will be touched, even if the names lead elsewhere by now.
     paths = approved if approved is not None else {followed(resolve(cwd, name)) for name in names}
     return tuple(f"file:{path}" for path in paths)
 
 
 async def _formatted(plan: Plan, around: EditReviewer, ctx: ToolContext) -> tuple[Plan, tuple[str, ...]]:
-    """Return the plan with its new texts formatted, and notes. A checkpoint if there is a formatter for a file."""
+    """Return the plan with formatted texts, and notes. A checkpoint if a formatter matches."""
     revisions: list[Revision] = []
     notes: list[str] = []
     for revision in plan.revisions:
@@ -247,7 +247,7 @@ def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput
 
 
 def _shown_diffs(planned: Plan, final: Plan) -> list[str]:
-    """Return the diffs that the model sees: of the whole change, or only of what formatters made of it."""
+    """Return the diffs for the model: of all changes, or only of those made by formatters."""
     if planned.has_diff:
         return [revision.diff(SHOWN_LINES) for revision in final.revisions]
     pairs = zip(planned.revisions, final.revisions, strict=True)
@@ -259,12 +259,12 @@ def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner
     paths: tuple[str, ...] = ()
     futile = ""
     try:
-        # Once: what is judged is what may be changed.
+        # Resolved once: what is judged is what may be changed.
         paths_and_names = [(followed(path), shown_path(cwd, path)) for path in (resolve(cwd, name) for name in names)]
         paths = tuple(dict.fromkeys(real for real, _ in paths_and_names))
         for real, name in paths_and_names:
             pattern = pattern_of_real(cwd, real)
-            # A rule about the link to a file holds as well.
+            # A rule about a link applies to its target, too.
             called[pattern] = (*called.get(pattern, ()), *(() if name == pattern else (name,)))
         detail = "".join(revision.diff() for revision in plan(Basis(shared)).revisions)
     except ToolError as error:
@@ -283,7 +283,7 @@ def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner
 def _diff(shown: str, before: bytes | None, after: bytes | None, *, moved: str = "", limit: int | None = None) -> str:
     old, new = _text(before), _text(after)
     if old is not None and new is not None and unix(old) != unix(new):
-        # Carriage returns are kept, so showing them at each line would only be in the way.
+        # Line endings are preserved anyway, and a carriage return in each line would only clutter the diff.
         old, new = unix(old), unix(new)
     return (
         changes(shown, old, new, moved=moved) if limit is None else changes(shown, old, new, moved=moved, limit=limit)

@@ -1,4 +1,4 @@
-"""What may happen around an edit: formatters before it is written, checkers and diagnostics after. All are bounded in time.
+"""Formatters before an edit is written, checkers and diagnostics after it. All are bounded in time.
 
 A formatter works on a copy, in a new folder next to the file, where it finds the same
 configuration. So an edit and its formatting reach the file in one step: it is never
@@ -36,13 +36,13 @@ _DIAGNOSTICS_CHARS: Final = 8_000
 
 @attrs.frozen(kw_only=True)
 class EditChecks:
-    """What happens around an edit.
+    """The programs that run around each edit.
 
     Attributes:
-        formatters: run in their order on each file they are for, before it is written.
-        checkers: run in their order on each file they are for, after that; the model reads what they say.
-        diagnostics: asked about each file that was changed: a language server of the host's, say.
-        diagnose_timeout: seconds that it may take for all of them.
+        formatters: run in order on each matching file before it is written.
+        checkers: run in order on each matching file after it was written; the model reads their output.
+        diagnostics: called for each changed file: a language server of the host's, for example.
+        diagnose_timeout: seconds for all calls of `diagnostics` together.
     """
 
     formatters: tuple[FileProgram, ...] = ()
@@ -51,7 +51,7 @@ class EditChecks:
     diagnose_timeout: float = attrs.field(default=5.0, validator=is_time)
 
     async def format(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
-        """Return what formatters make of *data*, which *path* shall hold, and notes. A checkpoint if one is for it.
+        """Return *data*, the new content of *path*, after formatting, and notes. A checkpoint if a formatter matches.
 
         If cancelled, no process and no copy is left behind.
         """
@@ -67,11 +67,11 @@ class EditChecks:
         return data, tuple(notes)
 
     def has_checks(self, path: Path) -> bool:
-        """Tell whether a file of that name is checked after it was changed."""
+        """Return whether a file of that name is checked after an edit."""
         return self.diagnostics is not None or any(checker.is_for(path.name) for checker in self.checkers)
 
     async def diagnose(self, paths: Sequence[Path], ctx: ToolContext) -> str:
-        """Return what is wrong in files that were changed. A checkpoint if anything checks them.
+        """Return the errors in changed files. A checkpoint if anything checks them.
 
         Raises nothing ordinary; if cancelled, no process is left behind.
         """
@@ -90,7 +90,7 @@ class EditChecks:
 
 
 async def _host_diagnostics(diagnose: Diagnose, paths: Sequence[Path], timeout: float) -> list[str]:
-    """Return what the host says of files, as far as it gets in its time. A checkpoint if its function is one."""
+    """Return the host's diagnostics, as far as its time allows. A checkpoint if its function is one."""
     reports: list[str] = []
     with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the host's code is the cancel point
         try:
@@ -104,21 +104,21 @@ async def _host_diagnostics(diagnose: Diagnose, paths: Sequence[Path], timeout: 
 
 
 async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:
-    """Return a formatted copy of *data*, or why there is none. Always a checkpoint; if cancelled, nothing is left."""
+    """Return a formatted copy of *data*, or why there is none. Always a checkpoint; leaves nothing if cancelled."""
     try:
-        # Not abandoned: the folder would be forgotten, and it lies in the user's project. It is one small file.
+        # Not abandoned on cancel: the folder would stay in the user's project. It is one small file.
         folder = await to_thread(_copy_near, path, data, abandon_on_cancel=False)
     except OSError as error:
         return f"no copy of it could be made ({error.strerror})"
     try:
         return await _run_on_copy(formatter, folder / path.name, ctx)
     finally:
-        # At once: nothing can be awaited in a scope that is cancelled. It is one small file.
+        # Synchronously, since nothing can be awaited in a cancelled scope. It is one small file.
         shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> bytes | str:
-    """Return what the formatter makes of a file, or why it failed. Always a checkpoint; a cancel ends its processes."""
+    """Return a file's content after the formatter, or why it failed. Always a checkpoint; a cancel ends it."""
     kept = bytearray()
     try:
         finished = await run_tree(
@@ -134,6 +134,7 @@ async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> 
     if finished.timed_out:
         return f"it took longer than {formatter.timeout:g} s"
     if finished.exit_code != 0:
+        # The copy's path means nothing to the model.
         return _failure(finished, kept.decode(errors="replace").replace(str(copy), copy.name))
     try:
         formatted = await ctx.to_thread(copy.read_bytes)
@@ -149,9 +150,12 @@ def _failure(finished: FinishedProcess, output: str) -> str:
 
 
 def _copy_near(path: Path, data: bytes) -> Path:
-    """Return a new folder near *path* that has a file of its name with *data* in it."""
+    """Return a new folder near *path* with a file of the same name, which contains *data*.
+
+    Near it, because formatters search the parent folders for their configuration.
+    """
     near = next(folder for folder in path.parents if folder.is_dir())
-    # No dot before its name: there are formatters that pass by what is hidden.
+    # Without a dot: some formatters skip hidden folders.
     folder = Path(mkdtemp(prefix="engine-", suffix=".tmp", dir=near))
     try:
         (folder / path.name).write_bytes(data)

@@ -1,4 +1,4 @@
-"""Patches in the envelope of Codex: read, but not applied.
+"""Parse patches in Codex's format. They are applied elsewhere.
 
 ::
 
@@ -15,10 +15,8 @@
     *** End of File
     *** End Patch
 
-The parser is lenient where there is only one reading: a shell's
-here-document or a code fence around it, blank lines between its parts, headers as in
-a unified diff. Whatever may be a patch that was cut off, or a line whose sign was
-forgotten, is refused.
+The parser is lenient where only one reading is possible: a here-document or a code fence around the patch, blank lines
+between its parts, unified-diff headers. A patch that may be truncated, or a line without its sign, is refused.
 """
 
 from __future__ import annotations
@@ -39,22 +37,22 @@ _DELETE: Final = "*** Delete File:"
 _UPDATE: Final = "*** Update File:"
 _MOVE: Final = "*** Move to:"
 _END_OF_FILE: Final = "*** End of File"
-# Line numbers of a unified diff, which count for nothing.
+# Line numbers in unified-diff headers, which are ignored: models can't count lines.
 _NUMBERS: Final = re.compile(r"-\d+(,\d+)? \+\d+(,\d+)? @@")
-# Possessive: a line of blanks without end must not take a time that grows with its square.
+# Possessive, since a long line of blanks would otherwise take quadratic time.
 _AROUND: Final = re.compile(r"\s*+(```\w*|(apply_patch\s*)?<<-?\s*['\"]?\w+['\"]?|[A-Z_]+)?\s*+")
 _SHOWN_CHARS: Final = 80
 
 
 @attrs.frozen
 class PatchChunk:
-    """Lines of a file that become others.
+    """A change of adjacent lines.
 
     Attributes:
-        headers: lines that stand before the place, the outermost first.
-        request: the lines.
-        at_end: the last of them is the last of the file.
-        line: where it stands in the patch, from 1.
+        headers: lines before the place, outermost first.
+        request: the old and new lines.
+        at_end: the last line is the file's last one.
+        line: the chunk's line number in the patch, from 1.
     """
 
     headers: tuple[str, ...]
@@ -65,7 +63,7 @@ class PatchChunk:
 
 @attrs.frozen
 class AddFile:
-    """A file that shall be."""
+    """A file to create."""
 
     path: str
     text: str
@@ -73,14 +71,14 @@ class AddFile:
 
 @attrs.frozen
 class DeleteFile:
-    """A file that shall be no more."""
+    """A file to delete."""
 
     path: str
 
 
 @attrs.frozen
 class UpdateFile:
-    """A file that shall change, and may move."""
+    """A file to change, and perhaps to move."""
 
     path: str
     moved: str | None
@@ -91,7 +89,7 @@ Operation = AddFile | DeleteFile | UpdateFile
 
 
 def parse_patch(text: str) -> tuple[Operation, ...]:
-    """Return what a patch asks for. Raises `ToolError`, which tells the line that can't be read."""
+    """Parse a patch. Raises `ToolError`, which names the line that can't be read."""
     reader = _Reader(*_inside(unix(text).split("\n")))
     operations: list[Operation] = []
     while reader.skip_blank():
@@ -102,7 +100,8 @@ def parse_patch(text: str) -> tuple[Operation, ...]:
 
 
 def _inside(lines: list[str]) -> tuple[list[str], int]:
-    """Return the lines between the marks, and the number of the first of them."""
+    """Return the lines between the marks, and the line number of the first one."""
+    # The first mark begins the patch and the last one ends it: the files may contain patches themselves.
     marks = [index for index, line in enumerate(lines) if line.strip() == _BEGIN]
     if not marks or not all(_AROUND.fullmatch(line) for line in lines[: marks[0]]):
         raise ToolError(f"The first line of a patch is {_BEGIN!r}. Nothing was changed.")
@@ -121,7 +120,7 @@ def _shown(line: str) -> str:
 
 @attrs.define(eq=False)
 class _Reader:
-    """Goes through the lines of a patch."""
+    """Reads the lines of a patch in order."""
 
     lines: list[str]
     first_number: int
@@ -136,7 +135,7 @@ class _Reader:
         return self.first_number + self.at
 
     def skip_blank(self) -> bool:
-        """Pass over blank lines; tell whether there is something behind them."""
+        """Skip blank lines; return whether any line is left."""
         while self.line is not None and not self.line.strip():
             self.at += 1
         return self.line is not None
@@ -148,7 +147,7 @@ class _Reader:
         raise self._error(f"a part begins with {_ADD!r}, {_DELETE!r} or {_UPDATE!r} and a path")
 
     def _argument(self, mark: str) -> str | None:
-        """Return what stands behind a mark in this line, and go on; None if it is another line."""
+        """Return the argument of *mark* and advance; None if this line has another mark."""
         line = (self.line or "").strip()
         if not line.startswith(mark):
             return None
@@ -168,7 +167,7 @@ class _Reader:
         return AddFile(path, "".join(f"{line}\n" for line in lines))
 
     def _blank_inside(self) -> int:
-        """Return how many blank lines stand here whose signs were forgotten: more of the file follows."""
+        """Return the number of blank lines here whose `+` was omitted, if more lines of the file follow."""
         end = self.at
         while end < len(self.lines) and not self.lines[end]:
             end += 1
@@ -193,6 +192,7 @@ class _Reader:
         body = self._body()
         at_end = (self.line or "").strip() == _END_OF_FILE
         self.at += at_end
+        # "\ No newline at end of file" comes from unified diffs.
         lines = [line for line in "\n".join(body).strip("\n").split("\n") if not line.startswith("\\")]
         if not any(lines):
             raise ToolError(f"The change at line {number} of the patch has no lines. Nothing was changed.")

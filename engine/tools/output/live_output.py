@@ -1,4 +1,4 @@
-"""The output of a command while it runs, as it is shown to who watches. It takes bounded memory."""
+"""A command's output while it runs, for people who watch. It takes bounded memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 import attrs
 import trio
 
+# Seconds between updates, and characters in each: more can't be read, and all of it goes through the journal.
 _SHOWN_EVERY: Final = 0.1
 _SHOWN_CHARS: Final = 4_096
 
 
 @attrs.define(eq=False)
 class LiveOutput:
-    """Passes an output on while it comes: at once if it is slow, ten times a second at most.
+    """Passes output on while it comes, at most ten times a second.
 
-    Of a flood the end of each tenth of a second is shown, with a note of what is
-    not: who watches can't read more, and the journal must not hold it.
+    Of a flood, the end of each tenth of a second is passed on, with a note on what was skipped.
     """
 
     _show: Callable[[str], None]
@@ -30,7 +30,7 @@ class LiveOutput:
     _news: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def feed(self, chunk: bytes) -> None:
-        """Take more output. Not a checkpoint."""
+        """Receive more output. Not a checkpoint."""
         self._pending += self._decoder.decode(chunk)
         surplus = len(self._pending) - _SHOWN_CHARS
         if surplus > 0:
@@ -39,14 +39,14 @@ class LiveOutput:
         self._news.set()
 
     async def run(self) -> None:
-        """Pass on what comes, until cancelled. Always a checkpoint; `flush` passes on what is left."""
+        """Pass on output until cancelled. Always a checkpoint; `flush` passes on the rest."""
         while True:
             await self._news.wait()
             self.flush()
             await trio.sleep(_SHOWN_EVERY)
 
     def flush(self) -> None:
-        """Pass on what has come so far. Not a checkpoint."""
+        """Pass on what was received so far. Not a checkpoint."""
         if self._news.is_set():
             self._news = trio.Event()
         if self._skipped:
@@ -57,7 +57,7 @@ class LiveOutput:
 
 
 def without_half(data: bytes) -> bytes:
-    """Return *data* without a character at its end of which the rest is still to come."""
+    """Return *data* without an incomplete character at its end."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data[-4:])
     return data[: len(data) - len(decoder.getstate()[0])]

@@ -1,11 +1,10 @@
-"""The spill: files that hold the whole of outputs of which the model was shown a part.
+"""The spill: files with the whole of outputs that the model was shown in part.
 
-A file is named by a digest of what it holds, so the same output has the same name, and is
-there once. The model reads it back as `spill:<id>` with the read tool, without a question.
-It belongs to a tree of sessions: a session, its sub-agents and theirs. Each tree has a
-folder of its own, so an id says nothing to anybody else's session, and no id is a path.
+A file is named by a digest of its content, so equal outputs are stored once. The model reads it as `spill:<id>` with the
+read tool, without a permission question. It belongs to a tree of sessions: a session, its sub-agents and theirs. Each tree
+has its own folder, so an id is of no use to other sessions, and no id is a path.
 
-A disk error is no failure of the tool: the result says what was not kept.
+A disk error does not fail the tool: the result states what was not kept.
 """
 
 from __future__ import annotations
@@ -27,12 +26,14 @@ from engine.tools.output.spill_file import STAMP, SpillFile, open_folder, reason
 from engine.tools.output.truncate import Rest
 
 PREFIX: Final = "spill:"
-# The tool that reads them; without it, nothing is kept.
+# The tool that reads the files; without it, nothing is kept.
 READER: Final = "read"
+# Long enough to resume last week's session.
 KEPT_DAYS: Final = 7
-# Of all outputs together.
+# For all outputs together: 2 GiB.
 LARGEST_SUM: Final = 1 << 31
 
+# At most one sweep an hour, bounded in time and files: the cache may be on a slow network disk.
 _SWEPT_EVERY: Final = 3_600.0
 _SWEEP_SECONDS: Final = 10.0
 _SWEEP_FILES: Final = 200_000
@@ -44,7 +45,7 @@ _CHUNK: Final = 1 << 20
 
 @attrs.define(eq=False)
 class SpillStore:
-    """The folder of all spills of an engine. None: one in the user's cache; `/dev/null`: nothing is kept."""
+    """The folder of an engine's spills. None: the user's cache folder; `/dev/null`: nothing is kept."""
 
     _configured: Path | None
     _complaint: str = attrs.field(default="", init=False)
@@ -52,7 +53,7 @@ class SpillStore:
 
     @property
     def directory(self) -> Path:
-        """Where it is."""
+        """The folder."""
         if self._configured is None:
             from platformdirs import user_cache_path
 
@@ -60,16 +61,16 @@ class SpillStore:
         return self._configured
 
     def of(self, tree: str) -> Spills | None:
-        """Return the spills of the sessions below *tree*, the id of the first one. Not a checkpoint."""
+        """Return the spills of the tree whose root session is *tree*. Not a checkpoint."""
         if self._configured == Path(os.devnull):
             return None
         return Spills(self, _folder_of(tree))
 
     async def forget(self, trees: Iterable[str]) -> int:
-        """Remove what the sessions below *trees* have kept, and return how many files that were. Always a checkpoint.
+        """Remove the spills of some trees; return the number of files. Always a checkpoint.
 
-        *trees* are ids of first sessions, as for `of`. If cancelled, the thread is abandoned, and goes on. Raises
-        `OSError` for the last file that could not be removed.
+        *trees* are ids of root sessions, as for `of`. If cancelled, the thread is abandoned, and goes on. Raises `OSError` for the
+        last file that could not be removed.
         """
         return await to_thread(self._forget, [_folder_of(tree) for tree in trees])
 
@@ -84,7 +85,7 @@ class SpillStore:
                     if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
                         error = _removed(Path(entry))
                         refused, count = error or refused, count + (error is None)
-            with contextlib.suppress(OSError):  # it is not there, or not empty
+            with contextlib.suppress(OSError):  # it does not exist, or is not empty
                 path.rmdir()
         if refused is not None:
             raise refused
@@ -93,15 +94,15 @@ class SpillStore:
     # -- sweeping -------------------------------------------------------------------------
 
     def is_due(self) -> bool:
-        """Tell whether something was ever kept, and the last sweep was a while ago. One look at the disk."""
+        """Return whether anything was ever kept, and the last sweep is an hour ago. One look at the disk."""
         with contextlib.suppress(OSError):
             return abs(time.time() - (self.directory / STAMP).stat().st_mtime) > _SWEPT_EVERY
         return False
 
     async def sweep(self) -> None:
-        """Remove what is older than `KEPT_DAYS`, and then the oldest of what is too much. Always a checkpoint.
+        """Remove files older than `KEPT_DAYS`, and then the oldest ones beyond `LARGEST_SUM`. Always a checkpoint.
 
-        See `take_complaint`. If cancelled, the thread is abandoned, which ends soon.
+        Errors are returned by `take_warning`. If cancelled, the thread is abandoned, which ends soon.
         """
         try:
             await to_thread(self._sweep)
@@ -109,11 +110,12 @@ class SpillStore:
             self._complaint = f"old outputs in {self.directory} could not be removed: {reason_of(error)}"
 
     def take_warning(self) -> str:
-        """Return, once, what went wrong in the last sweep. Not a checkpoint."""
+        """Return the error of the last sweep, once. Not a checkpoint."""
         warning, self._complaint = self._complaint, ""
         return warning
 
     def _sweep(self) -> None:
+        # First, so that other engines of the user don't sweep at the same time.
         (self.directory / STAMP).touch(mode=0o600)
         oldest = time.time() - KEPT_DAYS * 86_400
         refused: OSError | None = None
@@ -134,11 +136,11 @@ class SpillStore:
             raise refused
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield the files that are ours, among all that is in the folder; as many as there is time for."""
+        """Yield our files in the folder, as many as time allows."""
         until = time.monotonic() + _SWEEP_SECONDS
         seen = 0
         for folder in self._folders():
-            # (another user's is for that user to sweep)
+            # Another user's folder is skipped: that user's engine sweeps it.
             with contextlib.suppress(FileNotFoundError, PermissionError), os.scandir(folder) as entries:
                 for entry in entries:
                     seen += 1
@@ -153,19 +155,19 @@ class SpillStore:
 
     def _remove_empty_folders(self) -> None:
         for folder in self._folders():
-            with contextlib.suppress(OSError):  # it is not empty
+            with contextlib.suppress(OSError):  # it is not empty, or in use again
                 folder.rmdir()
 
     # -- for `Spills` ---------------------------------------------------------------------
 
     def note_kept(self) -> None:
-        """Something was kept: sweep, in a thread that is not waited for, if the folder has grown much. Not a checkpoint."""
+        """Note that something was kept; if the folder has grown much, sweep it in the background. Not a checkpoint."""
         if self._unswept > LARGEST_SUM // 4:
             self._unswept = 0
             in_background(self._sweep)
 
     def count(self, size: int) -> None:
-        """Count what was written."""
+        """Count written bytes."""
         self._unswept += size
 
 
@@ -174,7 +176,7 @@ def _folder_of(tree: str) -> str:
 
 
 def _state_of(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return the state of a file that is ours; None for another one, and for one that was removed meanwhile."""
+    """Return the state of a spill file; None for other files, and for one that was removed meanwhile."""
     if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
         with contextlib.suppress(FileNotFoundError):
             return entry.stat(follow_symlinks=False)
@@ -191,27 +193,27 @@ def _removed(path: Path) -> OSError | None:
 
 @attrs.frozen(eq=False)
 class Spills:
-    """What the sessions of one tree have kept, and may read."""
+    """The spills of one tree of sessions."""
 
     _store: SpillStore
     _folder: str
 
     async def keep(self, data: bytes) -> Rest:
-        """Keep *data*; say where it is, or why it is nowhere. Always a checkpoint; if cancelled, nothing is kept."""
+        """Keep *data*; return its id, or why it was not kept. Always a checkpoint; if cancelled, nothing is kept."""
         file = self.new_file()
         whole = memoryview(data)
         for start in range(0, len(data), _CHUNK):
             file.put(whole[start : start + _CHUNK])
         try:
             rest = await to_thread(file.finish)
-        except BaseException:  # a cancel above all: the file that a thread goes on to write would be forgotten
+        except BaseException:  # above all a cancel: the thread would finish a file that no one knows of
             file.discard()
             raise
         self._store.note_kept()
         return rest
 
     def open(self, spill_id: str) -> BinaryIO:
-        """Open what was kept under that id. It blocks. Raises `ToolError` if this tree of sessions has no such thing."""
+        """Open a kept output. It blocks. Raises `ToolError` if this tree has none of that id."""
         if not _ID.match(spill_id):
             raise ToolError(f"{PREFIX}{spill_id} is no name of a kept output: these have 16 letters and digits.")
         try:
@@ -234,5 +236,5 @@ class Spills:
         self._store.note_kept()
 
     def new_file(self) -> SpillFile:
-        """Return what will be a file once something is written to it. Not a checkpoint."""
+        """Return a file that is created once something is written to it. Not a checkpoint."""
         return SpillFile(self._store.directory, self._folder, self._store.count)

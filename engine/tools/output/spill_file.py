@@ -1,9 +1,8 @@
-"""One file of the spill: a queue on the loop's side, and a thread that empties it.
+"""One file of the spill: a queue filled on the event loop, and threads that write it to disk.
 
-Theory of cancelling. Only threads touch the disk. They work under the file's lock, so it
-does not matter which one it is: one that was abandoned goes on, and the next one waits for
-it. The file has its name only once it is whole; before, it has a hidden one, and `discard`
-removes it.
+Cancelling: only threads touch the disk. They hold the file's lock, so it does not matter which thread it is: an abandoned
+one goes on, and the next one waits for it. The file gets its final name once it is complete; until then it has a hidden
+name, and `discard` removes it.
 """
 
 from __future__ import annotations
@@ -25,17 +24,19 @@ import attrs
 from engine.core.threads import in_background
 from engine.tools.output.truncate import Rest
 
-# Of one output.
+# For one output: 1 GiB.
 LARGEST: Final = 1 << 30
-# Made with the first folder; its time is that of the last sweep.
+# Created with the first folder; its modification time is that of the last sweep.
 STAMP: Final = ".swept"
+# 4 MiB in memory; a process that prints faster than the disk writes is slowed down by then.
 _QUEUE: Final = 1 << 22
+# Each attempt fails only if another engine removes the folder within microseconds.
 _ATTEMPTS: Final = 20
 
 
 @attrs.define(eq=False)
 class SpillFile:
-    """A file that is being written, in *folder* inside *directory*; *count* gets its size once it is complete."""
+    """A file being written, in *folder* inside *directory*; *count* is called with its size once it is complete."""
 
     _directory: Path
     _folder: str
@@ -61,12 +62,12 @@ class SpillFile:
         return self._put - self._reserved > _QUEUE // 2
 
     def put(self, data: bytes | memoryview) -> None:
-        """Add to the queue."""
+        """Append to the queue."""
         self._put += len(data)
         self._queue.append(data)
 
     def put_if_room(self, data: bytes) -> None:
-        """Add to the queue, unless it is full or was: what is in the file is the output's beginning, without a gap."""
+        """Append to the queue unless it is, or was, full: the file must contain the beginning without gaps."""
         waiting = self._put - self._reserved
         if waiting and waiting + len(data) > _QUEUE:
             self._overran = True
@@ -74,19 +75,19 @@ class SpillFile:
             self.put(data)
 
     def discard(self) -> None:
-        """Have it removed, by a thread that is not waited for."""
+        """Remove the file, in a thread that is not waited for."""
         self._is_discarded = True
         in_background(self._remove)
 
     # -- in threads -----------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Write what is in the queue."""
+        """Write the queue."""
         with self._lock:
             self._pump()
 
     def finish(self) -> Rest:
-        """Write what is left, give the file its name, and say which."""
+        """Write the rest, give the file its final name, and return it."""
         with self._lock:
             if self._rest is None:
                 self._pump()
@@ -104,7 +105,7 @@ class SpillFile:
         try:
             folder = open_folder(self._directory, self._folder, create=False)
             try:
-                # Of a file that has this name already it is known what it holds: the same.
+                # A file that has this name already has the same content.
                 os.rename(self._name, spill_id, src_dir_fd=folder, dst_dir_fd=folder)
             finally:
                 os.close(folder)
@@ -159,7 +160,9 @@ class SpillFile:
     def _close(self) -> None:
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
-            with contextlib.suppress(OSError):  # what a network's disk says late; the name is given to what is there
+            with contextlib.suppress(
+                OSError
+            ):  # a network file system may report a failed write only now, when it is too late
                 os.close(descriptor)
 
     def _unlink(self) -> None:
@@ -168,7 +171,7 @@ class SpillFile:
 
 
 def open_folder(directory: Path, name: str, *, create: bool) -> int:
-    """Return a descriptor of a tree's folder, which is ours alone. Raises `OSError`."""
+    """Return a descriptor of a tree's folder, accessible to this user only. Raises `OSError`."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     if create:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -179,6 +182,7 @@ def open_folder(directory: Path, name: str, *, create: bool) -> int:
         if create:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=base)
+        # Not through a link: another user could have put one there if the cache is in a shared folder.
         fd = os.open(name, flags | os.O_NOFOLLOW, dir_fd=base)
     finally:
         os.close(base)
@@ -188,12 +192,12 @@ def open_folder(directory: Path, name: str, *, create: bool) -> int:
             raise PermissionError(errno.EACCES, "the folder of kept outputs belongs to another user")
         if create and stat.S_IMODE(state.st_mode) != 0o700:
             os.fchmod(fd, 0o700)
-    except BaseException:  # on any error, the descriptor has no owner yet
+    except BaseException:  # the descriptor has no owner yet
         os.close(fd)
         raise
     return fd
 
 
 def reason_of(error: OSError) -> str:
-    """Say in a few words what was wrong."""
+    """Return the reason of an error, in a few words."""
     return error.strerror or str(error) or type(error).__name__

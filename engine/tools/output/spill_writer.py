@@ -1,4 +1,4 @@
-"""`SpillWriter`: an output of any length, taken in bounded memory while it comes."""
+"""`SpillWriter`: receives an output of any length in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from engine.tools.output.spill import Spills
 from engine.tools.output.spill_file import SpillFile
 from engine.tools.output.truncate import LIMITS, Measure, OutputLimits, Rest, excerpt, fits
 
-# Of the output of a process, most of what is shown is its end: that is where it failed.
+# The share of the beginning. The end of a process's output matters more: that is where it failed.
 PROCESS_SHARE: Final = 0.2
 
 
 @attrs.define(eq=False)
 class SpillWriter:
-    """Takes an output of any length in bounded memory: its beginning and end are shown, all of it is kept in a file.
+    """Receives an output of any length in bounded memory: its beginning and end are shown, all of it goes to a file.
 
-    There is no file as long as the output may be shown as it is. Use it in a `with`
-    block, which discards the file unless `finish` was called.
+    No file is created while the output is short enough to be shown. Use it in a `with` block, which discards the file unless
+    `finish` was called.
 
-    The loop never waits for the disk: either a task awaits `room` after each
-    `feed`, and the writer of the output is slowed down to what the disk can take; or
-    `run` is started beside, and what the disk can't take in time ends the file early,
-    which the result says.
+    The event loop never waits for the disk: either a task awaits `room` after each `feed`, which slows the process down to the
+    speed of the disk; or `run` is started as a task, and what the disk can't take in time ends the file early, which the result
+    reports.
 
     Attributes:
-        size: how many bytes have come.
+        size: the number of bytes received.
     """
 
     _spills: Spills | None
@@ -58,7 +57,7 @@ class SpillWriter:
         return self._line_ends + (not self._ends_line)
 
     def feed(self, data: bytes) -> None:
-        """Take more output. Not a checkpoint; it never blocks."""
+        """Receive more output. Not a checkpoint; it never blocks."""
         if not data:
             return
         self.size += len(data)
@@ -70,19 +69,19 @@ class SpillWriter:
         room = self._limits.size - len(self._first)
         self._first += data[:room]
         self._last += data[room:]
-        if len(self._last) > 2 * self._limits.size:  # not at each chunk: what is left must be moved
+        if len(self._last) > 2 * self._limits.size:  # not at each chunk, since deleting moves the rest
             del self._last[: -self._limits.size]
         if self._is_long:
             self._put(data)
             self._news.set()
 
     async def room(self) -> None:
-        """Wait until the disk has taken most of what has come. A checkpoint only if there is much; nothing is lost."""
+        """Wait until the disk has caught up. A checkpoint only if much is queued; nothing is lost if cancelled."""
         while self._file is not None and self._file.is_filling:
             await to_thread(self._file.pump)
 
     async def run(self) -> None:
-        """Write what comes, until cancelled. Always a checkpoint; nothing is lost: `finish` writes what is left."""
+        """Write output as it comes, until cancelled. Always a checkpoint; nothing is lost: `finish` writes the rest."""
         while True:
             await self._news.wait()
             self._news = trio.Event()
@@ -90,13 +89,13 @@ class SpillWriter:
                 await to_thread(self._file.pump)
 
     async def finish(self) -> CapturedOutput:
-        """Return what is shown, and where the whole is. Always a checkpoint; if cancelled, call it again or `discard`."""
+        """Return the shown output. Always a checkpoint; if cancelled, call it again or `discard`."""
         await trio.lowlevel.checkpoint()
         if not self._is_long:
             text = self._first.decode(errors="replace")
             if fits(text, self._limits):
                 return CapturedOutput(text=text)
-            # It has too many lines, or what is no UTF-8 takes more room when it is shown.
+            # It has too many lines, or contains invalid UTF-8, which takes more room when shown.
             self._is_long = True
             self._put(bytes(self._first))
         rest = Rest() if self._file is None else await to_thread(self._file.finish)
@@ -104,14 +103,14 @@ class SpillWriter:
         if self._spills is not None:
             self._spills.note_kept()
         last = bytes(self._last)
-        if len(last) < self._limits.size:  # then nothing of it was dropped
+        if len(last) < self._limits.size:  # then all of it is still in memory
             last = (bytes(self._first) + last)[-self._limits.size :]
         whole = Measure(self._lines, self.size)
         text = excerpt(bytes(self._first), last, whole, self._share, rest, limits=self._limits)
         return CapturedOutput(text=text, spill_id=rest.spill_id, is_cut=True)
 
     def discard(self) -> None:
-        """Keep nothing, unless it is finished. Not a checkpoint; a thread removes the file."""
+        """Remove the file unless it is finished. Not a checkpoint; a thread removes it."""
         if self._file is not None:
             self._file.discard()
             self._file = None
@@ -125,12 +124,12 @@ class SpillWriter:
 
 @attrs.frozen(kw_only=True)
 class CapturedOutput:
-    """An output as it is shown.
+    """A captured output.
 
     Attributes:
-        text: all of it, or its beginning and its end.
-        spill_id: where all of it is; empty if it is all shown, or could not be kept.
-        is_cut: whether something of it is not shown.
+        text: all of it, or its beginning and end.
+        spill_id: the id of the whole in the spill; empty if all is shown, or it could not be kept.
+        is_cut: whether a part of it is not shown.
     """
 
     text: str

@@ -1,11 +1,9 @@
-"""Cut an output that is too long for the model: which parts are kept, and the line that says what is not.
+"""Truncate an output that is too long for the model, and mark what is missing.
 
-Both limits hold for the whole of what is shown, that line included. Cuts are made between
-lines where that keeps at least half of what there is room for, and else between
-characters, so that an output of one giant line is shown in part and not left out.
+The limits apply to everything shown, the marker included. The output is cut between lines if that keeps at least half of
+the available room, otherwise between characters, so that an output of one huge line is shown in part.
 
-Sizes are counted in bytes as the output has them. What is no UTF-8 takes more room when
-it is shown than it has bytes, and is cut accordingly.
+Sizes are bytes of the output. Invalid UTF-8 takes more room when shown, and is cut accordingly.
 """
 
 from __future__ import annotations
@@ -15,24 +13,25 @@ from typing import Final
 import attrs
 
 _NEWLINE: Final = 0x0A
-# How much of an error's text goes into the marker.
+# How much of an error message goes into the marker.
 _REASON_CHARS: Final = 200
 
 
 @attrs.frozen(kw_only=True)
 class OutputLimits:
-    """What one result may take, at most."""
+    """The maximal size of one result."""
 
+    # About 12,000 tokens, a tenth of a small window.
     lines: int = 2_000
     size: int = 51_200
 
     def less(self, other: OutputLimits) -> OutputLimits:
-        """Return what is left when *other* is taken."""
+        """Return what remains after *other*."""
         return OutputLimits(lines=self.lines - other.lines, size=self.size - other.size)
 
 
 LIMITS: Final = OutputLimits()
-# Of a command; leaves room for the notes at the end of a result.
+# For a command's output; leaves room for notes at the end of the result.
 SHOWN_OF_COMMAND: Final = LIMITS.less(OutputLimits(lines=10, size=1_000))
 
 
@@ -41,7 +40,7 @@ class Rest:
     """Where the whole output can be read.
 
     Attributes:
-        spill_id: names it in the spill store; empty: it is nowhere.
+        spill_id: its id in the spill; empty: it was not kept.
         trouble: why it was not kept, or not completely.
     """
 
@@ -51,24 +50,25 @@ class Rest:
 
 @attrs.frozen
 class Measure:
-    """So many lines and bytes."""
+    """A number of lines and bytes."""
 
     lines: int
     size: int
 
 
 def encoded(text: str) -> bytes:
-    """Return *text* as bytes, half characters (lone surrogates) included."""
+    """Encode *text*, lone surrogates included."""
     return text.encode(errors="surrogatepass")
 
 
 def line_count(data: bytes) -> int:
-    """Return how many lines *data* has; the last one need not end."""
+    """Return the number of lines; the last one may lack its line feed."""
     return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 
 
 def fits(text: str, limits: OutputLimits = LIMITS) -> bool:
-    """Tell whether *text* may be shown as it is."""
+    """Return whether *text* is within the limits."""
+    # Encoding is skipped where the length in characters decides already.
     if len(text) > limits.size or (4 * len(text) > limits.size and len(encoded(text)) > limits.size):
         return False
     ends = text.count("\n")
@@ -76,17 +76,18 @@ def fits(text: str, limits: OutputLimits = LIMITS) -> bool:
 
 
 def cut(data: bytes, share: float, rest: Rest, *, limits: OutputLimits = LIMITS) -> str:
-    """Return an output that is too long in as much room as *limits* give; *share* of it is for its beginning."""
+    """Truncate an output to *limits*; *share* of the room is for its beginning."""
     return excerpt(data, data, Measure(line_count(data), len(data)), share, rest, limits=limits)
 
 
 def excerpt(
     first: bytes, last: bytes, whole: Measure, share: float, rest: Rest, *, limits: OutputLimits = LIMITS
 ) -> str:
-    """Return what `cut` does for an output of which not all is at hand.
+    """Truncate an output of which only the beginning and end are in memory.
 
-    *first* and *last* are its first and its last bytes, at least `limits.size` of them.
+    *first* and *last* are its first and last bytes, at least `limits.size` each.
     """
+    # The marker's length depends on the numbers in it, so room is reserved for the longest one.
     longest = _marker(whole, whole, whole.lines, rest)
     # One line end on either side of the marker.
     room = max(0, limits.size - len(encoded(longest)) - 2)
@@ -106,16 +107,16 @@ def excerpt(
 
 
 def first_part(data: bytes, lines: int, size: int) -> bytes:
-    """Return the beginning of *data*, shown in at most *size* bytes."""
+    """Return the beginning of *data* that takes at most *size* bytes when shown."""
     part = _first(data, lines, size)
     while (surplus := len(_readable(part)) - size) > 0:
-        # A byte that is no UTF-8 is shown as three.
+        # An invalid byte is shown as U+FFFD, three bytes.
         part = _first(part, lines, len(part) - (surplus + 2) // 3)
     return part
 
 
 def last_part(data: bytes, lines: int, size: int) -> bytes:
-    """Return the end of *data*, shown in at most *size* bytes."""
+    """Return the end of *data* that takes at most *size* bytes when shown."""
     part = _last(data, lines, size)
     while (surplus := len(_readable(part)) - size) > 0:
         part = _last(part, lines, len(part) - (surplus + 2) // 3)
@@ -123,7 +124,7 @@ def last_part(data: bytes, lines: int, size: int) -> bytes:
 
 
 def _marker(missing: Measure, whole: Measure, first_line: int, rest: Rest) -> str:
-    """Return the line that says what is not shown, or not whole, and how to read it."""
+    """Return the line that states what is missing, and how to read it."""
     what = f"{missing.lines:,} of {whole.lines:,} lines, {missing.size:,} of {whole.size:,} bytes are not shown"
     trouble = rest.trouble.replace("\n", " ")[:_REASON_CHARS]
     if not rest.spill_id:
@@ -133,7 +134,7 @@ def _marker(missing: Measure, whole: Measure, first_line: int, rest: Rest) -> st
 
 
 def _readable(data: bytes) -> bytes:
-    """Return *data* as it is shown: what is no UTF-8 is replaced."""
+    """Return *data* as it is shown, with invalid UTF-8 replaced."""
     return data if data.isascii() else data.decode(errors="replace").encode()
 
 
@@ -170,7 +171,8 @@ def _last(data: bytes, lines: int, size: int) -> bytes:
 
 
 def _boundary(data: bytes, at: int, step: int) -> int:
-    """Return the nearest place that is not inside a character; *at* itself if there is none near."""
+    """Return the nearest position between two characters; *at* itself if there is none nearby."""
+    # A character has at most four bytes; the later ones begin with the bits 10.
     for place in range(at, at + 4 * step, step):
         if not 0 <= place < len(data):
             break

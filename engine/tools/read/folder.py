@@ -1,4 +1,4 @@
-"""A folder, as `read` shows it: the names in it."""
+"""Folders for `read`: their entries."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ MAX_ENTRIES: Final = 1_000
 
 
 def folder_output(shown: str, folder: int) -> ToolOutput:
-    """Return the names in a folder, of which *folder* is a descriptor. It blocks. Raises `OSError`."""
+    """List a folder by its descriptor. It blocks. Raises `OSError`."""
     count = 0
     with os.scandir(folder) as entries:
         names: list[str] = []
         for entry in entries:
             count += 1
             names.append(_name(folder, entry))
-            if len(names) > 2 * MAX_ENTRIES:  # a folder of a million files takes no more memory
+            if len(names) > 2 * MAX_ENTRIES:  # keeps the memory bounded for a folder of a million files
                 names = heapq.nsmallest(MAX_ENTRIES, names)
     if not names:
         return ToolOutput(text=f"({shown} is an empty folder)", metadata=metadata("empty"), is_cut=True)
+    # The rest is for the note on missing entries.
     lines, room = [f"({shown} is a folder)"], MAX_BYTES - 200
     for name in heapq.nsmallest(MAX_ENTRIES, names):
         room -= len(name.encode()) + 1
@@ -43,5 +44,5 @@ def _name(folder: int, entry: os.DirEntry[str]) -> str:
         if entry.is_symlink():
             return f"{name} -> {visible_name(os.readlink(entry.name, dir_fd=folder))}"
         return f"{name}/" if entry.is_dir() else name
-    except OSError:  # it went away meanwhile
+    except OSError:  # it was removed meanwhile
         return name

@@ -1,7 +1,7 @@
-"""Images, as `read` shows them: known by their first bytes, and only if hosts take them.
+"""Images for `read`: detected by their first bytes, and checked for what hosts accept.
 
-A host that can't read an image refuses the whole request, and every later one with the
-same transcript. So what is damaged, or too large, never gets there.
+A host that can't read an image refuses the request, and every later one with the same transcript. So a damaged or too large
+image must never get into it.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from engine.tools.read.media_process import Identity, has_library, scaled_image
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import metadata
 
-# A host's limit is 5 MB of base64.
+# Anthropic's limit is 5 MB of base64, the lowest of all.
 MAX_IMAGE_BYTES: Final = 5 * 1024 * 1024 // 4 * 3
-# No host takes a larger one; with many images in a conversation, none beyond the second figure.
+# No host accepts larger sides; with many images in a conversation, Anthropic's limit is the second figure.
 MAX_SIDE: Final = 8_000
 GOOD_SIDE: Final = 2_000
-# What may be scaled down.
+# The largest image that is scaled down.
 MAX_SOURCE_BYTES: Final = 50_000_000
 _MAX_SOURCE_PIXELS: Final = 80_000_000
 
 
 @attrs.frozen
 class Picture:
-    """What the head of an image tells; a side of 0: it is damaged."""
+    """The properties in an image's header; a side of 0 means that it is damaged."""
 
     media_type: str
     width: int = 0
     height: int = 0
 
     def fits(self, size: int, side: int) -> bool:
-        """Tell whether a host takes it, in so many bytes, if its sides may be that long."""
+        """Return whether hosts accept it, if it has *size* bytes, and its sides may have *side* pixels."""
         return size <= MAX_IMAGE_BYTES and 0 < self.width <= side and 0 < self.height <= side
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Picture:
 
 @attrs.frozen(kw_only=True)
 class Image:
-    """An image that was found: where, which file that was, how large, its bytes."""
+    """An image file: its path, size and content."""
 
     path: Path
     size: int
@@ -61,7 +61,7 @@ class Image:
 
 
 async def image_output(shown: str, image: Image, ctx: ToolContext) -> ToolOutput:
-    """Return an image for the model to look at, smaller if it must be. A checkpoint; if cancelled, no process is left."""
+    """Return an image for the model, scaled down if necessary. A checkpoint; if cancelled, no process is left."""
     if image.size > MAX_SOURCE_BYTES:
         raise ToolError(f"{shown} is an image of {image.size:,} bytes, which is too large to be looked at.")
     picture = picture_of(image.data)
@@ -110,7 +110,7 @@ def _output(shown: str, image: Image, picture: Picture) -> ToolOutput:
 
 
 def picture_of(data: bytes) -> Picture | None:
-    """Return what *data* is an image of; None if it begins like none that hosts take."""
+    """Return the properties of an image; None if it is of no format that hosts accept."""
     for is_one, media_type, sides in _KINDS:
         if is_one(data):
             try:
@@ -121,6 +121,7 @@ def picture_of(data: bytes) -> Picture | None:
 
 
 def _png(data: bytes) -> tuple[int, int]:
+    # Without its last chunk the file is truncated.
     if data[12:16] != b"IHDR" or data.rfind(b"IEND") < 0:
         raise ValueError
     width, height = struct.unpack_from(">II", data, 16)
@@ -134,6 +135,7 @@ def _gif(data: bytes) -> tuple[int, int]:
     return width, height
 
 
+# The markers of frame headers; the others in this range are tables.
 _FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
@@ -146,6 +148,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
             at += 1
         marker = data[at]
         at += 1
+        # Markers without a length field.
         if marker == 0x01 or 0xD0 <= marker <= 0xD7:
             continue
         (length,) = struct.unpack_from(">H", data, at)

@@ -1,4 +1,4 @@
-"""Windows of a text: numbered lines, as many as there is room for. Takes no more memory than it returns."""
+"""Windows of a text: numbered lines, up to a limit. Needs no more memory than it returns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from engine.tools.tool_text import counted
 MAX_LINES: Final = 2_000
 MAX_LINE_CHARS: Final = 2_000
 MAX_BYTES: Final = 51_200
-# Leaves room for the notes below the lines.
+# Reserved for the notes below the lines.
 _NOTES_BYTES: Final = 400
+# A character has at most four bytes.
 _LINE_BYTES: Final = 4 * MAX_LINE_CHARS
 _PIECE_BYTES: Final = 65_536
 
 
 @attrs.frozen
 class Part:
-    """Which part of a text is asked for; *shown* is what the model calls it."""
+    """The requested part of a text; *shown* is its path as the model wrote it."""
 
     shown: str
     offset: int
@@ -31,7 +32,7 @@ class Part:
 
 @attrs.frozen
 class LineWindow:
-    """Lines with their numbers, the notes below them, and the same in a few words."""
+    """Numbered lines, the notes below them, and a summary."""
 
     text: str
     summary: str
@@ -39,7 +40,7 @@ class LineWindow:
 
 @attrs.frozen
 class _Line:
-    """A line without its end; of a long one, its beginning."""
+    """A line without its end; of a long line, the beginning."""
 
     text: str
     goes_on: bool
@@ -47,7 +48,7 @@ class _Line:
 
 
 def window(part: Part, file: BinaryIO) -> LineWindow:
-    """Return the part of *file*, from where it stands. It blocks. Raises `ToolError` for what is behind the end."""
+    """Return a window of *file*, from its current position. It blocks. Raises `ToolError` for an offset after the end."""
     for number in range(1, part.offset):
         if not _skip_line(file):
             raise _behind_the_end(part, number - 1)
@@ -74,7 +75,7 @@ def _lines(part: Part, file: BinaryIO) -> LineWindow:
 
 
 def _whole(part: Part, shown: list[str], *, is_clean: bool) -> LineWindow:
-    """The window reaches to the end."""
+    """Return a window that reaches to the end."""
     if not shown and part.offset == 1:
         return LineWindow(f"({part.shown} is empty)", "empty")
     if not shown:
@@ -83,14 +84,14 @@ def _whole(part: Part, shown: list[str], *, is_clean: bool) -> LineWindow:
 
 
 def _cut(part: Part, shown: list[str], *, is_clean: bool) -> LineWindow:
-    """There is more than the window shows."""
+    """Return a window with more lines after it."""
     last = part.offset + len(shown) - 1
     note = f"(lines {part.offset}-{last}; the file goes on: read it with offset={last + 1})"
     return LineWindow("\n".join([*shown, *_notes(is_clean=is_clean), note]), f"lines {part.offset}-{last}")
 
 
 def _rest_of_line(part: Part, file: BinaryIO) -> LineWindow:
-    """Return a line from a column on, as much of it as there is room for."""
+    """Return a line from a column on, up to the limit."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     seen, room = 0, MAX_BYTES - _NOTES_BYTES
     shown, ends = "", False
@@ -112,7 +113,7 @@ def _rest_of_line(part: Part, file: BinaryIO) -> LineWindow:
     if len(kept) < len(shown) or not ends:
         after = f"(it goes on: read it with offset={part.offset}, column={part.column + len(kept)})"
     else:
-        kept = kept.removesuffix("\r")  # of an end that lay on two pieces
+        kept = kept.removesuffix("\r")  # the first half of a line end, which was read in two pieces
         after = f"(the line ends here; the next one is offset={part.offset + 1})" if file.read(1) else "(the file ends)"
     printable = _printable(kept)
     text = "\n".join([f"{part.offset:>6}\t{printable}", *_notes(is_clean="\ufffd" not in printable), after])
@@ -128,7 +129,7 @@ def _behind_the_end(part: Part, lines: int) -> ToolError:
 
 
 def _skip_line(file: BinaryIO) -> bool:
-    """Go to the next line; tell whether there was one."""
+    """Skip a line; return whether there was one."""
     data = file.readline(_PIECE_BYTES)
     has_line = bool(data)
     while data and not data.endswith(b"\n"):
@@ -143,7 +144,7 @@ def _next_line(file: BinaryIO) -> _Line | None:
         return None
     ends = data.endswith(b"\n")
     beginning = _without_end(data)
-    # A character of which the limit left half is no wrong one.
+    # A character cut in half by the limit is not invalid.
     text, _ = codecs.utf_8_decode(beginning, "replace", ends or len(data) < _LINE_BYTES)
     is_clean = text.count("\ufffd") == beginning.count(b"\xef\xbf\xbd") and "\0" not in text
     goes_on = len(text) > MAX_LINE_CHARS
@@ -158,5 +159,5 @@ def _without_end(data: bytes) -> bytes:
 
 
 def _printable(text: str) -> str:
-    # A NUL is nothing that a model could read, and not every host takes it.
+    # Models can't read a NUL, and some hosts refuse it.
     return text.replace("\0", "\ufffd")

@@ -1,4 +1,4 @@
-"""PDFs and large images, which `read` takes apart in a process of its own: see `read_media`."""
+"""PDFs and large images, processed for `read` in a separate process: see `media_worker`."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from engine.tools.call_values import GRACE
 from engine.tools.tool_context import ToolContext
 
 _PROGRAM: Final = Path(__file__).with_name("media_worker.py")
-# After these the program stops by itself with what it has, or is stopped.
+# The time after which the program stops by itself with a partial result, and after which it is killed.
 _SECONDS: Final = 15
 _WAIT: Final = 20.0
+# A scaled image has at most 4 MB; a program that was taken over must not fill our memory.
 _MAX_OUTPUT: Final = 16_000_000
-# What a library may need to be found and loaded; no secrets, since the file may come from anywhere.
+# What libraries need in order to be found and loaded. No secrets: a malicious file may take the program over.
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "TMPDIR")
 
 
 @attrs.frozen
 class Answer:
-    """What the program wrote: facts, and the text or the image."""
+    """The program's output: facts, and the text or the image."""
 
     facts: Json
     body: bytes
 
 
 def has_library(*names: str) -> bool:
-    """Tell whether one of these packages can be imported. It looks at the disk."""
+    """Return whether one of these packages can be imported. It accesses the disk."""
     return any(find_spec(name) is not None for name in names)
 
 
-# A file's device and number: what has its path by now may be another one, which was not allowed to be read.
+# Device and inode: the path may lead to another file by now, which was not approved.
 Identity = tuple[int, int]
 _ANY: Final = (-1, -1)
 
@@ -64,6 +65,7 @@ async def _run(ctx: ToolContext, command: str, path: Path, *limits: int) -> Answ
 
     try:
         finished = await run_tree(
+            # `-P`: the folder of the program is not searched for modules, nor is the working directory.
             [sys.executable, "-P", str(_PROGRAM), command, str(path), *map(str, limits)],
             cwd="/",
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},

@@ -1,11 +1,10 @@
-"""A program of its own: takes a PDF or an image apart for `read`, with libraries that must not crash or hang the engine.
+"""A separate program that processes a PDF or an image for `read`: its libraries must not crash or hang the engine.
 
     python read_media.py pdf PATH DEVICE INODE PAGES BYTES SECONDS
     python read_media.py image PATH DEVICE INODE SIDE BYTES PIXELS
 
-Files come from anywhere, so the work is done in a process with limits, which is ended when
-its time is up. What it writes is one line of JSON, and then the text or the image. It
-imports nothing of the engine, so that it starts quickly.
+Files may come from anywhere, so the work is done in a process with limits, which is killed if it takes too long. It writes
+one line of JSON, followed by the text or the image. It imports nothing of the engine, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -19,29 +18,31 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+# Enough for 80 million pixels as RGBA, several times.
 _MEMORY: Final = 2 << 30
+# Below 50, text in screenshots becomes illegible.
 _QUALITIES: Final = (85, 70, 50)
 
 
 class Refused(Exception):
-    """It can't be done; the text says why."""
+    """The request is refused; the message says why."""
 
 
 def main(arguments: list[str]) -> None:
-    """Do what the command line says."""
+    """Carry out the command line."""
     command, path, device, inode, *numbers = arguments
     try:
         with opened(path, int(device), int(inode)) as file:
             head, body = {"pdf": pdf, "image": image}[command](file, *map(int, numbers))
     except Refused as error:
         head, body = {"error": str(error)}, b""
-    except Exception as error:  # noqa: BLE001  # what libraries raise for hostile files is in no documentation
+    except Exception as error:  # noqa: BLE001  # what the libraries raise for hostile files is undocumented
         head, body = {"error": f"{type(error).__name__}: {error}"[:300]}, b""
     sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + body)
 
 
 def opened(path: str, device: int, inode: int) -> io.BufferedReader:
-    """Open that very file, and no other that has come to its path meanwhile; with -1 for both numbers, whatever is there."""
+    """Open exactly that file, and none that has taken its path meanwhile; with -1 for both numbers, any file."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
     state = os.fstat(file.fileno())
     if (device, inode) not in {(-1, -1), (state.st_dev, state.st_ino)}:
@@ -51,7 +52,7 @@ def opened(path: str, device: int, inode: int) -> io.BufferedReader:
 
 
 def limit(seconds: int) -> None:
-    """Bound what this process may use, as far as the system can."""
+    """Limit this process's resources, as far as the system allows."""
     import resource
 
     for kind, value in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
@@ -68,7 +69,7 @@ Pages = tuple[int, Callable[[int], str]]
 
 
 def pdf(file: io.BufferedReader, pages: int, size: int, seconds: int) -> tuple[dict[str, object], bytes]:
-    """Return the text of a PDF: of so many pages, so many bytes, and as far as it gets in so many seconds."""
+    """Return the text of a PDF, limited to *pages* pages, *size* bytes and *seconds* seconds."""
     until = time.monotonic() + seconds
     count, text_of = _with_pdfium(file) or _with_pypdf(file) or _no_library()
     body = io.BytesIO()
@@ -164,7 +165,7 @@ class _New(Protocol):
 
 
 def image(file: io.BufferedReader, side: int, size: int, pixels: int) -> tuple[dict[str, object], bytes]:
-    """Return an image as one of at most *side* pixels on a side, and at most *size* bytes."""
+    """Return an image with at most *side* pixels on a side and at most *size* bytes."""
     pil = importlib.import_module("PIL.Image")
     turned = cast("Callable[[_Image], _Image]", importlib.import_module("PIL.ImageOps").exif_transpose)
     vars(pil)["MAX_IMAGE_PIXELS"] = (
@@ -174,6 +175,7 @@ def image(file: io.BufferedReader, side: int, size: int, pixels: int) -> tuple[d
     if image_.size[0] * image_.size[1] > pixels:
         raise Refused(f"it has more than {pixels:,} pixels")
     is_lossless = image_.format in {"PNG", "GIF"}
+    # For JPEG: decodes at a lower resolution, which saves most of the time and memory.
     image_.draft(None, (side, side))
     image_ = turned(image_)
     has_alpha = "A" in image_.mode or "transparency" in image_.info
@@ -201,6 +203,7 @@ def _encoded(new: _New, original: _Image, *, is_lossless: bool) -> list[tuple[st
         written.append(("image/png", file.getvalue()))
     plain = original
     if original.mode == "RGBA":
+        # JPEG has no transparency.
         plain = new("RGB", original.size, "white")
         plain.paste(original, mask=original.getchannel("A"))
     for quality in _QUALITIES:
@@ -211,7 +214,7 @@ def _encoded(new: _New, original: _Image, *, is_lossless: bool) -> list[tuple[st
 
 
 if __name__ == "__main__":
-    # Both come in one pipe, and warnings of a library are nothing that the engine could read.
+    # Standard error goes to the same pipe, and a library's warnings would corrupt the output.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     limit(60)
     main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Notebooks (Jupyter's `.ipynb`), as `read` shows them: cells and their outputs, instead of the JSON of the file."""
+"""Jupyter notebooks for `read`: cells and outputs, instead of the JSON of the file."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from engine.tools.read.image import GOOD_SIDE, picture_of
 MAX_OUTPUT_CHARS: Final = 4_000
 MAX_IMAGES: Final = 8
 _IMAGE_KINDS: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-# Colours and the like in what a terminal would have shown.
+# Colours and other terminal sequences in outputs.
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 @attrs.frozen
 class Notebook:
-    """A notebook as a text, and the images among its outputs."""
+    """A notebook as text, with the images among its outputs."""
 
     text: str
     images: tuple[ImagePart, ...]
 
 
 def notebook_of(data: bytes) -> Notebook | None:
-    """Return *data* as a notebook; None if it is none."""
+    """Parse a notebook; None if *data* is none."""
     try:
         document = loads(data.decode("utf-8-sig"))
     except ValueError:
@@ -47,7 +47,7 @@ def _cells(document: object) -> list[object] | None:
     if not is_object(document):
         return None
     cells: object = document.get("cells")
-    if cells is None:  # the format before 2013
+    if cells is None:  # version 3, from before 2014
         sheets = as_list(document.get("worksheets"))
         cells = as_object(sheets[0]).get("cells") if sheets else None
     return cast("list[object]", cells) if isinstance(cells, list) else None
@@ -73,7 +73,7 @@ class _Writer:
             return
         name = text(output, "name") or text(output, "stream")
         self.lines.append(f"--- output{f' to {name}' if name else ''} ---")
-        # Before 2014 what is in `data` now was in the output itself.
+        # In version 3 the data are members of the output itself.
         data = as_object(output.get("data")) or output
         shown = next((value for key in ("text", "text/plain") if (value := data.get(key)) is not None), None)
         if shown is not None:
@@ -94,7 +94,7 @@ class _Writer:
             self.lines.append(f"({len(plain) - MAX_OUTPUT_CHARS:,} more characters of this output are not shown)")
 
     def add_other(self, kind: str, value: object, *, has_text: bool) -> None:
-        """Add what an output has besides its text: an image is shown, the rest is named unless there is a text for it."""
+        """Add a further form of an output: images are attached, others named unless there is a text."""
         if kind in _IMAGE_KINDS:
             image = _image("".join("".join(_lines(value)).split())) if len(self.images) < MAX_IMAGES else None
             if image is not None:
@@ -117,6 +117,6 @@ def _image(data: str) -> ImagePart | None:
 
 
 def _lines(value: object) -> list[str]:
-    """Return a text of a notebook, which may be written as a list of its lines."""
+    """Return the lines of a text, which a notebook stores as a string or a list of lines."""
     joined = value if isinstance(value, str) else "".join(line for line in as_list(value) if isinstance(line, str))
     return joined.removesuffix("\n").split("\n") if joined else []

@@ -1,4 +1,4 @@
-"""A file that is being read: opened so that nothing can hang, and hashed while it goes by."""
+"""Open a file for reading so that nothing can block, and hash it on the way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.files.read_state import hasher
 from engine.files.safe_open import open_folder
 from engine.files.text_files import regular
 
-# Of a larger file nothing is noted: hashing it would take longer than anybody wants to wait for a few of its lines.
+# Larger files are not hashed: that would take longer than reading a few of their lines is worth.
 HASHED_BYTES: Final = 200_000_000
 _BUFFER_BYTES: Final = 65_536
 _SNIFFED_BYTES: Final = 8_192
@@ -28,9 +28,9 @@ class OpenedSource:
     """An open file.
 
     Attributes:
-        file: its bytes, from the beginning; they can be read once.
-        size: how many there are, as the file system says.
-        identity: its device and number, by which it is known again.
+        file: its bytes, which can be read once, from the beginning.
+        size: its size, according to the file system.
+        identity: its device and inode.
     """
 
     file: io.BufferedReader
@@ -44,10 +44,10 @@ class OpenedSource:
         return self.file.peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES]
 
     def digest(self) -> str | None:
-        """Read what is left, and return the digest of all of it; None if that is too much."""
+        """Read the rest, and return the digest of the whole; None if it is too large."""
         if self.size > HASHED_BYTES:
             return None
-        # (some files have a size that says nothing)
+        # Files in /proc have the size 0, whatever they contain.
         while self._passed.count <= HASHED_BYTES:
             if not self.file.read(_BUFFER_BYTES):
                 return self._passed.digest.hexdigest()
@@ -56,16 +56,16 @@ class OpenedSource:
 
 @contextmanager
 def opened(shown: str, path: Path) -> Generator[OpenedSource | int]:
-    """Open the file at a real path, or the folder: then the descriptor is yielded.
+    """Open the file at a real path; for a folder, yield its descriptor.
 
     It blocks, but not for ever. Raises `OSError`, and `ToolError` for a pipe or a device.
     """
     with open_folder(path) as (folder, name):
-        # Opening a device may do something, opening a pipe may wait.
+        # Checked first: opening a device may have effects, opening a pipe may block.
         is_folder = stat.S_ISDIR(folder.state(name).st_mode)
         if not is_folder:
             regular(shown, folder.state(name))
-        # In between, a pipe may have taken its place: opening one would wait for a writer.
+        # Non-blocking all the same: the file may have been replaced by a pipe since.
         descriptor = folder.open(name, os.O_RDONLY | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK | os.O_NOCTTY))
     if is_folder:
         try:
@@ -82,7 +82,7 @@ def opened(shown: str, path: Path) -> Generator[OpenedSource | int]:
 
 
 class _Hashed(io.RawIOBase):
-    """Passes on what it reads, and hashes it."""
+    """Hashes what it reads."""
 
     def __init__(self, raw: io.FileIO, digest: hashlib.blake2b) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""PDFs, as `read` shows them: the file itself, for models that can look at it, and its text."""
+"""PDFs for `read`: the file itself, for models that can read it, and its text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.tools.read.media_process import Identity, has_library, pdf_text
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, metadata
 
-# What hosts take; a request that holds more is refused, and with it every later one.
+# What hosts accept. A request with more is refused, and so is every later one.
 MAX_ATTACHED_BYTES: Final = 10_000_000
 MAX_ATTACHED_PAGES: Final = 100
 MAX_BYTES: Final = 200_000_000
@@ -30,7 +30,7 @@ _LIBRARIES: Final = ("pypdfium2", "pypdf")
 
 @attrs.frozen(kw_only=True)
 class Pdf:
-    """A PDF that was found: where, which file that was, how large, its bytes unless there are too many."""
+    """A PDF file: its path, its size, and its content unless that is too large."""
 
     path: Path
     size: int
@@ -40,7 +40,7 @@ class Pdf:
 
 
 async def pdf_output(part: Part, pdf: Pdf, ctx: ToolContext) -> ToolOutput:
-    """Return a PDF, and the part of its text that was asked for. A checkpoint; if cancelled, no process is left."""
+    """Return a PDF, and the requested part of its text. A checkpoint; if cancelled, no process is left."""
     obstacle = _obstacle(pdf)
     if pdf.size > MAX_BYTES or not await ctx.to_thread(has_library, *_LIBRARIES):
         why = "it is too large" if pdf.size > MAX_BYTES else "that needs the extra 'pdf' of nursery-engine"
@@ -60,10 +60,10 @@ async def pdf_output(part: Part, pdf: Pdf, ctx: ToolContext) -> ToolOutput:
 
 
 def _obstacle(pdf: Pdf) -> str:
-    """Say why a PDF can't be attached; empty: it can."""
+    """Return why a PDF can't be attached; empty if it can."""
     if pdf.data is None:
         return f"it is larger than {MAX_ATTACHED_BYTES:,} bytes"
-    # The trailer says so; a host could not open it, and would refuse every request with it.
+    # According to its trailer. Hosts can't open it, and would refuse every request with it.
     return "it is encrypted" if b"/Encrypt" in pdf.data else ""
 
 

@@ -1,4 +1,4 @@
-"""Kinds of files by their names, for `grep`: our own, so that they do not depend on the version of ripgrep."""
+"""File types for `grep`, by name. Our own table, so that results don't depend on ripgrep's version."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ TYPES: Final = MappingProxyType(
     }
 )
 
-# What else a model may call them.
+# Other names that models use.
 ALIASES: Final = MappingProxyType(
     {
         "bash": "sh",
@@ -97,6 +97,6 @@ ALIASES: Final = MappingProxyType(
 
 
 def names_of(name: str) -> tuple[str, ...] | None:
-    """Return the globs of the names that a type of files has; None if there is no such type."""
+    """Return the globs of a file type; None if there is no such type."""
     lower = name.lower().removeprefix(".")
     return TYPES.get(ALIASES.get(lower, lower))

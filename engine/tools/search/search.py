@@ -1,9 +1,8 @@
-"""Search a folder: ripgrep searches, and is stopped when there are enough results.
+"""Search a folder with ripgrep, which is stopped once there are enough results.
 
-Files come in the order of their paths, so that the next call can go on where this one
-stopped. Ripgrep is quickest when it looks at many files at once and tells of them as it
-comes; so that is tried first, and what it found is sorted. Only where that is more
-than we care to hold it looks again, in order, and is stopped at the last one requested.
+Files are sorted by path, so that the next call can continue where this one stopped. Ripgrep is fastest when it searches many
+files in parallel and reports them unordered. So that is tried first, and the results are sorted here. Only if they are too
+many to hold, ripgrep runs again in order, and is stopped after the last requested result.
 """
 
 from __future__ import annotations
@@ -25,24 +24,25 @@ from engine.tools.search.ripgrep import SearchRequest, command
 
 MAX_HELD_BYTES: Final = 8_388_608
 
+# Per line: more would never be shown.
 _KEPT_TEXT_BYTES: Final = 8_192
-# The rest of the grace is for telling how it ended, on a machine that is busy.
+# The rest of the grace is for reporting the end, on a busy machine.
 _PROCESS_GRACE: Final = 0.8 * GRACE
 
 
 @attrs.frozen(kw_only=True)
 class SearchScope:
-    """Where to search, how long, and how many results to return.
+    """Where to search, for how long, and for how many results.
 
     Attributes:
         folder: the working directory of the search.
         in_repository: whether it lies in a repository.
-        includes: tells of a path below it whether the file counts.
-        skip: how many matches to leave out, of all in the order of their paths.
-        take: how many to return.
-        held: how many bytes may be held before the search is repeated, in order.
-        timeout: seconds it may take.
-        marker: names the call; see `run_tree`.
+        includes: whether the file at a path below the folder counts.
+        skip: how many matches to skip, in the order of their paths.
+        take: how many matches to return.
+        held: how many bytes of results may be held before the search is repeated in order.
+        timeout: seconds.
+        marker: marks the call's processes; see `run_tree`.
     """
 
     folder: str
@@ -57,14 +57,14 @@ class SearchScope:
 
 @attrs.frozen(kw_only=True)
 class SearchResults:
-    """What was found.
+    """The results of a search.
 
     Attributes:
         hits: the requested matches and their context, sorted by path and line.
-        everything: all there is, in no order, if it could be held.
-        total: how many matches there are in all; None: more than were looked at.
-        has_more: whether there are matches behind those.
-        timed_out: whether time ran out before everything was searched.
+        everything: all matches, unsorted, if they could be held.
+        total: the number of all matches; None: unknown, since the search was stopped.
+        has_more: whether there are matches after those.
+        timed_out: whether the time was not enough.
         unreadable: whether something could not be read.
     """
 
@@ -77,12 +77,12 @@ class SearchResults:
 
 
 async def search(ripgrep: str, request: SearchRequest, scope: SearchScope) -> SearchResults:
-    """Return what ripgrep finds. A checkpoint; if cancelled, the program is ended first.
+    """Return ripgrep's results. A checkpoint; if cancelled, the program is ended first.
 
-    Raises `ToolError` for a pattern that makes no sense, and if the program can't do it.
+    Raises `ToolError` for an invalid pattern, and if ripgrep fails.
     """
     deadline = trio.current_time() + scope.timeout
-    # Only lines tell how many they are where a match may span some; ripgrep's own count counts something else.
+    # With multi-line matches, only the lines tell how many there are: ripgrep's own count is that of matches.
     tallies = request.counts and request.multiline
     form: Form = "names" if request.pattern is None else "counts" if request.counts and not tallies else "lines"
     if tallies:
@@ -92,7 +92,7 @@ async def search(ripgrep: str, request: SearchRequest, scope: SearchScope) -> Se
     ended = await run.into(HitCounter(buffer) if tallies else buffer)
     if not buffer.is_full:
         total = sum(hit.is_match for hit in buffer.hits)
-        # In a thread: sorting all that can be held takes a while.
+        # In a thread, since sorting 8 MiB of results takes a while.
         shown = await to_thread(_first, buffer.hits, scope, request)
         return SearchResults(
             hits=shown,
@@ -114,9 +114,10 @@ async def search(ripgrep: str, request: SearchRequest, scope: SearchScope) -> Se
 
 
 def _first(hits: Sequence[Hit], scope: SearchScope, request: SearchRequest) -> tuple[Hit, ...]:
-    """Return the requested hits, of all there are."""
+    """Return the requested ones of all hits."""
     if request.pattern is None:
         end = scope.skip + scope.take
+        # Sorted by path components, as ripgrep does: "a/b" comes before "a-b".
         return tuple(heapq.nsmallest(end, hits, key=lambda hit: hit.path.split(b"/"))[scope.skip :])
     return window(in_order(hits), scope.skip, scope.take, before=request.before, after=request.after)
 
@@ -138,7 +139,7 @@ class _Run:
     deadline: float
 
     async def into(self, buffer: HitBuffer, *, ordered: bool = False) -> _Ended:
-        """Put what is found into *buffer* until that is full. A checkpoint; if cancelled, the program is ended first."""
+        """Put results into *buffer* until it is full. A checkpoint; if cancelled, the program is ended first."""
         arguments = command(self.ripgrep, self.request, in_repository=self.scope.in_repository, ordered=ordered)
         reader = HitReader(self.form)
         errors = ErrorReader()
@@ -146,6 +147,7 @@ class _Run:
         with trio.CancelScope() as enough:
 
             def take(chunk: bytes) -> None:
+                # Output that is still in the pipe after the cancel is ignored.
                 if not buffer.is_full and self._add(buffer, reader.feed(chunk)):
                     enough.cancel(reason="enough was found")
 
@@ -159,7 +161,7 @@ class _Run:
                     timeout=max(0.0, self.deadline - trio.current_time()),
                     grace=_PROCESS_GRACE,
                 )
-            except OSError as error:  # the program or the folder went away, the pattern is too long for the system
+            except OSError as error:  # the program or folder was removed, or the pattern exceeds the system's limit
                 raise ToolError(f"The search could not be started: {error.strerror or error}.") from error
         if finished is None or buffer.is_full:
             return _Ended(unreadable=errors.unreadable)
@@ -168,7 +170,7 @@ class _Run:
         return _ending_of(finished, errors)
 
     def _add(self, buffer: HitBuffer, hits: Iterable[Hit | Binary]) -> bool:
-        """Put hits into *buffer*; return whether it is full."""
+        """Add hits to *buffer*; return whether it is full."""
         for hit in hits:
             if isinstance(hit, Binary):
                 buffer.drop(hit.path)
@@ -182,9 +184,10 @@ class _Run:
 
 
 def _ending_of(finished: FinishedProcess, errors: ErrorReader) -> _Ended:
-    """Return how the program ended. Raises `ToolError` if it could not do its work."""
+    """Return how the program ended. Raises `ToolError` if it failed."""
     if finished.timed_out:
         return _Ended(timed_out=True, unreadable=errors.unreadable)
+    # Exit code 2 may mean that a file could not be read; then there is no message of its own.
     if finished.exit_code == 2 and errors.message:
         raise ToolError(pattern_error(errors.message))
     if finished.exit_code not in {0, 1, 2}:
@@ -194,7 +197,7 @@ def _ending_of(finished: FinishedProcess, errors: ErrorReader) -> _Ended:
 
 
 def pattern_error(message: str) -> str:
-    """Return what is wrong with a pattern, without advice about options that the model does not have."""
+    """Return the error in a pattern, without ripgrep's advice on options that the model does not have."""
     text = message.removeprefix("rg: ").split("\n\n")[0].strip()
     if "is not allowed" in text:
         text += "\nA pattern with a line end in it needs multiline=true."

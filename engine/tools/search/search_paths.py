@@ -1,6 +1,6 @@
-"""Places to search: which folder a path and a pattern speak of, and how what is found there is shown.
+"""Places to search: the folder that a path and a pattern mean, and the paths of results as the model sees them.
 
-All of it asks the file system, so it runs in a thread.
+Everything here accesses the file system, so it runs in a thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.files.text_files import (
 from engine.tools.call_values import Need
 from engine.tools.search.walk import is_in_repository, without_waiting
 
-# Globs of names that a searcher can be trusted with: to ripgrep ? is a byte, to us a character.
+# Globs that may be passed to ripgrep. To ripgrep `?` is a byte, here it is a character, so it is not among them.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.*+@%~-]+")
 _MAX_NAMES: Final = 50
 _SNIFFED_BYTES: Final = 8_192
@@ -38,12 +38,12 @@ _SNIFFED_BYTES: Final = 8_192
 
 @attrs.frozen(kw_only=True)
 class SearchPlace:
-    """Where to search.
+    """A place to search.
 
     Attributes:
-        shown: the path as the model sees it; `.` is the working directory.
-        folder: the folder to search in.
-        only: the one file in it to look at; empty: all.
+        shown: its path as the model sees it; `.` is the working directory.
+        folder: the folder to search.
+        only: the only file in it to search; empty: all.
         in_repository: whether the folder lies in a repository.
     """
 
@@ -53,7 +53,7 @@ class SearchPlace:
     in_repository: bool
 
     def path(self, relative: bytes) -> str:
-        """Return the path of something below the folder as the model sees it."""
+        """Return the path of a result as the model sees it."""
         if self.only:
             return self.shown
         return joined(self.shown, visible_name(os.fsdecode(relative)))
@@ -61,13 +61,13 @@ class SearchPlace:
 
 @attrs.frozen(kw_only=True)
 class PathFilter:
-    """Which files count.
+    """A filter for files.
 
     Attributes:
-        paths: what the path below the place must match; None: any.
-        names: what the name must match; None: any.
-        hint: globs of names that leave out nothing which counts, for the searcher to be quicker; empty: all.
-        depth: below so many levels of folders nothing counts; 0: at any.
+        paths: matches the path below the place; None: any.
+        names: matches the name; None: any.
+        hint: globs of names that all wanted files match, which makes the searcher faster; empty: all.
+        depth: the number of levels of folders to search; 0: all.
     """
 
     paths: re.Pattern[str] | None = None
@@ -76,7 +76,7 @@ class PathFilter:
     depth: int = 0
 
     def __call__(self, path: bytes) -> bool:
-        """Tell whether a file counts."""
+        """Return whether a file is wanted."""
         text = os.fsdecode(path)
         return (self.paths is None or self.paths.match(text) is not None) and (
             self.names is None or self.names.match(text.rpartition("/")[2]) is not None
@@ -89,7 +89,7 @@ def joined(folder: str, path: str) -> str:
 
 
 def shown_path(cwd: str, path: Path) -> str:
-    """Return *path* relative to the working directory if it is in there, else absolute."""
+    """Return *path* relative to the working directory if it lies inside, otherwise absolute."""
     return visible_name(_relative(cwd, path))
 
 
@@ -99,8 +99,8 @@ def _relative(cwd: str, path: Path) -> str:
 
 
 def read_need(cwd: str, path: Path) -> Need:
-    """Return the right to look into *path*: by its real name, and a rule about the name that it was called holds as well."""
-    whole = followed(path)  # once: what is judged is what may be read
+    """Return the right to read *path*: by its real path, with the path as written as another spelling."""
+    whole = followed(path)  # resolved once: what is judged is what may be read
     real, called = pattern_of_real(cwd, whole), shown_path(cwd, path)
     spellings = () if called == real else (called,)
     return Need(
@@ -112,7 +112,7 @@ def read_need(cwd: str, path: Path) -> Need:
 
 
 def folder_at(cwd: str, path: str) -> SearchPlace:
-    """Return the folder at *path*. Raises `ToolError` if there is none."""
+    """Return the folder at *path*. Raises `ToolError` if it does not exist."""
     folder = resolve(cwd, path)
     with renamed_errors(path, folder):
         if not stat.S_ISDIR(folder.stat().st_mode):
@@ -121,7 +121,7 @@ def folder_at(cwd: str, path: str) -> SearchPlace:
 
 
 def place_at(cwd: str, path: str) -> SearchPlace:
-    """Return the folder or the file at *path*. Raises `ToolError` if there is none, or if the file is no text."""
+    """Return the folder or file at *path*. Raises `ToolError` if it does not exist or is binary."""
     target = resolve(cwd, path)
     if is_folder(target):
         return _place(cwd, path, target)
@@ -129,14 +129,14 @@ def place_at(cwd: str, path: str) -> SearchPlace:
         size = check_regular(path, target).st_size
         with open(target, "rb", opener=without_waiting) as file:
             beginning = file.read(_SNIFFED_BYTES) or b""
-            if looks_binary(beginning) and not is_utf16(beginning):  # a searcher reads the latter
+            if looks_binary(beginning) and not is_utf16(beginning):  # ripgrep can read UTF-16
                 raise ToolError(f"{path} is a binary file of {size:,} bytes.")
-    real = Path(followed(target))  # a link to a file is not followed in a search, a file that was named is
+    real = Path(followed(target))  # links are not followed in a search, but a file that was named is searched
     return attrs.evolve(_place(cwd, path, real.parent), shown=shown_path(cwd, target), only=real.name)
 
 
 def approved_place(place: SearchPlace, approved: Collection[str] | None) -> SearchPlace:
-    """Return a place by its real path. Raises `ToolError` if that is not one of those that the right was *approved* for."""
+    """Return a place by its real path. Raises `ToolError` if that is not among the *approved* paths."""
     real = followed(place.folder)
     whole = os.path.join(real, place.only) if place.only else real  # noqa: PTH118 - a str is needed
     if approved is not None and whole not in approved:
@@ -148,9 +148,9 @@ def approved_place(place: SearchPlace, approved: Collection[str] | None) -> Sear
 
 
 def narrowed(cwd: str, place: SearchPlace, pattern: str) -> tuple[SearchPlace, PathFilter]:
-    """Return the folder below *place* that *pattern* begins with, and which files in there it means.
+    """Return the folder below *place* that *pattern* begins with, and a filter for its files.
 
-    A pattern without a slash means names at any depth. Raises `ToolError`.
+    A pattern without a slash matches names at any depth. Raises `ToolError`.
     """
     folder, rest = start_of(place.folder, pattern)
     if folder != place.folder:
@@ -167,7 +167,7 @@ def narrowed(cwd: str, place: SearchPlace, pattern: str) -> tuple[SearchPlace, P
 
 
 def start_of(folder: Path, pattern: str) -> tuple[Path, str]:
-    """Return the folder that the names before the first wildcard lead to, and the rest of the pattern, which holds from there on."""
+    """Return the folder of the names before the first wildcard, and the rest of the pattern, relative to it."""
     if not pattern.strip("/"):
         raise ToolError("The pattern is empty." if not pattern else "The pattern names a folder: add ** to it.")
     if "/" not in pattern:
@@ -182,20 +182,20 @@ def start_of(folder: Path, pattern: str) -> tuple[Path, str]:
 
 
 def _escaped_name(folder: Path, name: str) -> str:
-    """Return a pattern for a name: the name itself if there is a file of that name, as `[id].tsx`."""
+    """Return a pattern for a name; a file that is really called `[id].tsx` is matched literally."""
     return escaped(name) if is_magic(name) and _is_file(folder / name) else name
 
 
 def is_folder(path: Path) -> bool:
-    """Tell whether there is a folder at *path*, as far as can be seen."""
+    """Return whether *path* is a folder; False if that can't be determined."""
     try:
         return path.is_dir()
-    except OSError:  # a folder above it may not be looked into
+    except OSError:  # no permission for a folder above it
         return False
 
 
 def filter_names(path_filter: PathFilter, globs: tuple[str, ...]) -> PathFilter:
-    """Return *path_filter*, of the names that one of *globs* fits."""
+    """Return *path_filter*, restricted to names that match one of *globs*."""
     names = re.compile("|".join(map(glob_regex, globs)), re.DOTALL)
     return attrs.evolve(path_filter, names=names, hint=path_filter.hint or globs)
 
@@ -208,7 +208,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _place(cwd: str, path: str, folder: Path) -> SearchPlace:
-    """Return the place that *folder* is. Raises `ToolError` about *path* if it can't be looked into."""
+    """Return a place for *folder*. Raises `ToolError` about *path* if it can't be read."""
     with renamed_errors(path, folder):
         if not os.access(folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError
@@ -224,5 +224,5 @@ def _hint(pattern: str) -> tuple[str, ...]:
 
 
 def _depth(pattern: str) -> int:
-    # A slash within brackets makes it one too many, which does no harm.
+    # A slash in a class counts as a level too many, which is harmless.
     return 0 if "**" in pattern else max(one.count("/") for one in alternatives(pattern)) + 1

@@ -1,11 +1,10 @@
-"""Walking a folder in Python: sorted by name, without what ignore files exclude, links not followed.
+"""Walk a folder in Python: sorted by name, without ignored files, not following links.
 
-What is left out, and in which order the files that say so are asked, is as in
-ripgrep: `.rgignore` before `.ignore` before `.gitignore` before git's own
-`info/exclude`, and of each kind the nearest file first. `.gitignore` counts outside
-of a repository too; inside of one, those above its root do not.
+What is ignored follows ripgrep: `.rgignore` overrides `.ignore`, which overrides `.gitignore`, which overrides git's
+`info/exclude`; and among files of one kind the nearest wins. `.gitignore` applies outside of repositories, too; inside,
+those above the repository's root do not apply.
 
-The `list` tool walks, a folder at a time; `grep` and `glob` ask ripgrep itself. All of it blocks.
+The `list` tool walks folder by folder; `grep` and `glob` use ripgrep itself. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -21,11 +20,14 @@ import attrs
 from engine.tools.search.gitignore import Rules
 
 VCS_FOLDERS: Final = (".git", ".hg", ".jj", ".svn")
+# A larger one is generated, and would take seconds to compile.
 MAX_IGNORE_FILE_BYTES: Final = 4_194_304
 
 _VCS_NAMES: Final = frozenset(os.fsencode(name) for name in VCS_FOLDERS)
 _REPOSITORY_MARKS: Final = (b".git", b".jj")
+# In the order of precedence. `.git` stands for `info/exclude`.
 _KINDS: Final = (b".rgignore", b".ignore", b".gitignore", b".git")
+# The kinds from this index on are git's, and end at the repository's root.
 _FIRST_OF_GIT: Final = 2
 _POINTER: Final = b"gitdir: "
 
@@ -34,7 +36,7 @@ Kind = Literal["file", "folder", "link", "other"]
 
 @attrs.frozen
 class FolderEntry:
-    """Something in a folder, that is not left out."""
+    """An entry of a folder that is not ignored."""
 
     name: bytes
     kind: Kind
@@ -42,25 +44,25 @@ class FolderEntry:
 
 @attrs.frozen
 class _Source:
-    """The rules of one file, and how much of an absolute path comes before what they speak of."""
+    """The rules of one ignore file, and the length of the path of its folder, to which they are relative."""
 
     rules: Rules
     start: int
 
 
-# For each kind of ignore file those that count, the nearest first; None: nothing is ignored.
+# For each kind of ignore file, those that apply, nearest first; None: nothing is ignored.
 _Chains = tuple[tuple[_Source, ...], ...]
 
 
 @attrs.frozen
 class Folder:
-    """A folder that a walk comes to.
+    """A folder of a walk.
 
     Attributes:
-        path: where it is, without links.
-        relative: its path from where the walk began, with a slash at its end; empty there.
+        path: its path, without links.
+        relative: its path relative to the start, ending with a slash; empty for the start itself.
         chains: the ignore files above it.
-        in_repository: whether the walk began in a repository.
+        in_repository: whether the walk starts in a repository.
     """
 
     path: bytes
@@ -69,7 +71,7 @@ class Folder:
     in_repository: bool
 
     def read(self, most: int | None = None) -> Listing:
-        """Return what is in it, of a giant folder only the first *most* that the system tells of. Raises `OSError`."""
+        """List it; of a huge folder only the first *most* entries that the system returns. Raises `OSError`."""
         with os.scandir(self.path) as entries:
             there: dict[bytes, Kind] = {entry.name: _kind(entry) for entry in islice(entries, most)}
             is_whole = next(entries, None) is None
@@ -85,13 +87,13 @@ class Folder:
 
 @attrs.frozen
 class Listing:
-    """What is in a folder.
+    """The content of a folder.
 
     Attributes:
         folder: the folder.
-        entries: what is in it, sorted by name.
-        left_out: how much else is in it, that is ignored.
-        is_whole: whether everything in it was looked at.
+        entries: its entries, sorted by name.
+        left_out: the number of ignored entries.
+        is_whole: whether all entries were looked at.
     """
 
     folder: Folder
@@ -101,14 +103,14 @@ class Listing:
     _chains: _Chains | None = attrs.field(repr=False)
 
     def below(self, name: bytes) -> Folder:
-        """Return the folder of that name in it."""
+        """Return its subfolder of that name."""
         above = self.folder
         path = os.path.join(above.path, name)  # noqa: PTH118 - Path has no bytes
         return Folder(path, above.relative + name + b"/", self._chains, above.in_repository)
 
 
 def start(path: bytes, *, include_ignored: bool) -> Folder:
-    """Return the folder where a walk begins; it is never ignored itself. With *include_ignored* nothing below is, but version control."""
+    """Return the start of a walk, which is never ignored; with *include_ignored* only `VCS_FOLDERS` are."""
     real = os.path.realpath(path)
     in_repository = is_in_repository(real)
     if include_ignored:
@@ -124,7 +126,7 @@ def start(path: bytes, *, include_ignored: bool) -> Folder:
 
 
 def is_in_repository(path: bytes) -> bool:
-    """Tell whether a folder is a repository's or lies in one."""
+    """Return whether a folder belongs to a repository."""
     return any(
         os.path.lexists(os.path.join(folder, mark))  # noqa: PTH118 - Path has no bytes
         for folder in (path, *_above(path))
@@ -139,12 +141,12 @@ def _kind(entry: os.DirEntry[bytes]) -> Kind:
         if entry.is_dir(follow_symlinks=False):
             return "folder"
         return "file" if entry.is_file(follow_symlinks=False) else "other"
-    except OSError:  # it went away meanwhile
+    except OSError:  # it was removed meanwhile
         return "other"
 
 
 def _above(path: bytes) -> list[bytes]:
-    """Return the folders above *path*, the nearest first."""
+    """Return the folders above *path*, nearest first."""
     folders: list[bytes] = []
     while (parent := os.path.dirname(path)) != path:  # noqa: PTH120 - Path has no bytes
         folders.append(parent)
@@ -153,7 +155,7 @@ def _above(path: bytes) -> list[bytes]:
 
 
 def _extended(chains: _Chains, path: bytes, there: Mapping[bytes, Kind], *, in_repository: bool) -> _Chains:
-    """Return *chains* with the ignore files of a folder in front of them."""
+    """Return *chains* with the ignore files of a folder added at the front."""
     is_root = in_repository and any(mark in there for mark in _REPOSITORY_MARKS)
     if not is_root and not any(kind in there for kind in _KINDS):
         return chains
@@ -182,7 +184,7 @@ def _source(folder: bytes, name: bytes) -> _Source | None:
 
 
 def _common_git_folder(path: bytes) -> bytes:
-    """Return where the exclusions are of the repository that `.git` stands for; a worktree has a file there."""
+    """Return the git folder that `.git` leads to; in a linked working tree `.git` is a file."""
     pointer = _beginning(path).split(b"\n", 1)[0]
     if not pointer.startswith(_POINTER):
         return path
@@ -192,7 +194,7 @@ def _common_git_folder(path: bytes) -> bytes:
 
 
 def _beginning(path: bytes) -> bytes:
-    """Return the beginning of a regular file; nothing if there is none. A pipe would never answer."""
+    """Return the beginning of a regular file; empty if there is none. Reading a pipe would block."""
     try:
         with open(path, "rb", opener=without_waiting) as file:
             return file.read(MAX_IGNORE_FILE_BYTES) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
@@ -201,5 +203,5 @@ def _beginning(path: bytes) -> bytes:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Open a file for `open(..., opener=)`: a pipe without a writer is opened at once."""
+    """Open a file for `open(..., opener=)`, without waiting for the writer of a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)
