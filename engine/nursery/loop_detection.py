@@ -1,9 +1,8 @@
-"""Going in circles: a pure detector over what happened since the last user input (T6).
+"""Detects a model that goes in circles: a pure function of what happened since the last user input (T6).
 
-Looked at are calls across all steps, with their results: the same call with a
-changed result is progress. Found are blocks of one to four calls that repeat three
-times, streaks of errors, repeated monologue, and calls that are nearly equal, which
-are only ever nudged about. What is found escalates: nudge, then ask, then stop.
+It compares calls across all steps, with their results: the same call with a changed result is progress. It finds blocks of
+one to four calls that repeat three times, streaks of errors, repeated text without calls, and calls that are nearly equal;
+the last kind only ever leads to a nudge. The other findings escalate: nudge, then ask, then stop.
 """
 
 from __future__ import annotations
@@ -16,10 +15,15 @@ import attrs
 
 from engine.core.events import DoomAction, DoomKind
 
+# Twice is common in good work: a test is run, something is changed elsewhere, and it is run again.
 REPEATS = 3
+# Read, edit, test, read the log. Longer circles are left to the limit of steps.
 PERIODS = (1, 2, 3, 4)
+# Of the same tool. A model that searches for a file fails a few times on its way.
 ERROR_STREAK = 5
+# How similar two argument texts are, as difflib has it: a changed number or path passes, a changed command does not.
 NEAR = 0.9
+# The comparison takes quadratic time, and longer arguments are contents of files.
 NEAR_MAX_CHARS = 400
 WINDOW = REPEATS * max(PERIODS)
 
@@ -34,7 +38,7 @@ class Signature:
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """What was found, and what is to be done about it."""
+    """A repetition, and the action that it calls for."""
 
     kind: DoomKind
     action: DoomAction
@@ -43,7 +47,11 @@ class Finding:
 
 @attrs.define(eq=False)
 class SeenCall:
-    """One call of the window; its result once there is one."""
+    """One call of the window.
+
+    Attributes:
+        result: a digest of its result; None until it has one.
+    """
 
     signature: Signature
     result: str | None = None
@@ -51,7 +59,8 @@ class SeenCall:
 
 
 def signature_of(tool: str, arguments: str) -> Signature:
-    """Return the identity of a call; arguments that are no JSON count as they are."""
+    """Return the identity of a call; arguments that are not JSON are compared as text."""
+    # Models write the same arguments with other spaces and in another order.
     try:
         canonical = json.dumps(json.loads(arguments or "{}"), sort_keys=True, separators=(",", ":"))
     except (ValueError, RecursionError):
@@ -60,13 +69,14 @@ def signature_of(tool: str, arguments: str) -> Signature:
 
 
 def digest(text: str) -> str:
-    """Return a short stand-in for a result."""
+    """Return a digest of a result: the window must not hold megabytes."""
+    # A lone surrogate, which a tool may return, must not raise here.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 @attrs.define(eq=False)
 class RepetitionDetector:
-    """What happened since the last user input. `reset` on new input."""
+    """The calls and texts since the last user input."""
 
     _calls: list[SeenCall] = attrs.field(factory=list[SeenCall], init=False)
     _texts: list[str] = attrs.field(factory=list[str], init=False)
@@ -75,7 +85,7 @@ class RepetitionDetector:
     _allowed: set[Signature] = attrs.field(factory=set[Signature], init=False)
 
     def reset(self) -> None:
-        """Forget everything: the user has spoken."""
+        """Begin anew, after input from the user."""
         self._calls.clear()
         self._texts.clear()
         self._near_nudged.clear()
@@ -83,11 +93,11 @@ class RepetitionDetector:
         self._level = 0
 
     def allow(self, signature: Signature) -> None:
-        """Somebody said "always": that call is no longer looked at."""
+        """Ignore that call from now on: the user has answered "always"."""
         self._allowed.add(signature)
 
     def check(self, signature: Signature) -> tuple[SeenCall, Finding | None]:
-        """Look at a call *before* it starts; return its place in the window and what was found."""
+        """Add a call *before* it starts; return its place in the window, and the repetition that it makes, if any."""
         finding = None if signature in self._allowed else self._find(signature)
         seen = SeenCall(signature)
         self._calls.append(seen)
@@ -95,7 +105,7 @@ class RepetitionDetector:
         return seen, finding
 
     def check_text(self, text: str) -> Finding | None:
-        """Look at what the model said in a step without calls."""
+        """Add the text of a step without calls; return the repetition that it makes, if any."""
         if not text.strip():
             return None
         self._texts.append(digest(text.strip()))
@@ -104,6 +114,7 @@ class RepetitionDetector:
         return None
 
     def _find(self, signature: Signature) -> Finding | None:
+        # From short to long: four equal calls are a circle of one, not of two.
         for period in PERIODS:
             if self._repeats(signature, period):
                 what = "the same call" if period == 1 else f"the same {period} calls"
@@ -132,7 +143,7 @@ class RepetitionDetector:
             return False
         if signature != recent[(len(recent)) % period].signature:
             return False
-        # A result that is not there yet can't be progress.
+        # Equal calls of one message start together: a result that is not there yet can't be progress.
         return all(
             earlier.result is None or later.result is None or earlier.result == later.result
             for earlier, later in zip(recent, recent[period:], strict=False)
@@ -148,7 +159,7 @@ class RepetitionDetector:
         recent = self._calls[-(REPEATS - 1) :]
         return len(recent) == REPEATS - 1 and all(
             seen.signature.tool == signature.tool
-            # Three files of similar names, read side by side, are no circle: a result must be there to be the same.
+            # Three files with similar names, read at the same time, are no circle: so here a result must be there.
             and seen.result is not None
             and seen.result == recent[0].result
             and is_near(seen.signature.arguments, signature.arguments)
@@ -157,10 +168,11 @@ class RepetitionDetector:
 
 
 def is_near(one: str, other: str) -> bool:
-    """Tell whether two argument texts differ in little."""
+    """Return whether two argument texts differ in little."""
     if one == other:
         return True
     if max(len(one), len(other)) > NEAR_MAX_CHARS:
         return False
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    # From cheap to dear; each of the first two is an upper bound of the next.
     return matcher.real_quick_ratio() >= NEAR and matcher.quick_ratio() >= NEAR and matcher.ratio() >= NEAR

@@ -1,9 +1,8 @@
 """Which turns only wait, so that another engine can go on with them: pure functions.
 
-A turn *only waits* if the answer of its open step is whole, and each of its calls is
-settled, or has not begun, or is inside a tool that may be entered again; and somebody has
-been asked, or is expected to bring a result. Nothing is under way then that an end of
-the process could cut in two.
+A turn *only waits* if the answer of its open step is complete, each of its calls is settled, has not begun, or is inside a
+tool that may be entered again, and a question is open or a result from outside is expected. Then nothing is under way that
+the end of the process could cut in two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parking: a turn that only waits is left as it stands, so that a later engine can go on with it."""
+"""Parking: a turn that only waits is left open when its engine is closed, so that a later engine can go on with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def may_enter_again(registry: Registry, name: str) -> bool:
-    """Tell whether a call that waits inside the tool of that name may enter it again."""
+    """Return whether a call that waits inside the tool of that name may enter it again."""
     tool = registry.get(name)
     return tool is not None and tool.resumable
 
@@ -43,9 +43,11 @@ def park(run: TurnRun) -> bool:
         return False
     if not only_waits(run.journal.log.state, partial(may_enter_again, run.registry)):
         return False
-    # A change of what calls share can't wait for another engine: it is a function.
+    # A change of the shared context is a function, so it can't be saved for another engine.
     if not step.ledger.apply_settled():
         return False
+    # Closed before the cancel: the tasks that it wakes find a ledger and a journal that take nothing more. The cause
+    # comes last, and nothing between here and there is a checkpoint, so no task runs in a half parked turn.
     step.ledger.close()
     run.journal.stop()
     return run.end(TurnCause(kind="parked", reason="aborted", detail="the engine ended while the turn waited"))
@@ -65,7 +67,7 @@ async def run_own_turn(run: TurnRun) -> None:
 
 @enable_ki_protection
 def begin_again(run: TurnRun) -> None:
-    """Begin to go on with a turn that another engine has left. Not a checkpoint."""
+    """Bring a turn to where another engine has left it; `run_loop` goes on with it. Not a checkpoint."""
     journal = run.journal.log
     turn = journal.state.turn
     assert turn is not None
@@ -76,13 +78,13 @@ def begin_again(run: TurnRun) -> None:
     step = None if journal.state.turn is None else journal.state.turn.step
     assert step is not None
     assert step.received is not None
-    # Before any task of it: whoever cancels the turn must find what is open.
+    # Before any of its tasks runs: a cancel at the first instant must find the open step, to settle and save it.
     take_up_step(run, step, step.received)
 
 
 @enable_ki_protection
 def leave_parked(journal: Journal, ids: IdSource) -> None:
-    """End the parked turn of a session, if it has one: something else was said. Not a checkpoint."""
+    """End the parked turn of a session, if it has one, since a new prompt takes its place. Not a checkpoint."""
     turn = journal.state.turn
     if turn is not None:
         for event in closing_events(journal.state, MessageId(ids.new("msg")), parked=True):
@@ -90,7 +92,7 @@ def leave_parked(journal: Journal, ids: IdSource) -> None:
 
 
 def check_not_parked(state: SessionState, request_id: object = None, *, is_running: bool = False) -> None:
-    """Raise `TurnParked` if the session has a parked turn, and that has asked *request_id*; None: whatever it waits for."""
+    """Raise `TurnParked` if the session has a parked turn that waits for *request_id*; None: for anything."""
     if state.turn is None or is_running or (request_id is not None and request_id not in state.turn.waiting):
         return
     raise TurnParked(

@@ -1,4 +1,4 @@
-"""Whose rights bound a call: those of all sessions from the root down, less the bounds that have ended."""
+"""Whose rules bound a call: those of all sessions from the root down, without the bounds that have ended."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _NO_CALL: Final = CallId("")
 
 
 def active_scopes(chain: tuple[PermissionScope, ...], shared: SharedContext) -> tuple[PermissionScope, ...]:
-    """Return the links that count for a session with that context, the last one of *chain*: without bounds of a plan that was approved.
+    """Return the permission scopes still in force; the bounds of plan mode are dropped once the plan is approved.
 
-    Those of the sessions above are none of its business: what was approved there, is not in the chain any more.
+    *shared* is the context of the session that the last scope of *chain* belongs to, and decides on that session's own
+    bounds alone. Bounds of sessions above that have ended were left out when *chain* was made.
     """
     if shared.get(_APPROVED[0]) != _APPROVED[1]:
         return chain
@@ -29,7 +30,7 @@ def active_scopes(chain: tuple[PermissionScope, ...], shared: SharedContext) -> 
 
 @enable_ki_protection
 def renew_bounds(journal: Journal) -> None:
-    """Forget that a plan was approved: somebody has chosen the agent anew, and its bounds hold. Not a checkpoint."""
+    """Forget that a plan was approved: the host has chosen the agent again, so its bounds hold again. Not a checkpoint."""
     shared = journal.state.context
     if shared.get(_APPROVED[0]):
         journal.append(ContextChanged.of(_NO_CALL, shared, shared.without(_APPROVED[0])))

@@ -1,8 +1,8 @@
-"""Open questions: each a `Deferred` owned by whoever asks.
+"""Open questions: each is a `Deferred` that belongs to the task which asks.
 
-A call asks for a permission, or asks the user something; the loop asks how to go on when
-a model's host has failed for good. The answer and its event are one: whoever settles the Deferred appends the
-event in the same breath. A question whose asker is cancelled is withdrawn.
+A call asks for a permission, or asks the user something; the loop asks how to go on when a model's host has failed for
+good. Settling the Deferred and appending the event of the answer is one synchronous stretch, so clients and the asking
+task can't disagree. A question whose task is cancelled is withdrawn.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class PermissionAnswer:
 
     Attributes:
         kind: the answer.
-        feedback: what was said with a rejection.
-        offer: of an "always", which one.
+        feedback: the user's words with a rejection.
+        offer: of an "always", which of the offers it takes.
         scope: of an "always", how far it reaches.
         seconds: of an "always", how long at most.
-        source: who has answered, where that is not the user: the rules, which allow it by now.
+        source: the rules, if they answer instead of the user because they allow it by now.
     """
 
     kind: ev.AnswerKind
@@ -79,7 +79,7 @@ class Questions:
     """The open questions of a turn and of all turns below it."""
 
     approver: Approver
-    # Those of the engine's other trees of sessions: what is allowed to a project may concern them.
+    # Those of the engine's other trees of sessions: a grant for the project may answer some of theirs.
     others: Callable[[], Iterable[Questions]] = lambda: ()
     _open: dict[RequestId, _Permission | _Words | _Recovery] = attrs.field(
         factory=dict[RequestId, _Permission | _Words | _Recovery], init=False
@@ -88,7 +88,7 @@ class Questions:
 
     @property
     def events(self) -> tuple[OpenQuestion, ...]:
-        """The open questions, as their events were seen, the oldest first."""
+        """The events of the open questions, as clients have seen them, the oldest first."""
         return tuple(self._shown[request_id] for request_id in self._open if request_id in self._shown)
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class Questions:
     ) -> PermissionAnswer:
         """Ask for a permission, and return the answer. Always a checkpoint.
 
-        If only a rule asks (*by_rule*), the question is answered as well as soon as the rules allow it.
+        If only a rule asks (*by_rule*), the rules answer the question themselves as soon as they allow it.
 
         If cancelled, *on_cancel* is called, then the question is withdrawn, with an event.
         """
@@ -116,7 +116,7 @@ class Questions:
         return question.answer.value
 
     async def ask_words(self, event: ev.QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> UserAnswers:
-        """Ask the user, and return what was said. Always a checkpoint; if cancelled, the question is withdrawn."""
+        """Ask the user, and return the answers. Always a checkpoint; if cancelled, the question is withdrawn."""
         question = _Words(event=event, journal=journal)
         if not await self._wait(question, timeout, lambda: None):
             return "withdrawn", ()
@@ -134,7 +134,8 @@ class Questions:
         """Answer a permission. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint.
 
         "Always" also releases the other open questions that the new grant covers, in all sessions of the engine;
-        a rejection rejects the other open permissions of the same session, and passes the feedback on to them.
+        a rejection rejects the other open permissions of the same turn as well, with the same feedback: they belong
+        to the same plan, and a user who has refused it should not be asked about each of its calls.
         Raises `ConfigError` for an offer that was not made; the question stays open.
         """
         question = self._open.get(request_id)
@@ -166,6 +167,7 @@ class Questions:
             many = f"it has {len(offers)} of them" if offers else "it can be allowed only once"
             raise ConfigError(f"the question has no offer number {answer.offer}: {many}")
         allowed = Allowance(rights=offers[answer.offer].rights, scope=answer.scope, seconds=answer.seconds)
+        # Granted first: if that raises, the question must still be open.
         self.approver.grant(question.query, allowed)
         self._answer(question, answer, allowed.rights)
         for questions in (self, *self.others()):
@@ -184,7 +186,7 @@ class Questions:
 
     @enable_ki_protection
     def recover(self, request_id: RequestId, way: Way) -> None:
-        """Say how to go on. Raises `RequestNotFound` if that is not asked (any more). Not a checkpoint."""
+        """Answer how to go on. Raises `RequestNotFound` if that is not asked (any more). Not a checkpoint."""
         question = self._open.get(request_id)
         if not isinstance(question, _Recovery):
             raise RequestNotFound(f"no open question about a failed request has the id {request_id!r}")
@@ -192,7 +194,7 @@ class Questions:
 
     @enable_ki_protection
     def withdraw(self, journal: TurnJournal) -> None:
-        """Withdraw what a turn that ends has asked: a tool that shields itself does not do it. Not a checkpoint."""
+        """Withdraw the open questions of a turn that ends: a tool that shields itself would leave them open. Not a checkpoint."""
         for question in list(self._open.values()):
             if question.journal is journal:
                 self._drop(question, "withdrawn")
@@ -200,12 +202,13 @@ class Questions:
     async def _wait(
         self, question: _Permission | _Words | _Recovery, timeout: float | None, on_cancel: Callable[[], None]
     ) -> bool:
-        """Wait for the answer; return whether the question could be asked."""
+        """Wait for the answer; return whether the question could be asked. Always a checkpoint."""
         if question.journal.is_closed:
-            # A tool that outlives its turn: nobody would see the question, and it would stay open for ever.
+            # A tool that outlives its turn: no client would see the question, and it would stay open for ever.
             await trio.lowlevel.checkpoint()
             return False
         request_id = question.event.request_id
+        # Open before its event is visible: a client may answer as soon as it sees it.
         self._open[request_id] = question
         shown = question.journal.append(question.event)
         if shown is not None:
@@ -214,8 +217,10 @@ class Questions:
         try:
             with trio.move_on_after(float("inf") if timeout is None else timeout):
                 await question.answer.wait()
+            # Also after an answer; then `_drop` finds the slot settled, and "expired" counts for nothing.
             expired = True
         except trio.Cancelled:
+            # Before the question is withdrawn: the caller notes what the turn was doing, and that was waiting for it.
             on_cancel()
             raise
         finally:
@@ -225,7 +230,7 @@ class Questions:
 
     @enable_ki_protection
     def _drop(self, question: _Permission | _Words | _Recovery, how: Unanswered) -> None:
-        """Close a question that nobody answered; one that was answered is closed already."""
+        """Close a question without an answer; one that was answered is closed already. Not a checkpoint."""
         match question:
             case _Permission():
                 self._answer(question, PermissionAnswer(kind=how))

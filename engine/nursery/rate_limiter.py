@@ -1,9 +1,8 @@
-"""Requests under way to each host: how many at once, and who goes first.
+"""Limits the requests to each host: how many at once, and which goes first.
 
-A host may take only so many requests at once, over all sessions of an engine. And where
-several requests begin with the same long words (sub-agents of one turn, say), the first
-to go writes the host's cache and the others read it, if they wait until its answer has
-begun; all at once, each would pay for the whole.
+A host may accept only so many requests at once, over all sessions of an engine. And where several requests begin with the
+same long prefix (sub-agents of one turn, say), the first one writes the host's cache and the others read it, if they wait
+until its answer has begun. Sent all at once, each would pay for the whole prefix.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ import trio
 
 from engine.core.llm_types import ModelInfo, ModelRequest
 
-# Below this no host caches anything: 1,024 tokens at the least.
+# Characters. Below this no host caches anything: 1,024 tokens are the least that any of them asks for.
 LONG_PREFIX: Final = 4_096
-# Longer than a slow host needs to begin; then waiting costs more than the cache is worth.
+# Seconds. Longer than a slow host needs to begin; from then on waiting costs more than the cache is worth.
 STAGGER: Final = 10.0
-# For so long hosts keep a cache, from its last use.
+# Seconds for which hosts keep a cache, from its last use.
 WARM: Final = 300.0
+# Prefixes that are remembered before the cold ones are dropped: an engine may run for months.
 _REMEMBERED: Final = 1_000
 
 Notify = Callable[[str, str], None]
@@ -30,7 +30,7 @@ Notify = Callable[[str, str], None]
 
 @attrs.define(eq=False)
 class _Prefix:
-    """The requests that begin with the same words.
+    """The requests that begin with the same text.
 
     Attributes:
         leader: the request that went first and is not answered yet.
@@ -51,7 +51,7 @@ class Traffic:
     _prefixes: dict[object, _Prefix] = attrs.field(factory=dict[object, _Prefix], init=False)
 
     def passage(self, info: ModelInfo, request: ModelRequest, notify: Notify) -> Passage:
-        """Return what lets *request* pass, to be entered; *notify* is told a code and a text if it has to wait."""
+        """Return the passage of *request*, to be entered; *notify* gets a code and a text if it has to wait."""
         return Passage(self, info, request, notify)
 
     def places(self, info: ModelInfo) -> trio.CapacityLimiter | None:
@@ -59,11 +59,12 @@ class Traffic:
         if info.parallel is None:
             return None
         places = self._places.setdefault(info.host or info.name, trio.CapacityLimiter(info.parallel))
+        # Two configurations may name the same host with different limits: the one that was used last counts.
         places.total_tokens = info.parallel
         return places
 
     def prefix(self, request: ModelRequest) -> _Prefix | None:
-        """Return those who share the beginning of *request*; None if it is too short to be cached."""
+        """Return the requests that share the prefix of *request*; None if it is too short to be cached."""
         size = len(request.system) + sum(len(tool.schema) + len(tool.description) for tool in request.tools)
         if size < LONG_PREFIX or request.options.cache == "off":
             return None
@@ -94,7 +95,7 @@ class Passage:
             if self._prefix is not None:
                 await self._wait_for_leader(self._prefix)
             await self._take_place(self._traffic.places(self._info))
-        except BaseException:  # a cancel above all: nobody calls `__aexit__` then, and a place would stay taken
+        except BaseException:  # a cancel above all: `__aexit__` is not called then, and the place would stay taken
             self._leave()
             raise
         return self
@@ -106,7 +107,7 @@ class Passage:
         self._leave()
 
     def note_start(self) -> None:
-        """The answer has begun: its prompt is in the host's cache. Not a checkpoint."""
+        """Note that the answer has begun, so its prompt is in the host's cache. Not a checkpoint."""
         if self._prefix is not None:
             self._prefix.warm_until = trio.current_time() + WARM
             self._step_down(self._prefix)
@@ -114,6 +115,7 @@ class Passage:
     async def _wait_for_leader(self, prefix: _Prefix) -> None:
         until = trio.current_time() + STAGGER
         is_reported = False
+        # A loop: when a leader fails before its answer, all who wait are woken, and the first of them leads.
         while prefix.leader is not None and prefix.warm_until < trio.current_time() < until:
             if not is_reported:
                 is_reported = True
@@ -121,12 +123,14 @@ class Passage:
             with trio.move_on_at(until):
                 await prefix.changed.wait()
         if prefix.leader is None and prefix.warm_until < trio.current_time():
+            # No checkpoint since the look at `leader`, so no other request can have become one.
             prefix.leader = self
             prefix.changed = trio.Event()
 
     async def _take_place(self, places: trio.CapacityLimiter | None) -> None:
         if places is None:
             return
+        # On behalf of the passage and not of the task, so that it does not matter which task leaves it.
         try:
             places.acquire_on_behalf_of_nowait(self)
         except trio.WouldBlock:

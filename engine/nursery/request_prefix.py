@@ -1,10 +1,9 @@
-"""What requests begin with: set once, kept byte for byte, and told in a message where it changes (T10, T27, T28).
+"""The prefix of requests: set once and kept byte for byte; later changes of it go into messages (T10, T27, T28).
 
-A baseline is read before the first request of a session. It is read anew when the
-history was compacted, and at the beginning of a turn that works in another folder or
-with another system prompt of the host's. In between, each round reads what there is now
-and puts what is different behind the history. Reading is done in threads; what comes of
-it is appended in one synchronous stretch, so a cancel leaves nothing half told.
+A baseline is read before the first request of a session. It is read again when the history was compacted, and at the
+beginning of a turn that works in another folder or with another system prompt of the host's. In between, each round reads
+the current state and appends what differs as a message, since a changed prefix would cost the host's cache. Reading is
+done in threads; its result is appended in one synchronous stretch, so a cancel leaves all of it or nothing.
 """
 
 from __future__ import annotations
@@ -35,20 +34,21 @@ TRUST: Final = Choice(label="Trust it", description="from now on; its rules, age
 ONCE: Final = Choice(label="This time", description="as long as this program runs")
 NO: Final = Choice(label="No", description="it is worked on without them")
 _YES: Final = frozenset({TRUST.label.casefold(), ONCE.label.casefold(), "yes", "y"})
+# Paths that one round looks at; the rest waits for the next round. Each costs a walk up to the project's root.
 _TOUCHED_MOST: Final = 200
 
 
 def system_text(run: TurnRun) -> str:
-    """Return what the next request begins with. Not a checkpoint."""
+    """Return the system prompt of the next request. Not a checkpoint."""
     prompt = run.journal.log.state.prompt
     return run.inputs.settings.system if run.inputs.services.prompt is None or prompt is None else prompt.text
 
 
 async def prepare_prompt(run: TurnRun) -> None:
-    """Make sure that the next request begins as it must, and that the model knows what has changed.
+    """Renew the prefix of the next request if it must be renewed, or else append what has changed.
 
-    A checkpoint if the engine has prompt layers. If cancelled, nothing is appended but the question whether a project's
-    files may be read, which is withdrawn.
+    A checkpoint if the engine has prompt layers. If cancelled, nothing is appended; the question whether a project's
+    files may be read is withdrawn.
     """
     layers = run.inputs.services.prompt
     if layers is None:
@@ -56,18 +56,19 @@ async def prepare_prompt(run: TurnRun) -> None:
     reason = _renewal(run)
     reading = await _read(run, layers, reason)
     if reading.withheld and await _may_be_read(run, layers, reading):
+        # Read once more, now that it may be: an untrusted project's files must not have been in memory before.
         reading = await _read(run, layers, reason)
     _apply(run, reading, reason)
 
 
 def _renewal(run: TurnRun) -> Reason | None:
-    """Return why there is to be a new baseline; None: the old one stands. Not a checkpoint."""
+    """Return why a new baseline is needed; None: the old one stands. Not a checkpoint."""
     prompt = run.journal.log.state.prompt
     if prompt is None:
         return "start"
     if prompt.is_outdated:
         return "compacted"
-    if run.state.is_prompted:  # within a turn requests begin alike, whatever is done in it
+    if run.state.is_prompted:  # within a turn the prefix stays the same, even if a tool changes the folder
         return None
     if prompt.cwd != run.cwd:
         return "moved"
@@ -85,7 +86,7 @@ async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Re
     from engine.prompt.layers import PromptInputs
 
     state = run.journal.log.state
-    # The session's own: one that stands in for it for a turn is not worth a message.
+    # The session's first model: if another stands in for it in one turn, that is not worth a new prefix.
     info = run.deps.models[0].info
     files = layers.instructions
     request = PromptInputs(
@@ -105,13 +106,13 @@ async def _read(run: TurnRun, layers: PromptLayers, reason: Reason | None) -> Re
 
 
 def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
-    """Return what was worked on. Not a checkpoint."""
+    """Return the paths that tools have worked on, whose folders may have instructions of their own. Not a checkpoint."""
     if reason != "compacted":
         return tuple(run.inputs.services.touched)
     # Imported here: hardly any round follows a summary.
     from engine.compaction.preserved import collect_pins
 
-    # What was told of their folders went with the history, and has to be known before they are worked on again.
+    # The instructions of their folders went with the history, and must be known before they are worked on again.
     files = collect_pins(run.journal.log.state.transcript[:]).files
     return tuple(
         dict.fromkeys([*run.inputs.services.touched, *(str(PurePath(run.cwd) / file.path) for file in reversed(files))])
@@ -122,7 +123,10 @@ def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
 
 
 async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> bool:
-    """Ask whether a project's own files may be read, once; tell of it where nobody can be asked. A checkpoint if asked."""
+    """Ask once whether a project's own files may be read; without a user, only report it. A checkpoint if it asks.
+
+    If cancelled, the question is withdrawn, and asked again in the next turn.
+    """
     project = reading.project
     if run.inputs.is_child or not layers.needs_question(project):
         return False
@@ -143,6 +147,7 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
         run.inputs.services.questions.ask_words, event, run.journal, timeout=run.inputs.settings.question_timeout
     )
     outcome, answers = await while_notifying(run, "question", question, event.request_id, ask)
+    # Whatever the answer was: asking again in each round would make the user give in.
     layers.mark_answered(project)
     answer = answers[0].strip().casefold() if len(answers) == 1 else ""
     if outcome != "answered" or answer not in _YES:
@@ -160,14 +165,15 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
 
 @enable_ki_protection
 def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
-    """Put what was read into the record. Not a checkpoint."""
+    """Append what was read to the record. Not a checkpoint."""
     # Imported here: most engines have no layers.
     from engine.prompt.reminders import diff_sections, reminder_text
 
     sections = _sections(run, reading)
-    _tell_of_problems(run, reading)
+    _report_problems(run, reading)
     run.state.is_prompted = True
     if not reading.is_old:
+        # Only what was looked at: calls may have added others while the threads were reading.
         for path in list(run.inputs.services.touched)[:_TOUCHED_MOST]:
             del run.inputs.services.touched[path]
     if reason is not None:
@@ -176,7 +182,7 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
     prompt = run.journal.log.state.prompt
     if not isinstance(prompt, PromptState):  # the record is closed: the turn has ended meanwhile
         return
-    # The first section is the way of working: a model that takes over in the middle goes on with that of the first one.
+    # The first section is the family's base prompt: a fallback model goes on with that of the first model.
     changed = diff_sections(prompt.section_texts, sections, frozen=[section.name for section in prompt.sections[:1]])
     if changed:
         message = engine_message(run.deps.ids, reminder_text(changed, prompt.section_texts))
@@ -201,7 +207,7 @@ def _sections(run: TurnRun, reading: Reading) -> Sequence[PromptSection]:
 
 
 def _is_denied(run: TurnRun, chain: tuple[PermissionScope, ...], skill: str) -> bool:
-    """Tell whether the rules deny a skill: then nobody needs to know of it. Not a checkpoint."""
+    """Return whether the rules deny a skill; then the prompt does not list it. Not a checkpoint."""
     query = PermissionQuery(
         chain=chain,
         call_id=CallId(""),
@@ -214,7 +220,7 @@ def _is_denied(run: TurnRun, chain: tuple[PermissionScope, ...], skill: str) -> 
     return run.deps.approver.judge(query).verdict == "deny"
 
 
-def _tell_of_problems(run: TurnRun, reading: Reading) -> None:
+def _report_problems(run: TurnRun, reading: Reading) -> None:
     for problem in reading.problems:
         if problem.kind == "both":
             if _is_news(run, problem.text):
@@ -228,7 +234,7 @@ def _tell_of_problems(run: TurnRun, reading: Reading) -> None:
 
 
 def _is_news(run: TurnRun, text: str) -> bool:
-    """Tell whether the session was not told that yet, by this engine. Not a checkpoint."""
+    """Return whether this engine has not reported that to the session yet. Not a checkpoint."""
     assert run.inputs.services.prompt is not None
     return run.inputs.services.prompt.is_first_report(run.journal.log.path[0], text)
 
@@ -237,6 +243,6 @@ def _is_news(run: TurnRun, text: str) -> bool:
 
 
 def touch(run: TurnRun, paths: Sequence[str]) -> None:
-    """Note the files and folders that a call works on: instructions may lie beside them. Not a checkpoint."""
+    """Note the files and folders that a call works on, since their folders may have instructions. Not a checkpoint."""
     if run.inputs.services.prompt is not None:
         run.inputs.services.touched.update(dict.fromkeys(paths))

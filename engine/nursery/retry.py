@@ -1,4 +1,4 @@
-"""Whether a failed request is sent again, and when: pure, with budgets (T23)."""
+"""Whether a failed request is sent again, and when: pure functions, with budgets (T23)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from engine.core.llm_types import ModelInfo
 from engine.core.messages import FinishReason, Usage
 from engine.core.settings import RetryPolicy
 
-DOUBLINGS = 60  # by then a wait of a nanosecond has become the longest
-# Chance may draw a wait of nothing, five times in a row: all retries would be spent in an instant.
+DOUBLINGS = 60  # enough to turn a nanosecond into years; without a cap the power would overflow a float
+# Seconds. Without a floor the jitter may draw nearly nothing several times in a row, and all retries are spent at once.
 SHORTEST = 0.1
 
 FailureKind = Literal["overflow", "media", "auth", "filtered", "signature", "rate_limited", "transient", "fatal"]
@@ -29,14 +29,14 @@ FailureKind = Literal["overflow", "media", "auth", "filtered", "signature", "rat
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """What became of a request that failed, as a value.
+    """Why a request failed, as a value.
 
     Attributes:
-        kind: what may help against it.
+        kind: classified by what may help: a smaller request, another model, a wait, nothing.
         message: for a person.
         wait: seconds that the host asked for.
-        reset_at: when a rate limit is lifted.
-        is_final: no wait that is worth waiting lifts the limit.
+        reset_at: when a rate limit is lifted, as Unix time.
+        is_final: the limit will not be lifted within a reasonable wait, as with a monthly quota.
     """
 
     kind: FailureKind
@@ -48,7 +48,7 @@ class Failure:
 
 @attrs.frozen
 class RetryBudget:
-    """What is left for retries: attempts of this step, seconds of this turn."""
+    """What was spent on retries: attempts of this step, seconds of this turn."""
 
     attempts_made: int = 0
     waited: float = 0.0
@@ -67,7 +67,7 @@ def failure_of(error: ProviderError) -> Failure:
 
 
 def timed(failure: Failure, now: float) -> Failure:
-    """Return *failure* of a rate limit with both times, where the host told one: how long to wait, and until when."""
+    """Return the failure of a rate limit with both times, the wait and its end, if the host gave one of them."""
     if failure.kind != "rate_limited":
         return failure
     if failure.reset_at is None:
@@ -78,10 +78,9 @@ def timed(failure: Failure, now: float) -> Failure:
 
 
 def silent_overflow(info: ModelInfo, usage: Usage, finish: FinishReason | None, detail: str) -> Failure | None:
-    """Return that the window was too small for an answer that came, or None (T23).
+    """Return that the window was too small although an answer came, or None (T23).
 
-    Some hosts stop where the window ends. Some take more than it holds, bill it, and
-    answer from a part of it.
+    Some hosts stop where the window ends. Some accept more than it holds, bill it, and answer from a part of it.
     """
     if finish == "overflow":
         word = f": {detail}" if detail else ""
@@ -114,9 +113,8 @@ def _kind(error: ProviderError) -> FailureKind:
 def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fraction: float) -> float | None:
     """Return how long to wait before the next attempt; None if there is to be none.
 
-    *fraction*, from 0 to 1, is the jitter: a wait of ours is drawn from all of its
-    range, so that many who failed together don't come back together; one that the host
-    asked for is kept.
+    *fraction*, from 0 to 1, is the jitter: a wait of ours is drawn from its whole range, so that clients which failed
+    together don't come back together. A wait that the host asked for is kept as it is.
     """
     if failure.kind not in {"transient", "rate_limited"} or failure.is_final:
         return None
@@ -126,11 +124,13 @@ def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fract
     if delay is None:
         most = min(policy.longest, policy.base * 2.0 ** min(budget.attempts_made, DOUBLINGS))
         delay = max(min(SHORTEST, most), most * fraction)
+    # Not cut to the longest wait: a request that comes back before the host allows it only counts against the limit.
     return None if delay > policy.longest or budget.waited + delay > policy.total else delay
 
 
 def _requested_wait(failure: Failure, policy: RetryPolicy) -> float | None:
-    """Return the wait that the host asked for; None if it asked for none, or for one that is past."""
+    """Return the wait that the host asked for; None if it asked for none, or for one that is over."""
+    # The number is parsed from a header, which may hold anything.
     if failure.wait is None or math.isnan(failure.wait) or failure.wait <= 0:
         return None
     return max(failure.wait, min(SHORTEST, policy.longest))

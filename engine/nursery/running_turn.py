@@ -1,4 +1,4 @@
-"""`TurnRun`: what the tasks of one turn share, and the one slot for why it ends."""
+"""`TurnRun`: what the tasks of one turn share, and the one slot for why the turn ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from engine.tools.background_jobs import Jobs
     from engine.tools.tool_context import AgentRequest, EditReviewer
 
-# Of `Settings.durable_within`: a little more, so that a store which gives a lock up after just so long can say why.
+# Shares of `Settings.durable_within`. Before a tool starts, a little more than all of it, so that a store whose own
+# timeout is just as long can raise and say why; in a store that has not answered before, little.
 _AT_A_BARRIER: Final = 1.1
 _WHEN_IT_LAGS: Final = 0.1
 
@@ -50,7 +51,7 @@ CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "do
 
 @attrs.frozen(kw_only=True)
 class TurnCause:
-    """Why a turn ends; the first one wins."""
+    """Why a turn ends; the first cause wins."""
 
     kind: CauseKind
     reason: StopReason
@@ -59,7 +60,7 @@ class TurnCause:
 
 
 class AgentRunner(Protocol):
-    """What calls need of their session: sub-agents, and what else outlives a call."""
+    """Runs what outlives a call for the turn's session: sub-agents and background commands."""
 
     @property
     def jobs(self) -> Jobs:
@@ -68,7 +69,7 @@ class AgentRunner(Protocol):
 
     @property
     def agents(self) -> AgentJobs:
-        """The sub-agents that work in the background for the turn's session."""
+        """The sub-agents that run in the background for the turn's session."""
         ...
 
     async def run_agent(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentResult:
@@ -86,13 +87,13 @@ class TurnServices:
 
     Attributes:
         context_report: returns what fills the window of the session's model.
-        spills: what the tree of sessions has kept of long outputs; None: nothing is kept.
-        around: what happens around each change of a file; None: nothing.
-        prompt: the layers that requests begin with; None: the settings say what they begin with.
-        touched: the files and folders that tools have worked on since instructions were last looked for; the session's, since
-            a turn may end before that.
-        snapshots: of the files, around what the turn changes; a sub-agent has those of the turn above. None: there are none.
-        jitter: random fractions for retry delays.
+        spills: keeps long outputs of the whole tree of sessions; None: nothing is kept.
+        around: runs before and after each change of a file (a formatter, say); None: nothing does.
+        prompt: the layers that requests begin with; None: requests begin with `Settings.system`.
+        touched: the paths that tools have worked on since instructions were last looked for; the session's, since a turn
+            may end before the next look.
+        snapshots: of the files that the turn changes; a sub-agent shares those of the turn above. None: there are none.
+        jitter: returns random fractions for retry delays.
     """
 
     agents: AgentRunner
@@ -115,10 +116,10 @@ class TurnInputs:
         chain: the sessions from the root to this one, each with its turn: the rights of all of them bound a call.
         is_child: it is a sub-agent's.
         grace_limit: the longest grace of any call, where a parent's grace bounds it.
-        compaction: the turn is for nothing but this compaction; None: it answers a prompt.
+        compaction: the only thing that the turn does; None: it answers a prompt.
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: called with the result, once the end is visible.
-        on_parked: called when the turn was left as it waits.
+        on_parked: called once the turn is parked.
     """
 
     settings: Settings
@@ -172,13 +173,20 @@ class TurnState:
     """What the loop and the calls of a turn keep from step to step.
 
     Attributes:
-        counted: what the last request of the session took.
+        counted: the usage of the session's last request.
         may_park: the turn may be left for another engine, if it only waits.
-        unseen: user messages that no hook has seen.
-        changes: what it has changed in files, as far as its tools tell.
+        unseen: user messages that no hook has seen yet.
+        changes: the files that it has changed.
+        repetition: detects a model that goes in circles.
         answer: the visible text that counts as the turn's answer.
-        is_prompted: what requests begin with was looked at in this turn.
-        outside: the calls whose results come from outside, and where those go.
+        answer_prefix: the text of steps that the next answer continues.
+        output: the JSON of a structured answer that fits.
+        prevented: why a hook or a tool demands the end of the turn.
+        repeats_step: the last step was taken back, so the next one has its number.
+        wrapping_up: the step is the last that the limit allows.
+        is_prompted: the prefix of requests was prepared in this turn.
+        outside: the calls whose results come from outside, with the slot for each result.
+        skip_wait: ends the wait before a retry.
         host_deadline: the host's effective deadline as last seen.
     """
 
@@ -208,15 +216,18 @@ class TurnState:
 
 @attrs.define(eq=False)
 class TurnEnding:
-    """The one slot for why a turn ends, and what its tasks wait for at the end.
+    """The one slot for why a turn ends, and the events of its end, in their order.
+
+    A user's cancel, a limit and the end of the loop write the slot themselves. A host's cancel can't: it only appears as
+    `Cancelled` in tasks of the turn, and `first_catch` works out the cause.
 
     Attributes:
-        scope: holds the loop and all below it; a user's cancel cancels this and nothing else.
+        scope: holds the loop and all tasks below it; a turn's own end cancels this scope and nothing else.
         requested: set with the cause.
         loop_gone: the loop's task has ended.
         over: the end is in the record and visible.
-        at: when the cause was written, on trio's clock.
-        during: what the turn was doing then.
+        at: when the cause was written, on trio's clock; the deadlines of the concluder count from it.
+        during: what the turn was doing then, for the user.
     """
 
     _run: TurnRun
@@ -231,7 +242,7 @@ class TurnEnding:
 
     @enable_ki_protection
     def begin(self, cause: TurnCause) -> bool:
-        """See `TurnRun.end`."""
+        """Write the cause, if there is none yet, and cancel the loop's scope; see `TurnRun.end`. Not a checkpoint."""
         if self.cause is not None:
             return False
         self.cause = cause
@@ -242,19 +253,18 @@ class TurnEnding:
         return True
 
     def catch(self) -> None:
-        """A task of the turn was cancelled: note where the turn is, before that changes. Not a checkpoint.
+        """Note what the turn is doing, when one of its tasks is cancelled, before that changes. Not a checkpoint.
 
-        A host's cancel reaches all tasks, in no order; the frame, which names the
-        cause, may be the last of them.
+        A host's cancel reaches all tasks, in no order; the frame, which writes the cause, may be the last of them.
         """
         if self.cause is None and self._caught is None:
             self._caught = self._now()
 
     def first_catch(self) -> TurnCause:
-        """Return the cause when nobody named one: a limit above, the own deadline, or the host.
+        """Return the cause of an end that has written none: a limit above, the turn's own deadline, or the host.
 
-        Only deadlines are compared, never `cancel_called` or `Cancelled.reason`:
-        reading the first fires it, the second names the wrong one of two.
+        Only deadlines are compared, never `cancel_called` or `Cancelled.reason`: reading the first one cancels a scope
+        whose deadline is over, and the second one names one of several cancels, not the first.
         """
         budget = self._run.budget
         above = budget.ancestor_exhausted()
@@ -273,7 +283,7 @@ class TurnEnding:
 
     @property
     def is_parked(self) -> bool:
-        """Whether the turn was left as it waits, for another engine to go on with."""
+        """Whether the turn was left open for another engine to go on with."""
         return self.cause is not None and self.cause.kind == "parked"
 
     def _now(self) -> During:
@@ -292,8 +302,9 @@ class TurnRun:
     Attributes:
         deps: its ports; a recovery adds a model.
         registry: its tools; `Session.use_tools` replaces them.
-        hidden: the tools that are not offered, because the rules deny all that they could do.
+        hidden: the tools that are not offered, because the rules deny everything that they could do.
         children: the turns of sub-agents that its calls wait for.
+        step: the open step; None between two steps.
         result: how it ended, once its end is in the record.
         flush_scope: of the last flush, while it is under way.
     """
@@ -315,6 +326,7 @@ class TurnRun:
 
     def __attrs_post_init__(self) -> None:
         self.ending = TurnEnding(self)
+        # A charge of a sub-agent may exhaust this turn's budget, in a task that knows only the budget.
         self.budget.end = self._end_for_limit
 
     @enable_ki_protection
@@ -326,17 +338,18 @@ class TurnRun:
         """
         is_first = self.ending.begin(cause)
         if is_first:
+            # The children are cancelled with the scope, but may be flushing in a shield of their own.
             for child in self.children:
                 child.shorten_flush()
         return is_first
 
     def crash(self, error: BaseException) -> None:
-        """An error of ours: it ends this turn and no other; if it is ending already, a notice names it. Not a checkpoint."""
+        """End this turn, and no other, for an error of ours; if it is ending already, only report it. Not a checkpoint."""
         if not self.end(TurnCause(kind="crashed", reason="internal_error", detail=describe(error))):
             self.notice("warning", "internal_error", f"while the turn was ending: {describe(error)}")
 
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
-        """Tell whoever watches. Not a checkpoint."""
+        """Report something to clients. Not a checkpoint."""
         self.journal.append(Notice(level=level, code=code, text=text))
 
     @property
@@ -351,18 +364,18 @@ class TurnRun:
 
     @property
     def hook_runner(self) -> HookRunner:
-        """Runs its hooks."""
+        """Runs the hooks of the turn, each with its timeout."""
         return HookRunner(self.inputs.settings.hook_timeout, self.notice)
 
     async def flush(self) -> bool:
-        """Wait until all so far is durable, for as long as the settings say; return whether it is.
+        """Wait until everything so far is durable, or the time for that is over; return whether it is.
 
-        A checkpoint; if cancelled, nothing is lost. A store that was waited for in vain has little time from then on,
-        until it answers: a turn of many steps must not wait as long for each.
+        A checkpoint; if cancelled, nothing is lost. A store that did not answer in time gets little time from then on,
+        until it answers again: a turn of many steps must not wait that long in each.
         """
         journal = self.journal.log
         seconds = self.inputs.settings.durable_within * (_WHEN_IT_LAGS if self._store_lags else _AT_A_BARRIER)
-        # Whatever a store raises is an answer: raised here it would keep a turn from its end.
+        # A store's error is a value here: raised, it would keep the concluder from ending the turn.
         with ErrorBoundary() as boundary:
             with trio.move_on_after(seconds) as scope:
                 await self.deps.store.flushed(journal.session_id, journal.seq)
@@ -371,12 +384,13 @@ class TurnRun:
         failed = boundary.error or journal.refused
         self._store_lags = failed is not None
         if failed is not None and not self._store_failed:
+            # Reported once: the next step would only say the same.
             self._store_failed = True
             self.notice("warning", "not_durable", f"the store failed: {describe(failed)}")
         return failed is None
 
     def shorten_flush(self) -> None:
-        """The turn above ends: a flush that is under way has no more time than a grace. Not a checkpoint."""
+        """Limit a flush that is under way to a grace from now, since the turn above ends. Not a checkpoint."""
         limit = self.inputs.grace_limit
         if self.flush_scope is not None and limit is not None:
             self.flush_scope.deadline = min(self.flush_scope.deadline, trio.current_time() + limit)
