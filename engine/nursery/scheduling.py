@@ -1,9 +1,8 @@
 """Which queued call may start now: a pure rule over the calls in call order (C1, C2).
 
-First in, first out: no call overtakes an earlier one that has not started. Safe
-calls run together, at most so many; an unsafe call runs alone. A call whose
-arguments are still being received has unknown safety, so it holds back the ones
-after it; that is why streaming and batch give the same schedule.
+First in, first out: no call overtakes an earlier one that has not started. Safe calls run together, up to a limit; an
+unsafe call runs alone. A call whose arguments are still being received has unknown safety, so it holds back the calls
+after it. Without that rule the schedule would depend on how the host cuts the stream into chunks.
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ def admissible(slots: Iterable[Slot], parallel: int) -> list[int]:
             running += 1
             exclusive = exclusive or not slot.safe
             continue
+        # `break`, never `continue`: going on to later calls would let them overtake this one. An unsafe call behind a
+        # stream of safe ones would never run alone.
         if slot.state == "receiving" or exclusive:
             break
         if not (running == 0 or (slot.safe and running < parallel)):

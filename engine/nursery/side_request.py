@@ -1,8 +1,7 @@
-"""A question to a model beside the steps of a turn: for a summary, say.
+"""Requests of the engine's own in a turn, outside of its steps: for a summary, say.
 
-It runs in the turn's loop, so whatever ends the turn ends it too. What it takes is
-charged to the turn's budget, whether an answer comes of it or not. No tool is
-offered, and none is run.
+They run in the turn's loop, so whatever ends the turn ends them too. They are charged to the turn's budget, also if no
+answer comes. No tool is offered, and none is run.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from engine.nursery.stream_reader import read_stream
 
 @attrs.define(eq=False, kw_only=True)
 class ReplyListener:
-    """Takes one answer in; see `engine.nursery.stream_reader.Receiver`."""
+    """Receives one answer, and records nothing; see `engine.nursery.stream_reader.Receiver`."""
 
     model: Model
     failure: Failure | None = attrs.field(default=None, init=False)
@@ -50,11 +49,12 @@ class ReplyListener:
 
     @property
     def text(self) -> str:
-        """All that was said."""
+        """The text of the answer."""
         return "".join(self._texts.values())
 
     def feed(self, batch: Sequence[StreamEvent]) -> None:
-        """Take what was received. Not a checkpoint."""
+        """Keep what was received. Not a checkpoint."""
+        # No demultiplexer: nothing of the answer goes into the journal, and a slip costs at most a worse summary.
         for event in batch:
             match event:
                 case TextStarted():
@@ -71,24 +71,24 @@ class ReplyListener:
                 case Finished():
                     self.finish, self.finish_detail = event.reason, event.detail
                 case _:
-                    # Thinking, signs of life: nothing that anybody reads.
+                    # Thinking and pings: nothing reads them.
                     pass
 
     def stop_receiving(self, failure: Failure | None, *, is_interrupted: bool) -> None:
         """Keep the failure. Not a checkpoint."""
-        del is_interrupted  # then the request's caller is cancelled as well, and reads nothing of this
+        del is_interrupted  # then `ask` is cancelled as well, and nothing is made of the answer
         self.failure = failure
 
 
 @attrs.define(eq=False, kw_only=True)
 class Asker:
-    """Asks one model, or the turn's own where that one fails; see `engine.core.compaction_types.Summariser`.
+    """Asks a model, and the next one if that fails; see `engine.core.compaction_types.Summariser`.
 
     Attributes:
-        models: the one that is asked, and those to go on with.
-        usage: what it has taken.
-        cost: of that.
-        asked: the name of the model that was asked last; empty: nobody was.
+        models: the one that is asked, and those to fall back to.
+        usage: of all its requests.
+        cost: of all its requests.
+        asked: the name of the model that was asked last; empty: none was.
     """
 
     run: TurnRun
@@ -107,9 +107,9 @@ class Asker:
         return self.run.deps.ids.new(kind)
 
     async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
-        """Ask, again where that may help, then the next model. Always a checkpoint; raises nothing ordinary.
+        """Ask, with retries, then the next model. Always a checkpoint; a failure is a part of the reply.
 
-        If cancelled, what it took so far is counted.
+        If cancelled, what the requests have used so far is counted.
         """
         while True:
             listener = await self._until_answered(system, text, max_output)
@@ -117,7 +117,7 @@ class Asker:
                 listener.model.info, listener.usage, listener.finish, listener.finish_detail
             )
             if failure is not None and failure.kind == "filtered" and len(self.models) == 1:
-                # It will say so each time: as a refusal, which something can stand in for.
+                # A filter decides the same each time. As a refusal, a summary without a model can stand in for it.
                 return ModelReply(text=listener.text, finish="content_filter", calls=tuple(listener.calls))
             if failure is None or failure.kind == "overflow" or len(self.models) == 1:
                 return ModelReply(
@@ -139,6 +139,7 @@ class Asker:
                 delay = next_delay(listener.failure, budget, run.inputs.settings.retry, run.inputs.services.jitter())
             if listener.failure is None or delay is None:
                 return listener
+            # The same budgets as a step's, but counted by themselves: a summary must not use up the retries of the answer.
             budget = RetryBudget(budget.attempts_made + 1, budget.waited + delay)
             run.state.skip_wait = trio.Event()
             run.journal.append(
@@ -165,12 +166,13 @@ class Asker:
             tool_choice="none",
             options=attrs.evolve(options, output_cap=None),
             max_output=min(max_output, model.info.output),
-            # No session's: its next step is compared with its last one, not with this.
+            # Without a session id: the prefix of the session's next step is compared with that of its last step.
         )
         listener = ReplyListener(model=model)
         try:
             await read_stream(self.run, model, request, listener)
         finally:
+            # Also on a cancel: what the host has reported by then it will bill.
             self._charge(listener)
         return listener
 
@@ -184,6 +186,6 @@ class Asker:
 
 
 def _effort(run: TurnRun) -> Effort | None:
-    """Return how much thought a summary is worth: little, where the turn says anything about it."""
+    """Return the thinking effort for a summary: low, unless the turn asks for less or leaves it to the model."""
     effort = run.inputs.settings.options.effort
     return effort if effort in {None, "none", "minimal"} else "low"

@@ -119,12 +119,15 @@ async def run_step(run: TurnRun, step: Step) -> StepOutcome:
             nursery.start_soon(read_stream, run, step.model, step.request, runner, name="model stream")
             if run.journal.log.keeps_drafts:
                 nursery.start_soon(save_drafts, run.journal.log, step.stream_over, name="drafts")
+        # The calls run meanwhile, in the nursery. They are collected only now since the list of calls is complete now.
         await step.stream_over.wait()
         await runner.collect()
     # The nursery is left, so no call is at work any more: the snapshot below sees all that the step has changed.
     charge_step(run, step)
     if run.inputs.services.snapshots is not None and not run.inputs.is_child:
         await run.inputs.services.snapshots.after_step(step.number)
+    # At the end of each step and not of each event: a crash costs at most one step, and the model is asked only for what
+    # is safe on the disk.
     await run.flush()
     return _outcome(run, step)
 
@@ -181,6 +184,7 @@ class _StepRunner:
     def feed(self, batch: Sequence[StreamEvent]) -> None:
         """Record a batch, and start the calls that it completes. Not a checkpoint."""
         self._step.feed(batch)
+        # While the model still writes: a long answer with ten calls is not held up until its end.
         self.start_calls()
 
     @enable_ki_protection
@@ -222,6 +226,8 @@ class _StepRunner:
         If cancelled, the call has not started, and the concluder settles it.
         """
         assert isinstance(entry.prepared, Prepared)
+        # A call before it may still change the folder. This decides only what runs at the same time, not what is allowed:
+        # the permission is judged when the call starts.
         entry.safe = await entry.prepared.assess(self._step.ledger.context.cwd)
         self.start_calls()
 
@@ -232,6 +238,8 @@ class _StepRunner:
         """
         for entry in self._step.ledger.entries:
             while not entry.is_settled:
+                # Not one long wait: heartbeats, the timeout of a tool that ignores it, and the report of a blocked loop
+                # all need this task to look up now and then.
                 until = trio.current_time() + ROUND
                 with trio.move_on_at(until):
                     await entry.settlement.wait()
@@ -251,6 +259,7 @@ class _StepRunner:
 
     def _heartbeat(self, entry: CallEntry) -> None:
         now, body = trio.current_time(), entry.body
+        # The pipeline has cancelled the body at its timeout; only one that shields itself is still here after its grace.
         if now >= body.timeout_at + entry.grace:
             self._give_up(entry)
             return

@@ -75,18 +75,26 @@ async def read_stream(run: TurnRun, model: Model, request: ModelRequest, receive
 
 
 def _failure_of_foreign(error: BaseException) -> Failure:
+    """Return the failure for an error that is no `ProviderError`, or a group that may hold one."""
+    # A provider may use a nursery of its own, and trio wraps what leaves it.
     provider_error = error
     if is_group(provider_error):
         provider_error = next((e for e in provider_error.exceptions if isinstance(e, ProviderError)), provider_error)
     if isinstance(provider_error, ProviderError):
         return failure_of(provider_error)
-    # Our own words need no name of a class before them.
+    # A message of ours needs no class name in front of it. Fatal: of a foreign error it is unknown whether a retry helps,
+    # and it may have been paid for.
     reason = str(provider_error) if isinstance(provider_error, EngineError) else describe(error)
     return Failure(kind="fatal", message=f"the provider failed: {reason}")
 
 
 async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: Receiver, passage: Passage) -> None:
+    """Receive until the end of the stream. Always a checkpoint; raises what the provider raises.
+
+    If cancelled, the connection is closed.
+    """
     timeouts = run.inputs.settings.timeouts
+    # The total counts from the request on: a host that is slow to answer leaves less time for the answer.
     total_at = trio.current_time() + timeouts.total
     stream = await _open(model, request, min(timeouts.headers, timeouts.total))
     try:
@@ -104,12 +112,14 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
             if error is not None:
                 raise error
             if not batch:
+                # The port's sign for the end of the stream.
                 return
     finally:
         await _close(run, stream)  # noqa: ASYNC102  # bounded: CLOSE_WITHIN, and a cancelled `aclose` closes forcefully
 
 
 async def _open(model: Model, request: ModelRequest, limit: float) -> ModelStream:
+    """Open the stream. Always a checkpoint; if cancelled, there is none."""
     with trio.move_on_after(limit):
         stream = await model.open(request)
         if not (hasattr(stream, "receive") and hasattr(stream, "aclose")):
@@ -138,7 +148,8 @@ async def _close(run: TurnRun, stream: ModelStream) -> None:
     def report(error: BaseException) -> None:
         run.notice("warning", "close_failed", f"the stream could not be closed: {describe(error)}")
 
-    # By trio's convention `aclose` closes forcefully if it is cancelled.
+    # By trio's convention `aclose` closes forcefully if it is cancelled, so this needs no shield: in a cancelled scope it
+    # raises at once, and the connection is closed all the same.
     with ErrorBoundary(on_error=report), trio.move_on_after(CLOSE_WITHIN):
         await stream.aclose()
 
@@ -155,4 +166,5 @@ async def save_drafts(journal: Journal, is_over: trio.Event) -> None:
     while not is_over.is_set():
         with trio.move_on_after(SAVE_INTERVAL):
             await is_over.wait()
+        # Not a checkpoint: the store's writer does it in its own time.
         journal.save_drafts()

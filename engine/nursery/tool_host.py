@@ -1,4 +1,8 @@
-"""`ToolHost`: what the body of a tool may ask of its turn, through `ToolContext`."""
+"""`ToolHost`: what the body of a tool may ask of its turn, through `ToolContext`.
+
+Tools are foreign code and may outlive their turn, in a shield or in a thread. So each method checks whether the call is
+settled already where it would otherwise append something to a record that is closed.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +52,7 @@ class ToolHost:
     @property
     def spills(self) -> Spills | None:
         """Where an output is kept that is too long to be shown; None if the model could not read it there."""
+        # Without a tool that reads files, the path in a cut result would only make the model try.
         run = self._run
         return run.inputs.services.spills if run.registry.get(READER) is not None and READER not in run.hidden else None
 
@@ -58,7 +63,7 @@ class ToolHost:
 
     @property
     def agents(self) -> AgentJobs:
-        """The sub-agents that work in the background for the session."""
+        """The sub-agents that run in the background for the session."""
         return self._run.inputs.services.agents.agents
 
     @property
@@ -67,12 +72,12 @@ class ToolHost:
         return self._run.inputs.services.around
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
-        """Note files before they change. A checkpoint if there are snapshots."""
+        """Keep files as they are before they change. A checkpoint if there are snapshots."""
         if self._run.inputs.services.snapshots is not None:
             await self._run.inputs.services.snapshots.about_to_change(paths)
 
     def progress(self, message: str, output: str) -> None:
-        """Tell how far the call is. Not a checkpoint."""
+        """Report how far the call is. Not a checkpoint."""
         if not isinstance(cast("object", message), str) or not isinstance(cast("object", output), str):
             raise ConfigError("ctx.progress takes a message and an output, both str")
         if self._entry.is_settled:
@@ -100,19 +105,19 @@ class ToolHost:
         if headless != "wait":
             await trio.lowlevel.checkpoint()
             return "reject", "no one is available to answer"
-        # A tool may stop waiting by itself; its turn is not cancelled by that.
+        # Nothing on a cancel: a tool may stop waiting by itself, and that cancels no turn.
         answer = await permission.ask(query, judgement, lambda: None, by_rule=True)
         return answer.kind, answer.feedback
 
     def permits(self, need: Need, answered: str) -> bool:
-        """Return whether the rules allow *need*, or ask what the user has *answered*. Not a checkpoint."""
+        """Return whether the rules allow *need*, or ask only what the user has *answered* already. Not a checkpoint."""
         judgement = self._permission.judge(self._permission.query(check_need(need), read_only=False))
         return judgement.verdict == "allow" or (
             judgement.verdict == "ask" and bool(answered) and judgement.source == answered
         )
 
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
-        """Ask the user a question. A checkpoint if somebody can answer."""
+        """Ask the user a question. A checkpoint if a user can answer; if cancelled, the question is withdrawn."""
         run = self._run
         if run.inputs.settings.headless != "wait":
             return "declined", ()
@@ -130,13 +135,14 @@ class ToolHost:
         return await while_notifying(run, "question", question, event.request_id, ask)
 
     async def result_from_outside(self) -> ToolOutput:
-        """Wait for `Session.settle`. Always a checkpoint."""
+        """Wait for `Session.settle`. Always a checkpoint; if cancelled, the call waits for no result any more."""
         run, call_id = self._run, self._entry.call_id
         self._step.note_wait(is_ending=self._run.ending.cause is not None)
         waiting = run.state.outside[call_id] = Deferred[ToolOutput]()
         try:
             await waiting.wait()
         finally:
+            # Not by `Session.settle`: a result that comes after a cancel must find no slot, and raise at its sender.
             del run.state.outside[call_id]
         return waiting.value
 

@@ -1,7 +1,7 @@
 """A worker: the task of one call, from its first check to its settlement.
 
-It ends with the call settled, whatever the tool raises. What a tool raises is a
-value; only cancellation, KeyboardInterrupt and SystemExit pass on.
+It ends with the call settled, whatever the tool raises. A tool's exceptions become values; only cancellation,
+KeyboardInterrupt and SystemExit propagate. Anything else, raised into the step's nursery, would cancel the other calls.
 """
 
 from __future__ import annotations
@@ -53,11 +53,12 @@ async def work(run: TurnRun, step: Step, entry: CallEntry) -> None:
 
     outcome: Outcome | None = None
     with ErrorBoundary(on_propagate=settle_aborted) as boundary:
-        # A task that is started in a cancelled nursery runs up to its first
-        # checkpoint, so this must come before anything that has an effect.
+        # A task that is started in a cancelled nursery runs up to its first checkpoint, so this one must come before
+        # anything that has an effect.
         await trio.lowlevel.checkpoint_if_cancelled()
         outcome = await _guarded(call)
     if outcome is None:
+        # The engine itself failed: after the body, its result still stands; before or in it, the model must know.
         outcome = entry.provisional or Outcome(settlement=_broken(boundary.error))
     # No checkpoint between what the tool returned and its settlement: a cancel here would lose the result.
     call.settle(outcome)
@@ -72,12 +73,12 @@ async def _guarded(call: _Call) -> Outcome:
         )
         call.settle(Outcome(settlement=refused))
         call.run.end(TurnCause(kind="doom", reason="doom_loop", detail=finding.detail))
-        # The scope is cancelled now; this raises.
+        # The scope is cancelled now, so this raises: the call is settled above, and the pipeline must not begin.
         await trio.lowlevel.checkpoint_if_cancelled()
     outcome = await run_call(call)
     if finding is None or finding.action != "nudge":
         return outcome
-    # Before the nudge is added: a text of ours would make the same result look like another one.
+    # Before the nudge is added: our text would make the same result look like another one at the next repetition.
     note_result(call.entry, outcome.settlement)
     text = (
         f"{outcome.settlement.text}\n\n[You are going in circles: {finding.detail}. Do something else, or say what "
@@ -95,7 +96,7 @@ def _find_repetition(call: _Call) -> Finding | None:
 
 
 async def _may_repeat(call: _Call, finding: Finding) -> bool:
-    """Ask the user whether the call may be repeated. A checkpoint if somebody can answer."""
+    """Ask the user whether the call may be repeated. A checkpoint if a user can answer."""
     if finding.action == "stop" or call.settings.headless != "wait":
         return False
     need = Need(permission=REPETITION_PERMISSION, detail=finding.detail, offers=(call.entry.tool_name,))
@@ -108,7 +109,7 @@ async def _may_repeat(call: _Call, finding: Finding) -> bool:
 
 
 def note_result(entry: CallEntry, settlement: Settlement) -> None:
-    """Note what a call came to, so that the same call with the same result is found. Not a checkpoint."""
+    """Note the result of a call, so that the same call with the same result counts as a repetition. Not a checkpoint."""
     seen = entry.seen
     if seen is not None and seen.result is None:
         seen.result = digest(f"{settlement.status}:{settlement.text}")
@@ -144,7 +145,7 @@ class _Call:
 
     def __attrs_post_init__(self) -> None:
         prepared = self.entry.prepared
-        # As they will run: what guards a call must not look at something else.
+        # The arguments after repair, as they will run: hooks and rules must not judge another text.
         self._arguments = prepared.text if isinstance(prepared, Prepared) else self.entry.arguments
         self.permission = CallPermission(
             self.run, self._step, self.entry, lambda refused: self.settle(Outcome(settlement=refused))
@@ -194,6 +195,8 @@ class _Call:
 
     @enable_ki_protection
     def settle(self, outcome: Outcome) -> None:
+        # Before the ledger: once the call is settled, the step may close and the turn's summary be made. Both notes are
+        # harmless if another settlement was first.
         note_result(self.entry, outcome.settlement)
         self.run.state.changes.note(outcome.changed, may_have=self.entry.may_change)
         self._step.ledger.settle(self.entry, outcome.settlement, outcome.modify)
@@ -201,6 +204,7 @@ class _Call:
             self.demand_stop(outcome.stop)
 
     def stale(self, prepared: Prepared) -> Settlement | None:
+        # The turn's tools as of now, not the request's: the host may have replaced them since, to take one away.
         now = self.run.registry.get(prepared.tool.name)
         if now is prepared.tool:
             return None
@@ -221,7 +225,8 @@ class _Call:
         # checkpoint, and that one may be inside the tool.
         await trio.lowlevel.checkpoint_if_cancelled()
         self._step.ledger.start(self.entry)
-        # What changes the world must be known to have begun before it begins.
+        # What changes the world must be known to have begun before it begins: after a crash, a call without this record
+        # counts as never run. A call that only reads can be run again, so it does not wait for the disk.
         if not prepared.tool.read_only and not await self.run.flush():
             return Settlement(
                 status="error", text="Not executed: the store could not record it, so running it would not be safe."
@@ -249,6 +254,7 @@ class _Call:
         self._step.remark(self.entry, f"[{source}, about {self.entry.tool_name}] {text}")
 
     def demand_stop(self, reason: str) -> None:
+        # The first reason stays: calls that run at the same time may all demand it.
         if self.run.state.prevented is None:
             self.run.state.prevented = reason
 

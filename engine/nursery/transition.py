@@ -1,8 +1,10 @@
 """`transition(state, outcome)`: what the loop does next, as a pure function (C6).
 
-The loop only carries out moves. Each reason to go on has a budget of its own in
-`LoopState`, so every script of a provider terminates; when a budget is used up,
-the turn ends with what originally went wrong.
+The loop only carries out moves. Each reason to go on has a budget of its own in `LoopState`, so a turn terminates whatever
+the provider sends. When a budget is used up, the turn ends with what originally went wrong, not with "too many retries".
+
+The order of the checks is a part of the contract: what ends the turn comes before what goes on, and what the user asked
+for (a steer) before what the engine would do by itself.
 """
 
 from __future__ import annotations
@@ -17,12 +19,18 @@ from engine.core.messages import FinishReason
 from engine.core.settings import Settings
 from engine.nursery.retry import Failure, RetryBudget, next_delay
 
+# Of a token target. A model that is told to go on at 95% has no room for another useful step.
 TARGET_PERCENT = 90
+# So many continuations that each added fewer tokens than this: the model has nothing more to do, and only says so.
 DIMINISHING_RUNS = 3
 DIMINISHING_TOKENS = 500
+# Hosted tools pause an answer now and then; a host that does nothing else would keep the turn for ever.
 PAUSES = 20
+# A second compaction may help where the first one left large results; a third one finds the same history again.
 COMPACTIONS_IN_A_ROW = 2
+# Streams that broke in a row, each after a call had run, so that the retries of a request do not count.
 BREAKS = 5
+# Calls in a row that the host could not parse. A model that fails so often will not learn it in this turn.
 MALFORMED = 3
 
 HookVerdict = Literal["none", "passed", "blocked", "prevented"]
@@ -30,7 +38,25 @@ HookVerdict = Literal["none", "passed", "blocked", "prevented"]
 
 @attrs.frozen(kw_only=True)
 class LoopState:
-    """All that the loop carries from one step to the next; replaced whole."""
+    """What the loop carries from one step to the next; a frozen value, replaced as a whole.
+
+    Attributes:
+        escalated: the cap on the answer's length was raised.
+        recoveries: continuations of answers that were cut off.
+        stop_blocks: how often stop hooks have kept the turn from ending.
+        increments: the tokens that each continuation for a target has added.
+        nudged_at: the turn's tokens at the last such continuation.
+        pauses: how often the provider has paused an answer.
+        breaks: streams that broke in a row.
+        malformed: unreadable calls in a row.
+        schema_repairs: how often a structured answer was asked for again.
+        signature_retried: a request was repeated without the thinking whose signature the host rejects.
+        collapsed: large results were collapsed since the last good answer.
+        reactive_compacted: the history was compacted after an overflow, which is done once in a turn.
+        compactions: compactions in a row, ahead of a request.
+        continued: compactions after which the turn went on by itself.
+        model_index: which model of the chain is used.
+    """
 
     settings: Settings
     retry: RetryBudget = RetryBudget()
@@ -52,9 +78,10 @@ class LoopState:
     model_count: int = 1
 
     def output_cap(self, options: ModelOptions) -> int:
-        """Return the tokens that the next answer may have, the model's own limit aside.
+        """Return the cap on the tokens of the next answer, before the model's own limit.
 
-        What the options say is not raised. A model that thinks needs room for it.
+        A cap in the options is never raised. For a model that thinks, the raised cap counts from the beginning: its
+        thinking takes from the same tokens.
         """
         if options.output_cap is not None:
             return options.output_cap
@@ -64,7 +91,7 @@ class LoopState:
 
     @property
     def can_escalate(self) -> bool:
-        """Whether the cap may still be raised, the model's own limit aside."""
+        """Whether the cap may still be raised, before the model's own limit."""
         return not self.escalated and self.settings.output_cap_raised > self.settings.output_cap
 
 
@@ -73,19 +100,19 @@ class StepOutcome:
     """What happened in a step.
 
     Attributes:
-        finish: why the model stopped; None if the stream ended without saying so.
+        finish: why the model stopped; None if the stream ended without a reason.
         failure: what broke the request or the stream.
         calls: local calls that were announced and settled.
         started: whether the body of any of them was entered.
         has_content: whether the answer has anything but thinking.
-        steered: whether a steer waits for its place.
+        steered: whether a steer waits in the inbox.
         wrapped_up: the request was the last that the step limit allows.
-        prevented: a hook demanded to stop (C11).
-        doom: the model repeats itself without calling anything, and was told so.
-        monologue: it does so for the first time: it is told, if the turn goes on.
+        prevented: why a hook or a tool demands the end of the turn (C11).
+        repetition: the model repeats itself without calling anything, after a nudge.
+        monologue: it does so for the first time; it gets a nudge if the turn goes on.
         turn_output_tokens: generated by this turn so far.
         can_raise_cap: whether the model's limit is above the cap that was used.
-        stop_hook: what the stop hooks said, where they were asked.
+        stop_hook: the verdict of the stop hooks, if they were asked.
         invalid_output: why the structured answer does not fit.
         room: what the context keeper has done about an overflow.
         jitter: a random fraction for a wait.
@@ -119,7 +146,7 @@ class Continue:
         keep: whether the step's message and results enter the transcript.
         nudge: a message of the engine to the model, put before the next request.
         delay: seconds to wait before it.
-        status: what to tell of the wait.
+        status: why the engine waits, for the user.
     """
 
     reason: ContinueReason
@@ -135,7 +162,8 @@ class Stop:
     """End the turn.
 
     Attributes:
-        is_exhausted: a failed request may not be sent again by itself; whoever watches may say otherwise.
+        reset_at: when a rate limit is lifted, as Unix time.
+        is_exhausted: retries and fallbacks are used up; the user may still decide to wait or to switch the model.
     """
 
     reason: StopReason
@@ -149,7 +177,7 @@ Move = Continue | Stop
 
 
 def wants_stop_hooks(outcome: StepOutcome) -> bool:
-    """Tell whether the stop hooks are to be asked: only when the model itself came to an end (C8)."""
+    """Return whether to ask the stop hooks: only when the model itself has come to an end (C8)."""
     return (
         outcome.failure is None
         and outcome.finish in {"stop", "unknown", "calls"}
@@ -161,6 +189,7 @@ def wants_stop_hooks(outcome: StepOutcome) -> bool:
 def transition(state: LoopState, outcome: StepOutcome) -> Move:
     """Return what to do after a step."""
     move = _decide(state, outcome)
+    # The nudge rides on a move that goes on anyway: a monologue is no reason of its own to go on.
     if outcome.monologue is None or isinstance(move, Stop) or not move.keep:
         return move
     nudge = f"You are going in circles: {outcome.monologue}. Do something else, or say what keeps you from it."
@@ -168,12 +197,14 @@ def transition(state: LoopState, outcome: StepOutcome) -> Move:
 
 
 def _decide(state: LoopState, outcome: StepOutcome) -> Move:
+    # These two before a failure: they were decided while the answer was still good.
     if outcome.repetition is not None:
         return Stop(reason="doom_loop", detail=outcome.repetition)
     if outcome.prevented is not None:
         return Stop(reason="hook_stopped", detail=outcome.prevented)
     if outcome.failure is not None:
         return _after_failure(state, outcome, outcome.failure)
+    # An answer came: the budgets "in a row" begin anew. The others hold for the whole turn, `waited` among them.
     state = attrs.evolve(
         state, retry=attrs.evolve(state.retry, attempts_made=0), breaks=0, collapsed=False, compactions=0
     )
@@ -207,9 +238,10 @@ def _after_finish(state: LoopState, outcome: StepOutcome) -> Move:
 
 def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
     if outcome.started:
-        # A call has run: its results are saved and the next request goes on from
-        # them. Sending this one again would run it twice.
+        # A call has run: its results are saved and the next request goes on from them. Sending this request again would
+        # run the call twice.
         return _resume(state, outcome, failure)
+    # What a wait can't help has an answer of its own; the rest may be retried.
     match failure.kind:
         case "overflow" | "media":
             return _after_overflow(state, outcome, failure)
@@ -234,6 +266,7 @@ def _resume(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
 
 
 def _after_overflow(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
+    # The keeper has acted already (`make_room_after`): no retry without a smaller request.
     match outcome.room:
         case "collapsed":
             return Continue(reason="overflow_prune_retry", state=attrs.evolve(state, collapsed=True), keep=False)
@@ -247,6 +280,7 @@ def _after_overflow(state: LoopState, outcome: StepOutcome, failure: Failure) ->
 def _again(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
     delay = next_delay(failure, state.retry, state.settings.retry, outcome.jitter)
     if delay is not None:
+        # The message is taken back: the same request gives a new answer, and the user must not see both.
         spent = RetryBudget(state.retry.attempts_made + 1, state.retry.waited + delay)
         return Continue(
             reason="provider_retry",
@@ -259,12 +293,16 @@ def _again(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
 
 
 def _fall_back(state: LoopState, failure: Failure) -> Continue | None:
-    """Return the move to the next model of the chain; None: there is none."""
+    """Return the move to the next model of the chain; None: there is none.
+
+    A fallback holds for the rest of the turn: going back would cost the new model's cache, and meet the same failure.
+    """
     if state.model_index + 1 >= state.model_count:
         return None
     fresh = attrs.evolve(
         state,
         model_index=state.model_index + 1,
+        # New attempts for a new host, but not a new budget of seconds: the user is waiting all the same.
         retry=RetryBudget(0, state.retry.waited),
         signature_retried=False,
     )
@@ -272,6 +310,7 @@ def _fall_back(state: LoopState, failure: Failure) -> Continue | None:
 
 
 def _failed(outcome: StepOutcome, failure: Failure) -> Stop:
+    # Thinking alone is not kept: hosts refuse a message that has nothing else.
     reason: StopReason = "rate_limited" if failure.kind == "rate_limited" else "provider_error"
     return Stop(reason=reason, detail=failure.message, reset_at=failure.reset_at, keep=outcome.has_content)
 
@@ -280,6 +319,7 @@ def _failed(outcome: StepOutcome, failure: Failure) -> Stop:
 
 
 def _after_calls(state: LoopState, outcome: StepOutcome) -> Move:
+    # A model that calls tools although none are offered has used up its last step.
     if outcome.wrapped_up:
         return Stop(reason="step_limit", detail="the last step that the limit allows was used")
     return Continue(reason="next_step", state=state)
@@ -291,6 +331,7 @@ def _after_calls(state: LoopState, outcome: StepOutcome) -> Move:
 def _after_cut(state: LoopState, outcome: StepOutcome) -> Move:
     if outcome.wrapped_up:
         return Stop(reason="step_limit", detail="the last answer was cut off at the output limit")
+    # First with a higher cap, from the beginning: a whole answer is better than one that is pieced together.
     if state.can_escalate and outcome.can_raise_cap:
         return Continue(reason="output_escalate", state=attrs.evolve(state, escalated=True), keep=False)
     if state.recoveries >= state.settings.output_recoveries:
@@ -316,7 +357,7 @@ def _after_pause(state: LoopState, outcome: StepOutcome) -> Move:
 
 
 def _after_malformed(state: LoopState, outcome: StepOutcome) -> Move:
-    """The model asked for a call that its host could not read: nobody has seen it, so it is told."""
+    """Ask the model to repeat a call that its host could not parse; without the nudge it would wait for a result."""
     if outcome.wrapped_up:
         return Stop(reason="step_limit", detail="the last step was a call that its host could not read")
     if state.malformed >= MALFORMED:
@@ -334,6 +375,7 @@ def _after_malformed(state: LoopState, outcome: StepOutcome) -> Move:
 
 
 def _after_answer(state: LoopState, outcome: StepOutcome) -> Move:
+    # A steer even before the step limit: the next round then stops at the limit, with the steer in the history.
     if outcome.steered:
         return Continue(reason="steered", state=state)
     if outcome.wrapped_up:
@@ -358,6 +400,7 @@ def _after_block(state: LoopState, outcome: StepOutcome) -> Move:
 
 
 def _after_invalid(state: LoopState, problem: str) -> Move:
+    # Once: a model that fails twice at the same schema does so again, at the price of the whole history.
     if state.schema_repairs >= 1:
         return Stop(reason="incomplete", detail=f"the answer does not fit the output class: {problem}")
     return Continue(
@@ -389,18 +432,19 @@ def _after_target(state: LoopState, outcome: StepOutcome) -> Move:
     )
 
 
-# -- when whoever watches says how to go on ----------------------------------------------------
+# -- when the user decides how to go on ----------------------------------------------------------
 
 
 def wait_again(state: LoopState, stop: Stop, now: float) -> Continue:
-    """Return the move of a user who would rather wait: until the limit is lifted, or the longest single wait."""
+    """Return the move of a user who decides to wait: until the limit is lifted, or for the longest single wait."""
     delay = state.settings.retry.longest if stop.reset_at is None else max(0.0, stop.reset_at - now)
+    # Not 0: the wait itself is the first attempt, and is shown as such.
     fresh = attrs.evolve(state, retry=RetryBudget(attempts_made=1))
     return Continue(reason="provider_retry", state=fresh, keep=False, delay=delay, status=stop.detail)
 
 
 def switch_model(state: LoopState, stop: Stop) -> Continue:
-    """Return the move of a user who goes on with another model, which is put after all the others."""
+    """Return the move of a user who goes on with another model, which the loop appends to the chain."""
     fresh = attrs.evolve(
         state,
         model_index=state.model_count,
@@ -419,8 +463,8 @@ def after_compaction(state: LoopState, *, is_continued: bool = False, is_over: b
 
     Args:
         state: before it.
-        is_continued: the model was at work, and was told to go on.
-        is_over: it was at work, and must not go on by itself.
+        is_continued: the model was at work, and the summary asks it to go on.
+        is_over: it was at work, and must not go on by itself any more.
     """
     if state.compactions >= COMPACTIONS_IN_A_ROW:
         return Stop(reason="compaction_ineffective", detail="the window is as full after compacting as before")

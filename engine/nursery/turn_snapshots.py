@@ -1,8 +1,8 @@
 """The snapshots of a turn: one before the first call that may change something, one after each step with such calls.
 
-They are the root turn's, and cover what its sub-agents do. A turn that only reads has none, and pays
-nothing. None of this is needed for the turn itself: what fails or takes too long is told, and
-the turn goes on; what is cancelled was never taken. A snapshot is in the record once it is complete.
+They belong to the root turn, and cover what its sub-agents do. A turn that only reads has none, and pays nothing. The turn
+itself needs none of them: a snapshot that fails or takes too long is reported, and the turn goes on; one that is cancelled
+was never taken. A snapshot is in the record once it is complete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from engine.core.exception_groups import describe
 from engine.core.protocols import Snapshots, Trace
 from engine.journal.log import TurnJournal
 
-# Seconds that the first snapshot of an engine may take, which may have to read the whole project, and each other one.
+# Seconds. The first snapshot of an engine may have to read the whole project, the others only what has changed since.
+# Longer than that a user would not wait for a tool to start, and undo is a convenience.
 FIRST_SECONDS: Final = 5.0
 SECONDS: Final = 2.0
 
@@ -30,9 +31,9 @@ class TurnSnapshots:
     """The snapshots of one root turn.
 
     Attributes:
-        snapshots: who takes them.
+        snapshots: takes them.
         journal: the turn's.
-        cwd: tells the session's working directory.
+        cwd: returns the session's working directory.
     """
 
     snapshots: Snapshots
@@ -46,13 +47,17 @@ class TurnSnapshots:
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     async def before_change(self) -> None:
-        """A call that may change something is about to start. A checkpoint if it is the first; if cancelled, none was taken."""
+        """Take the first snapshot, unless it was taken: a call is about to start that may change something.
+
+        A checkpoint if it is the first such call; if cancelled, no snapshot was taken, and the next call takes it.
+        """
         if self.journal.is_closed:
-            # A sub-agent in the background goes on when the turn is over: what it changes then is no turn's.
-            self._tell_of_late_changes()
+            # A sub-agent in the background goes on when the turn is over; its changes then belong to no turn.
+            self._report_late_changes()
             return
         if self._state == "untouched":
-            # Others may start at the same time, and sub-agents' calls, too: they wait for the one snapshot.
+            # Other calls may start at the same time, those of sub-agents too: they wait for the one snapshot, since
+            # each would change what it is to record.
             async with self._lock:
                 if self._state == "untouched":
                     snapshot = await self._take(0, FIRST_SECONDS)
@@ -60,7 +65,7 @@ class TurnSnapshots:
         self._is_dirty = True
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
-        """A tool is about to change these files. A checkpoint, unless nothing is noted."""
+        """Keep these files as they are, since a tool is about to change them. A checkpoint if there are snapshots."""
         if self._state != "noted":
             return
         try:
@@ -75,19 +80,22 @@ class TurnSnapshots:
                 )
 
     async def after_step(self, step: int) -> None:
-        """The calls of a step are over. A checkpoint if one of them may have changed something."""
+        """Take a snapshot after a step, if one of its calls may have changed something. A checkpoint if it does."""
         if self._is_dirty and self._state == "noted" and await self._take(step, SECONDS):
             self._is_dirty = False
 
     @enable_ki_protection
     def conclude(self) -> None:
-        """The turn ends: say so if what was changed last was not noted. Not a checkpoint."""
+        """Report changes at the end of the turn that no snapshot has. Not a checkpoint.
+
+        It takes none: the concluder has no time for it, and undo compares with the files as they are.
+        """
         if self._is_dirty and self._state == "noted":
             self._notice("info", "snapshot_missed", "the turn ended before its last changes of files were noted")
         self._is_dirty = False
 
     @enable_ki_protection
-    def _tell_of_late_changes(self) -> None:
+    def _report_late_changes(self) -> None:
         journal = self.journal.log
         if not self._is_delay_reported and not journal.is_closed:
             self._is_delay_reported = True
@@ -95,7 +103,7 @@ class TurnSnapshots:
             journal.append(Notice(level="info", code="snapshot_missed", text=text))
 
     async def _take(self, step: int, seconds: float) -> bool:
-        """Take one and record it; return whether there is one. Always a checkpoint."""
+        """Take a snapshot and record it; return whether there is one. Always a checkpoint; if cancelled, there is none."""
         journal = self.journal.log
         self.trace.point("snapshot")
         try:
@@ -108,15 +116,16 @@ class TurnSnapshots:
                 "warning", "snapshot_failed", f"what this turn changes can't all be put back: {describe(error)}"
             )
             return False
-        # From here on there is no checkpoint: it is complete, so it is in the record.
+        # No checkpoint from here to the record: a snapshot that is not in it can't be undone to.
         for remark in snapshot.remarks:
             if snapshot.tree is None:
                 self._notice("warning", "snapshot_limited", remark)
             else:
                 self._notice("info", "snapshot_limited", remark)
         if snapshot.tree is None and not snapshot.remarks:
-            # It was told why, once; the record says of which turns it holds.
+            # The reason was reported once, in an earlier turn; the record still has to say that this turn has none.
             self._notice("info", "snapshot_missed", "what this turn changes is not noted, so undo leaves it as it is")
+        # The same tree again says nothing new: the calls have changed nothing after all.
         if snapshot.tree is not None and snapshot.tree != self._last:
             self._last = snapshot.tree
             self.journal.append(SnapshotTaken(step=step, tree=snapshot.tree))
