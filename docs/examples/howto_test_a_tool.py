@@ -82,7 +82,7 @@ def test_it_leaves_no_lock_whenever_it_is_cancelled() -> None:
         reason = trio.run(cancelled_after, milliseconds / 1000, tool)
         assert not locked
         if reason != "aborted":
-            break  # from here on it ends before the cancel comes
+            break  # from here on the turn ends before the cancel
 
 
 # -- what a broken one looks like -----------------------------------------------------------------------

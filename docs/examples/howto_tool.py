@@ -18,7 +18,7 @@ from engine.tools import Need
 
 @attrs.frozen
 class Search:
-    """Search the issue tracker for words, and return the titles that hold them."""
+    """Search the issue tracker for words, and return the matching titles."""
 
     query: Annotated[str, engine.doc("words to look for")] = attrs.field(validator=attrs.validators.min_len(1))
     state: Annotated[Literal["open", "closed"], engine.doc("which issues")] = "open"
@@ -30,11 +30,11 @@ ISSUES = {"Crash on start": "open", "Crash at the end": "closed", "Slow start": 
 
 @engine.tool(read_only=True)
 async def search(args: Search, ctx: engine.ToolContext) -> str:
-    found = [title for title, state in ISSUES.items() if args.query in title and state == args.state]
-    if not found:
-        # An error that the model can do something about.
-        raise ToolError(f"No {args.state} issue holds {args.query!r}. Try fewer words, or state='closed'.")
-    return "\n".join(found[: args.limit])
+    titles = [title for title, state in ISSUES.items() if args.query in title and state == args.state]
+    if not titles:
+        # The model can correct this error.
+        raise ToolError(f"No {args.state} issue contains {args.query!r}. Try fewer words, or state='closed'.")
+    return "\n".join(titles[: args.limit])
 
 
 # -- blocking work, progress, a timeout -------------------------------------------------------
@@ -78,12 +78,12 @@ def right_to_change(args: ChangeFolder) -> Need:
 
 @engine.tool(need=right_to_change)
 async def change_folder(args: ChangeFolder, ctx: engine.ToolContext) -> engine.ToolOutput:
-    chosen = str(trio.Path(ctx.cwd) / args.path)
-    if not await trio.Path(chosen).is_dir():
+    folder = str(trio.Path(ctx.cwd) / args.path)
+    if not await trio.Path(folder).is_dir():
         raise ToolError(f"There is no folder {args.path!r} here.")
 
     def modify(shared: SharedContext) -> SharedContext:
-        return attrs.evolve(shared, cwd=chosen)
+        return attrs.evolve(shared, cwd=folder)
 
     return engine.ToolOutput(text=f"The working directory is now {args.path}.", modify=modify)
 
@@ -105,7 +105,7 @@ async def lease(args: Lease, ctx: engine.ToolContext) -> str:
     try:
         await trio.sleep(5)
     finally:
-        # No longer than the grace that was asked for: at its end the call is settled without us.
+        # Shorter than the declared grace period: at its end the call is settled without us.
         with trio.move_on_after(0.9, shield=True):
             await trio.sleep(0.01)
             RELEASED.append(ctx.call_id)

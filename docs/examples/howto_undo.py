@@ -46,7 +46,7 @@ async def main() -> None:
             redone = await session.files.redo()
             print("redone:", redone.files, len(session.state.transcript))
 
-            # Somebody goes on working.
+            # Another program continues to work.
             (project / "area.py").write_text("import math\n")
             try:
                 await session.files.undo()
