@@ -1,4 +1,4 @@
-"""`apply_patch`: a patch of Codex, of several files, applied as a whole or not at all."""
+"""`apply_patch`: apply a patch in Codex's format to several files, as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ApplyPatch:
 
 
 def apply_patch_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
-    """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
+    """Make the tool. With *fuzzy* it accepts inexact matches; *around* runs around the change."""
 
     async def need_of(args: ApplyPatch, ctx: ToolContext) -> Need:
         from engine.tools.edit.edit_session import need
@@ -32,7 +32,7 @@ def apply_patch_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) 
 
         try:
             names = await ctx.to_thread(paths_of, args.patch)
-        except ToolError:  # the call will say why
+        except ToolError:  # the call itself will report it
             names = []
         return await need(ctx, names, lambda basis: plan(args.patch, ctx.cwd, basis, fuzzy=fuzzy), otherwise=args.patch)
 

@@ -1,8 +1,7 @@
-"""`bash`: a command line, and the whole tree of its processes.
+"""`bash`: run a command line, with its whole process tree.
 
-The working directory stays what it is: a `cd` holds for its own call. Rules name files as
-they are seen from the working directory, so if the model could move it, what was allowed
-for one folder would be allowed for another.
+The working directory stays the same: a `cd` affects its own call only. Rules name files relative to the working directory, so
+if the model could change it, permissions for one folder would apply to another.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ async def bash(args: Bash, ctx: ToolContext) -> ToolOutput:
 
 
 async def run_command(args: Bash, command: Sequence[str], ctx: ToolContext, *, keepers: int = 0) -> ToolOutput:
-    """Do what `bash` does, with *command* as what runs the command line; for *keepers* see `run_to_end`."""
+    """Do the work of `bash`, with *command* as what runs the command line; for *keepers* see `run_to_end`."""
     from engine.tools.builtin.bash_run import run_to_end, start_job
 
     if args.background:
@@ -67,7 +66,7 @@ async def run_command(args: Bash, command: Sequence[str], ctx: ToolContext, *, k
 
 @attrs.define(eq=False)
 class CommandScans:
-    """Scans each call's command once, in a thread: for whether it may run with other calls, and for the rights it needs.
+    """Scans each call's command once, in a thread: whether it may run in parallel, and which rights it needs.
 
     A scan is kept as long as the arguments of its call.
     """
@@ -78,17 +77,17 @@ class CommandScans:
     )
 
     async def assess(self, args: Bash, cwd: str) -> bool:
-        """Tell whether it may run with other calls that only read. A checkpoint; if cancelled, nothing is left."""
+        """Return whether it may run in parallel with reading calls. A checkpoint; leaves nothing if cancelled."""
         reads_only, scan = await to_thread(_assess, args.command, cwd, self.programs)
         self._scans[args] = scan
         return reads_only and not args.background
 
     async def need(self, args: Bash, ctx: ToolContext) -> Need:
-        """Return the rights that it needs. A checkpoint; if cancelled, nothing is left."""
+        """Return the rights that it needs. A checkpoint; leaves nothing if cancelled."""
         return await ctx.to_thread(_need_of, args.command, ctx.cwd, self.programs, self._scans.get(args))
 
 
-# Both import in the thread: a parser costs time, and a session may never run a command.
+# Both are imported in the thread: importing the parser takes time, and a session may never run a command.
 
 
 def _assess(command: str, cwd: str, programs: ProgramRegistry | None) -> tuple[bool, CommandScan]:
@@ -105,7 +104,7 @@ def _need_of(command: str, cwd: str, programs: ProgramRegistry | None, earlier: 
 
 
 def bash_description() -> str:
-    """Return what the model reads of the tool."""
+    """Return the tool's description for the model."""
     return description(
         "bash",
         default_timeout=DEFAULT_TIMEOUT,
@@ -117,7 +116,7 @@ def bash_description() -> str:
 
 
 def bash_tool(programs: ProgramRegistry | None = None) -> Tool:
-    """Make the tool; *programs* is what is known of them, by default what everybody's do."""
+    """Make the tool; *programs* is the user's knowledge of programs, by default the built-in one."""
     scans = CommandScans(programs)
     made = tool(
         name="bash", description=bash_description(), safe=False, chain=True, need=scans.need, permission="bash"

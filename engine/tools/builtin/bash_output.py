@@ -1,4 +1,4 @@
-"""`bash_output`: what a background job has written, and how it is."""
+"""`bash_output`: a background job's output and state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BashOutput:
 
 
 async def bash_output(args: BashOutput, ctx: ToolContext) -> ToolOutput:
-    """Show what is new of a job. Always a checkpoint; if cancelled, the job goes on, and nothing counts as shown."""
+    """Show a job's new output. Always a checkpoint; if cancelled, the job goes on, and nothing counts as shown."""
     from engine.tools.builtin.job_report import describe_job, find, job_result, list_jobs, shown_to
 
     if args.name is None:

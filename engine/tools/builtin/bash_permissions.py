@@ -1,4 +1,4 @@
-"""What a command line needs to be allowed: each command in it, and each file that it is seen to touch."""
+"""The permissions of a command line: each command in it, and each file that it is known to access."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from engine.permission.shell.scan import reads_only, scan
 from engine.tools.call_values import Need
 
 PERMISSION: Final = "bash"
-# More commands than that are asked about as they are, or not at all.
+# A line with more commands is offered to be allowed exactly, or only once.
 _MAX_OFFERED: Final = 8
 
 
 def only_reads(command: str, programs: ProgramRegistry | None = None) -> bool:
-    """Tell whether a command line is known to change nothing, wherever it runs. Quick, and pure."""
+    """Return whether a command line certainly changes nothing, wherever it runs. Fast and pure."""
     return reads_only(scan(command, cwd="/", home="/", registry=programs or DEFAULT_REGISTRY))
 
 
 @attrs.frozen(kw_only=True)
 class CommandScan:
-    """The scan of a command line, and what it depends on.
+    """The scan of a command line, with what it depends on.
 
     Attributes:
         command: the command line.
@@ -51,7 +51,7 @@ class CommandScan:
     folders: dict[str, bool]
 
     def applies_to(self, command: str, cwd: str, home: str) -> bool:
-        """Tell whether a new scan would have the same result. It asks the file system, so it blocks."""
+        """Return whether a new scan would have the same result. It accesses the file system, so it blocks."""
         is_same = (self.command, self.cwd, self.home) == (command, cwd, home)
         return is_same and all(can_enter(folder) == entered for folder, entered in self.folders.items())
 
@@ -59,7 +59,7 @@ class CommandScan:
 def scan_command(
     command: str, cwd: str, home: str | None = None, programs: ProgramRegistry | None = None
 ) -> CommandScan:
-    """Scan a command line. It asks the file system, so it blocks; a long command takes a tenth of a second and more."""
+    """Scan a command line. It accesses the file system, so it blocks; a long command takes 0.1 s and more."""
     home = home or str(Path("~").expanduser())
     folders: dict[str, bool] = {}
 
@@ -73,7 +73,7 @@ def scan_command(
 
 
 def reads_only_anywhere(scanned: CommandScan, programs: ProgramRegistry | None = None) -> bool:
-    """Tell whether a command line is known to change nothing, whatever folders there are when it runs.
+    """Return whether a command line certainly changes nothing, whichever folders exist when it runs.
 
     An earlier call of the same answer may still make or remove folders. So where a `cd` was seen to succeed, the
     command is scanned again as if each `cd` might fail: `cd build || rm -r .` only reads as long as `build` is there.
@@ -91,7 +91,7 @@ def need_of(
     *,
     earlier: CommandScan | None = None,
 ) -> Need:
-    """Return what a command line needs. It asks the file system, so it blocks.
+    """Return the permissions of a command line. It accesses the file system, so it blocks.
 
     Args:
         command: the command line.
@@ -120,7 +120,7 @@ def need_of(
 
 
 def _metadata(scanned: Scan, analysis: PathAnalysis) -> str:
-    """Return what clients are shown of a command line, as JSON text."""
+    """Return what clients show of a command line, as JSON text."""
     commands = [[word if is_literal(word) else None for word in one.argv] for one in scanned.commands]
     paths = [one.target.path for one in analysis.accesses if one.use is not None]
     return json.dumps({"commands": commands, "paths": paths, "opaque": list(analysis.opaque)})
@@ -142,14 +142,14 @@ def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
             if not one.target.inside:
                 yield RequiredRight(permission="outside", pattern=one.target.path)
             continue
-        # No rule about a command covers what a redirection does.
+        # Redirections follow from no command: a rule that allows `echo *` must not allow `echo x > ~/.bashrc`.
         follows = tuple(dict.fromkeys(lines.get(one.use.by, ())))
         permission = "edit" if one.use.access == "write" else "read"
         yield RequiredRight(permission=permission, pattern=one.target.path, follows=follows)
 
 
 def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -> tuple[str, ...]:
-    """Return other ways to write a command: without quotes, without the folder of its program, without its options."""
+    """Return other spellings of a command: unquoted, without its program's folder, without its options."""
     words = [word if is_literal(word) else UNKNOWN for word in command.argv]
     name = os.path.basename(words[0])  # noqa: PTH119 - as a shell takes it
     spelled = (
@@ -163,7 +163,7 @@ def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -
 
 
 def _offers(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramRegistry) -> Iterator[Offer]:
-    """Yield what "always" may allow, the narrowest first: all that this line does, exactly, or commands like these."""
+    """Yield what "always" may allow, narrowest first: exactly this line, or similar commands."""
     argvs = dict.fromkeys(command.argv for command in scanned.commands)
     if len(argvs) > _MAX_OFFERED:
         return
@@ -177,12 +177,12 @@ def _offers(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
 
 
 def _exactly(argv: Sequence[Argument]) -> str | None:
-    """Return the pattern of exactly this command; None if a part of it is unknown."""
+    """Return a pattern for exactly this command; None if a part of it is unknown."""
     return wildcard.exact(command_line(argv)) if all(map(is_literal, argv)) else None
 
 
 def _like(argv: Sequence[Argument], knowledge: ProgramRegistry) -> str | None:
-    """Return a pattern for commands like this one; None: there is none.
+    """Return a pattern for similar commands; None if there is none.
 
     One that would only read but for an option is asked about because of that option: others with other ones are not like it.
     """
@@ -192,7 +192,7 @@ def _like(argv: Sequence[Argument], knowledge: ProgramRegistry) -> str | None:
 
 
 def is_literal(word: Argument) -> TypeGuard[str]:
-    """Tell whether all of a word is known."""
+    """Return whether a word is known completely."""
     return word is not None and not isinstance(word, WordPrefix)
 
 

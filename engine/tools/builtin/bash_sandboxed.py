@@ -1,7 +1,7 @@
-"""`bash` in a sandbox: the same tool, for commands that can change the project only; and a way out, which is asked about.
+"""`bash` in a sandbox: its commands can change the project only, unless they ask to run outside.
 
-The way out has a permission of its own, `unsandboxed`: no rule that allows a command allows it out there.
-Formatters, hooks, searches, and what takes files apart are not the model's commands, and run outside.
+That needs a permission of its own, `unsandboxed`: a rule that allows a command does not allow it outside. Formatters, hooks,
+searches and media processing are not the model's commands, and run outside anyway.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OUTSIDE: Final = "unsandboxed"
 
-# What programs say when the sandbox is in their way.
+# Messages of programs that the sandbox hinders.
 _NO_WRITING: Final = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
 _NO_NETWORK: Final = re.compile(
     r"network is unreachable|ENETUNREACH|name resolution|could not resolve|EAI_AGAIN|ENOTFOUND"
@@ -39,7 +39,7 @@ _NO_NETWORK: Final = re.compile(
 
 @attrs.frozen
 class SandboxedBash(Bash):
-    """Arguments of `bash` where there is a sandbox."""
+    """Arguments of `bash` with a sandbox."""
 
     outside_sandbox: Annotated[bool, doc("run it outside of the sandbox, about which the user is asked")] = False
 
@@ -76,7 +76,7 @@ def sandboxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = Non
 
 
 def _note(output: ToolOutput, sandbox: Sandbox) -> str:
-    """Say that the sandbox may be why a command failed; empty: it looks like something else."""
+    """Return a note if the sandbox may be why a command failed; empty if it looks like something else."""
     if _NO_WRITING.search(output.text):
         why = "outside of the project and the temporary folders nothing can be written"
     elif not sandbox.network and _NO_NETWORK.search(output.text):

@@ -1,4 +1,4 @@
-"""`bash_stop`: end a background job, with its whole tree of processes."""
+"""`bash_stop`: end a background job with its process tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`context`: shows the model what fills its window."""
+"""`context`: show the model what fills its window."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ContextArguments:
 
 
 async def context(_: ContextArguments, ctx: ToolContext) -> ToolOutput:
-    """Return what fills the window. Not a checkpoint: there is nothing to wait for."""
+    """Return what fills the window. Not a checkpoint."""
     report = ctx.context_report()
     return ToolOutput(
         text=report.as_text(),

@@ -34,7 +34,7 @@ class Edit:
 
 
 def edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
-    """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around each edit."""
+    """Make the tool. With *fuzzy* it accepts inexact matches; *around* runs around each edit."""
 
     def planned(args: Edit, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)

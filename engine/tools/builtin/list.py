@@ -1,4 +1,4 @@
-"""`list`: a folder as a tree."""
+"""`list`: show a folder as a tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.tools.tool_text import description
 
 
 async def list_folder(args: List, ctx: ToolContext) -> ToolOutput:
-    """Return a folder as a tree. A checkpoint; if cancelled, the thread that looks is abandoned, and soon ends."""
+    """Show a folder as a tree. A checkpoint; if cancelled, the reading thread is abandoned, and ends soon."""
     from engine.files.cancellable_thread import to_halting_thread
     from engine.tools.search.folder_tree import FolderTree
 
@@ -44,5 +44,5 @@ def _needed(args: List, cwd: str) -> Need:
 
     try:
         return read_need(cwd, resolve(cwd, args.path))
-    except ToolError:  # the call itself tells what is wrong
+    except ToolError:  # the call itself will report it
         return Need(permission="read", patterns=(args.path,))

@@ -1,4 +1,4 @@
-"""`multi_edit`: several edits of one file, all or none."""
+"""`multi_edit`: several edits of one file, all of them or none."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MultiEdit:
 
 
 def multi_edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -> Tool:
-    """Make the tool: *fuzzy* lets it find what is not there exactly; *around* is what happens around the change."""
+    """Make the tool. With *fuzzy* it accepts inexact matches; *around* runs around each change."""
 
     def planned(args: MultiEdit, cwd: str, basis: Basis) -> Plan:
         return plan(args, cwd, basis, fuzzy=fuzzy)
@@ -67,7 +67,7 @@ def multi_edit_tool(*, fuzzy: bool = True, around: EditReviewer | None = None) -
 
 
 def plan(args: MultiEdit, cwd: str, basis: Basis, *, fuzzy: bool) -> Plan:
-    """Return what the edits would change. It blocks. Raises `ToolError` if one of them does not fit."""
+    """Return what the edits would change. It blocks. Raises `ToolError` if an edit does not match."""
     from engine.tools.edit.edit_session import Plan, Revision, look
     from engine.tools.edit.replace import replace
 

@@ -1,4 +1,4 @@
-"""`plan_exit`: shows the user a plan, and asks whether it may be carried out."""
+"""`plan_exit`: show the user a plan, and ask for approval."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
-# The name of what is kept in the shared context, as a JSON text: what the session is at.
+# The name of the approval in the shared context: JSON text, the mode of the session.
 VALUE: Final = APPROVAL
 Mode = Literal["plan", "build"]
 MAX_CHARS: Final = 20_000
 
 APPROVE: Final = Choice(label="Approve", description="carry out this plan")
 KEEP_PLANNING: Final = Choice(label="Keep planning", description="nothing is changed yet")
-# Who types instead of choosing; all other words are wishes.
+# Accepted as approval when the user types an answer; any other text is feedback.
 _YES: Final = frozenset({APPROVE.label.casefold(), "yes", "y", "ok"})
 _UNANSWERED: Final[dict[QuestionOutcome, str]] = {
     "declined": "The user gave no answer, or no one is available to give one",

@@ -1,4 +1,4 @@
-"""`question`: asks the user, with answers to choose from."""
+"""`question`: ask the user, with answers to choose from."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check_choices(_: object, field: attrs.Attribute[list[Option]], value: list[
 
 @attrs.frozen
 class Option:
-    """An answer that is offered."""
+    """An offered answer."""
 
     label: Annotated[str, doc("the answer, in a few words")] = attrs.field(validator=_says_something(MAX_LABEL_CHARS))
     description: Annotated[str, doc("what it means, or its consequences")] = attrs.field(
@@ -72,7 +72,7 @@ class Question:
 
 
 async def question(args: Question, ctx: ToolContext) -> ToolOutput:
-    """Ask the user. A checkpoint; if cancelled, the question that is open is withdrawn."""
+    """Ask the user. A checkpoint; if cancelled, the open question is withdrawn."""
     lines: list[str] = []
     answered = 0
     for number, item in enumerate(args.questions):
@@ -83,7 +83,7 @@ async def question(args: Question, ctx: ToolContext) -> ToolOutput:
         lines.append(f"Question: {item.question}\nAnswer: {answer}")
         left = len(args.questions) - number - 1
         if outcome in {"expired", "withdrawn"} and left:
-            # If the user did not answer this one, the others are not asked.
+            # If the user did not answer this question, the others are not asked.
             lines.append(f"({counted(left, 'further question was', 'further questions were')} not asked.)")
             break
     if not answered:

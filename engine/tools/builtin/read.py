@@ -1,4 +1,4 @@
-"""`read`: files of all kinds that a model can read, folders, and outputs that were kept."""
+"""`read`: files of all kinds that a model can read, folders, and kept outputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Read:
 
 
 async def read(args: Read, ctx: ToolContext) -> ToolOutput:
-    """Return what is in a file, or a part of it. A checkpoint.
+    """Return a file's content, or a part of it. A checkpoint.
 
     If cancelled, the thread that reads is abandoned, and a process that takes a file
     apart is ended.
@@ -48,7 +48,7 @@ async def read(args: Read, ctx: ToolContext) -> ToolOutput:
 
 async def _need(args: Read, ctx: ToolContext) -> Need:
     if args.path.startswith(PREFIX):
-        # Only what this tree of sessions has kept can be read so.
+        # Only outputs of this tree of sessions can be read under such a name.
         return Need(permission=PERMISSION, patterns=(args.path,), is_own=True)
     return await ctx.to_thread(_needed, args, ctx.cwd)
 
@@ -58,7 +58,7 @@ def _needed(args: Read, cwd: str) -> Need:
 
     try:
         return read_need(cwd, resolve(cwd, args.path))
-    except ToolError:  # it is no path, which the tool itself says better
+    except ToolError:  # not a path; the tool's own message is better
         return Need(permission=PERMISSION, patterns=(args.path,))
 
 

@@ -1,4 +1,4 @@
-"""`skill`: loads instructions from a folder of skills."""
+"""`skill`: load instructions from a folder of skills."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LoadSkill:
 
 
 def skill_tool(skills: Skills | Iterable[str | os.PathLike[str]] | Callable[[str], Skills]) -> Tool:
-    """Return the tool `skill`. It looks into the folders at once, which blocks.
+    """Return the tool `skill`. Lists the folders now, which blocks.
 
     Args:
         skills: folders of skills, the most important first; or what `find_skills` found in
@@ -52,7 +52,7 @@ def skill_tool(skills: Skills | Iterable[str | os.PathLike[str]] | Callable[[str
 
 def _tool(skills_at: Callable[[str], Skills], listing: str, need: NeedFunction[LoadSkill]) -> Tool:
     async def load(args: LoadSkill, ctx: ToolContext) -> ToolOutput:
-        """Return what a skill says. A checkpoint; if cancelled, the thread that reads is abandoned."""
+        """Return a skill's text. A checkpoint; if cancelled, the reading thread is abandoned."""
         return await ctx.to_thread(_load, skills_at, ctx.cwd, args.name)
 
     return tool(
@@ -66,7 +66,7 @@ def _tool(skills_at: Callable[[str], Skills], listing: str, need: NeedFunction[L
 
 
 def _need(table: Skills, name: str) -> Need:
-    # Loading an unknown one needs no permission: the call fails with the names of those that exist.
+    # An unknown skill needs no permission: the call fails, and lists the existing ones.
     return Need(permission=PERMISSION, patterns=(name,), is_own=table.get(name) is None)
 
 

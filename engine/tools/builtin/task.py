@@ -1,4 +1,4 @@
-"""`task`: hands a piece of work to a sub-agent, and returns what it says in the end."""
+"""`task`: give a piece of work to a sub-agent, and return its final message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 @attrs.frozen(kw_only=True)
 class Agent(AgentConfig):
-    """A kind of sub-agent. What it does not say is as with who calls it.
+    """A kind of sub-agent. Settings that it lacks are those of its caller.
 
     Attributes:
         name: what it is called by.
@@ -51,13 +51,13 @@ class Agent(AgentConfig):
 
 @attrs.frozen
 class Agents:
-    """The kinds of sub-agents there are, sorted by name; make it with `of`, or `of_config`."""
+    """The kinds of sub-agents, sorted by name; made by `of` or `of_config`."""
 
     agents: tuple[Agent, ...] = ()
 
     @classmethod
     def of(cls, agents: Iterable[Agent]) -> Agents:
-        """Make a table. Raises `ConfigError` for two agents of one name."""
+        """Make a table. Raises `ConfigError` for two agents with one name."""
         by_name = sorted(agents, key=lambda agent: agent.name)
         for one, other in pairwise(by_name):
             if one.name == other.name:
@@ -66,7 +66,7 @@ class Agents:
 
     @classmethod
     def of_config(cls, agents: Mapping[str, AgentConfig]) -> Agents:
-        """Make a table of those among *agents*, by name, that may be sub-agents: `Config.all_agents`, say."""
+        """Make a table of those *agents* that may be sub-agents; `Config.all_agents`, for example."""
         return cls.of(_below(Agent.of(name, config)) for name, config in agents.items() if config.mode != "primary")
 
     @property
@@ -79,17 +79,17 @@ class Agents:
         return next((agent for agent in self.agents if agent.name == name), None)
 
     def without(self, names: Collection[str]) -> Agents:
-        """Return a table without these."""
+        """Return a table without these names."""
         return Agents(tuple(agent for agent in self.agents if agent.name not in names))
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The names of those that the model reads of."""
+        """The names that are listed for the model."""
         return tuple(agent.name for agent in self.agents if not agent.hidden)
 
     @property
     def text(self) -> str:
-        """The list for the description of the tool."""
+        """The list for the tool's description."""
         lines = [
             f"- {agent.name}: {' '.join(agent.description.split()) or 'use it only if the user asks for it by name.'}"
             for agent in self.agents
@@ -99,9 +99,9 @@ class Agents:
 
 
 def _below(agent: Agent) -> Agent:
-    """Return an agent without the tools that are between the agent whom the user talks to and the user."""
+    """Return a sub-agent without the tools that talk to the user: only the main agent does that."""
     if agent.tools is not None:
-        return agent  # it names what it wants
+        return agent  # it lists its tools explicitly
     return attrs.evolve(agent, without=tuple(dict.fromkeys((*agent.without, *OF_THE_FIRST))))
 
 
@@ -123,7 +123,7 @@ class Task:
 
 @attrs.frozen
 class BackgroundTask(Task):
-    """Arguments of `task` where sub-agents may work in the background."""
+    """Arguments of `task` with background sub-agents."""
 
     background: Annotated[bool, doc("go on at once; its report comes by itself when it is done")] = False
 
@@ -147,11 +147,11 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = (),
         return await _hand_on(table, args, ctx)
 
     async def task_or_start(args: BackgroundTask, ctx: ToolContext) -> ToolOutput:
-        """The same, or start one in the background. A checkpoint; if cancelled, there is none."""
+        """The same, or start it in the background. A checkpoint; if cancelled before, there is none."""
         return await _hand_on(table, args, ctx, background=args.background)
 
     def need(args: Task) -> Need:
-        # Starting an unknown one needs no permission: the call fails with the names of those that exist.
+        # An unknown agent needs no permission: the call fails, and lists the existing ones.
         return Need(
             permission=PERMISSION,
             patterns=(args.agent,),
@@ -160,7 +160,7 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = (),
         )
 
     text = description("task", agents=table.text, background=_BACKGROUND if background else "")
-    # Sub-agents may work side by side; each of their calls asks for its own rights.
+    # Sub-agents may run in parallel: each of their calls is judged by itself.
     if background:
 
         def need_of(args: BackgroundTask) -> Need:
@@ -181,7 +181,7 @@ async def _hand_on(table: Agents, args: Task, ctx: ToolContext, *, background: b
     if agent is None:
         close = difflib.get_close_matches(args.agent, table.shown, n=3, cutoff=0.6) or table.shown
         raise ToolError(f"There is no sub-agent named {args.agent[:64]!r}. There is: {', '.join(close) or 'none'}.")
-    # Some models fill in every argument that there is.
+    # Some models fill in every optional argument.
     resume = (args.task_id or "").strip() or None
     try:
         if background:

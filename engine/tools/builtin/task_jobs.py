@@ -1,4 +1,4 @@
-"""`task_output` and `task_stop`: show the progress of a sub-agent in the background, and stop it."""
+"""`task_output` and `task_stop`: show the progress of a background sub-agent, and stop it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TaskStop:
 
 
 async def task_output(args: TaskOutput, ctx: ToolContext) -> ToolOutput:
-    """Show how a sub-agent is. Always a checkpoint; if cancelled, it goes on."""
+    """Show a sub-agent's progress. Always a checkpoint; if cancelled, it goes on."""
     if args.task_id is None:
         await trio.lowlevel.checkpoint()
         jobs = ctx.agents.all()
@@ -52,7 +52,7 @@ async def task_output(args: TaskOutput, ctx: ToolContext) -> ToolOutput:
 
 
 async def task_stop(args: TaskStop, ctx: ToolContext) -> ToolOutput:
-    """End a sub-agent. Always a checkpoint; if cancelled, it ends all the same."""
+    """Stop a sub-agent. Always a checkpoint; if cancelled, it ends all the same."""
     job = ctx.agents.get(args.task_id)
     job.stop()
     await job.finished.wait()
@@ -99,5 +99,5 @@ TASK_STOP: Final = tool(
 
 
 def task_tools(agents: Agents | tuple[Agent, ...]) -> tuple[Tool, ...]:
-    """Return `task`, which may leave sub-agents to work in the background, and the two tools that look after these."""
+    """Return a `task` that may run sub-agents in the background, and the two tools for these."""
     return task_tool(agents, background=True), TASK_OUTPUT, TASK_STOP

@@ -1,4 +1,4 @@
-"""`todo_write` and `todo_read`: the list of what is to be done, kept in the shared context of the session."""
+"""`todo_write` and `todo_read`: the to-do list, kept in the session's shared context."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
-# The name of the list in the shared context: `{"last": 7, "todos": [{"id": "7", "content": "…", "status": "pending"}]}`.
+# The list's name in the shared context: `{"last": 7, "todos": [{"id": "7", "content": "…", "status": "pending"}]}`.
 VALUE: Final = "todos"
 MAX_TODOS: Final = 100
 MAX_CHARS: Final = 500
@@ -43,7 +43,7 @@ def _has_one_in_progress(_: object, field: attrs.Attribute[list[Todo]], value: l
 
 @attrs.frozen
 class Todo:
-    """One thing to do."""
+    """An item of the list."""
 
     content: Annotated[str, doc("what is to be done, in a few words")] = attrs.field(validator=_says_something)
     status: Annotated[Status, doc("how far it is")] = "pending"
@@ -66,7 +66,7 @@ class TodoRead:
 
 @attrs.frozen
 class Todos:
-    """The list as it is kept.
+    """The stored list.
 
     Attributes:
         last: the highest id ever used: none is used twice.
@@ -78,7 +78,7 @@ class Todos:
 
     @property
     def text(self) -> str:
-        """The list as the model reads it."""
+        """The list for the model."""
         if not self.todos:
             return "The list is empty."
         lines = [f"{todo.id}. [{todo.status}] {' '.join(todo.content.split())}" for todo in self.todos]
@@ -86,13 +86,13 @@ class Todos:
 
     @property
     def summary(self) -> str:
-        """How far it all is."""
+        """The progress in a few words."""
         still_open = sum(todo.status in _OPEN for todo in self.todos)
         return f"{counted(len(self.todos), 'todo')}, {still_open} of them open" if self.todos else "no todos"
 
 
 async def todo_write(args: TodoWrite, ctx: ToolContext) -> ToolOutput:
-    """Put a list in the place of the one before. Not a checkpoint: there is nothing to wait for."""
+    """Replace the list. Not a checkpoint."""
     todos = _numbered(args.todos, todos_of(ctx.shared))
     text = json.dumps({"last": todos.last, "todos": [attrs.asdict(todo) for todo in todos.todos]}, ensure_ascii=False)
     return ToolOutput(
@@ -101,13 +101,13 @@ async def todo_write(args: TodoWrite, ctx: ToolContext) -> ToolOutput:
 
 
 async def todo_read(_: TodoRead, ctx: ToolContext) -> ToolOutput:
-    """Return the list. Not a checkpoint: there is nothing to wait for."""
+    """Return the list. Not a checkpoint."""
     todos = todos_of(ctx.shared)
     return ToolOutput(text=todos.text, metadata=metadata(todos.summary))
 
 
-# They change only the session's own list, so they need no permission. A list is written alone, since the next
-# one refers to its ids.
+# They change only the session's own list, so they need no permission. Writing is not parallel: the next list refers to
+# the ids of the one before.
 TODO_WRITE = tool(
     name="todo_write",
     description=description("todo_write", max_todos=MAX_TODOS, max_chars=MAX_CHARS),
@@ -126,7 +126,7 @@ TODO_READ = tool(
 
 
 def todos_of(shared: SharedContext) -> Todos:
-    """Return the list of a session; what is no list is an empty one."""
+    """Return a session's list; an empty one if the stored value is malformed."""
     try:
         document: object = json.loads(shared.get(VALUE) or "{}")
         kept = cast("dict[str, object]", document)
@@ -135,12 +135,12 @@ def todos_of(shared: SharedContext) -> Todos:
             Todo(content=item["content"], status=cast("Status", item["status"]), id=item["id"]) for item in items
         )
         return Todos(last=int(cast("int", kept.get("last", 0))), todos=todos)
-    except (ValueError, TypeError, AttributeError, KeyError):  # a host may have put anything there
+    except (ValueError, TypeError, AttributeError, KeyError):  # a host may have stored anything under this name
         return Todos()
 
 
 def _check_ids(written: Sequence[Todo], before: Todos) -> None:
-    """Raise `ToolError` for ids that the list does not have."""
+    """Raise `ToolError` for ids that are not in the list."""
     old_ids = [str(todo.id) for todo in before.todos]
     unknown = [todo.id for todo in written if todo.id is not None and todo.id not in old_ids]
     if unknown:
@@ -151,7 +151,7 @@ def _check_ids(written: Sequence[Todo], before: Todos) -> None:
 
 
 def _numbered(written: Sequence[Todo], before: Todos) -> Todos:
-    """Return the list with an id for each: its own, that of the same words before, or a new one."""
+    """Return the items with ids: their own, that of an item with the same text before, or new ones."""
     _check_ids(written, before)
     used_ids = {todo.id for todo in written}
     free = {todo.content: todo.id for todo in reversed(before.todos) if todo.id not in used_ids}

@@ -1,4 +1,4 @@
-"""`web_fetch`: what is at a URL, as something that a model can read."""
+"""`web_fetch`: the content of a URL, in a form that a model can read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
     guard = Guard.of(allow_private)
 
     async def web_fetch(args: WebFetch, ctx: ToolContext) -> ToolOutput:
-        """Return what is at a URL. A checkpoint; if cancelled, the connection is closed."""
+        """Fetch a URL. A checkpoint; if cancelled, the connection is closed."""
         from engine.tools.builtin.web_fetch_output import page_output
         from engine.web.fetch import FetchReply, fetch
 
@@ -73,7 +73,7 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
             default_timeout=DEFAULT_TIMEOUT,
             max_timeout=MAX_TIMEOUT,
         ),
-        # It changes nothing here, but a URL tells its host something: it is not free of a question.
+        # It changes nothing here, but a URL can carry data out, so it is not free of a question.
         read_only=False,
         safe=True,
         need=_need,

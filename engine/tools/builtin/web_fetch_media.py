@@ -1,4 +1,4 @@
-"""Images and PDFs that `web_fetch` finds, shown as `read` shows those on the disk.
+"""Images and PDFs for `web_fetch`, shown as `read` shows those on disk.
 
 Those who look into them want a file, so they lie in a folder of their own meanwhile.
 """
@@ -34,8 +34,8 @@ async def media_output(url: str, data: bytes, ctx: ToolContext, *, is_pdf: bool)
     """Return an image or a PDF. A checkpoint; raises `ToolError`. If cancelled, no process and no file is left."""
     with tempfile.TemporaryDirectory(prefix="engine-fetched-") as folder:
         path = Path(folder, _name(url))
-        # Not abandoned: a few MiB are written in a moment, and a thread that goes on would put them into a folder which
-        # is being removed.
+        # Not abandoned: a few MiB are written quickly, and an abandoned thread would write into a folder that is being
+        # removed.
         await to_thread(path.write_bytes, data, abandon_on_cancel=False)
         if is_pdf:
             return await _pdf_output(url, path, data, ctx)
@@ -67,5 +67,5 @@ async def _pdf_output(url: str, path: Path, data: bytes, ctx: ToolContext) -> To
 
 
 def _name(url: str) -> str:
-    """Return what to call the file: the last part of the URL's path, of harmless letters."""
+    """Return a file name: the last part of the URL's path, restricted to harmless characters."""
     return _ODD.sub("_", unquote(urlsplit(url).path.rpartition("/")[2]))[-100:].strip(". ") or "document"

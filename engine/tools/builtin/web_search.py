@@ -1,4 +1,4 @@
-"""`web_search`: asks a service that searches the web."""
+"""`web_search`: search the web through a service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
 PERMISSION: Final = "web"
-# What the services take.
+# The limits of the services.
 MAX_QUERY_CHARS: Final = 400
 MAX_COUNT: Final = 20
 DEFAULT_COUNT: Final = 8
@@ -41,7 +41,7 @@ class WebSearch:
 
 
 def web_search_tool(provider: SearchProvider) -> Tool:
-    """Return the tool `web_search`, which asks *provider*."""
+    """Return the tool `web_search`, which uses *provider*."""
 
     async def web_search(args: WebSearch, _: ToolContext) -> ToolOutput:
         """Search the web. A checkpoint; if cancelled, the connection is closed."""
@@ -62,7 +62,7 @@ def web_search_tool(provider: SearchProvider) -> Tool:
     return tool(
         name="web_search",
         description=description("web_search", max_count=MAX_COUNT, max_chars=MAX_QUERY_CHARS),
-        # It changes nothing here, but tells a service what we look for: it is not free of a question.
+        # It changes nothing here, but a query tells the service something, so it is not free of a question.
         read_only=False,
         safe=True,
         need=need,
@@ -72,7 +72,7 @@ def web_search_tool(provider: SearchProvider) -> Tool:
 
 
 def configured_web_search(environment: Mapping[str, str] | None = None) -> Tool | None:
-    """Return `web_search` with the service that the environment names; None if it names none.
+    """Return `web_search` with the service configured in the environment; None if there is none.
 
     Raises `ConfigError` as `provider_from` does.
     """

@@ -1,4 +1,4 @@
-"""Services that search the web, each as data: what to send, and where the results are in its answer."""
+"""Web search services as data: what to send, and where the results are in the answer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MAX_TITLE_CHARS: Final = 200
 MAX_SNIPPET_CHARS: Final = 600
 _MAX_URL_CHARS: Final = 2_000
 _MAX_MESSAGE_CHARS: Final = 200
-# Names the service where keys of several are in the environment.
+# Selects a service if the environment has keys of several.
 CHOICE: Final = "ENGINE_WEB_SEARCH"
 
 
 @attrs.frozen(kw_only=True)
 class SearchResult:
-    """Something that was found."""
+    """A search result."""
 
     title: str
     url: str
@@ -37,17 +37,17 @@ class SearchProvider(Protocol):
 
     @property
     def host(self) -> str:
-        """Where the questions go: rules are matched against it, and people see it."""
+        """The service's host: rules are matched against it, and people see it."""
         ...
 
     async def __call__(self, query: str, count: int) -> Sequence[SearchResult]:
-        """Return at most *count* results, the best first. Raises `ToolError`, whose text is for the model."""
+        """Return at most *count* results, best first. Raises `ToolError` with a text for the model."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class _Question:
-    """A request: of this path, with these headers, and a body if it is a POST."""
+    """A request: its path and headers, and a body if it is a POST."""
 
     path: str
     headers: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
@@ -127,27 +127,27 @@ _KINDS: Final = (
 
 
 def brave(key: str, *, base_url: str = "") -> SearchProvider:
-    """Return Brave's search. Raises `ConfigError` for what can't be a key or a URL."""
+    """Return Brave's search. Raises `ConfigError` for an invalid key or URL."""
     return _service("brave", key, base_url)
 
 
 def tavily(key: str, *, base_url: str = "") -> SearchProvider:
-    """Return Tavily's search. Raises `ConfigError` for what can't be a key or a URL."""
+    """Return Tavily's search. Raises `ConfigError` for an invalid key or URL."""
     return _service("tavily", key, base_url)
 
 
 def exa(key: str, *, base_url: str = "") -> SearchProvider:
-    """Return Exa's search. Raises `ConfigError` for what can't be a key or a URL."""
+    """Return Exa's search. Raises `ConfigError` for an invalid key or URL."""
     return _service("exa", key, base_url)
 
 
 def searxng(base_url: str) -> SearchProvider:
-    """Return a SearXNG's search; its settings must allow the format JSON. Raises `ConfigError` for what is no URL."""
+    """Return a SearXNG's search; its settings must allow the format JSON. Raises `ConfigError` for an invalid URL."""
     return _service("searxng", "", base_url)
 
 
 def provider_from(environment: Mapping[str, str]) -> SearchProvider | None:
-    """Return the service whose key or URL is in the environment; None if there is none.
+    """Return the service whose key or URL is in the environment; None if none is.
 
     Where there are several, it is the one that `ENGINE_WEB_SEARCH` names, else the
     first of Brave, Tavily, Exa, SearXNG. `TAVILY_BASE_URL` and the like say that a service
@@ -188,7 +188,7 @@ def _is_plain_url(url: str) -> bool:
 
 @attrs.frozen(kw_only=True)
 class _Service:
-    """A service, with its key."""
+    """A service with its key."""
 
     kind: _Kind
     key: str = attrs.field(repr=False)
@@ -199,7 +199,7 @@ class _Service:
         return urlsplit(self.base_url).hostname or ""
 
     async def __call__(self, query: str, count: int) -> Sequence[SearchResult]:
-        """Ask the service. A checkpoint; if cancelled, the connection is closed."""
+        """Send a search. A checkpoint; if cancelled, the connection is closed."""
         from engine.web.fetch import ask
 
         question = self.kind.question(self.key, query, count)
@@ -222,7 +222,7 @@ class _Service:
         return [result for result in found if result is not None][:count]
 
     def _error(self, reply: FetchReply) -> str:
-        """Return what an answer that is an error means."""
+        """Return the error for a failed request."""
         message = _message(reply.body)
         more = f" It says: {message}" if message else ""
         return f"The search failed: {self.host} {self._advice(reply.status, message)} (HTTP {reply.status}).{more}"
@@ -243,14 +243,14 @@ class _Service:
         return "gave an answer that is no result: is its URL right?"
 
     def _hidden(self, message: str) -> str:
-        """Return *message* without the key: a host may quote what it was sent."""
+        """Return *message* without the key, which the service may quote."""
         if not self.key:
             return message
         return message.replace(self.key, "[key]").replace(quote(self.key, safe=""), "[key]")
 
 
 def _message(body: bytes) -> str:
-    """Return what a service says of an error, wherever in its answer."""
+    """Return the service's own error message, wherever it is in the answer."""
     try:
         value: object = loads(body)
     except ValueError:
@@ -272,7 +272,7 @@ def _result(item: Json, kind: _Kind) -> SearchResult | None:
 
 
 def _one_line(words: str, limit: int) -> str:
-    """Return *words* in one line, without the tags that mark what was found in them."""
+    """Return a text as one line, without highlighting tags."""
     from engine.web.html_tokens import HtmlText, tokens
 
     plain = "".join(token.text for token in tokens(words[: 20 * limit]) if isinstance(token, HtmlText))

@@ -1,4 +1,4 @@
-"""`write`: a whole file, all at once."""
+"""`write`: write a whole file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Write:
 
 
 def write_tool(*, around: EditReviewer | None = None) -> Tool:
-    """Make the tool; *around* is what happens around each change."""
+    """Make the tool; *around* runs around each change."""
 
     async def need_of(args: Write, ctx: ToolContext) -> Need:
         from engine.files.diff import whole_text

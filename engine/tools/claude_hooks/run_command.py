@@ -49,7 +49,7 @@ class ShellHook(Generic[S, D]):
     project: str | None = None
 
     async def __call__(self, subject: S) -> D | None:
-        """Run it, and return its decision. A checkpoint if it matches *subject*; if cancelled, its process tree is ended.
+        """Run it, and return its decision. A checkpoint if it matches *subject*; if cancelled, its processes are ended.
 
         Raises `BadReply` for a malformed reply, and if it was killed or could not be started.
         """

@@ -48,7 +48,7 @@ class _Line:
 
 
 def window(part: Part, file: BinaryIO) -> LineWindow:
-    """Return a window of *file*, from its current position. It blocks. Raises `ToolError` for an offset after the end."""
+    """Return a window of *file* from its current position. It blocks. Raises `ToolError` for an offset beyond the end."""
     for number in range(1, part.offset):
         if not _skip_line(file):
             raise _behind_the_end(part, number - 1)
