@@ -140,16 +140,22 @@ def _issues(error: BaseException, path: str) -> Iterator[_Issue]:
             for place, inner in error.found:
                 yield from _issues(inner, path + place)
         case ForbiddenExtraKeysError():
-            fields = [field.alias or field.name for field in attrs.fields(error.cl) if field.init]
-            for name in sorted(error.extra_fields, key=str):
-                text = f"{_joined(path, str(name)[:MAX_ISSUE_CHARS])}: no such field; "
-                yield _Issue(text, hint=partial(_hint, str(name)[:MAX_ISSUE_CHARS], fields))
+            yield from _extra_fields(error, path)
         case _Mismatch():
             yield _Issue(f"{path}: {error}")
         case KeyError() if _field_of(error) is not None:
             yield _Issue(f"{path}: is required")
         case _:
             yield _Issue(f"{path}: {_describe_value(error)}" if path else _describe_value(error), error)
+
+
+def _extra_fields(error: ForbiddenExtraKeysError, path: str) -> Iterator[_Issue]:
+    """Yield an issue for each field that the class does not have."""
+    fields = [field.alias or field.name for field in attrs.fields(error.cl) if field.init]
+    for name in sorted(error.extra_fields, key=str):
+        # A model may write a name of any length; it is shown cut.
+        shown = str(name)[:MAX_ISSUE_CHARS]
+        yield _Issue(f"{_joined(path, shown)}: no such field; ", hint=partial(_hint, shown, fields))
 
 
 def _field_of(error: BaseException) -> str | None:

@@ -73,12 +73,7 @@ def hints_of(cls: type) -> Mapping[str, object]:
 
 def _of(hint: object, where: str) -> Schema:
     if typing.get_origin(hint) is Annotated:
-        inner, *extras = typing.get_args(hint)
-        schema = _of(inner, where)
-        for extra in extras:
-            if isinstance(extra, Doc):
-                schema["description"] = extra.text
-        return schema
+        return _annotated(hint, where)
     if hint in _PRIMITIVES:
         return {"type": _PRIMITIVES[hint]}
     if hint is None or hint is type(None):
@@ -91,6 +86,16 @@ def _of(hint: object, where: str) -> Schema:
             nested["description"] = " ".join(hint.__doc__.split())
         return nested
     return _generic(hint, where)
+
+
+def _annotated(hint: object, where: str) -> Schema:
+    """Return the schema of what is annotated; the last `Doc` describes it."""
+    inner, *extras = typing.get_args(hint)
+    schema = _of(inner, where)
+    for extra in extras:
+        if isinstance(extra, Doc):
+            schema["description"] = extra.text
+    return schema
 
 
 def _generic(hint: object, where: str) -> Schema:

@@ -75,11 +75,7 @@ class Document:
 def parse_document(text: str) -> Document:
     """Split *text* into front matter and body. Raises `FrontMatterError`."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    if lines[0].rstrip() != "---":
-        raise FrontMatterError("it does not begin with a line ---")
-    end = next((n for n, line in enumerate(lines) if n > 0 and line.rstrip() in {"---", "..."}), None)
-    if end is None:
-        raise FrontMatterError("its front matter has no end: a second line --- is missing")
+    end = _last_line(lines)
     fields: dict[str, str] = {}
     others: dict[str, YamlSource] = {}
     for source, value in _entries(lines[1:end]):
@@ -91,6 +87,16 @@ def parse_document(text: str) -> Document:
         else:
             fields[source.key] = _text(source, value)
     return Document(fields, "\n".join(lines[end + 1 :]).strip(), others)
+
+
+def _last_line(lines: Sequence[str]) -> int:
+    """Return the index of the line that ends the front matter. Raises `FrontMatterError`."""
+    if lines[0].rstrip() != "---":
+        raise FrontMatterError("it does not begin with a line ---")
+    for index, line in enumerate(lines[1:], start=1):
+        if line.rstrip() in {"---", "..."}:
+            return index
+    raise FrontMatterError("its front matter has no end: a second line --- is missing")
 
 
 def _entries(lines: Sequence[str]) -> Iterator[tuple[YamlSource, str]]:

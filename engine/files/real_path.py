@@ -45,17 +45,14 @@ def real_path(path: str) -> Real | Unclear:
     if not path.startswith("/") or not is_name(path):
         return Unclear("it is no path that a file can have")
     real, missing, links = "", "", 0
-    pending = path.split("/")[::-1]
+    pending = _parts_of(path)
     while pending:
         name = pending.pop()
-        if name in {"", "."}:
-            continue
         if name == "..":
-            real = real.rpartition("/")[0]
-            missing = missing if is_within(real, missing) else ""
+            real, missing = _folder_above(real, missing)
             continue
         here = f"{real}/{name}"
-        match _Entry() if missing else _look(here):
+        match _look(here, missing):
             case Unclear() as unclear:
                 return unclear
             case _Entry(is_there=is_there, target=""):
@@ -65,8 +62,19 @@ def real_path(path: str) -> Real | Unclear:
                 if links > MAX_LINKS:
                     return Unclear("its links go round in circles, or there are too many of them")
                 real = "" if target.startswith("/") else real
-                pending += target.split("/")[::-1]
+                pending += _parts_of(target)
     return Real(real or "/", missing)
+
+
+def _folder_above(real: str, missing: str) -> tuple[str, str]:
+    """Return the folder above *real*, and the first missing part of that."""
+    above = real.rpartition("/")[0]
+    return above, missing if is_within(above, missing) else ""
+
+
+def _parts_of(path: str) -> list[str]:
+    """Return the names in a path, the last one first."""
+    return [name for name in reversed(path.split("/")) if name not in {"", "."}]
 
 
 def followed(path: str | os.PathLike[str]) -> str:
@@ -99,7 +107,10 @@ class _Entry:
     target: str = ""
 
 
-def _look(here: str, tries: int = _TRIES) -> _Entry | Unclear:
+def _look(here: str, missing: str, tries: int = _TRIES) -> _Entry | Unclear:
+    if missing:
+        # Below a folder that is missing, the file system has no answer, and there is no link.
+        return _Entry()
     try:
         state = os.lstat(here)
         if not stat.S_ISLNK(state.st_mode):
@@ -109,7 +120,7 @@ def _look(here: str, tries: int = _TRIES) -> _Entry | Unclear:
         return _Entry(is_there=False)
     except OSError as error:
         if error.errno == errno.EINVAL and tries:  # it was a link a moment ago
-            return _look(here, tries - 1)
+            return _look(here, missing, tries - 1)
         return Unclear(f"it can't be looked at ({(error.strerror or str(error)).lower()})")
     if _is_of_proc(state) and not _is_plain(here, target):
         return Unclear("it leads to what a process has open")

@@ -250,12 +250,22 @@ class _Tree:
             await pipe.ended.wait()
 
     def _finish(self, leader: _Leader, duration: float) -> None:
-        """Read what the pipes still hold, and say how it went. Not a checkpoint."""
+        """Read what the pipes still hold, and report how it went. Not a checkpoint."""
         code = leader.process.poll()
-        hunt = leader.hunt
         for pipe in self._pipes:
             pipe.pass_rest_on()
-        self._finished = FinishedProcess(
+        self._finished = self._result(code, leader.hunt, duration)
+        if code is None:
+            # It may still exit, and must not stay a zombie. A system task reaps it: the caller must not wait for that.
+            trio.lowlevel.spawn_system_task(leader.process.wait)
+        if not self._finished.ended:
+            pids = [process.pid for process in self._finished.survivors]
+            _log.warning("call %s: not all of its processes could be ended; left: %s", self.marker, pids)
+        if self.on_finish is not None:
+            self.on_finish(self._finished)
+
+    def _result(self, code: int | None, hunt: Hunt, duration: float) -> FinishedProcess:
+        return FinishedProcess(
             cause=self._cause,
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
@@ -265,14 +275,6 @@ class _Tree:
             survivors=hunt.survivors(),
             output_complete=all(pipe.ended.is_set() for pipe in self._pipes),
         )
-        if code is None:
-            # Whenever it goes, no zombie shall stay. It is no task of the caller's, who is not to wait for it.
-            trio.lowlevel.spawn_system_task(leader.process.wait)
-        if not self._finished.ended:
-            pids = [process.pid for process in self._finished.survivors]
-            _log.warning("call %s: not all of its processes could be ended; left: %s", self.marker, pids)
-        if self.on_finish is not None:
-            self.on_finish(self._finished)
 
 
 @attrs.define(eq=False)

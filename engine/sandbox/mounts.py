@@ -175,11 +175,15 @@ def _listening_sockets() -> Iterator[str]:
         for line in lines:
             # Number, users, protocol, flags, type, state, inode, and the path, if it has one.
             path = line.rstrip("\n").split(maxsplit=7)[7:]
-            if path and path[0].startswith("/"):
-                real = followed(path[0])
-                with suppress(OSError):
-                    if stat.S_ISSOCK(os.lstat(real).st_mode):
-                        yield real
+            if path and path[0].startswith("/") and _is_socket_at(real := followed(path[0])):
+                yield real
+
+
+def _is_socket_at(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:

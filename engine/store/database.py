@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar
@@ -22,12 +22,12 @@ from engine.core.events import Delta, Durable
 from engine.core.ids import PartId, SessionId
 from engine.journal.state import SessionState
 from engine.store.backend import TableReader
-from engine.store.batch_writer import EventSink, invalid_id_reason
+from engine.store.batch_writer import invalid_id_reason
 from engine.store.heartbeat import Heartbeat
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import RENEWALS_PER_LEASE
 from engine.store.session_rows import fold_version
-from engine.store.store_protocols import SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
+from engine.store.table_queries import TableQueries
 from engine.store.write_commands import (
     ClaimSession,
     DeleteDrafts,
@@ -77,7 +77,7 @@ class _SessionWrites:
 
 
 @attrs.define(eq=False, kw_only=True)
-class DatabaseStore(ABC):
+class DatabaseStore(TableQueries):
     """What is the same for all stores that keep tables. It belongs to one `trio.run`.
 
     Attributes:
@@ -86,7 +86,6 @@ class DatabaseStore(ABC):
     """
 
     watch_seconds: ClassVar[float]
-    _sink: EventSink = attrs.field(alias="sink")
     epoch: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
     _writer: Writer[Durable | WriteCommand] = attrs.field(init=False)
     _heartbeat: Heartbeat = attrs.field(init=False)
@@ -185,28 +184,7 @@ class DatabaseStore(ABC):
                 f"the store {self._sink.connection.name} could not be written to its end: {self._close_error()}"
             )
 
-    # -- lists and search -----------------------------------------------------------------
-
-    async def list_sessions(self, query: SessionQuery | None = None) -> Sequence[SessionRow]:
-        """See `Catalogue`; without a query, the newest hundred that have no parent. Always a checkpoint."""
-        effective = SessionQuery() if query is None else query
-        await self._wait_for(self._last_ticket)
-        return await self._read(lambda tables: tables.list_sessions(self._sink.owner, effective))
-
-    async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[SearchHit]:
-        """See `Catalogue`. Always a checkpoint."""
-        await self._wait_for(self._last_ticket)
-        return await self._read(lambda tables: tables.search(self._sink.owner, words, limit, cwd))
-
-    async def ids(self, prefix: str = "") -> Sequence[SessionId]:
-        """See `Catalogue`. Always a checkpoint."""
-        await self._wait_for(self._last_ticket)
-        return await self._read(lambda tables: tables.ids(prefix))
-
-    async def spending(self, query: SpendingQuery) -> Sequence[Spending]:
-        """See `Accounting`. Always a checkpoint."""
-        await self._wait_for(self._last_ticket)
-        return await self._read(lambda tables: tables.spending(query))
+    # -- importing, retention --------------------------------------------------------------
 
     async def import_sessions(self, journals: Sequence[Sequence[Durable]]) -> None:
         """See `Importing`. A checkpoint; if cancelled, all or none are taken in."""
@@ -217,8 +195,6 @@ class DatabaseStore(ABC):
         if order.error is not None:
             raise order.error
 
-    # -- retention ------------------------------------------------------------------------
-
     async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
         """See `Retention`. A checkpoint; if cancelled, either all is removed or nothing."""
         _check_id(session_id)
@@ -228,11 +204,6 @@ class DatabaseStore(ABC):
             raise order.error
         await self._run_commands([ReclaimSpace()])
         return order.deleted
-
-    async def list_inactive(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
-        """See `Retention`. Always a checkpoint."""
-        await self._wait_for(self._last_ticket)
-        return await self._read(lambda tables: tables.inactive_trees(older_than, keep))
 
     async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
         """See `Retention`. A checkpoint."""
@@ -343,10 +314,13 @@ class DatabaseStore(ABC):
     async def drafts(self, session_id: SessionId) -> Sequence[Delta]:
         """See `DraftStore`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
         _check_id(session_id)
-        await self._wait_for(self._last_ticket)
-        return await self._read(lambda tables: tables.drafts(session_id, self._sink.schema))
+        return await self._query(lambda tables: tables.drafts(session_id, self._sink.schema))
 
     # -- waiting for the writer -------------------------------------------------------------
+
+    async def _query(self, work: Callable[[TableReader], T]) -> T:
+        await self._wait_for(self._last_ticket)
+        return await self._read(work)
 
     def _enqueue(self, order: WriteCommand) -> int:
         """Queue an order and return its ticket. Raises `StoreError`."""

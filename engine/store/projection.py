@@ -14,7 +14,7 @@ import attrs
 
 from engine.core import events as ev
 from engine.core.ids import SessionId
-from engine.core.messages import AssistantMessage, Message, TextPart, Usage, UserMessage
+from engine.core.messages import AssistantMessage, AssistantPart, Message, TextPart, Usage, UserMessage
 
 TITLE_CHARS: Final = 100
 # Spending is summed by quarters of an hour: in every time zone, a day begins with one.
@@ -88,55 +88,114 @@ class SpentAmount:
     cost: float = 0.0
 
 
+@attrs.define
+class SpendingChange:
+    """What consecutive events of one session have spent.
+
+    Attributes:
+        usage: the sum of tokens.
+        cost: the sum of money.
+        step_model: the model of the newest step; None: no step began.
+        amounts: by slot and model; model None: that of a step which began in an earlier batch.
+    """
+
+    usage: Usage = attrs.field(factory=Usage)
+    cost: float = 0.0
+    step_model: str | None = None
+    amounts: dict[tuple[int, str | None], SpentAmount] = attrs.field(
+        factory=dict["tuple[int, str | None]", SpentAmount]
+    )
+
+    def add(self, time: float, model: str | None, usage: Usage, cost: float, *, steps: int = 0) -> None:
+        """Add what one step, or one request outside the steps, has spent."""
+        self.usage += usage
+        self.cost += cost
+        if steps or cost or usage.total:
+            amount = self.amounts.setdefault((slot_of(time), model), SpentAmount())
+            amount.steps += steps
+            amount.usage += usage
+            amount.cost += cost
+
+
+@attrs.define
+class TextChange:
+    """What consecutive events of one session change in the search, and in the title.
+
+    Attributes:
+        first_prompt: the beginning of the first prompt, which is the title of a session that has no other.
+        is_first_prompt_lost: a message of the user was removed, and it may have been the first one.
+        new_title: the newest title that counts.
+        changes: texts added and removed, and new titles, in order.
+    """
+
+    first_prompt: str = ""
+    is_first_prompt_lost: bool = False
+    new_title: NewTitle | None = None
+    changes: list[IndexedText | RemovedText | NewTitle] = attrs.field(
+        factory=list["IndexedText | RemovedText | NewTitle"]
+    )
+
+    def add_title(self, event: ev.SessionTitled, seq: int) -> None:
+        """Add a title, unless it is a model's and the user has given one."""
+        is_replaceable = self.new_title is None or self.new_title.by == "model"
+        if event.by == "model" and not (event.title and is_replaceable):
+            return
+        # Only the newest title is searchable.
+        if self.new_title is not None:
+            self.changes.remove(self.new_title)
+        self.new_title = NewTitle(seq, event.time, make_title(event.title), event.by)
+        self.changes.append(self.new_title)
+
+    def add_prompt(self, message: UserMessage, time: float, seq: int) -> None:
+        """Add what the user wrote. The engine's own messages are not searchable."""
+        if message.origin in {"user", "steer", "queue"} and message.text:
+            self.changes.append(IndexedText(seq, "user", message.id, "", time, message.text))
+            self.first_prompt = self.first_prompt or make_title(message.text)
+
+    def add_part(self, message_id: str, part: AssistantPart, time: float, seq: int) -> None:
+        """Add what the model wrote, if it is text."""
+        if isinstance(part, TextPart) and part.text:
+            self.changes.append(IndexedText(seq, "assistant", message_id, part.id, time, part.text))
+
+    def remove(self, message_id: str, part_id: str = "") -> None:
+        """Remove the texts of a message, or of one part."""
+        self.changes.append(RemovedText(message_id, part_id))
+
+
 @attrs.define(eq=False)
 class SessionChange:
     """What consecutive events of one session change in its row.
 
     Attributes:
         root: the first session of its tree.
-        asked: questions that were asked, less those that were answered.
-        asked_anew: a turn began or ended, so that none from before is open.
-        title: the beginning of the first prompt.
-        is_title_lost: a message of the user was removed, and the title may have come from it.
-        titled: the newest title that counts.
-        step_model: that of the step which began last; None: none has.
-        spent: by slot and model; model None: that of a step which began in an earlier batch.
-        texts: texts added and removed, and new titles, in order.
+        open_questions: questions that were asked, less those that were answered.
+        is_questions_reset: a turn began or ended, so that no earlier question is open.
     """
 
     session_id: SessionId
     root: str
-    first: int
     last: int
     created: float
     updated: float
     parent: str | None = None
     cwd: str = ""
     model: str = ""
-    title: str = ""
+    forked_from: str | None = None
+    agent: str = ""
     messages: int = 0
     turns: int = 0
     is_busy: bool | None = None
     open_questions: int = 0
     is_questions_reset: bool = False
     stop_reason: str | None = None
-    usage: Usage = attrs.field(factory=Usage)
-    cost: float = 0.0
-    is_title_lost: bool = False
-    titled: NewTitle | None = None
-    forked_from: str | None = None
-    agent: str = ""
-    step_model: str | None = None
-    spent: dict[tuple[int, str | None], SpentAmount] = attrs.field(factory=dict["tuple[int, str | None]", SpentAmount])
-    texts: list[IndexedText | RemovedText | NewTitle] = attrs.field(
-        factory=list["IndexedText | RemovedText | NewTitle"]
-    )
+    spending: SpendingChange = attrs.field(factory=SpendingChange)
+    texts: TextChange = attrs.field(factory=TextChange)
 
     @classmethod
     def of(cls, event: ev.Durable, seq: int) -> SessionChange:
         """Return an empty change that starts at *event*, without adding it."""
         root = event.path[0] if event.path else event.session_id
-        return cls(event.session_id, root, seq, seq, event.time, event.time)
+        return cls(event.session_id, root, seq, event.time, event.time)
 
     def add(self, event: ev.Durable, seq: int) -> None:
         """Add the next event."""
@@ -154,7 +213,7 @@ class SessionChange:
             case ev.PermissionAnswered() | ev.QuestionAnswered() | ev.RecoveryAnswered():
                 self.open_questions -= 1
             case ev.CompactionEnded():
-                self._spend(event.time, event.model, event.usage, event.cost)
+                self.spending.add(event.time, event.model, event.usage, event.cost)
             case _:
                 pass
 
@@ -166,10 +225,8 @@ class SessionChange:
                 self.parent, self.cwd, self.model = event.parent_id, event.context.cwd, event.model
                 self.forked_from, self.agent = event.forked_from, event.agent
             case ev.SessionTitled():
-                self._spend(event.time, event.model, event.usage, event.cost)
-                is_free = self.titled is None or self.titled.by == "model"
-                if event.by == "user" or (event.title and is_free):
-                    self._add_title(NewTitle(seq, event.time, make_title(event.title), event.by))
+                self.spending.add(event.time, event.model, event.usage, event.cost)
+                self.texts.add_title(event, seq)
             case ev.ModelSwitched():
                 self.model = event.model
             case ev.HistoryReplaced():
@@ -177,47 +234,29 @@ class SessionChange:
                     for message in event.messages:
                         self._add_message(message, event.time, seq)
 
-    def _add_title(self, titled: NewTitle) -> None:
-        if self.titled is not None:
-            self.texts.remove(self.titled)
-        self.titled = titled
-        self.texts.append(titled)
-
     def _add_message(self, message: Message, time: float, seq: int) -> None:
         """Add a message of an imported history."""
         match message:
             case UserMessage():
                 self.messages += 1
-                if message.origin in {"user", "steer", "queue"} and message.text:
-                    self.texts.append(IndexedText(seq, "user", message.id, "", time, message.text))
-                    self.title = self.title or make_title(message.text)
+                self.texts.add_prompt(message, time, seq)
             case AssistantMessage():
                 self.messages += 1
                 for part in message.parts:
-                    if isinstance(part, TextPart) and part.text:
-                        self.texts.append(IndexedText(seq, "assistant", message.id, part.id, time, part.text))
+                    self.texts.add_part(message.id, part, time, seq)
             case _:
                 pass
-
-    def _spend(self, time: float, model: str | None, usage: Usage, cost: float, *, steps: int = 0) -> None:
-        self.usage += usage
-        self.cost += cost
-        if steps or cost or usage.total:
-            amount = self.spent.setdefault((slot_of(time), model), SpentAmount())
-            amount.steps += steps
-            amount.usage += usage
-            amount.cost += cost
 
     def _add_turn(self, event: ev.TurnStarted | ev.TurnResumed | ev.StepStarted | ev.StepEnded | ev.TurnEnded) -> None:
         match event:
             case ev.StepStarted():
-                self.step_model = event.model
+                self.spending.step_model = event.model
             case ev.StepEnded():
-                self._spend(event.time, self.step_model, event.usage, event.cost, steps=1)
+                self.spending.add(event.time, self.spending.step_model, event.usage, event.cost, steps=1)
                 if event.kept:
                     self.messages += 1
                 else:
-                    self.texts.append(RemovedText(event.message_id))
+                    self.texts.remove(event.message_id)
             case ev.TurnStarted() | ev.TurnResumed():
                 self.is_busy, self.open_questions, self.is_questions_reset = True, 0, True
             case ev.TurnEnded():
@@ -230,23 +269,17 @@ class SessionChange:
     ) -> None:
         match event:
             case ev.InputAdmitted():
-                # The engine's own reports are not searchable.
-                words = "" if event.message.origin == "engine" else event.message.text
-                if words:
-                    self.texts.append(IndexedText(seq, "user", event.message.id, "", event.time, words))
-                self.title = self.title or make_title(words)
+                self.texts.add_prompt(event.message, event.time, seq)
             case ev.InputPromoted():
                 self.messages += 1
             case ev.PromptBlocked():
                 self.messages -= 1
-                self.texts.append(RemovedText(event.message_id))
-                self.is_title_lost = True
+                self.texts.remove(event.message_id)
+                self.texts.is_first_prompt_lost = True
             case ev.PartEnded():
-                if isinstance(event.part, TextPart) and event.part.text:
-                    text = IndexedText(seq, "assistant", event.message_id, event.part.id, event.time, event.part.text)
-                    self.texts.append(text)
+                self.texts.add_part(event.message_id, event.part, event.time, seq)
             case ev.PartDiscarded():
-                self.texts.append(RemovedText(event.message_id, event.part_id))
+                self.texts.remove(event.message_id, event.part_id)
 
 
 def slot_of(time: float) -> int:

@@ -17,13 +17,13 @@ _MAX_COUNT: Final = 1 << 48
 
 def session_values(change: SessionChange) -> dict[str, str | float | None]:
     """Return what *change* adds to a session's row, by the parameter names of the upsert."""
-    usage = change.usage
+    usage, step_model, title = change.spending.usage, change.spending.step_model, change.texts.new_title
     # Clamped: one event with absurd counts must not keep all others from being written.
     return {
         "id": change.session_id,
         "parent": change.parent,
         "root": storable(change.root),
-        "title": change.title,
+        "title": change.texts.first_prompt,
         "cwd": storable(change.cwd),
         "model": storable(change.model),
         "created": finite(change.created),
@@ -40,18 +40,18 @@ def session_values(change: SessionChange) -> dict[str, str | float | None]:
         "cache_read": _clamped(usage.cache_read),
         "cache_write": _clamped(usage.cache_write),
         "reasoning": _clamped(usage.reasoning),
-        "cost": finite(change.cost),
-        "given_title": "" if change.titled is None else change.titled.title,
-        "titled_by": "" if change.titled is None else change.titled.by,
+        "cost": finite(change.spending.cost),
+        "given_title": "" if title is None else title.title,
+        "titled_by": "" if title is None else title.by,
         "forked_from": None if change.forked_from is None else storable(change.forked_from),
         "agent": storable(change.agent),
-        "step_model": None if change.step_model is None else storable(change.step_model),
+        "step_model": None if step_model is None else storable(step_model),
     }
 
 
 def spending_values(change: SessionChange) -> Iterator[tuple[str | float | None, ...]]:
     """Yield what *change* adds to the table `spent`, in the order of its columns, and the session's id last."""
-    for (slot, model), spent in change.spent.items():
+    for (slot, model), spent in change.spending.amounts.items():
         usage = spent.usage
         sums = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
         yield (
@@ -98,7 +98,7 @@ def write_texts(table: TextTable, changes: Iterable[SessionChange]) -> None:
     """Add and remove texts in order; consecutive additions become one call."""
     added: list[tuple[SessionId, IndexedText]] = []
     for change in changes:
-        for text in change.texts:
+        for text in change.texts.changes:
             if isinstance(text, RemovedText):
                 table.add(added)
                 added = []

@@ -83,13 +83,7 @@ class SearchQuery:
         if not places or not all(places):
             return None
         spans = _merged(sorted({span for spans in places for span in spans}))
-        first = _best(spans, places)
-        last = min(len(tokens), first + SNIPPET_TOKENS) - 1
-        begin = 0 if first == 0 else tokens[first].begin
-        end = len(text) if last == len(tokens) - 1 else tokens[last].end
-        shown = [(tokens[a].begin, tokens[b].end) for a, b in spans if first <= a and b <= last]
-        marked = _marked(text, begin, end, shown)
-        return ("…" if begin else "") + marked + ("…" if end < len(text) else "")
+        return _excerpt(text, tokens, spans, _best(spans, places))
 
     def _occurrences(self, tokens: Sequence[Token], number: int) -> Iterator[tuple[int, int]]:
         """Yield the first and the last word of each place at which that phrase stands."""
@@ -126,6 +120,16 @@ def _best(spans: Sequence[tuple[int, int]], places: Sequence[Sequence[tuple[int,
     if spans[-1][1] < SNIPPET_TOKENS:
         return 0
     return max((max(0, a - SNIPPET_TOKENS // 4) for a, _ in spans[:100]), key=shown)
+
+
+def _excerpt(text: str, tokens: Sequence[Token], spans: Sequence[tuple[int, int]], first: int) -> str:
+    """Return the text from the token *first* on, as long as a snippet may be, with *spans* marked and dots at a cut."""
+    last = min(len(tokens), first + SNIPPET_TOKENS) - 1
+    begin = 0 if first == 0 else tokens[first].begin
+    end = len(text) if last == len(tokens) - 1 else tokens[last].end
+    shown = [(tokens[a].begin, tokens[b].end) for a, b in spans if first <= a and b <= last]
+    marked = _marked(text, begin, end, shown)
+    return ("…" if begin else "") + marked + ("…" if end < len(text) else "")
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:

@@ -153,7 +153,7 @@ class PostgresTableWriter:
         self._connection.execute(_SESSIONS, {"rows": json.dumps(sessions), "most": _MOST})
         write_texts(_Texts(self._connection, self._copy), changes)
         for change in changes:
-            if change.is_title_lost:
+            if change.texts.is_first_prompt_lost:
                 self._rebuild_title(change.session_id)
 
     def last_seq(self, session_id: SessionId) -> int:

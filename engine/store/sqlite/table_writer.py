@@ -106,7 +106,7 @@ class SqliteTableWriter:
         texts = SqliteTextTable(self._connection)
         write_texts(texts, changes)
         for change in changes:
-            if change.is_title_lost:
+            if change.texts.is_first_prompt_lost:
                 title = texts.first_title(change.session_id)
                 self._connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, change.session_id))
 
