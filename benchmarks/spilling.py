@@ -21,7 +21,7 @@ import trio
 
 from benchmarks.importing import ROOT
 from benchmarks.report import Figure, Row, median, seconds
-from engine.process.process import run_tree
+from engine.process.run_tree import run_tree
 from engine.tools.output.spill import SpillStore
 from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
 from engine.tools.output.truncate import fits

@@ -230,7 +230,7 @@ PURE_NAMES = frozenset({("pathlib", "PurePath"), ("pathlib", "PurePosixPath"), (
 BANNED = frozenset({"asyncio"})
 
 # Every shield has a deadline, and all of them stand here; engine.testing has tools that misbehave on purpose.
-SHIELDS = ("nursery.concluder", "process.process", "store.*")
+SHIELDS = ("nursery.concluder", "process.run_tree", "store.*")
 SHIELDS_OF_FAKES = ("testing.*",)
 
 

@@ -33,7 +33,7 @@ from engine.core.messages import Settlement, Usage
 from engine.core.settings import RetryPolicy, Settings
 from engine.journal.state import Resync
 from engine.permission.allow_all import AllowAll
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 from engine.providers.registry import resolve
 from engine.session.engine import open_engine
 from engine.session.engine_options import PermissionOptions

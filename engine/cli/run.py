@@ -35,7 +35,7 @@ from engine.core.ids import CallId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
 from engine.journal.state import Resync
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 from engine.prompt.layers import PromptLayers
 from engine.session.engine import Engine, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions

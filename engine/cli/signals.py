@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NoReturn
 
-from engine.process.orphans import end_processes, find_marked
+from engine.process.kill_tree import end_processes, find_marked
 from engine.tools.call_values import GRACE
 
 _TERMINATION: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

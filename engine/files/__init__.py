@@ -1,1 +1,1 @@
-"""Files."""
+"""Files and paths: opened without following links, read as text, matched by globs, compared."""

@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from engine.process.orphans import reap
+from engine.process.kill_tree import reap
 from engine.process.process_tree import others_alive
 from engine.process.procfs import (
     ENVIRONMENT_MARKER,

@@ -1,4 +1,4 @@
-"""Which processes belong to a call, wherever they went. `orphans` says how they are recognized."""
+"""Which processes belong to a call, wherever they went. `kill_tree` says how they are recognized."""
 
 from __future__ import annotations
 

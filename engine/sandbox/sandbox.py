@@ -16,7 +16,7 @@ from engine.config.sandbox_config import Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.files.real_path import followed, is_within
-from engine.process.process import FinishedProcess, run_tree
+from engine.process.run_tree import FinishedProcess, run_tree
 from engine.sandbox.bwrap import argv
 from engine.sandbox.mounts import sandbox_layout
 

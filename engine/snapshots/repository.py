@@ -27,7 +27,7 @@ import trio
 
 from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
-from engine.process.process import run_tree
+from engine.process.run_tree import run_tree
 from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
 
 INDEX: Final = "index"

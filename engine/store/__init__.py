@@ -1,4 +1,4 @@
-"""Where sessions are kept."""
+"""Stores: where the events of sessions are kept."""
 
 from engine.core.facade import lazy_exports
 

@@ -23,10 +23,10 @@ from engine.core.ids import PartId, SessionId
 from engine.journal.state import SessionState
 from engine.store.backend import TableReader
 from engine.store.batch_writer import invalid_id_reason
+from engine.store.decode_rows import fold_version
 from engine.store.heartbeat import Heartbeat
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import RENEWALS_PER_LEASE
-from engine.store.session_rows import fold_version
 from engine.store.table_queries import TableQueries
 from engine.store.write_commands import (
     ClaimSession,

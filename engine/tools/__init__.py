@@ -5,8 +5,8 @@ from engine.core.facade import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from engine.core.schema import doc as doc
-    from engine.process.process import FinishedProcess as FinishedProcess
-    from engine.process.process import run_tree as run_tree
+    from engine.process.run_tree import FinishedProcess as FinishedProcess
+    from engine.process.run_tree import run_tree as run_tree
     from engine.prompt.skills import Skills as Skills
     from engine.tools.builtin.bash import BASH as BASH
     from engine.tools.builtin.bash import bash_tool as bash_tool
@@ -31,7 +31,7 @@ else:
         __name__,
         {
             "engine.core.schema": "doc",
-            "engine.process.process": "FinishedProcess run_tree",
+            "engine.process.run_tree": "FinishedProcess run_tree",
             "engine.prompt.skills": "Skills",
             "engine.tools.builtin.bash": "BASH bash_tool",
             "engine.tools.builtin.builtin_tools": "builtin_tools",

@@ -21,8 +21,8 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import ToolError
 from engine.core.exception_groups import describe, public
-from engine.process.process import FinishedProcess, run_tree
 from engine.process.redact import Mask, secrets_in
+from engine.process.run_tree import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE, MAX_JOBS, RECENT_BYTES
 from engine.tools.output.spill import Spills
 from engine.tools.output.spill_writer import CapturedOutput, SpillWriter

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from engine.process.crash_cleanup import owned
 
 if TYPE_CHECKING:
-    from engine.process.process import FinishedProcess
+    from engine.process.run_tree import FinishedProcess
 
 # Added to the environment of the engine.
 ENVIRONMENT: Final[Mapping[str, str]] = {

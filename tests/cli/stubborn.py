@@ -8,7 +8,7 @@ import trio
 
 import engine.cli.run
 from engine.cli import main
-from engine.process.orphans import marked
+from engine.process.kill_tree import marked
 from engine.tools.shell_environment import marker
 from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext

@@ -4,8 +4,8 @@ import sys
 
 import trio
 
-from engine.process.process import run_tree
 from engine.process.procfs import ProcessId
+from engine.process.run_tree import run_tree
 from tests.os import trees
 
 SCRIPTS = {

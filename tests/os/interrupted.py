@@ -10,7 +10,7 @@ import time
 
 import trio
 
-from engine.process.process import FinishedProcess, run_tree
+from engine.process.run_tree import FinishedProcess, run_tree
 from tests.os import trees
 
 

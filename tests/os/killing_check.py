@@ -24,7 +24,7 @@ from engine.core.messages import TextPart
 from engine.journal.fold import fold
 from engine.journal.state import SessionState
 from engine.nursery.parkable import only_waits
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from engine.store.store_protocols import SessionQuery
 from engine.testing.invariants import Seen, check_events, check_transcript

@@ -19,7 +19,7 @@ from engine.core.events import CallSettled, CallStarted, Notice
 from engine.core.messages import Settlement
 from engine.core.settings import Settings
 from engine.permission.allow_all import AllowAll
-from engine.process.orphans import find_marked, reap
+from engine.process.kill_tree import find_marked, reap
 from engine.session.engine_options import PermissionOptions
 from engine.session.session import Session
 from engine.store.memory import MemoryStore

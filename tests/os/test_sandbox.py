@@ -20,7 +20,7 @@ import engine
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ToolError
 from engine.core.events import CallSettled, PermissionAsked
-from engine.process.process import FinishedProcess, run_tree
+from engine.process.run_tree import FinishedProcess, run_tree
 from engine.sandbox.sandbox import SandboxLauncher
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session

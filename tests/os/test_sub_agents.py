@@ -18,7 +18,7 @@ from engine.core.events import CallSettled, CallStarted, TurnEnded
 from engine.core.messages import ResultsMessage
 from engine.core.settings import Settings
 from engine.permission.allow_all import AllowAll
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 from engine.session.engine_options import PermissionOptions
 from engine.session.session import Session, live_session
 from engine.testing.script import Answer, call, done, text

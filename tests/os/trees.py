@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 
 MARKERS = f"test{os.getpid()}-"
 _TOKENS = f"86400.{os.getpid():08d}"  # `sleep` takes it for a little more than a day

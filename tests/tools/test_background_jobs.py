@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.core.ids import CallId, SessionId
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 from engine.tools.background_jobs import MAX_ENDED, Job, Jobs, Recent, TaskFunction
 from engine.tools.builtin.bash import Bash, bash
 from engine.tools.builtin.bash_output import BASH_OUTPUT, BashOutput, bash_output

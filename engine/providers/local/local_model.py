@@ -19,7 +19,7 @@ import trio
 
 from engine.core.errors import ConfigError, EngineClosed, Overloaded, ProviderError
 from engine.core.llm_types import ModelInfo, ModelRequest
-from engine.process.process import FinishedProcess, run_tree
+from engine.process.run_tree import FinishedProcess, run_tree
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.http_model import HttpModel, HttpStream

@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from engine.store.search_text import MATCH_MARKS, UNSPACED
-from engine.store.session_list import SNIPPET_TOKENS
+from engine.store.session_row import SNIPPET_TOKENS
 
 # The index takes words of 2,046 bytes.
 _LONGEST: Final = 500

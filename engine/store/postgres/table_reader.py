@@ -11,13 +11,13 @@ import attrs
 from engine.core.events import Delta, Durable
 from engine.core.ids import SessionId
 from engine.journal.codec import Schema
+from engine.store.decode_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Owner
 from engine.store.postgres.connections import Connection
 from engine.store.postgres.full_text import SearchQuery
 from engine.store.postgres.table_writer import all_leases, postgres_text
-from engine.store.session_list import COLUMNS, MAX_SEARCHED_TEXTS, holders, session_row
-from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
+from engine.store.session_row import COLUMNS, MAX_SEARCHED_TEXTS, holders, session_row
 from engine.store.spending_report import spending_from_row, spending_statement
 from engine.store.store_protocols import Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 

@@ -1,1 +1,1 @@
-"""Sqlite."""
+"""The store in one SQLite file."""

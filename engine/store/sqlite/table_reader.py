@@ -12,11 +12,11 @@ import attrs
 from engine.core.events import Delta, Durable
 from engine.core.ids import SessionId
 from engine.journal.codec import Schema
+from engine.store.decode_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Owner
 from engine.store.projection import storable
-from engine.store.session_list import COLUMNS, Columns, holders, session_row
-from engine.store.session_rows import drafts_from_rows, events_from_rows, fold_version, session_from_rows
+from engine.store.session_row import COLUMNS, Columns, holders, session_row
 from engine.store.sqlite.full_text import display_text, match_query
 from engine.store.sqlite.lease_table import LeaseTable
 from engine.store.sqlite.schema import has_drafts

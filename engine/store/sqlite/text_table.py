@@ -11,7 +11,7 @@ from engine.core.ids import SessionId
 from engine.store.projection import IndexedText, RemovedText, make_title, storable
 from engine.store.projection_rows import INDEXED_CHARS, finite
 from engine.store.search_text import MATCH_MARKS
-from engine.store.session_list import MAX_SEARCHED_TEXTS, SNIPPET_TOKENS
+from engine.store.session_row import MAX_SEARCHED_TEXTS, SNIPPET_TOKENS
 from engine.store.sqlite.bulk_insert import insert_rows
 from engine.store.sqlite.full_text import display_text, index_text
 

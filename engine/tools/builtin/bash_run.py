@@ -9,8 +9,8 @@ import attrs
 import trio
 
 from engine.core.errors import ToolError
-from engine.process.process import FinishedProcess, run_tree
 from engine.process.redact import Mask, secrets_in
+from engine.process.run_tree import FinishedProcess, run_tree
 from engine.tools.builtin.job_report import Shown, describe_job
 from engine.tools.call_values import GRACE, ToolOutput
 from engine.tools.output.live_output import LiveOutput

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from engine.core.hooks import Remark, Subject
-from engine.process.process import FinishedProcess, run_tree
+from engine.process.run_tree import FinishedProcess, run_tree
 from engine.tools.claude_hooks.reply import BadReply, HookOutput, HookPoint, read
 from engine.tools.shell_environment import hook_marker
 

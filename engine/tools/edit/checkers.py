@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from engine.config.formatter_config import FileProgram
-from engine.process.process import run_tree
+from engine.process.run_tree import run_tree
 from engine.tools.call_values import GRACE
 from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext

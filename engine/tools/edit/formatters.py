@@ -20,7 +20,7 @@ import trio
 from engine.config.formatter_config import FileProgram, is_time
 from engine.core.exception_groups import describe
 from engine.core.threads import to_thread
-from engine.process.process import FinishedProcess, run_tree
+from engine.process.run_tree import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE
 from engine.tools.edit.checkers import check
 from engine.tools.shell_environment import marker

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ToolError
-from engine.process.process import run_tree
+from engine.process.run_tree import run_tree
 from engine.providers.wire.untrusted_json import Json, as_object, loads, text
 from engine.tools.call_values import GRACE
 from engine.tools.tool_context import ToolContext

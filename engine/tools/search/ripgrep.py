@@ -19,7 +19,7 @@ import trio
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.files.globs import escaped
-from engine.process.process import run_tree
+from engine.process.run_tree import run_tree
 from engine.tools.search.walk import VCS_FOLDERS
 
 # From 2021; in Debian 12 and Ubuntu 22.04.

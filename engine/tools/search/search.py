@@ -16,7 +16,7 @@ import trio
 
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
-from engine.process.process import FinishedProcess, run_tree
+from engine.process.run_tree import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE
 from engine.tools.search.result_buffers import AllHits, HitBuffer, HitCounter, HitWindow, in_order, window
 from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.store.postgres.full_text import SearchQuery, tokenize, tsvector_text
 from engine.store.search_text import MATCH_MARKS
-from engine.store.session_list import SNIPPET_TOKENS
+from engine.store.session_row import SNIPPET_TOKENS
 
 
 def words(text: str) -> list[str]:

@@ -18,9 +18,9 @@ from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
 from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.programs.tables.program_spec import Program
-from engine.process.orphans import find_marked
-from engine.process.process import FinishedProcess
+from engine.process.kill_tree import find_marked
 from engine.process.procfs import ProcessId
+from engine.process.run_tree import FinishedProcess
 from engine.tools.builtin.bash import BASH, Bash, bash, bash_tool
 from engine.tools.builtin.bash_run import report
 from engine.tools.call_values import GRACE, ToolOutput

@@ -11,7 +11,7 @@ import trio
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 from engine.tools.builtin.glob import GLOB, glob
 from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.search.name_search import newest, search_names

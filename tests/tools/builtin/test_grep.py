@@ -18,7 +18,7 @@ import trio
 
 from engine.core.arguments import parse
 from engine.core.errors import InvalidArguments, ToolError
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 from engine.tools.builtin.grep import GREP, grep
 from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.search.content_search import search_contents

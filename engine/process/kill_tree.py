@@ -37,7 +37,7 @@ from engine.process.procfs import ENVIRONMENT_MARKER, SEPARATOR, ProcessId, is_a
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.008
 # For the synchronous kill, which must not wait.
-_LAST_LOOKS: Final = 3
+_LAST_SCANS: Final = 3
 
 _log = logging.getLogger(__name__)
 
@@ -65,20 +65,20 @@ async def end_processes(find: Callable[[], Iterable[ProcessId]], *, grace: float
 
     Always a checkpoint. If cancelled, they have no time to go in peace: who is found then is killed at once.
     """
-    hunt = Hunt(find=find)
+    killer = TreeKiller(find=find)
     start = trio.current_time()
     is_over = False
     try:
         with trio.move_on_at(start + grace / 2):
-            await hunt.ask()
+            await killer.terminate()
         with trio.move_on_at(start + grace):
-            await hunt.insist()
+            await killer.kill_until_gone()
         await trio.lowlevel.checkpoint()
         is_over = True
     finally:
         if not is_over:
-            hunt.kill()
-    return hunt.survivors()
+            killer.kill_now()
+    return killer.survivors()
 
 
 async def reap(
@@ -111,8 +111,8 @@ def open_pidfd(pid: int) -> int | None:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Hunt:
-    """Ends processes: first `ask`, then `insist`.
+class TreeKiller:
+    """Ends processes: first `terminate`, then `kill_until_gone`.
 
     Both send their first signals before their first checkpoint, so that a
     deadline which passed long ago (a blocked loop) can't keep SIGKILL back.
@@ -121,47 +121,47 @@ class Hunt:
     find: Callable[[], Iterable[ProcessId]]
     group: int | None = None
     signalled: set[ProcessId] = attrs.field(factory=set[ProcessId], init=False)
-    _last_seen: list[ProcessId] = attrs.field(factory=list[ProcessId], init=False)
-    _looks_in_vain: int = attrs.field(default=0, init=False)
+    _last_found: list[ProcessId] = attrs.field(factory=list[ProcessId], init=False)
+    _empty_scans: int = attrs.field(default=0, init=False)
     _is_sure: bool = attrs.field(default=True, init=False)
 
     @property
     def is_empty(self) -> bool:
         """Whether the last two looks found none. One is not enough: a process may just have been forking."""
-        return self._looks_in_vain >= 2
+        return self._empty_scans >= 2
 
     def survivors(self) -> tuple[ProcessId, ...]:
         """Return those of the last look who are still alive."""
-        return tuple(filter(is_alive, self._last_seen))
+        return tuple(filter(is_alive, self._last_found))
 
-    async def ask(self) -> None:
+    async def terminate(self) -> None:
         """Send SIGTERM, wait until all who were found are gone. Always a checkpoint; has no limit of its own."""
         self._signal_group(signal.SIGTERM)
         # Calls cancelled together: each signals its group before any of them looks for strays.
         await trio.lowlevel.checkpoint()
-        self.look(signal.SIGTERM)
-        await self.gone(signal.SIGTERM)
+        self.scan(signal.SIGTERM)
+        await self.wait_gone(signal.SIGTERM)
 
-    async def insist(self, until: Callable[[], bool] = lambda: True) -> None:
+    async def kill_until_gone(self, until: Callable[[], bool] = lambda: True) -> None:
         """Send SIGKILL until none are found and *until* returns True. Always a checkpoint; has no limit of its own."""
         self._signal_group(signal.SIGKILL)
         pause = _FIRST_PAUSE
         while not (self.is_empty and until()):
             self._signal_group(signal.SIGKILL)
-            self.look(signal.SIGKILL)
+            self.scan(signal.SIGKILL)
             await trio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
         await trio.lowlevel.checkpoint()
 
-    def kill(self) -> None:
+    def kill_now(self) -> None:
         """Send SIGKILL to all who are found, and to those who have come meanwhile. Not a checkpoint."""
         self._signal_group(signal.SIGKILL)
-        for _ in range(_LAST_LOOKS):
-            self.look(signal.SIGKILL)
+        for _ in range(_LAST_SCANS):
+            self.scan(signal.SIGKILL)
             if self.is_empty:
                 break
 
-    async def gone(self, number: signal.Signals | None = None) -> None:
+    async def wait_gone(self, number: signal.Signals | None = None) -> None:
         """Wait until those of the last look are gone; look again if that one was not sure. Always a checkpoint."""
         pause = _FIRST_PAUSE
         await trio.lowlevel.checkpoint()
@@ -169,22 +169,22 @@ class Hunt:
             await trio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
             if not self._is_sure:
-                self.look(number)
+                self.scan(number)
 
-    def look(self, number: signal.Signals | None = None) -> None:
+    def scan(self, number: signal.Signals | None = None) -> None:
         """Look who is there, and signal them on sight: who forks and exits in turn is gone a moment later."""
-        self._last_seen = []
+        self._last_found = []
         self._is_sure = True
         try:
             for process in self.find():
-                self._last_seen.append(process)
+                self._last_found.append(process)
                 if number is not None:
                     self._signal(process, number)
         except OSError as error:
             # Unsure, or out of file descriptors: then it is unknown which are left.
             _log.debug("can't tell all processes: %r", error)
             self._is_sure = False
-        self._looks_in_vain = 0 if self._last_seen or not self._is_sure else self._looks_in_vain + 1
+        self._empty_scans = 0 if self._last_found or not self._is_sure else self._empty_scans + 1
 
     def _signal(self, process: ProcessId, number: signal.Signals) -> None:
         # Many a program takes a second SIGTERM for impatience; the group had one already, as a group.

@@ -1,4 +1,4 @@
-"""What `/proc` says, and what the hunt makes of it: a made-up `/proc`, and made-up processes."""
+"""What `/proc` says, and what `TreeKiller` makes of it: a made-up `/proc`, and made-up processes."""
 
 import os
 import shutil
@@ -10,9 +10,9 @@ import attrs
 import pytest
 import trio
 
-from engine.process import orphans as strays
+from engine.process import kill_tree as strays
 from engine.process import procfs as proc_module
-from engine.process.orphans import Hunt, end_processes, find_marked, reap
+from engine.process.kill_tree import TreeKiller, end_processes, find_marked, reap
 from engine.process.process_tree import Descendants
 from engine.process.procfs import ProcessId, boot_id, identify, is_alive
 
@@ -115,28 +115,28 @@ def test_process_during_exec_is_not_ruled_out(proc: Proc) -> None:
     proc.add(101, environ=b"", environment=(0, 0))
     proc.add(102, environ=b"", environment=(1000, 2000))  # it began between the two readings
     proc.add(103, environ=b"", environment=(1000, 1000))  # env -i: nothing to wait for
-    hunt = Hunt(find=Descendants(LEADER, "mine"))
+    killer = TreeKiller(find=Descendants(LEADER, "mine"))
     for _ in range(3):
-        hunt.look()
-        assert (hunt.is_empty, hunt.survivors()) == (False, ())
+        killer.scan()
+        assert (killer.is_empty, killer.survivors()) == (False, ())
     proc.add(101, environ=b"ENGINE_CALL=mine\0")
     proc.add(102, environ=b"A=1\0")
-    hunt.look()
-    assert pids(iter(hunt.survivors())) == {101}
+    killer.scan()
+    assert pids(iter(killer.survivors())) == {101}
     proc.add(101, state="Z")
-    hunt.look()
-    assert not hunt.is_empty
-    hunt.look()
-    assert hunt.is_empty
+    killer.scan()
+    assert not killer.is_empty
+    killer.scan()
+    assert killer.is_empty
 
 
 def test_waiting_is_bounded(proc: Proc) -> None:
     proc.add(LEADER, state="Z")
     proc.add(101, environ=b"", environment=(0, 0))
-    hunt = Hunt(find=Descendants(LEADER, "mine"))
+    killer = TreeKiller(find=Descendants(LEADER, "mine"))
     looks = 0
-    while not hunt.is_empty:
-        hunt.look()
+    while not killer.is_empty:
+        killer.scan()
         looks += 1
     assert 5 < looks < 20
 
@@ -145,10 +145,10 @@ def test_of_another_users_processes_nothing_is_expected(proc: Proc, monkeypatch:
     proc.add(LEADER, state="Z")
     proc.add(101, environ=b"", environment=(0, 0))
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    hunt = Hunt(find=Descendants(LEADER, "mine"))
-    hunt.look()
-    hunt.look()
-    assert hunt.is_empty
+    killer = TreeKiller(find=Descendants(LEADER, "mine"))
+    killer.scan()
+    killer.scan()
+    assert killer.is_empty
 
 
 def test_marked(proc: Proc) -> None:
@@ -239,14 +239,14 @@ def test_one_sigterm_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(strays, "_send", send)
     member, stray = ProcessId(FAR, 1, group=7), ProcessId(FAR + 1, 1, group=8)
-    hunt = Hunt(find=lambda: [member, stray], group=7)
-    hunt.look(signal.SIGTERM)
-    hunt.look(signal.SIGTERM)
+    killer = TreeKiller(find=lambda: [member, stray], group=7)
+    killer.scan(signal.SIGTERM)
+    killer.scan(signal.SIGTERM)
     assert sent == [(stray, signal.SIGTERM)]
-    hunt.look(signal.SIGKILL)
-    hunt.look(signal.SIGKILL)
+    killer.scan(signal.SIGKILL)
+    killer.scan(signal.SIGKILL)
     assert sent[1:] == [(member, signal.SIGKILL), (stray, signal.SIGKILL)] * 2
-    assert hunt.signalled == {member, stray}
+    assert killer.signalled == {member, stray}
 
 
 async def test_hunt_gives_up_and_names_the_rest(proc: Proc) -> None:

@@ -9,7 +9,7 @@ has exited, was cancelled, or ran out of time, nothing that it started is left:
 4. only then is the leader reaped. A zombie keeps its number, so until then the
    number of the group can't come to name other processes.
 
-Who left the group is found by `engine.process.orphans`; its docstring names the one
+Who left the group is found by `engine.process.kill_tree`; its docstring names the one
 hole: a descendant that left the session, whose parents are gone, and which wiped
 its environment, escapes.
 
@@ -32,7 +32,7 @@ import attrs
 import trio
 
 from engine.core.exception_groups import public
-from engine.process.orphans import Hunt, marked, open_pidfd
+from engine.process.kill_tree import TreeKiller, marked, open_pidfd
 from engine.process.process_tree import Descendants
 from engine.process.procfs import ProcessId, identify
 
@@ -211,10 +211,10 @@ class _Tree:
             now = trio.current_time()
             leader.descendants.remember()
             with trio.move_on_at(now + self.grace / 2, shield=True):
-                await leader.hunt.ask()
+                await leader.killer.terminate()
                 await leader.exited()  # where none can be found, wait for the leader at least
             with trio.move_on_at(now + self.grace, shield=True):
-                await leader.hunt.insist(until=leader.is_reaped)
+                await leader.killer.kill_until_gone(until=leader.is_reaped)
             leader.close()
             self._finish(leader, trio.current_time() - start)
         nursery.cancel_scope.cancel(reason="the processes have ended")
@@ -239,10 +239,10 @@ class _Tree:
         until = trio.current_time() + self.drain
         with trio.move_on_at(until):
             await self._output_ended()
-        leader.hunt.look()
+        leader.killer.scan()
         with trio.move_on_at(until):
-            await leader.hunt.gone()
-        self._left_behind.update(leader.hunt.survivors())
+            await leader.killer.wait_gone()
+        self._left_behind.update(leader.killer.survivors())
         self._cause = "exit"
 
     async def _output_ended(self) -> None:
@@ -254,7 +254,7 @@ class _Tree:
         code = leader.process.poll()
         for pipe in self._pipes:
             pipe.pass_rest_on()
-        self._finished = self._result(code, leader.hunt, duration)
+        self._finished = self._result(code, leader.killer, duration)
         if code is None:
             # It may still exit, and must not stay a zombie. A system task reaps it: the caller must not wait for that.
             trio.lowlevel.spawn_system_task(leader.process.wait)
@@ -264,15 +264,15 @@ class _Tree:
         if self.on_finish is not None:
             self.on_finish(self._finished)
 
-    def _result(self, code: int | None, hunt: Hunt, duration: float) -> FinishedProcess:
+    def _result(self, code: int | None, killer: TreeKiller, duration: float) -> FinishedProcess:
         return FinishedProcess(
             cause=self._cause,
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             duration=duration,
-            left_behind=len(self._left_behind | hunt.signalled) if self._cause == "exit" else 0,
-            ended=hunt.is_empty and code is not None,
-            survivors=hunt.survivors(),
+            left_behind=len(self._left_behind | killer.signalled) if self._cause == "exit" else 0,
+            ended=killer.is_empty and code is not None,
+            survivors=killer.survivors(),
             output_complete=all(pipe.ended.is_set() for pipe in self._pipes),
         )
 
@@ -329,7 +329,7 @@ class _Leader:
 
     process: trio.Process
     descendants: Descendants
-    hunt: Hunt
+    killer: TreeKiller
     has_exited: bool = attrs.field(default=False, init=False)
     _pidfd: int | None = attrs.field(default=None, init=False)
 
@@ -348,7 +348,7 @@ class _Leader:
             start_new_session=True,
         )
         descendants = Descendants(process.pid, marker)
-        return cls(process, descendants, Hunt(find=descendants, group=process.pid))
+        return cls(process, descendants, TreeKiller(find=descendants, group=process.pid))
 
     async def exited(self) -> None:
         """Wait until it has exited, which leaves it a zombie. Always a checkpoint; may be called again."""

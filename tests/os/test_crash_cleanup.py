@@ -16,11 +16,11 @@ import trio
 
 from engine.process import procfs as proc_module
 from engine.process.crash_cleanup import find_dead_owners, look_once, owned, owner
-from engine.process.orphans import find_marked, reap
+from engine.process.kill_tree import find_marked, reap
 from engine.process.procfs import ENVIRONMENT_MARKER, is_alive
 from engine.tools.shell_environment import marker
 from tests.os import trees
-from tests.os.test_strays import Proc
+from tests.os.test_kill_tree import Proc
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
@@ -40,7 +40,7 @@ REOPEN = """
 import trio, engine, sys
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.shell_environment import marker
-from engine.process.orphans import find_marked
+from engine.process.kill_tree import find_marked
 async def main():
     async with engine.open_engine(model=ScriptedProvider([]), store=sys.argv[1]) as eng:
         session = await eng.open_session(sys.argv[2])

@@ -17,11 +17,11 @@ import pytest
 import trio
 import trio.testing
 
-from engine.process import orphans as strays
+from engine.process import kill_tree as strays
 from engine.process import procfs as proc
-from engine.process.orphans import end_processes, find_marked, reap
-from engine.process.process import FinishedProcess, run_tree
+from engine.process.kill_tree import end_processes, find_marked, reap
 from engine.process.procfs import ProcessId, identify, is_alive
+from engine.process.run_tree import FinishedProcess, run_tree
 from tests.conftest import CountRuns, Soak
 from tests.os import crashed, trees
 from tests.os.trees import STUBBORN, bash
@@ -858,7 +858,7 @@ async def test_leftovers_of_a_crash_are_ended(kind: str) -> None:
 async def test_strays_are_never_ourselves_nor_our_parents() -> None:
     """An engine that runs inside a call of another one carries that one's marker itself."""
     name = trees.marker()
-    script = f"from engine.process.orphans import find_marked; print(len(find_marked({name!r}.__eq__)))"
+    script = f"from engine.process.kill_tree import find_marked; print(len(find_marked({name!r}.__eq__)))"
     output = Output()
     await run_tree(
         ["bash", "-c", f'{sys.executable} -c "$0"; true', script],
