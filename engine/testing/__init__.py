@@ -1,8 +1,8 @@
-"""The test kit: what the engine is tested with, for whoever embeds it.
+"""The test kit: the tools that test the engine, also for programs that embed it.
 
     from engine.testing import cancel_everywhere, tool_scenario
 
-    def test_my_tool_may_be_cancelled_at_any_instant() -> None:
+    def test_my_tool_can_be_cancelled() -> None:
         cancel_everywhere(tool_scenario(my_tool, {"path": "a.txt"}))
 
 Hypothesis strategies are in `engine.testing.strategies` (the extra `testing`), a

@@ -1,4 +1,4 @@
-"""The other side of `engine.providers.anthropic.wire`: stream events to the bytes a host would send."""
+"""The inverse of `engine.providers.anthropic.wire`: from stream events to the bytes that a host would send."""
 
 # ruff: noqa: A002 -- an id is called `id` here as in the events
 
@@ -56,7 +56,7 @@ _STOP_REASONS: dict[FinishReason, str] = {
     "overflow": "model_context_window_exceeded",
     "unknown": "unknown",
 }
-# Status, type, and the words by which such an error is known.
+# The status, the type, and the wording by which the adapters recognise the error.
 _ERRORS: dict[type[ProviderError], tuple[int, str, str]] = {
     AuthFailed: (401, "authentication_error", ""),
     RateLimited: (429, "rate_limit_error", ""),
@@ -69,14 +69,14 @@ _ERRORS: dict[type[ProviderError], tuple[int, str, str]] = {
     ContentFiltered: (400, "invalid_request_error", "Output blocked by content filtering policy: "),
     SignatureRejected: (400, "invalid_request_error", "Invalid `signature` in `thinking` block: "),
 }
-# What nobody has a name for.
+# Any other error: a status that hosts do not use.
 _UNFORESEEN = (418, "unforeseen_error", "")
 _NO_SUCH_BLOCK = 9_999
 
 
 @attrs.define(eq=False)
 class AnthropicWriter:
-    """Writes one answer. A script that breaks the protocol is written as it stands, as far as the wire can say it."""
+    """Writes one answer. Protocol violations of the script are written too, if the format can express them."""
 
     model: str
     _has_started: bool = attrs.field(default=False, init=False)
@@ -86,13 +86,14 @@ class AnthropicWriter:
     _streamed: set[str] = attrs.field(factory=set[str], init=False)
 
     def write(self, event: StreamEvent) -> bytes:
-        """Return the bytes of *event*; none where the wire says it later."""
+        """Return the bytes of *event*; none if the format sends its content later."""
         if isinstance(event, UsageReported):
             self._usage = event.usage
         return self._begin() + self._body(event)
 
     def write_error(self, error: ProviderError) -> bytes:
-        """Return *error* as it comes in the middle of an answer."""
+        """Return *error* as an event in the middle of an answer."""
+        # An unknown type counts as temporary, an invalid request as permanent.
         unforeseen = _UNFORESEEN if error.retryable else _ERRORS[InvalidRequest]
         _, kind, words = _ERRORS.get(type(error), unforeseen)
         return self._begin() + _sse("error", {"error": {"type": kind, "message": f"{words}{error}"}})
@@ -131,7 +132,7 @@ class AnthropicWriter:
                 return self._delta(event.id, {"type": "citations_delta", "citation": _citation(event.citation)})
             case Unread():
                 return b"".join(_sse(event.kind, {}) for _ in range(event.count))
-            case UsageReported() | PrefixBroken():  # the count at the end of the answer holds it; the other is our own
+            case UsageReported() | PrefixBroken():  # sent with the end of the answer; an event of the engine alone
                 return b""
             case _:
                 assert_never(event)
@@ -146,7 +147,7 @@ class AnthropicWriter:
                 return self._close(event.id)
 
     def _reasoning(self, event: ReasoningStarted | ReasoningChunk | ReasoningDone) -> bytes:
-        if isinstance(event, ReasoningStarted):  # what kind of block it is shows only later
+        if isinstance(event, ReasoningStarted):  # the block may turn out to be a redacted one
             return b""
         if isinstance(event, ReasoningDone) and event.redacted is not None and event.id not in self._indexes:
             return self._open(event.id, {"type": "redacted_thinking", "data": event.redacted}) + self._close(event.id)
@@ -168,6 +169,7 @@ class AnthropicWriter:
             case ToolCallChunk():
                 return self._arguments(event.id, event.text)
             case ToolCallDone():
+                # Arguments may come only with the end of the call.
                 late = "" if event.id in self._streamed else event.arguments or ""
                 return (self._arguments(event.id, late) if late else b"") + self._close(event.id)
             case _:
@@ -197,7 +199,7 @@ class AnthropicWriter:
 
 
 def as_http(error: ProviderError) -> HttpFailure:
-    """Return *error* as it comes instead of an answer: the adapter makes the same error of it."""
+    """Return *error* as an HTTP response; the adapter turns it into the same error."""
     status, kind, words = _ERRORS.get(type(error), _UNFORESEEN)
     headers = [("content-type", "application/json"), ("x-should-retry", "true" if error.retryable else "false")]
     if error.retry_after is not None:

@@ -1,8 +1,8 @@
-"""`cancel_everywhere`: play a scenario, then again with a cancel at each of its points.
+"""`cancel_everywhere`: play a scenario, and again with a cancel at each of its points.
 
     report = cancel_everywhere(Scenario(script=[[*call("look", {}, id="1"), *done("calls")]]))
 
-raises `PromiseBroken` at the first run that breaks a promise, naming the point.
+raises `PromiseBroken` for the first run that breaks a promise, and names the point.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class PromiseBroken(AssertionError):
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What was tried.
+    """The number of points and runs.
 
     Attributes:
-        points: points of the run without a cancel.
-        runs: runs that were made with one.
+        points: the points of the run without a cancel.
+        runs: the runs with a cancel.
     """
 
     points: int
@@ -45,15 +45,15 @@ def cancel_everywhere(
     """Cancel *scenario* at each of its points, in each way, and check every promise. Not for use inside trio.
 
     Args:
-        scenario: what is played.
-        ways: who cancels: the turn's user, the host's scope, the host's deadline, both
-            in either order, the user twice, or the body by leaving the block.
-        seed: of trio's scheduler.
-        every: take only each so many-th point.
-        seconds: for the ways with two cancels: how many points lie between them.
+        scenario: the scenario.
+        ways: how to cancel: by the turn's user, by the host's scope, by its deadline, by both
+            in either order, by the user twice, or by leaving the block.
+        seed: the seed of trio's scheduler.
+        every: take only every n-th point.
+        seconds: for the ways with two cancels: the number of points between them.
 
     Raises:
-        PromiseBroken: with the way, the point, and what was broken.
+        PromiseBroken: with the way, the point, and the problems.
     """
     base = play(scenario, seed=seed)
     _raise_if_broken(base, None, seed)
@@ -65,14 +65,15 @@ def cancel_everywhere(
                 injection = Injection(way=way, point=point, second=gap)
                 run = play(scenario, injection=injection, seed=seed)
                 runs += 1
+                # Otherwise the runs are not deterministic, and points would be missed.
                 if run.points.names[:point] != base.points.names[:point]:
-                    run.problems.append("up to the cancel it went another way than the run without one")
+                    run.problems.append("before the cancel, the run differed from the run without a cancel")
                 _raise_if_broken(run, injection, seed)
     return Report(points=len(base.points.names), runs=runs)
 
 
 def tool_scenario(tool: Tool, arguments: Mapping[str, object], *, name: str | None = None) -> Scenario:
-    """Return a scenario in which the model calls *tool* once; the tool must always stop within its grace."""
+    """Return a scenario in which the model calls *tool* once; the tool must stop within its grace period."""
     first = [*text("Let me see."), *call(name or tool.name, arguments, id="call"), *done("calls")]
     return Scenario(script=[first], tools=(tool,), grace=tool.grace, must_stop=True)
 

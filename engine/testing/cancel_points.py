@@ -1,7 +1,7 @@
 """The points of a run, and a cancel at one of them.
 
 Points lie before and after each scheduler step and inside the engine's ports; neither
-kind alone finds everything. `Points` counts them, and cancels when one is reached.
+kind alone finds every bug. `Points` counts them, and cancels at one of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WAYS: tuple[Way, ...] = (
 
 @attrs.frozen(kw_only=True)
 class Injection:
-    """A cancel: how, at which point, and how many points later its second part comes."""
+    """A cancel: how, at which point, and how many points later its second part follows."""
 
     way: Way
     point: int
@@ -68,7 +68,8 @@ class Points(trio.abc.Instrument):
         self.point(f"after {task.name}")
 
     def point(self, name: str) -> None:
-        """Count, and cancel if this is the point."""
+        """Count this point, and cancel if it is the selected one."""
+        # Only points of the turn count: the set-up of a run is the same every time.
         if not self.armed:
             return
         index = len(self.names)
@@ -88,6 +89,7 @@ class Points(trio.abc.Instrument):
         self.fired += 1
         if first:
             self.fired_at = trio.current_time()
+            # A cancel after the result is set may come too late to be noticed in the body.
             self.fired_in_body = self.in_body and not self._is_over()
             self.fired_seq = 0 if self.session is None else live_session(self.session).journal.seq
         way = self.injection.way

@@ -1,12 +1,12 @@
-"""Cassettes: HTTP exchanges with a model's host, kept as files.
+"""Cassettes: HTTP exchanges with a model's host, stored as files.
 
-Each exchange is two files beside one another:
+Each exchange is two files in one folder:
 
-    hello-0.request.json     who was asked what, the answer's status and headers, the name of the other file
-    hello-0.response.sse     the answer's body as it came (or .json, .bin for an AWS event stream, .txt)
+    hello-0.request.json     the provider, the request, the answer's status and headers, the name of the other file
+    hello-0.response.sse     the answer's body, unchanged (or .json, .bin for an AWS event stream, .txt)
 
-`engine.testing.record` makes them, `engine.testing.replay` plays them. An exchange's
-body is never parsed here: what is wrong with it may be what is to be tested.
+`engine.testing.record` writes them, `engine.testing.replay` plays them. The body is
+never parsed here: an error in it may be the purpose of the recording.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Exchange:
     """A request and its answer.
 
     Attributes:
-        provider: who was asked: the name of the row in the table of hosts.
-        host: the same, where one provider's models are in several places.
-        protocol: what was spoken.
-        method: of the request.
-        url: of the request.
-        sent: the request's body; empty: it was not kept.
-        status: of the answer.
-        headers: of the answer, those worth having; names in lower case.
-        body: of the answer.
+        provider: the provider, as the table of hosts calls it.
+        host: the host, if a provider has several.
+        protocol: the wire format.
+        method: the request's method.
+        url: the request's URL.
+        sent: the request's body; empty: it was not recorded.
+        status: the answer's status.
+        headers: the answer's harmless headers; names in lower case.
+        body: the answer's body.
         is_whole: whether the body was read to its end.
     """
 
@@ -64,15 +64,16 @@ class Exchange:
 
 
 def read(path: Path) -> Exchange:
-    """Return the exchange of which *path* is the `….request.json`. Raises `ConfigError` if it is none."""
+    """Return the exchange whose `….request.json` is *path*. Raises `ConfigError` if it is invalid."""
     try:
         record = _object(json.loads(path.read_text(encoding="utf-8")))
         request, response = _object(record["request"]), _object(record["response"])
         status = response["status"]
         if not isinstance(status, int):
-            raise TypeError("the status is no number")
+            raise TypeError("the status is not a number")
         sent = request.get("body")
         body_file = str(response["body_file"])
+        # A cassette may come from elsewhere: it must not read other files.
         if Path(body_file).name != body_file:
             raise ValueError("the body's file must be in the directory of the request's")
         return Exchange(
@@ -88,11 +89,11 @@ def read(path: Path) -> Exchange:
             is_whole=bool(record.get("whole", True)),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path.name} is no recorded exchange: {error!r}") from error
+        raise ConfigError(f"{path.name} is not a recorded exchange: {error!r}") from error
 
 
 def read_all(folder: Path, name: str) -> tuple[Exchange, ...]:
-    """Return the exchanges of the cassette *name*, in their order. Raises `ConfigError` if there are none."""
+    """Return the exchanges of the cassette *name*, in order. Raises `ConfigError` if there are none."""
     matches = [read(path) for path in _numbered(folder, name)]
     if not matches:
         raise ConfigError(f"there is no cassette {name!r} in {folder.name}")
@@ -100,7 +101,7 @@ def read_all(folder: Path, name: str) -> tuple[Exchange, ...]:
 
 
 def write(exchange: Exchange, folder: Path, name: str) -> Path:
-    """Write *exchange* under *name*, over what is there; return the path of its `….request.json`."""
+    """Write *exchange* under *name*, replacing existing files; return the path of its `….request.json`."""
     suffix = _SUFFIXES.get(exchange.content_type, "txt")
     body_file = f"{name}.response.{suffix}"
     record = {
@@ -114,6 +115,7 @@ def write(exchange: Exchange, folder: Path, name: str) -> Path:
         "response": {"status": exchange.status, "headers": dict(exchange.headers), "body_file": body_file},
     }
     folder.mkdir(parents=True, exist_ok=True)
+    # The old body may have another suffix, so overwriting is not enough.
     for old in folder.glob(f"{name}.response.*"):
         old.unlink()
     (folder / body_file).write_bytes(exchange.body)
@@ -123,7 +125,8 @@ def write(exchange: Exchange, folder: Path, name: str) -> Path:
 
 
 def write_all(exchanges: tuple[Exchange, ...], folder: Path, name: str) -> None:
-    """Write the cassette *name*, instead of the one that is there."""
+    """Write the cassette *name*, replacing an existing one."""
+    # The old one may have more exchanges than the new one.
     for path in _numbered(folder, name):
         for file in folder.glob(path.name.removesuffix("request.json") + "*"):
             file.unlink()

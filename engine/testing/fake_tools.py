@@ -1,7 +1,7 @@
-"""Fake tools: what they do, how long, and how badly they behave is in their arguments.
+"""Fake tools: their arguments say what they do, how long it takes, and how badly they behave.
 
-Each call leaves a `Trail`, so a test can compare what was recorded with what really
-happened: was the body entered, did it see the cancel, did it come to its end?
+Each call leaves a `Trail`, so a test can compare the record with what really happened:
+whether the body ran, saw the cancel, and returned.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ STUBBORN = 1.0
 
 @attrs.frozen(kw_only=True)
 class Work:
-    """Pretend to work: `key` names the side effect, `seconds` is how long it takes."""
+    """Pretend to work: `key` names the side effect, `seconds` is the duration."""
 
     key: str = ""
     seconds: float = 0.0
@@ -97,7 +97,7 @@ class FakeTools:
 
         @tool(name="sub", read_only=True)
         async def sub(args: Work, ctx: ToolContext) -> str | ToolOutput:
-            """Hand a task to a sub-agent."""
+            """Delegate a task to a sub-agent."""
             return await self._delegate(args, ctx)
 
         return look, work, sub
@@ -110,7 +110,7 @@ class FakeTools:
         except trio.Cancelled:
             trail.cancelled = True
             raise
-        except BaseException:  # it is noted, whatever it is, and goes on
+        except BaseException:  # re-raised: the trail only records it
             trail.raised = True
             raise
         else:
@@ -144,7 +144,7 @@ async def _behave(args: Work, ctx: ToolContext) -> str | ToolOutput:
                 await trio.sleep(STUBBORN + args.seconds)
             return "after all"
         case "finishes":
-            # It can't be stopped half way, but it is quick enough for its grace.
+            # It can't be stopped half way, but ends within its grace period.
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLEAN_UP):
                 await trio.sleep(CLEAN_UP / 2)
             return "finished its work"
@@ -161,7 +161,7 @@ async def _behave(args: Work, ctx: ToolContext) -> str | ToolOutput:
                 nursery.start_soon(trio.sleep, args.seconds / 2)
             return "both done"
         case "thread":
-            # Real time: not for a mock clock, which counts a thread as idle.
+            # Real time: a mock clock would count the thread as idle and jump.
             await ctx.to_thread(time.sleep, args.seconds)
             return "the thread came back"
         case "progress":

@@ -18,7 +18,7 @@ from engine.core.snapshot_types import Change, Put, SnapshotResult, TreeEntry
 
 @attrs.define(eq=False)
 class CountingIds:
-    """Identifiers that count: the same run makes the same ones."""
+    """Identifiers that count, so that equal runs make equal ones."""
 
     _count: int = attrs.field(default=0, init=False)
 
@@ -29,7 +29,7 @@ class CountingIds:
 
 
 class TrioClock:
-    """Wall time that is trio's time, so that a mock clock moves both."""
+    """Wall time that follows trio's clock, so that a mock clock moves both."""
 
     def now(self) -> float:
         """Return trio's current time."""
@@ -38,13 +38,13 @@ class TrioClock:
 
 @attrs.define(eq=False, kw_only=True)
 class SlowStore:
-    """A store in memory whose flush takes time, fails, or hangs.
+    """A store in memory whose flush takes time, fails or hangs.
 
     Attributes:
-        delay: seconds that a flush takes on trio's clock.
+        delay: the duration of a flush in seconds of trio's clock.
         hangs: a flush never returns.
         fails: a flush raises `StoreError`.
-        durable: how far each session has been flushed.
+        durable: the number of the last flushed event, by session.
     """
 
     delay: float = 0.0
@@ -62,7 +62,7 @@ class SlowStore:
         self._events.setdefault(event.session_id, []).append(event)
 
     async def flushed(self, session_id: SessionId, seq: int) -> None:
-        """Wait as long as a slow disk takes. Always a checkpoint."""
+        """Wait like a slow disk. Always a checkpoint."""
         self.trace.point("store.flush")
         if self.hangs:
             await trio.sleep_forever()
@@ -70,6 +70,7 @@ class SlowStore:
         if self.fails:
             raise StoreError("the disk is full")
         self.durable[session_id] = max(seq, self.durable.get(session_id, 0))
+        # Flushes of concurrent turns may overtake each other, hence the maximum above.
         self.flushes.append((session_id, seq))
         self.trace.point("store.flushed")
 
@@ -85,12 +86,12 @@ class SlowStore:
 
 @attrs.define(eq=False, kw_only=True)
 class ScriptedSnapshots:
-    """Snapshots of nothing, which take time, fail, or are never done.
+    """Empty snapshots that take time or fail.
 
     Attributes:
-        seconds: how long each takes on trio's clock.
+        seconds: the duration of each in seconds of trio's clock.
         fails: each raises `SnapshotError`.
-        taken: the names of those that were completed.
+        completed: the names of the completed ones.
     """
 
     seconds: float = 0.0
@@ -98,7 +99,7 @@ class ScriptedSnapshots:
     completed: list[str] = attrs.field(factory=list[str], init=False)
 
     async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> SnapshotResult:
-        """Take one, unless it takes longer than *within*. Always a checkpoint."""
+        """Take a snapshot, unless it takes longer than *within*. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(within):
             await trio.sleep(self.seconds)
@@ -109,21 +110,21 @@ class ScriptedSnapshots:
         return SnapshotResult(None, ("too slow",))
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
-        """Note nothing. Always a checkpoint."""
+        """Do nothing. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
 
     async def diff(self, old: str, new: str, *, owner: str) -> Sequence[Change]:
-        """Return that nothing has changed. Always a checkpoint."""
+        """Report no changes. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         return ()
 
     async def read(self, tree: str, entries: Collection[TreeEntry]) -> dict[str, bytes]:
-        """Return nothing. Always a checkpoint."""
+        """Return no files. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         return {}
 
     async def put(self, tree: str, puts: Sequence[Put], *, cwd: str) -> None:
-        """Put nothing. Always a checkpoint."""
+        """Restore nothing. Always a checkpoint."""
         await trio.lowlevel.checkpoint()
 
 
@@ -132,14 +133,14 @@ Shrink = Callable[[ContextView], Sequence[Message] | None]
 
 @attrs.define(eq=False, kw_only=True)
 class ScriptedKeeper:
-    """A context keeper that does what it is told.
+    """A context keeper that follows a script.
 
     Attributes:
-        prunes / collapses / compacts: asked in turn; None where nothing is left.
-        forced: what is done about an overflow.
-        seconds: how long each takes on trio's clock.
+        prunes / collapses / compacts: the results of these requests, in order; then None.
+        forced: the results of requests after an overflow.
+        seconds: the duration of each in seconds of trio's clock.
         blocked: the blocking limit is reached.
-        asked: what was asked, in order.
+        requests: the kinds of requests, in order.
     """
 
     prunes: list[Shrink] = attrs.field(factory=list[Shrink])
@@ -151,26 +152,26 @@ class ScriptedKeeper:
     requests: list[str] = attrs.field(factory=list[str], init=False)
 
     async def prune(self, view: ContextView) -> Sequence[Message] | None:
-        """Do the next pruning. Always a checkpoint."""
+        """Prune as scripted. Always a checkpoint."""
         return await self._do("prune", self.prunes, view)
 
     async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
-        """Do the next collapse. Always a checkpoint."""
+        """Collapse as scripted. Always a checkpoint."""
         return await self._do("collapse", self.forced if forced else self.collapses, view)
 
     def wants_compaction(self, view: ContextView) -> bool:
-        """Tell whether a compaction is left to do."""
+        """Tell whether the script has another compaction."""
         return bool(self.compacts if view.failure == "none" else self.forced)
 
     async def compact(
         self, view: ContextView, summariser: Summariser, wish: CompactionRequest
     ) -> Compaction | NotCompacted | None:
-        """Do the next compaction. Always a checkpoint."""
+        """Compact as scripted. Always a checkpoint."""
         made = await self._do("compact", self.compacts if wish.trigger == "full" else self.forced, view)
         return None if made is None else Compaction(messages=tuple(made))
 
     def is_blocked(self, view: ContextView) -> bool:
-        """Return what was set."""
+        """Return `blocked`."""
         return self.blocked
 
     async def _do(self, kind: str, script: list[Shrink], view: ContextView) -> Sequence[Message] | None:
@@ -179,4 +180,5 @@ class ScriptedKeeper:
             return None
         self.requests.append(kind)
         await trio.sleep(self.seconds)
+        # After the await: a cancelled request leaves the script unchanged.
         return script.pop(0)(view)

@@ -126,6 +126,7 @@ class Run:
 
 def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 0) -> Run:
     """Play *scenario* once, in a new trio run, and check every promise; see `Run.problems`."""
+    # Everything is new, so that nothing of an earlier run can influence this one.
     points = Points(injection)
     tools = FakeTools()
     model = ScriptedProvider(script=_endless(scenario.script), info=scenario.model, batch=scenario.batch, trace=points)
@@ -142,6 +143,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
         )
     except BaseException as error:  # reported as a problem, with the point at which it happened  # noqa: ASYNC103  # what must pass is split off and raised
         run.problems.append(f"the run raised {describe(error)}")
+        # A developer's Ctrl-C must still end the whole test.
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
     run.problems += _verify(scenario, run)
@@ -221,7 +223,7 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
             run.exited_quietly = True
         finally:
             points.armed = False
-        # A host that was cancelled must notice here at the latest.
+        # A cancel that struck after the block is delivered here.
         await trio.lowlevel.checkpoint()
     run.host_cancelled = host.cancelled_caught
     run.result = turn.result
@@ -281,6 +283,7 @@ def _steer(turn: Turn, message: str) -> None:
 
 async def _next_turn(scenario: Scenario, run: Run, session: Session) -> None:
     """Check that the session takes the next prompt after any end of the first turn."""
+    # The rest of the script belonged to the first turn.
     run.model.script = [[*text(NEXT_ANSWER), *done()]]
     run.model.repeat = True
     run.model.requests.clear()
@@ -376,12 +379,14 @@ def _verify_promptness(scenario: Scenario, run: Run, injection: Injection) -> li
     if injection.way in {"user", "user_twice"} and run.ended_at is not None:
         ended_at = run.ended_at
     late = ended_at - fired_at
+    # A flush at the end of the step and one at the end of the turn.
     allowed = _needed(scenario, run, fired_at) + 2 * scenario.store_delay + EPSILON
     return [f"the turn ended {late:.4f} s after the cancel; {allowed:.4f} s were allowed"] if late > allowed else []
 
 
 def _needed(scenario: Scenario, run: Run, fired_at: float) -> float:
     """Return how long the clean-up may take: the time that the slowest call took to stop, at most the grace period."""
+    # Tools of the host leave no trails: allow their declared grace period.
     if scenario.tools:
         return scenario.grace
     return max([0.0, *(min(trail.ended_at - fired_at, scenario.grace) for trail in run.tools.trails)])

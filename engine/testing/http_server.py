@@ -8,8 +8,8 @@
         nursery.cancel_scope.cancel(reason="the test is over")
 
 It speaks the Anthropic Messages wire format, streamed, over HTTP/1.1 with
-connections kept alive. The first request gets the first answer, and so on; an
-answer may be a function of the request it answers, and so may the whole script.
+persistent connections. The first request gets the first answer, and so on; an
+answer may be a function of its request, and so may the whole script.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ScriptedServer(LoopbackServer):
     """Answers requests from a script.
 
     Attributes:
-        requests: all that were received, in order.
+        requests: all received requests, in order.
     """
 
     def __init__(self, script: Script, *, delay: float = 0.0, largest_piece: int | None = None, seed: int = 0) -> None:
@@ -47,9 +47,9 @@ class ScriptedServer(LoopbackServer):
 
         Args:
             script: an answer for each request, or a function that makes them.
-            delay: seconds to wait after each piece of text, thinking or arguments.
-            largest_piece: cut the bytes into pieces of at most so many; None: as they come.
-            seed: of the cutting.
+            delay: seconds to wait after each piece of text, reasoning or arguments.
+            largest_piece: the largest piece of an answer in bytes; None: no cutting.
+            seed: for the random sizes of pieces.
         """
         super().__init__(largest_piece=largest_piece, seed=seed)
         self._script = script
@@ -67,6 +67,7 @@ class ScriptedServer(LoopbackServer):
         if callable(self._script):
             return self._script(request)
         number = len(self.requests)
+        # Status 400: a provider does not retry it, so the test fails at once.
         if number > len(self._script):
             return [HttpFailure(400, error_body("invalid_request_error", f"the script has no answer number {number}"))]
         answer = self._script[number - 1]
@@ -95,9 +96,11 @@ class _Player:
         for item in answer:
             match item:
                 case Pause():
+                    # The client must get everything up to the pause before it.
                     await self._flush()
                     await trio.sleep(item.seconds)
                 case Break():
+                    # Without the final chunk, the client sees a broken connection.
                     await self._flush()
                     return False
                 case HttpFailure():
@@ -139,15 +142,16 @@ class _Player:
         return True
 
     async def _fail(self, failure: Fail) -> bool:
-        """Let the client meet the error in the way in which it would meet it from a real host."""
+        """Fail as a real host would, so that the client sees this error."""
         error = failure.error
         has_started = self._has_started or bool(self._pending)
         match error:
             case StreamTimeout():
+                # The client's own timeout ends the connection, and with it this task.
                 await self._flush()
                 await trio.sleep_forever()
             case ConnectionBroken():
-                pass
+                pass  # closing the connection in the middle of the answer is enough
             case ProviderProtocolError():
                 self._pending += b"data: this is no JSON\n\n"
             case _ if has_started:

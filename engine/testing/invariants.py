@@ -66,6 +66,7 @@ def check(evidence: Evidence) -> list[str]:
 
 def check_events(events: Sequence[Seen]) -> list[str]:
     """Check that a subscriber received every event, and in order (promises 1, 2, 6, 7)."""
+    # A watcher also gets the events of children; the order is guaranteed within one session only.
     sessions: dict[SessionId, list[ev.Durable | ev.Live]] = {}
     for event in events:
         if not isinstance(event, Resync):
@@ -78,6 +79,7 @@ def _check_session(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     problems += _check_parts(events)
     turns: dict[TurnId, list[ev.Durable | ev.Live]] = {}
     for event in events:
+        # Queued input and other events between turns belong to none.
         if event.turn_id is not None:
             turns.setdefault(event.turn_id, []).append(event)
     for turn_id, seen in turns.items():
@@ -87,6 +89,7 @@ def _check_session(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
 
 def _check_seq(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     numbers = [event.seq for event in events if event.seq is not None]
+    # They need not begin at 1: a watcher may subscribe late.
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))) if numbers else False:
         return [f"the sequence numbers are not consecutive: {numbers}"]
     return []
@@ -198,6 +201,7 @@ def _check_moves(events: Sequence[ev.Durable | ev.Live], moves: Mapping[CallId, 
     announced = [event.call_id for event in events if isinstance(event, ev.CallAnnounced)]
     delivered = [event.call_id for event in events if isinstance(event, ev.CallDelivered)]
     for call_id, seen in moves.items():
+        # In order and without repetition; a call may skip "queued" and "started".
         if list(seen) != sorted(set(seen), key=_ORDER.index):
             problems.append(f"call {call_id} went {' → '.join(seen)}")
         if seen[-1] != "delivered":
@@ -228,6 +232,7 @@ def _check_steps(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     steps = [type(event) for event in events if isinstance(event, (ev.StepStarted, ev.StepEnded))]
     if steps != [ev.StepStarted, ev.StepEnded] * (len(steps) // 2):
         return [f"steps began and ended as {[kind.__name__ for kind in steps]}"]
+    # A part that failed halfway is discarded instead of ended.
     discarded = {event.part_id for event in events if isinstance(event, ev.PartDiscarded)}
     opened = {event.part_id for event in events if isinstance(event, ev.PartStarted)}
     ended = {event.part.id for event in events if isinstance(event, ev.PartEnded)}
@@ -266,6 +271,7 @@ def check_fold(stored: Sequence[ev.Durable], state: SessionState) -> list[str]:
     except JournalCorrupt as error:
         return [f"the stored events don't follow one another: {error}"]
     problems = [] if folded == state else ["the fold of the stored events differs from the session's state"]
+    # The turn has ended by now, so the store must have its end.
     if folded.turn is not None:
         problems.append("the stored events leave a turn open")
     return problems
@@ -344,6 +350,7 @@ def _lost_results(
     results = {r.call_id for m in transcript if isinstance(m, ResultsMessage) for r in m.results}
     announced = {e.call_id for e in roots if isinstance(e, ev.CallAnnounced)}
     for trail in trails:
+        # Calls of sub-agents are in their own transcripts.
         if trail.call_id in announced and trail.call_id not in results:
             yield f"call {trail.call_id} ran, but is not in the transcript"
 

@@ -1,6 +1,6 @@
-"""A small HTTP/1.1 server on the loopback: it listens, reads requests, and lets its maker answer them.
+"""A small HTTP/1.1 server on the loopback: it listens and reads requests; a subclass answers them.
 
-Connections are kept alive. It is made for tests, and does what its own clients need of it.
+Connections are kept alive. It is for tests only, and implements what their clients need.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _HEAD_LIMIT = 64 * 1024
 
 @attrs.frozen(kw_only=True)
 class ReceivedRequest:
-    """A request as the server read it.
+    """A received request.
 
     Attributes:
         method: in capitals.
         target: path and query.
-        headers: by name in lower case; not in the repr, since the key is among them.
+        headers: by name in lower case; not in the repr, because they contain the key.
         body: as sent.
     """
 
@@ -38,7 +38,7 @@ class ReceivedRequest:
 
     @property
     def json(self) -> Mapping[str, object]:
-        """The body, parsed; empty if it is no JSON object."""
+        """The parsed body; empty if it is not a JSON object."""
         try:
             document: object = json.loads(self.body)
         except ValueError:
@@ -47,7 +47,7 @@ class ReceivedRequest:
 
     @property
     def text(self) -> str:
-        """What the last message says, results apart."""
+        """The text of the last message, without tool results."""
         return "".join(_texts(self._last_blocks()))
 
     @property
@@ -57,7 +57,7 @@ class ReceivedRequest:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The texts of the tool results in the last message, in their order."""
+        """The texts of the tool results in the last message, in order."""
         results = [block for block in self._last_blocks() if block.get("type") == "tool_result"]
         return tuple("".join(_texts(_blocks(block.get("content")))) for block in results)
 
@@ -67,7 +67,7 @@ class ReceivedRequest:
 
 
 def _blocks(content: object) -> list[Mapping[str, object]]:
-    """Return a message's content as blocks, whichever of its two forms it has."""
+    """Return a message's content as blocks; it may be a plain string."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     items = cast("list[object]", content) if isinstance(content, list) else []
@@ -79,37 +79,37 @@ def _texts(blocks: list[Mapping[str, object]]) -> Iterator[str]:
 
 
 class LoopbackServer(ABC):
-    """Listens on the loopback; what it answers is the business of who derives from it.
+    """Listens on the loopback; subclasses answer.
 
     Attributes:
-        requests: all that it was asked to answer, in order.
+        requests: the answered requests, in order.
     """
 
     def __init__(self, *, largest_piece: int | None, seed: int) -> None:
         """Make a server; `serve` runs it.
 
         Args:
-            largest_piece: cut the bytes into pieces of at most so many; None: as they come.
-            seed: of the cutting.
+            largest_piece: the largest piece of an answer in bytes; None: no cutting.
+            seed: for the random sizes of pieces.
         """
         self.requests: list[ReceivedRequest] = []
         self._largest_piece = largest_piece
         self._random = random.Random(seed)
         self._url: str | None = None
-        self._fault: Exception | None = None
+        self._fault: Exception | None = None  # the first error of a handler, raised by `serve`
         self._connections = 0
         self._closed = trio.lowlevel.ParkingLot()
 
     @property
     def url(self) -> str:
-        """The base URL. Raises `ConfigError` before `serve` has begun."""
+        """The base URL. Raises `ConfigError` before `serve` listens."""
         if self._url is None:
             raise ConfigError("the server has no address yet: start it with `await nursery.start(server.serve)`")
         return self._url
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return self._connections
 
     async def serve(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
@@ -125,8 +125,8 @@ class LoopbackServer(ABC):
         try:
             await trio.serve_listeners(self._handle, listeners)
         finally:
-            # A client which sees its connection end often ends the test. An error in the
-            # script must reach its author all the same, not give way to the Cancelled.
+            # A client whose connection ends often ends the test, which cancels this task. The
+            # error in the script must still reach its author, instead of the Cancelled.
             if self._fault is not None:
                 raise self._fault
 
@@ -138,7 +138,7 @@ class LoopbackServer(ABC):
 
     @abstractmethod
     async def _answer(self, request: ReceivedRequest, connection: Connection) -> bool:
-        """Answer, and tell whether the connection may be used again."""
+        """Answer the request; return whether the connection can be reused."""
 
     def _cut(self, data: bytes) -> Iterator[bytes]:
         start = 0
@@ -163,11 +163,12 @@ class LoopbackServer(ABC):
             self._closed.unpark_all()
 
     async def _answer_present(self, request: ReceivedRequest, connection: Connection) -> bool:
-        """Answer for as long as the client is there to read it."""
+        """Answer until the client disconnects; return whether the connection can be reused."""
         is_reusable = False
         async with trio.open_nursery() as nursery:
+            # Without this, a long pause in the script would outlive a cancelled client.
             nursery.start_soon(connection.wait_gone, nursery.cancel_scope)
-            with suppress(trio.BrokenResourceError):  # the client went away, as clients do
+            with suppress(trio.BrokenResourceError):  # the client disconnected
                 is_reusable = await self._answer(request, connection)
             nursery.cancel_scope.cancel(reason="the answer is complete")
         return is_reusable
@@ -182,20 +183,20 @@ class Connection:
         self._received = b""
 
     async def send(self, data: bytes) -> None:
-        """Send *data*. A checkpoint; if cancelled, it may be sent in part."""
+        """Send *data*. A checkpoint; if cancelled, a part may have been sent."""
         await self._stream.send_all(data)
 
     async def wait_gone(self, scope: trio.CancelScope) -> None:
-        """Cancel *scope* once the client has left; keep what it may send until then. A checkpoint."""
+        """Cancel *scope* once the client disconnects; keep what it sends until then. A checkpoint."""
         with suppress(trio.BrokenResourceError):
             while await self._receive():
                 pass
-        scope.cancel(reason="the client has left")
+        scope.cancel(reason="the client disconnected")
 
     async def read_request(self) -> ReceivedRequest | None:
-        """Return the next request; None if there is none to come.
+        """Return the next request; None at the end of the connection.
 
-        A checkpoint unless it was received already. If cancelled, what was received is kept.
+        A checkpoint unless it was received already. If cancelled, received bytes are kept.
         """
         while b"\r\n\r\n" not in self._received:
             if len(self._received) > _HEAD_LIMIT or not await self._receive():

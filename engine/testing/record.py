@@ -1,4 +1,4 @@
-"""Recording what a real host says, to play it again without one.
+"""Record the answers of a real host, to replay them without one.
 
     model = resolve("anthropic/claude-haiku-4-5", os.environ)
     with Recorder(Path("cassettes"), "hello") as recorder:
@@ -6,9 +6,9 @@
         async with engine.open_engine(model=model) as eng:
             ...
 
-When the block is left, `hello-0`, `hello-1` … are written: one exchange for each
-request, failed ones and such as were cancelled among them. No key is in them, nor
-what else shows who asked; see `engine.testing.redact_recording`.
+When the block is left, `hello-0`, `hello-1` … are written: one exchange per request,
+including failed and cancelled ones. They contain no keys and nothing that identifies
+the account; see `engine.testing.redact_recording`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.testing import cassette
 from engine.testing.cassette import Exchange
 from engine.testing.redact_recording import Scrubber
 
-# What a recording calls them.
+# The names of wire formats in recordings.
 PROTOCOLS: Mapping[WireName, str] = {
     "anthropic": "anthropic-messages",
     "vertex_anthropic": "anthropic-messages",
@@ -47,20 +47,20 @@ _BINARY = "application/vnd.amazon.eventstream"
 
 @final
 class Recorder:
-    """Records what models are asked and what they answer, and writes it down at the end."""
+    """Records the requests and answers of models, and writes them at the end of the block."""
 
     def __init__(self, folder: Path, name: str, *, secrets: Sequence[str] = ()) -> None:
         """Make a recorder; it writes when its `with` block is left.
 
         Args:
-            folder: where to.
-            name: of the cassette; one that is there is replaced.
-            secrets: to be cut out besides the key: an account's number, a project's name.
+            folder: the folder of the cassette.
+            name: the cassette's name; an existing one is replaced.
+            secrets: texts to remove in addition to the key: an account number, a project's name.
         """
         self._folder = folder
         self._name = name
         self._secrets = tuple(secrets)
-        # By the order of the requests, whichever answer ends first; None: it has not ended.
+        # In the order of the requests, since answers may end in another one; None: not ended yet.
         self._exchanges: list[Exchange | None] = []
         self._unfit: list[ConfigError] = []
 
@@ -70,24 +70,25 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.exchanges:  # else keep the cassette that is there: nobody has answered
+        if self.exchanges:  # otherwise keep the old cassette: no host has answered
             cassette.write_all(self.exchanges, self._folder, self._name)
+        # An error of the block is more important than one of the recording.
         if self._unfit and error is None:
             raise self._unfit[0]
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """What was recorded so far, without secrets."""
+        """The exchanges so far, without secrets."""
         return tuple(exchange for exchange in self._exchanges if exchange is not None)
 
     def watch(self, model: Model) -> None:
-        """Record all that *model* is asked from now on. Raises `ConfigError` for a model without HTTP."""
+        """Record all requests to *model* from now on. Raises `ConfigError` for a model without HTTP."""
         if not isinstance(model, HttpModel):
-            raise ConfigError(f"{model!r} is no model at the other end of an HTTP connection: nothing can be recorded")
+            raise ConfigError(f"{model!r} does not use HTTP: nothing can be recorded")
         model.watch(partial(self._witness, model.info.name.partition("/")[0]))
 
     def _witness(self, provider: str, response: httpx.Response, content: Body, secrets: tuple[str, ...]) -> None:
-        """Put a stream in the place of the answer's own that remembers what passes."""
+        """Wrap the answer's stream in one that records the bytes."""
         place = len(self._exchanges)
         self._exchanges.append(None)
         request = response.request
@@ -111,9 +112,9 @@ class _Keep(Protocol):
 
 @final
 class _Remembered(httpx.AsyncByteStream):
-    """The bytes of an answer, remembered as they pass.
+    """A stream that records the bytes of an answer while they are read.
 
-    No generator, for the reason that `engine.providers.http.http_model` gives.
+    It is not a generator, for the reason that `engine.providers.http.http_model` gives.
     """
 
     def __init__(self, stream: httpx.AsyncByteStream, keep: _Keep) -> None:
@@ -135,17 +136,19 @@ class _Remembered(httpx.AsyncByteStream):
         return piece
 
     async def aclose(self) -> None:
-        """Close the answer's own stream. A checkpoint or not, as that has it."""
+        """Close the answer's stream. A checkpoint if closing that stream is one."""
         self._end(is_whole=False)
         await self._stream.aclose()
 
     def _end(self, *, is_whole: bool) -> None:
+        # Only once: the end of the stream is followed by `aclose`.
         keep, self._keep = self._keep, None
         if keep is not None:
             keep(b"".join(self._pieces), is_whole=is_whole)
 
 
 def _exchange(provider: str, response: httpx.Response, scrubber: Scrubber, *, sent: bytes, body: bytes) -> Exchange:
+    # The scrubber could not see secrets in compressed bytes.
     if response.headers.get("content-encoding", "identity") != "identity":
         raise ConfigError("the host's answer is compressed, although it was asked not to be: it can't be recorded")
     is_binary = response.headers.get("content-type", "").startswith(_BINARY)

@@ -1,7 +1,7 @@
-"""Cutting secrets out of what is to be kept.
+"""Remove secrets from recordings.
 
-Of headers and of queries only what is known to be harmless is kept. In all that is
-kept, every known secret is replaced, in each of the forms that it may have there.
+Only headers and query parameters that are known to be harmless are recorded. In the
+rest, every known secret is replaced, in each form that it may have there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HARMLESS_HEADERS = re.compile(
 _HARMLESS_QUERY = {"alt", "api-version", "beta"}
 _CREDENTIALS = re.compile(r"auth|key|token|secret|cookie|credential|signature", re.IGNORECASE)
 _MEMBER = re.compile(rb'"([^"\\]*)"\s*:\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
-# A header that is called so may hold a word or a number: to cut that out of every text would spoil the recording.
+# A header with such a name may hold a short word or number: replacing it in every text would spoil the recording.
 _SHORTEST_GUESS = 8
 
 
@@ -35,11 +35,11 @@ class Scrubber:
 
     @classmethod
     def of(cls, secrets: Iterable[str], url: str, headers: Iterable[tuple[str, str]]) -> Scrubber:
-        """Return a scrubber for *secrets*, and for what looks like one in a request's *url* and *headers*."""
+        """Return a scrubber for *secrets* and for values that look secret in a request's *url* and *headers*."""
         guesses = [*_values(url), *(word for name, value in headers for word in _words(name, value))]
         secrets_to_hide = {*secrets, *(guess for guess in guesses if len(guess) >= _SHORTEST_GUESS)} - {""}
         forms = {form for secret in secrets_to_hide for form in _forms_of(secret)}
-        # The longest first: one may be a part of another.
+        # Longest first: a form may contain another one.
         return cls(tuple(sorted(forms, key=len, reverse=True)))
 
     def text(self, text: str) -> str:
@@ -49,27 +49,27 @@ class Scrubber:
         return text
 
     def data(self, data: bytes) -> bytes:
-        """Return *data* without secrets, its other bytes as they are."""
+        """Return *data* without secrets, its other bytes unchanged."""
         for form in self._forms:
             data = data.replace(form.encode(), _PLACE.encode())
         return data
 
     def answer(self, body: bytes, *, is_binary: bool) -> bytes:
-        """Return the body of an answer without secrets; raise `ConfigError` where they can't be cut out.
+        """Return the body of an answer without secrets; raise `ConfigError` if they can't be removed.
 
-        The frames of a binary stream have checksums; and a text may come in pieces, each
-        of which is harmless.
+        The frames of a binary stream have checksums, and a stream may split a secret into
+        pieces that are harmless by themselves.
         """
         clean = self.data(body)
         if is_binary and clean != body:
             raise ConfigError("the host's answer repeats a secret in binary frames: it can't be recorded")
-        long = [form for form in self._forms if len(form) >= _SHORTEST_GUESS]  # a short one would be found anywhere
+        long = [form for form in self._forms if len(form) >= _SHORTEST_GUESS]  # a short one occurs by chance
         if any(form in spelled for spelled in _spelled(clean) for form in long):
             raise ConfigError("the host's answer spells a secret in several pieces: it can't be recorded")
         return clean
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return the harmless ones of an answer's *headers*, without secrets."""
+        """Return the harmless headers of an answer, without secrets."""
         return {
             name.lower(): self.text(value)
             for name, value in headers.items()
@@ -77,7 +77,7 @@ class Scrubber:
         }
 
     def url(self, url: str) -> str:
-        """Return *url* without a user's name and password, and without what its query holds of secrets."""
+        """Return *url* without user name, password and secret query parameters."""
         parts = urlsplit(url)
         query = [(n, v if n in _HARMLESS_QUERY else _PLACE) for n, v in parse_qsl(parts.query, keep_blank_values=True)]
         place = parts.netloc.rpartition("@")[2]
@@ -85,14 +85,14 @@ class Scrubber:
 
 
 def _values(url: str) -> list[str]:
-    """Return what may be secret in a URL."""
+    """Return the parts of a URL that may be secret."""
     parts = urlsplit(url)
     values = [value for name, value in parse_qsl(parts.query) if name not in _HARMLESS_QUERY]
     return [*values, *(unquote(part) for part in (parts.username, parts.password) if part)]
 
 
 def _words(name: str, value: str) -> list[str]:
-    """Return what may be secret in a header: its value, that without the scheme before it, each cookie's."""
+    """Return the parts of a header that may be secret: its value, also without the scheme, and each cookie."""
     if not _CREDENTIALS.search(name):
         return []
     cookies = [cookie.partition("=")[2].strip() for cookie in value.split(";")] if name.lower() == "cookie" else []
@@ -100,7 +100,7 @@ def _words(name: str, value: str) -> list[str]:
 
 
 def _spelled(body: bytes) -> list[str]:
-    """Return what the members of one name say together, whatever stands between them: text comes in such pieces."""
+    """Return the joined values of all JSON members with the same name: a stream splits a text into such members."""
     words: dict[bytes, list[str]] = {}
     for name, value in _MEMBER.findall(body):
         try:
@@ -113,7 +113,7 @@ def _spelled(body: bytes) -> list[str]:
 def _forms_of(secret: str) -> set[str]:
     in_url = {quote(secret, safe=""), quote(secret)}
     in_json = _in_json(secret)
-    # A gateway's error holds that of the host behind it as a text: JSON in JSON.
+    # A gateway's error quotes the error of the host behind it as text: JSON in JSON.
     return {secret} | in_url | in_json | {twice for once in in_json for twice in _in_json(once)}
 
 

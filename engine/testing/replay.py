@@ -1,4 +1,4 @@
-"""A host on the loopback that says again what a real one once said.
+"""A server on the loopback that replays recorded answers of a real host.
 
     server = ReplayServer(cassette.read_all(folder, "hello"))
     async with trio.open_nursery() as nursery:
@@ -7,9 +7,9 @@
         ...
         nursery.cancel_scope.cancel(reason="the test is over")
 
-The first request gets the first recorded answer, and so on, whatever it asks for:
-compare `requests` with what was recorded if that matters. How the bytes were cut
-by the network is in no recording, so they are cut anywhere.
+The first request gets the first recorded answer, and so on, whatever its content:
+compare `requests` with the recorded requests if that matters. A recording does not
+have the boundaries of network chunks, so the bytes are cut at random places.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import final
 from engine.testing.cassette import Exchange
 from engine.testing.loopback import Connection, LoopbackServer, ReceivedRequest
 
-# Of the connection at that time, or made anew here.
+# These belong to the recorded connection, or are set again here.
 _NOT_REPLAYED = frozenset({"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"})
 
 
@@ -30,7 +30,7 @@ class ReplayServer(LoopbackServer):
     """Answers requests with recorded answers.
 
     Attributes:
-        requests: all that were received, in order.
+        requests: all received requests, in order.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class ReplayServer(LoopbackServer):
         """Make a server; `serve` runs it.
 
         Args:
-            exchanges: what to answer, in order; or a function that chooses it.
-            largest_piece: cut the bodies into HTTP chunks of at most so many bytes; None: one for each body.
-            seed: of the cutting.
+            exchanges: the answers, in order; or a function that selects one.
+            largest_piece: the largest HTTP chunk in bytes; None: one chunk per body.
+            seed: for the random sizes of chunks.
         """
         super().__init__(largest_piece=largest_piece, seed=seed)
         self._exchanges = exchanges

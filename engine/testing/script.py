@@ -1,8 +1,8 @@
-"""Scripts: what a pretended model says, item by item.
+"""Scripts: the answers of a scripted model, item by item.
 
-An `Answer` is what comes back for one request: stream events in order, and
-between them what a real host does to its clients: it pauses, breaks off, fails.
-The same script drives the in-memory model and the loopback HTTP server.
+An `Answer` is the response to one request: stream events in order, and between them
+what a real host does to its clients: it pauses, breaks off, fails. The same script
+drives the in-memory model and the loopback HTTP server.
 
     answer = [
         *text("Let me look.", pieces=3),
@@ -11,8 +11,8 @@ The same script drives the in-memory model and the loopback HTTP server.
         *done("calls"),
     ]
 
-A builder makes one block. Ids need to be unique in one answer only: name them
-when an answer has two blocks of a kind.
+A builder makes one block. Ids must be unique within an answer: set them when an
+answer has two blocks of one kind.
 """
 
 # ruff: noqa: A002 -- an id is called `id` wherever a script is written
@@ -44,31 +44,31 @@ from engine.core.messages import FinishReason, Usage
 
 @attrs.frozen
 class Pause:
-    """The host is silent for so many seconds."""
+    """The host is silent for this many seconds."""
 
     seconds: float
 
 
 @attrs.frozen
 class Break:
-    """The connection ends here, without a goodbye."""
+    """The host drops the connection here."""
 
     message: str = "the connection was dropped"
 
 
 @attrs.frozen
 class Fail:
-    """The host reports this error: instead of an answer, or in the middle of one."""
+    """The host reports this error, instead of an answer or in the middle of one."""
 
     error: ProviderError
 
 
 @attrs.frozen
 class HttpFailure:
-    """The host answers with this status; only an answer's first item can.
+    """The host responds with this status; only as the first item of an answer.
 
-    In memory, where there is no HTTP, the adapter's own classification of the
-    status, headers and body is what is raised.
+    In memory, where there is no HTTP, the error is raised that the adapters make of
+    this status, headers and body.
     """
 
     status: int
@@ -81,7 +81,8 @@ Answer = Sequence[ScriptItem]
 
 
 def cut(whole: str, pieces: int) -> list[str]:
-    """Cut *whole* into at most *pieces* pieces of about one length; none is empty."""
+    """Cut *whole* into at most *pieces* non-empty pieces of about the same length."""
+    # Negated floor division rounds up.
     size = max(1, -(-len(whole) // max(1, pieces)))
     return [whole[start : start + size] for start in range(0, len(whole), size)]
 
@@ -99,7 +100,7 @@ def reasoning(
     signature: str | None = None,
     redacted: str | None = None,
 ) -> tuple[StreamEvent, ...]:
-    """Return a block of thinking that streams in *pieces* pieces."""
+    """Return a block of reasoning that streams in *pieces* pieces."""
     chunks = (ReasoningChunk(id, piece) for piece in cut(whole, pieces))
     return (ReasoningStarted(id), *chunks, ReasoningDone(id, signature, redacted))
 
@@ -116,7 +117,7 @@ def call(
 def done(
     reason: FinishReason = "stop", *, usage: Usage | None = None, raw: str | None = None
 ) -> tuple[StreamEvent, ...]:
-    """Return the end of an answer: its usage, if given, and why it stopped."""
+    """Return the end of an answer: its usage, if any, and the finish reason."""
     finished = Finished(reason, raw)
     return (finished,) if usage is None else (UsageReported(usage), finished)
 

@@ -27,11 +27,11 @@ class ScriptedProvider:
 
     Attributes:
         script: the answers; one may be a function of the request.
-        info: what the model says of itself.
-        batch: so many events come in one chunk.
-        repeat: go on with the last answer for ever.
-        requests: what was asked, in order.
-        open_streams: streams that were opened and not closed.
+        info: the model's name, limits and prices.
+        batch: the number of events in one chunk.
+        repeat: repeat the last answer for ever.
+        requests: all requests, in order.
+        open_streams: the number of streams that were opened and not closed.
     """
 
     script: Sequence[ScriptedAnswer]
@@ -43,12 +43,13 @@ class ScriptedProvider:
     open_streams: int = attrs.field(default=0, init=False)
 
     async def open(self, request: ModelRequest) -> ScriptedStream:
-        """Begin the next answer. Always a checkpoint. Raises what the script fails with first."""
+        """Begin the next answer. Always a checkpoint. Raises the error with which the answer begins, if any."""
         index = len(self.requests)
         self.requests.append(request)
         self.trace.point("model.open")
         await trio.lowlevel.checkpoint()
         answer = list(self._answer(index, request))
+        # The items before the first event decide how the request itself ends, as a real response's head does.
         while answer and isinstance(first := answer[0], (Pause, Fail, HttpFailure)):
             await _play(first)
             answer.pop(0)
@@ -65,7 +66,7 @@ class ScriptedProvider:
 
 @attrs.define(eq=False)
 class ScriptedStream:
-    """An answer of a script as it comes in."""
+    """The stream of one scripted answer."""
 
     _model: ScriptedProvider
     _items: list[ScriptItem]
@@ -73,14 +74,14 @@ class ScriptedStream:
     _closed: bool = attrs.field(default=False, init=False)
 
     async def receive(self) -> Sequence[StreamEvent]:
-        """Return the next batch. Always a checkpoint; if cancelled, the batch comes next time."""
+        """Return the next batch. Always a checkpoint; if cancelled, the next call returns the batch."""
         self._model.trace.point("model.receive")
         await trio.lowlevel.checkpoint()
         while self._next < len(self._items) and isinstance(
             item := self._items[self._next], (Pause, Break, Fail, HttpFailure)
         ):
             await _play(item)
-            self._next += 1
+            self._next += 1  # after the await: a cancelled pause is played again
         batch: list[StreamEvent] = []
         while len(batch) < self._model.batch and self._next < len(self._items):
             item = self._items[self._next]

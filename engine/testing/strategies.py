@@ -36,7 +36,7 @@ def calls(draw: st.DrawFn, *, keys: itertools.count[int], depth: int = 1) -> tup
 
 @st.composite
 def answers(draw: st.DrawFn, *, keys: itertools.count[int]) -> Sequence[ScriptItem]:
-    """One answer: blocks of text, thinking and calls, sometimes interleaved, pauses, and an end, good or bad."""
+    """One answer: blocks of text, reasoning and calls, sometimes interleaved, pauses, and a good or bad end."""
     blocks: list[Sequence[ScriptItem]] = []
     for number in range(draw(st.integers(0, 4))):
         kind = draw(st.sampled_from(["text", "reasoning", "call", "call", "pause"]))
@@ -55,6 +55,7 @@ def answers(draw: st.DrawFn, *, keys: itertools.count[int]) -> Sequence[ScriptIt
 
 
 def _interleaved(blocks: Sequence[Sequence[ScriptItem]]) -> list[ScriptItem]:
+    # Takes one item of each block in turn, as hosts send parallel blocks.
     rounds = itertools.zip_longest(*blocks)
     return [item for items in rounds for item in items if item is not None]
 
@@ -107,7 +108,7 @@ def settings(draw: st.DrawFn) -> Settings:
 
 
 def replies() -> st.SearchStrategy[Answer | None]:
-    """Answers to questions; None is no answer at all."""
+    """Answers to questions; None leaves a question open."""
     return st.sampled_from([Once(), Always(), Reject(), Reject("not so"), None])
 
 
@@ -138,7 +139,7 @@ async def _blocks(stopping: Stopping) -> StopDecision | None:
 
 @st.composite
 def hooks(draw: st.DrawFn) -> Hooks:
-    """Hooks that are slow, broken, or demand a stop."""
+    """Hooks that are slow, fail, or stop the turn."""
     tool_hooks = st.sampled_from([(), (), (), (_slow,), (_broken,), (_stops,)])
     anywhere = st.sampled_from([(), (), (), (), (_slow_anywhere,), (_broken_anywhere,)])
     return Hooks(
@@ -165,7 +166,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     keys = itertools.count(1)
     turn_settings = draw(settings())
     asks = draw(st.booleans())
-    # A question that nobody answers and that never expires would wait for ever.
+    # An unanswered question without a timeout would wait for ever.
     reply = draw(replies().filter(lambda answer: answer is not None or turn_settings.question_timeout is not None))
     return Scenario(
         script=draw(st.lists(answers(keys=keys), min_size=1, max_size=3)),
@@ -182,7 +183,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 @st.composite
 def injections(draw: st.DrawFn, *, points: int) -> Injection:
-    """A cancel of a run of so many *points*: how, where, and how much later its second part comes."""
+    """A cancel in a run with this many *points*: how, where, and how much later its second part comes."""
     return Injection(
         way=draw(st.sampled_from(WAYS)), point=draw(st.integers(0, max(0, points - 1))), second=draw(st.integers(1, 20))
     )

@@ -1,8 +1,8 @@
-"""Hypothesis strategies for transcripts, such as the engine makes and such as nobody should. Needs the extra `testing`.
+"""Hypothesis strategies for valid and invalid transcripts. Needs the extra `testing`.
 
-What only its own model may read says whose it is, so that a test can look for it in a
-request: a signature begins with `signature_of(model)`, the data of a provider's own
-item holds `item_of(model)`.
+Content for one model only names that model, so that a test can look for it in a
+request: a signature begins with `signature_of(model)`, a provider's own item contains
+`item_of(model)`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MEDIA: tuple[MediaPart, ...] = (
     FilePart(media_type="video/mp4", data="aGk="),
     FilePart(media_type="application/zip", data="aGk=", name="all.zip"),
 )
-# How ids of calls begin: hosts that cut them short, or put other characters in place of some, must not mix them up.
+# Prefixes of call ids: shortening them or replacing characters, as some hosts require, must not make two equal.
 ID_STYLES = ("call_", "toolu_01AbCdEfGhIjKlMnOpQrStUv", "call:", "call.", "functions.read:", "x-", "é")
 
 _FINISHES: tuple[FinishReason, ...] = get_args(FinishReason)
@@ -59,17 +59,17 @@ _STATUSES: tuple[CallStatus, ...] = get_args(CallStatus)
 
 
 def signature_of(model: str) -> str:
-    """Return what begins a signature of *model*."""
+    """Return the prefix of a signature of *model*."""
     return f"signed by {model};"
 
 
 def item_of(model: str) -> str:
-    """Return what is in every item of *model*'s provider."""
+    """Return a text that every item of *model*'s provider contains."""
     return f"made by {model};"
 
 
 def asks(message: Message) -> bool:
-    """Tell whether a model can answer what ends with *message*: not with its own words, nor after nothing was said."""
+    """Tell whether a transcript that ends with *message* can be answered: not if it is the model's own, or empty."""
     match message:
         case UserMessage():
             return any(not isinstance(part, TextPart) or part.text.strip() for part in message.parts)
@@ -82,13 +82,13 @@ def asks(message: Message) -> bool:
 
 
 def words() -> st.SearchStrategy[str]:
-    """Texts: empty, blank, whole, with halves of characters."""
+    """Texts: empty, blank, ordinary, and with lone surrogates."""
     return st.sampled_from(WORDS) | st.text(max_size=5)
 
 
 @st.composite
 def texts(draw: st.DrawFn) -> TextPart:
-    """A text, perhaps with the sources it names."""
+    """A text, perhaps with citations."""
     sources = draw(st.lists(st.sampled_from([_PAGE, _QUOTE]), max_size=1))
     return TextPart(id=PartId("t"), text=draw(words()), citations=tuple(sources))
 
@@ -99,7 +99,7 @@ _QUOTE = Citation(title="B.pdf")
 
 @st.composite
 def thoughts(draw: st.DrawFn, *, model: str) -> ReasoningPart:
-    """A thought of *model*: signed, unsigned, redacted, empty."""
+    """Reasoning of *model*: signed, unsigned, redacted, empty."""
     signed = f"{signature_of(model)} {draw(st.integers(0, 9))}"
     own = json.dumps({"id": "rs_1", "encrypted_content": signed, "summary": [], "type": "reasoning"})
     signature, redacted = draw(
@@ -110,7 +110,7 @@ def thoughts(draw: st.DrawFn, *, model: str) -> ReasoningPart:
 
 @st.composite
 def hosted_work(draw: st.DrawFn, model: str) -> ProviderPart:
-    """One half of a hosted tool's work, in the words of Anthropic's format, or something that can't be read."""
+    """One half of a hosted tool's work in Anthropic's format, or invalid data."""
     key = draw(st.sampled_from(["s1", "s2"]))
     use: dict[str, object] = {
         "type": "server_tool_use",
@@ -144,7 +144,7 @@ def call_parts(draw: st.DrawFn, *, number: int) -> CallPart:
 
 @st.composite
 def settlements(draw: st.DrawFn) -> Settlement:
-    """How a call ended, with what it shows."""
+    """How a call ended, with its media."""
     shown = draw(st.lists(st.sampled_from(MEDIA), max_size=2))
     status = draw(st.sampled_from(_STATUSES))
     return Settlement(
@@ -159,7 +159,7 @@ def settlements(draw: st.DrawFn) -> Settlement:
 
 @st.composite
 def user_messages(draw: st.DrawFn) -> UserMessage:
-    """What a user says and shows; it may be nothing."""
+    """A user's message with text and media; it may be empty."""
     parts: list[UserPart] = draw(st.lists(texts() | st.sampled_from(MEDIA), max_size=3))
     return UserMessage(id=MessageId("u"), parts=tuple(parts))
 
@@ -172,7 +172,7 @@ Items = Callable[[str], st.SearchStrategy[ProviderPart]]
 def assistant_messages(
     draw: st.DrawFn, *, models: Sequence[str], number: int, items: Items = hosted_work
 ) -> AssistantMessage:
-    """What one of *models* said in step *number*."""
+    """The answer of one of *models* in step *number*."""
     model = draw(st.sampled_from(models))
     parts: list[AssistantPart] = []
     for place in range(draw(st.integers(0, 5))):
@@ -194,10 +194,10 @@ def transcripts(
 ) -> tuple[Message, ...]:
     """A transcript whose answers are by *models*, changing from step to step.
 
-    One such as the engine makes begins with the user, has all results after their
-    calls, and ends with something to answer. If it is *wild*, none of that need be so.
+    A transcript of the engine begins with the user, has all results after their calls,
+    and ends with something to answer. A *wild* one need not.
     """
-    # A wild one that begins and ends badly is refused: most must go further than that.
+    # Encoders refuse a wild one with a bad beginning or end: most must get further than that.
     begins, ends = (draw(st.sampled_from([True, True, True, False])) if wild else True for _ in range(2))
     messages: list[Message] = [_user_message("begin")] if begins else []
     for number in range(draw(st.integers(0, 4))):

@@ -135,7 +135,7 @@ def test_another_content_type_leaves_no_old_body(tmp_path: Path) -> None:
 def test_a_file_that_is_no_exchange(tmp_path: Path, record: str) -> None:
     (tmp_path / "b").write_bytes(b"")
     (tmp_path / "x.request.json").write_text(record)
-    with pytest.raises(ConfigError, match=r"x\.request\.json is no recorded exchange"):
+    with pytest.raises(ConfigError, match=r"x\.request\.json is not a recorded exchange"):
         cassette.read(tmp_path / "x.request.json")
 
 
@@ -297,7 +297,7 @@ async def test_a_whole_engine_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_model_without_http_can_t_be_recorded(tmp_path: Path) -> None:
-    with Recorder(tmp_path, "c") as recorder, pytest.raises(ConfigError, match="no model at the other end"):
+    with Recorder(tmp_path, "c") as recorder, pytest.raises(ConfigError, match="does not use HTTP"):
         recorder.watch(ScriptedProvider([]))
     assert recorded_in(tmp_path) == []
 
