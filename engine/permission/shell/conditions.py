@@ -12,14 +12,17 @@ from engine.permission.shell.shell_state import Field, ShellState, Value, ValueK
 if TYPE_CHECKING:
     from engine.permission.shell.word_expansion import Expander
 
+# In `[[ … ]]`, the operands of these are arithmetic, and `a[$(cmd)]` in arithmetic executes cmd.
 _ARITHMETIC: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _BINARY: Final = _ARITHMETIC | frozenset({"=", "==", "!=", "<", ">", "-nt", "-ot", "-ef"})
 _UNARY: Final = frozenset(f"-{letter}" for letter in "abcdefghknoprstuwxzGLNOS")
+# `-v name` evaluates a subscript in the name.
 _NAMED: Final = frozenset({"-v", "-R"})
 
 
 def check_condition(expander: Expander, condition: Conditional, state: ShellState) -> None:
     """Check `[[ … ]]` for operands that bash would evaluate."""
+    # So an assignment such as `${x:=1}` in them may or may not have happened.
     # Bash may not expand the operands after && and || at all.
     before = state.copy()
     values = [item if isinstance(item, str) else expander.expand_to_value(item, state) for item in condition.items]
@@ -40,6 +43,7 @@ def _is_identifier(value: Value) -> bool:
 def is_safe_test(fields: Sequence[Field]) -> bool:
     """Return whether `test` evaluates nothing in these words."""
     if any(field.is_many and field.pattern is None for field in fields):
+        # An unquoted expansion may bring operators of its own: `test $x` with x='-v a[$(cmd)]'.
         return False
     if all(field.exact_text is not None for field in fields):
         return _names_are_plain(fields)

@@ -36,6 +36,7 @@ from engine.permission.shell.shell_state import Field, Folders, ShellState, Valu
 from engine.permission.shell.simulated_shell import Frame, Outcome
 from engine.permission.shell.word_expansion import Expander
 
+# Nested calls of functions; recursion is opaque in any case.
 _MAX_CALLS: Final = 12
 
 
@@ -55,14 +56,17 @@ class Interpreter(Loops):
     _called_functions: list[Function] = attrs.field(factory=list[Function], init=False)
 
     def __attrs_post_init__(self) -> None:
+        # Substitutions run commands, so the expander calls back.
         self.expander: Expander = Expander(self.findings, self.home, self._substitute, self._process)
 
     def interpret(self, script: Script, state: ShellState) -> None:
         """Simulate a script from its beginning to its end."""
         self.start = state.folders
         self.run_commands(script, state)
+        # Traps run last, in the state that the whole script may leave.
         for action in self.deferred:
             action()
+        # A function that is never called here may be called by what the scan doesn't see, `eval` for example.
         for function in self.defined:
             if not any(function is called for called in self._called_functions):
                 self.interpret_any_time(function.body, state, function)
@@ -71,6 +75,7 @@ class Interpreter(Loops):
         """Simulate a command, or the body of a function, that may run at any time: nothing but the functions is certain there."""
         state = state.copy()
         state.forget_all()
+        # Without any `cd` in the script, the folder is certain at any time.
         if not self.changes_folder:
             state.folders = self.start
         self.frames.append(Frame(function))
@@ -93,6 +98,7 @@ class Interpreter(Loops):
         return outcome if is_reached else (None, None)
 
     def _run_and_or(self, item: AndOr, state: ShellState) -> Outcome:
+        # A background job runs in a subshell: it changes nothing here.
         if item.background:
             self._run_chain(item, state.copy())
             return (state, state)
@@ -104,6 +110,7 @@ class Interpreter(Loops):
         good, bad = self._run_pipeline(item.pipelines[0][1], state)
         for operator, pipeline in item.pipelines[1:]:
             before = good if operator == "&&" else bad
+            # Each part is simulated, even after a certain failure: what is listed must be complete.
             outcome = self._run_pipeline(pipeline, (before or state).copy())
             if before is None:
                 continue
@@ -119,8 +126,10 @@ class Interpreter(Loops):
             good, bad = self.run_command(pipeline.commands[0], state)
             return (bad, good) if pipeline.negated else (good, bad)
         stdin: Stdin = state.stdin
+        # The parts of a pipeline are subshells, too.
         for command in pipeline.commands:
             inner = state.copy()
+            # Of a compound command, several commands may read the input; each gets an unknown part of it.
             inner.stdin = stdin if isinstance(command, Simple) or not isinstance(stdin, str) else UnknownInput()
             self.run_command(command, inner)
             stdin = self.output if not isinstance(self.output, ValueKind) else UnknownInput()
@@ -197,6 +206,7 @@ class Interpreter(Loops):
         ends: list[ShellState | None] = []
         here: ShellState | None = state
         for condition, body in command.branches:
+            # The condition has effects of its own; its failure leads to the next branch.
             good, bad = self.run_commands(condition, (here or state).copy())
             outcome = self.run_commands(body, (good or bad or state).copy())
             if good is not None and here is not None:
@@ -234,6 +244,7 @@ class Interpreter(Loops):
         self.frames.pop()
         end = join_outcomes([*outcome, *frame.returns])[0]
         if end is None:
+            # It always ends the script, by `exit` or `exec`.
             return (None, None)
         end.positional = positional
         for name, value in frame.saved.items():
@@ -249,6 +260,7 @@ class Interpreter(Loops):
     def _substitute(self, script: Script, state: ShellState) -> Value:
         inner = state.copy()
         self.run_commands(script, inner)
+        # The output of several commands is joined, so that of the last one alone says nothing.
         is_one = len(script) == 1 and len(script[0].pipelines) == 1 and not script[0].background
         printed = self.output
         self.output: Stdin | ValueKind = UnknownInput()

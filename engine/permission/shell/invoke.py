@@ -22,16 +22,19 @@ from engine.permission.effects.scan_result import Access, Argument, PathUse, Sca
 from engine.permission.shell.findings import Findings
 from engine.permission.shell.shell_state import PIPE, Field, Folders, ValueKind, escape_pattern
 
+# `sudo env nice …`: deeper chains have no use.
 _MAX_DEPTH: Final = 12
 # A part of a path for which bash has to list a folder.
 _PATTERN: Final = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
 _GLOB_CHARACTERS: Final = frozenset("*?[")
 # Links with a different target in each process: ours can't resolve them.
 _ELSEWHERE: Final = re.compile(r"/proc/+(?:self|thread-self|\d+)/.*?(?:cwd|root|fd|exe|map_files)|/dev/+fd/+(?!\d+\Z)")
+# Open descriptors and null devices: the same for all processes, or harmless.
 _IS_OPEN: Final = re.compile(r"/dev/(?:fd/[\d*]+|std(?:in|out|err)|null|zero|full)")
 _IS_PRIVATE: Final = re.compile(
     r"/proc/(?:self|thread-self|\d+|.*[*?\[].*|\.\.?)(?:/|\Z)|/dev/(?:fd|std(?:in|out|err))(?:/|\Z)|/\.+/.*/?proc|/proc\Z"
 )
+# So `$((…))` and `head -n $(nproc)` are certain to get a number, and never an option.
 # Commands that print an integer and nothing else.
 _COUNTERS: Final = frozenset(
     {("nproc",), ("date", "+%s"), ("id", "-u"), ("id", "-g"), ("date", "+%Y"), ("date", "+%s%N")}
@@ -80,6 +83,7 @@ class ProgramScanner:
 
     def scan(self, run: ProgramRun) -> Stdin | ValueKind:
         """Scan a program; return what it prints, as far as that is certain."""
+        # The same command in the same place was scanned before, for example in a loop.
         if run in self._seen:
             return self._seen[run]
         if not self.findings.take_step():
@@ -99,6 +103,7 @@ class ProgramScanner:
             return UnknownInput()
         for started in effects.starts:
             self._start(started, run)
+        # The only program whose output is followed: `cat <<EOF | sh`.
         if [field.exact_text for field in run.fields] == ["cat"] and isinstance(run.stdin, str):
             return run.stdin
         if _prints_number(run.fields):
@@ -142,6 +147,7 @@ class ProgramScanner:
         elif not started.argv or started.argv[0] is None or isinstance(started.argv[0], WordPrefix):
             self.findings.mark_opaque(f"{posixpath.basename(name)} starts a command with an unknown name")
         elif self.findings.take_step():
+            # A pattern that is passed on, as by `sudo rm *`, is still a pattern.
             patterns = {field.text: field for field in run.fields if field.pattern is not None}
             fields = tuple(_field_of(word, patterns) for word in started.argv)
             self._scan(ProgramRun(fields, folder, started.stdin, through, remote))
@@ -153,6 +159,8 @@ class ProgramScanner:
         effects = self._query_effects(run, [_argument_of(field) for field in run.fields])
         if all(field.pattern is None and not field.is_many for field in run.fields):
             return effects
+        # A pattern may match several files, or none, and file names may look like options. Each of these readings must
+        # have the same effects.
         others = (
             [_prefix_of(field) for field in run.fields],
             [word for field in run.fields for word in [_prefix_of(field)] * (2 if field.is_many else 1)],
@@ -191,6 +199,7 @@ class ProgramScanner:
         if self.remote:
             return
         whole = path if path.startswith("/") or folders is None else f"{folders[0]}/{path}"
+        # Both forms: `normpath` removes "..", which may have hidden the part that matters.
         if _ELSEWHERE.search(posixpath.normpath(whole)) or _ELSEWHERE.search(whole):
             self.findings.mark_opaque(f"a file that is a different one for each process: {path[:200]}")
         if path.startswith("/"):
@@ -198,6 +207,7 @@ class ProgramScanner:
         elif folders is None:
             self.findings.mark_opaque(f"a file in an unknown folder: {path[:200]}")
         else:
+            # Every folder that the script may be in at this point.
             for folder in folders:
                 begin = escape_pattern(folder) if is_pattern else folder
                 self._add(f"{begin.rstrip('/')}/{path}", access, by, is_pattern=is_pattern)
@@ -250,6 +260,7 @@ def _field_of(word: Argument, patterns: Mapping[str | None, Field]) -> Field:
 def _worst_of(effects: ProgramEffects, other: ProgramEffects) -> ProgramEffects:
     """Combine two possible effects of a program: opaque if one is, read-only if both are."""
     opaque = effects.opaque or other.opaque
+    # A word may shift the arguments: then another program would be started.
     if _started_names(other) != _started_names(effects):
         opaque = "what it starts depends on unknown words"
     return attrs.evolve(effects, opaque=opaque, reads_only=effects.reads_only and other.reads_only)

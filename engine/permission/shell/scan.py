@@ -30,8 +30,11 @@ from engine.permission.shell.parser.parser import parse_script
 from engine.permission.shell.shell_state import Field, ShellState
 from engine.permission.shell.treesitter_check import find_disagreement
 
+# Longer scripts take a second and more; models write them to files.
 MAX_CHARS: Final = 10_000
+# `bash -c "bash -c …"`.
 _MAX_TEXTS: Final = 8
+# A person must be able to see what is allowed: these hide text, or change its order.
 # Control characters except tab and newline, bidirectional controls, invisible characters, lone surrogates.
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
@@ -60,6 +63,7 @@ _OTHER_USERS: Final = frozenset(
         "podman",
     ]
 )
+# Scripts for other shells (zsh, fish) are not bash, and can't be judged by its grammar.
 _BASH: Final = frozenset({"bash", "rbash"})
 _POSIX: Final = frozenset({"sh", "dash", "ash"})
 
@@ -91,6 +95,7 @@ def scan(
             is_posix=False,
         )
     except RecursionError:
+        # The parser and the interpreter are recursive.
         findings.mark_opaque("it is nested too deeply")
     return findings.result()
 
@@ -128,6 +133,7 @@ class _Scanner:
             self.findings.mark_opaque(str(error))
             return
         is_other = programs.remote or any(name.rpartition("/")[2] in _OTHER_USERS for name in programs.through)
+        # `~` and `$HOME` mean another folder there.
         home = None if is_other else self.home
         Interpreter(self.findings, home, programs, self.scan_trap).interpret(commands, state)
         problem = find_disagreement(script, parser)
@@ -143,6 +149,7 @@ class _Scanner:
             self.findings.mark_opaque("scripts in scripts are nested too deeply")
         elif self.findings.take_step():
             folders = None if text.cwd is None else (text.cwd,)
+            # The first argument after the text is `$0`.
             positional = tuple(
                 Field(None, is_many=True) if word is None else Field(word, word) for word in text.arguments[1:]
             )

@@ -19,9 +19,12 @@ from engine.permission.shell.special_variables import is_dangerous
 from engine.permission.shell.word_expansion import OPEN_FILES
 
 _WRITES: Final = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})
+# `2>&1`, `>&-`, `>&2-`: a descriptor is duplicated, moved or closed, and no file is opened.
 _DUPLICATED: Final = re.compile(r"\d+-?|-")
 _PLAIN: Final = re.compile(r"[\w./+:=@%,\-]+", re.ASCII)
+# Writing to these files has no effect outside of the script.
 _HARMLESS: Final = re.compile(r"/dev/(?:null|zero|full|stdin|stdout|stderr|fd/\d+)")
+# Bash itself connects to the host in such a path: it counts as writing, since it may send data.
 _NETWORK: Final = ("/dev/tcp/", "/dev/udp/")
 # Variables that only the builtin `read` uses while it runs.
 _OF_READ: Final = frozenset({"IFS"})
@@ -35,6 +38,7 @@ class SimpleCommands(SimulatedShell):
         """Simulate a simple command."""
         if not command.redirects:
             return self._run_simple(command, state)
+        # A redirection is done before the command: if it fails, the command doesn't run.
         # A redirection that fails keeps a command from being run.
         before = state.copy()
         good, bad = self._run_simple(command, state)
@@ -43,6 +47,7 @@ class SimpleCommands(SimulatedShell):
     def _run_simple(self, command: Simple, state: ShellState) -> Outcome:
         self.output = UnknownInput()
         plain = [word for word in command.words if isinstance(word, Word)]
+        # Bash's order: words, redirections, then the assignments in front of the command.
         fields = self.expander.expand_words(plain, state)
         self.programs.add_searched_folders(fields, state.folders)
         stdin = self.redirect(command.redirects, state)
@@ -52,11 +57,13 @@ class SimpleCommands(SimulatedShell):
             return (state, state)
         name = fields[0].exact_text
         settings = {assignment.name: self._assigned_value(assignment, state) for assignment in command.assignments}
+        # Here `IFS=: read x` is common and harmless; everywhere else IFS changes how all words are split.
         for variable, value in settings.items():
             if variable in state.readonly:
                 self.findings.mark_opaque(f"it sets {variable}, which is readonly")
             if (name != "read" or variable not in _OF_READ) and is_dangerous(variable, _text(value)):
                 self.findings.mark_opaque(f"it sets {variable}")
+        # Before the call: the name decides between a function, a builtin and a program.
         if name is None:
             self.findings.mark_opaque("a command with an unknown name")
             return (state, state)
@@ -102,9 +109,11 @@ class SimpleCommands(SimulatedShell):
 
     def run_program(self, call: CommandCall) -> Outcome:
         """Scan a program."""
+        # After a `cd` that may have failed, the program may run in several folders.
         for folder in call.state.folders or (None,):
             run = ProgramRun(tuple(call.fields), folder, call.stdin)
             self.output = self.programs.scan(run)
+        # With its output in a file, nothing of it is left for a substitution or a pipe.
         if any(not redirect.operator.startswith("<<") for redirect in call.command.redirects):
             self.output = UnknownInput()
         return (call.state, call.state)
@@ -120,6 +129,7 @@ class SimpleCommands(SimulatedShell):
         if name in state.readonly and not is_new:
             self.findings.mark_opaque(f"it sets {name}, which is readonly")
         old = state.variables.get(name, ValueKind.UNKNOWN)
+        # Single elements of arrays are not tracked.
         if assignment.subscript is not None or (isinstance(old, tuple) and assignment.elements is None):
             value = ValueKind.UNKNOWN
             state.add_array(name)
@@ -153,6 +163,7 @@ class SimpleCommands(SimulatedShell):
         """Simulate redirections; return the standard input of the command."""
         stdin = state.stdin
         for redirect in redirects:
+            # `{fd}>file` assigns the number of the new descriptor to a variable.
             if redirect.fd.startswith("{"):
                 name = redirect.fd.strip("{}")
                 if is_dangerous(name, None):
@@ -162,6 +173,7 @@ class SimpleCommands(SimulatedShell):
             if redirect.operator in ("<<", "<<<"):
                 value = self.expander.expand_to_value(redirect.target, state)
                 text = value if isinstance(value, str) else None
+                # A here-string ends with a line feed, which bash adds.
                 source: Stdin = UnknownInput() if text is None else text + "\n" * (redirect.operator == "<<<")
             else:
                 source = self._redirect_file(redirect, state)
@@ -182,6 +194,7 @@ class SimpleCommands(SimulatedShell):
         elif operator == "<&" or (operator == ">&" and not _PLAIN.fullmatch(name)):
             # Bash expands the word after `>&` twice: `>&'$(rm x)'` runs rm.
             self.findings.mark_opaque("an unsupported redirection")
+        # As standard input: it is empty.
         elif name == "/dev/null":
             return None
         elif not _HARMLESS.fullmatch(name):
@@ -196,6 +209,7 @@ def _text(value: Value) -> str | None:
 def _appended(old: Value, more: Value) -> Value:
     if isinstance(old, tuple) and isinstance(more, tuple):
         return old + more
+    # Bounded: `x=$x$x` in a loop would double it each time.
     if isinstance(old, str) and isinstance(more, str) and len(old) < 10_000:
         return old + more
     return ValueKind.UNKNOWN

@@ -27,6 +27,7 @@ _TILDE: Final = re.compile(r"~([^/:]*)(?=/|:|\Z)")
 _ASSIGNMENT_LIKE: Final = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.DOTALL | re.ASCII)
 _BLANKS: Final = re.compile(r"[ \t\n]+")
 _MAGIC_SIGNS: Final = re.compile(r"[*?\[(\\]")
+# Longer results count as unknown.
 _MAX_TEXT: Final = 100_000
 
 
@@ -57,6 +58,7 @@ class _FieldBuilder:
         self.is_pattern = True
         self.is_many = self.is_many or is_many
 
+    # `is_many`: an unquoted unknown value may become any number of words, or none.
     def add_unknown(self, *, is_many: bool) -> None:
         self.exists = self.exists or not is_many
         self.is_exact = False
@@ -78,12 +80,14 @@ class Expander(ParameterExpander):
         """Expand words to the arguments of a command."""
         fields: list[Field] = []
         for word in words:
+            # The fast path: most words have no expansion.
             if word.plain is not None:
                 fields.append(Field(word.plain, word.plain))
             elif not word.has_braces:
                 fields += self._expand_parts(word.parts, state)
             else:
                 choices = expand_braces(word.parts)
+                # Too many alternatives; what runs inside of them counts all the same.
                 if choices is None:
                     self._run_substitutions(word.parts, state)
                     fields.append(Field(None, is_many=True))
@@ -124,6 +128,7 @@ class Expander(ParameterExpander):
         fields: list[Field] = []
         builder = _FieldBuilder()
         # An unclosed bracket is literal.
+        # So `[ a = b ]` and `echo [x` are no patterns.
         closes = any(not isinstance(part, LiteralText) or (part.text == "]" and not part.quoted) for part in parts)
         for part in self._expand_tildes(parts, is_assigned=False):
             if isinstance(part, LiteralText):
@@ -170,9 +175,11 @@ class Expander(ParameterExpander):
         if not isinstance(value, str):
             builder.add_unknown(is_many=value is not ValueKind.NUMBER)
             return builder
+        # A long value would become thousands of fields.
         if len(value) > _MAX_TEXT // 100:
             builder.add_unknown(is_many=True)
             return builder
+        # At blanks only: a script that sets IFS is opaque.
         pieces = _BLANKS.split(value)
         for index, piece in enumerate(pieces):
             if index:
@@ -181,6 +188,7 @@ class Expander(ParameterExpander):
                 builder = _FieldBuilder()
             if not piece:
                 continue
+            # A value that contains a pattern is expanded by bash; which files match is unknown here.
             if _MAGIC_SIGNS.search(piece):
                 builder.add_unknown(is_many=True)
             else:
@@ -191,6 +199,7 @@ class Expander(ParameterExpander):
         self, values: tuple[Field, ...], part: Part, fields: list[Field], builder: _FieldBuilder
     ) -> _FieldBuilder:
         """Add `"$@"` or `"${array[@]}"`: each of its values is a word."""
+        # `"a$@b"`: the first value joins "a", the last one "b".
         if not (isinstance(part, Parameter) and part.quoted) or any(value.exact_text is None for value in values):
             if values:
                 builder.add_unknown(is_many=True)
@@ -214,6 +223,7 @@ class Expander(ParameterExpander):
                 before += part.text if isinstance(part, LiteralText) and not part.quoted else "\0"
                 expanded.append(part)
                 continue
+            # Bash also expands tildes after `=` and `:` in words that look like assignments, as in `dd of=~/x`.
             assigns = is_assigned or _ASSIGNMENT_LIKE.fullmatch(before) is not None
             if before and not (assigns and before[-1] in "=:"):
                 expanded.append(part)

@@ -45,6 +45,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "stop_sequence": "stop",
     "tool_use": "calls",
     "max_tokens": "length",
+    # A hosted tool runs long: the turn is to be sent back unchanged, and the model continues it.
     "pause_turn": "pause",
     "compaction": "pause",
     "refusal": "refusal",
@@ -82,6 +83,7 @@ class AnthropicReader:
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
         """Read a message that was not streamed."""
+        # An error in a response with status 200.
         if as_object(document.get("error")):
             from engine.providers.failures.error_body import stream_failure
 
@@ -108,6 +110,7 @@ class AnthropicReader:
             case "content_block_delta":
                 self._extend(event, out)
             case "content_block_start":
+                # A stop for a block that isn't open changes nothing.
                 self._open(event, out)
             case "content_block_stop":
                 block = self._blocks.pop(_index(event), None)
@@ -132,6 +135,7 @@ class AnthropicReader:
     def _extend(self, event: Json, out: list[StreamEvent]) -> None:
         delta = self._object(event, "delta")
         block = self._blocks.get(_index(event))
+        # A chunk was lost in between: the response is useless, but another attempt may succeed.
         if block is None:
             raise ProviderProtocolError(f"{self.host}: a delta for a block that is not open", retryable=True)
         match block.kind, delta.get("type"):
@@ -166,8 +170,10 @@ class AnthropicReader:
         content = self._object(event, "content_block")
         index = _index(event)
         kind = text(content, "type")
+        # The block before was never stopped.
         if (left_open := self._blocks.pop(index, None)) is not None:
             self._close_unfinished(left_open, out)
+        # Ids of calls may be repeated; blocks without an id get a number.
         block = _Block(kind, self._ids.new(text(content, "id") if kind == "tool_use" else ""), content)
         self._blocks[index] = block
         match kind:
@@ -186,6 +192,7 @@ class AnthropicReader:
                 out.append(ReasoningStarted(block.id))
             case "tool_use":
                 out.append(ToolCallStarted(block.id, text(content, "name")))
+            # The kinds of hosted tools are emitted whole, when they end.
             case _:
                 pass
 
@@ -221,6 +228,7 @@ class AnthropicReader:
             case "redacted_thinking":
                 out.append(ReasoningDone(block.id, redacted=text(block.content, "data") or None))
             case "tool_use":
+                # Without deltas, the arguments were in the start event.
                 out.append(ToolCallDone(block.id, None if block.arguments else dumps(block.content.get("input") or {})))
             case kind:
                 out.append(ProviderItem(block.id, kind, dumps(self._parse_input(block))))

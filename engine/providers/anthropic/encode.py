@@ -40,6 +40,7 @@ from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads
 from engine.providers.wire.wire_format import bare_model_name
 
 _TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
+# Thinking may not carry a cache marker, and may not end a turn.
 _THINKING = {"thinking", "redacted_thinking"}
 # The member that `extra_body` must not set.
 MESSAGES = "messages"
@@ -87,8 +88,10 @@ class AnthropicDialect:
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return the part that stays the same between steps."""
+        # Anthropic's default lifetime; writing to the cache for an hour costs twice the input price instead of 1.25.
         marker = self._marker(request.options.cache or "5m")
         extra = {name: value for name, value in self.extra.items() if name not in _CLOSING_MEMBERS}
+        # Hosted tools, such as web search, that the user has put into `extra_body`.
         hosted = [tool for tool in map(as_object, as_list(extra.pop("tools", None))) if tool]
         settings = merge_json({"stream": True} | self._output_config(request), extra)
         pieces = [
@@ -111,6 +114,7 @@ class AnthropicDialect:
             case AssistantItem():
                 blocks = [(block, text(block, "type") not in _THINKING) for block in _assistant_blocks(item)]
                 role, chunks = _TURNS.write(state.role, "assistant", blocks)
+                # Only a turn that the response continues: calls to answer, or a paused turn.
                 unthought = bool(blocks) and blocks[0][1] and (item.is_paused or bool(item.calls))
                 return AnthropicState(role, state.has_calls or bool(item.calls), unthought), chunks
             case ResultsItem():
@@ -141,6 +145,7 @@ class AnthropicDialect:
     def _output_config(self, request: ModelRequest) -> Json:
         config: Json = {}
         if request.output_schema is not None and self.quirks.output == "native":
+            # Nested in `output_config` since structured output left beta; it was `output_format` before.
             config["format"] = {"type": "json_schema", "schema": schema_of(request.output_schema, "output")}
         effort = request.options.effort
         if self.quirks.adaptive_thinking and effort is not None and effort != "none":
@@ -155,6 +160,7 @@ class AnthropicDialect:
         if self.quirks.adaptive_thinking:
             return {"type": "adaptive"}
         budget = thinking_budget(effort, request.max_output)
+        # "Expected `thinking` or `redacted_thinking`, but found `text`": the error for such a turn.
         if budget is None or not self.quirks.thinking_budget or state.lacks_thinking:
             return {}
         return {"type": "enabled", "budget_tokens": budget}
@@ -162,6 +168,7 @@ class AnthropicDialect:
     def _sampling(self, temperature: float | None) -> Json:
         quirks = self.quirks
         temperature_value = temperature if quirks.temperature else None
+        # Other vendors allow temperatures up to 2; this API refuses more than 1.
         effective = quirks.default_temperature if temperature_value is None else min(1.0, temperature_value)
         settings = {"temperature": effective, "top_p": quirks.default_top_p, "top_k": quirks.default_top_k}
         return {name: value for name, value in settings.items() if value is not None}
@@ -184,6 +191,7 @@ def _user_block(part: UserPart) -> Json:
 def _media_block(part: MediaPart) -> Json:
     source = {"type": "base64", "media_type": part.media_type, "data": part.data}
     if isinstance(part, ImagePart):
+        # The signature covers the text, so both are sent back unchanged.
         return {"type": "image", "source": source}
     return {"type": "document", "source": source} | ({"title": part.name} if part.name else {})
 
@@ -191,6 +199,7 @@ def _media_block(part: MediaPart) -> Json:
 def _assistant_blocks(item: AssistantItem) -> list[Json]:
     blocks = [block for part in item.parts for block in _blocks(part)]
     blocks = _drop_unpaired(blocks, may_be_open=item.is_paused)
+    # "The final block in an assistant message cannot be `thinking`."
     while blocks and blocks[-1]["type"] in _THINKING:
         blocks.pop()
     return blocks
@@ -255,6 +264,7 @@ def _result_block(answered: CallWithResult) -> Json:
     content = answered.text
     if not answered.media:
         return block | {"content": content}
+    # A blank text block is refused, and so is an empty list.
     first = [{"type": "text", "text": content}] if content.strip() else []
     return block | {"content": [*first, *(_media_block(part) for part in answered.media)]}
 
@@ -266,6 +276,7 @@ def _tools(tools: Sequence[ToolSchema], hosted: Sequence[Json], marker: Json) ->
         Piece(label, (b"}," if number else b"") + to_bytes(document)[:-1])
         for number, (label, document) in enumerate(documents)
     ]
+    # A piece of its own, because the last tool gets it: with the marker, adding a tool would change two pieces.
     end = b"," + members({"cache_control": marker}) if marker else b""
     return [Piece("tools", b',"tools":['), *pieces, Piece("tools", end + b"}]")]
 

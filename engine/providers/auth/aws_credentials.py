@@ -39,7 +39,7 @@ class AwsAuth:
         region: the request's region.
         service: the service's name in signatures.
         find_keys: returns currently valid keys; may block.
-        is_quick: `find_keys` never blocks.
+        is_nonblocking: `find_keys` never blocks, so no thread is needed.
         clock: returns the time since the epoch.
     """
 
@@ -74,6 +74,7 @@ def aws_auth(env: Mapping[str, str], service: str) -> AwsAuth:
     region = region_of(env)
     if not region:
         raise ConfigError(f"the AWS region is not set: set the environment variable {REGION_VARIABLES[0]}")
+    # First, as in all AWS tools: what the environment sets overrides profiles.
     if (keys := _keys_from_environment(env)) is not None:
         return AwsAuth(region, service, lambda: keys, is_nonblocking=True)
     if find_spec("botocore") is None:
@@ -83,6 +84,7 @@ def aws_auth(env: Mapping[str, str], service: str) -> AwsAuth:
 
 def region_of(env: Mapping[str, str]) -> str:
     """Return the region of the environment, else of its profile; empty if neither sets one."""
+    # Without botocore, which takes 100 ms and more to import.
     for variable in REGION_VARIABLES:
         if region := env.get(variable, "").strip():
             return region
@@ -92,6 +94,7 @@ def region_of(env: Mapping[str, str]) -> str:
         parser.read_string(_config_file(env).read_text(encoding="utf-8"))
     except (OSError, ValueError, ConfigParserError):  # missing, or invalid: botocore reports that
         return ""
+    # Sections are called "profile NAME", except the default one.
     return parser.get("default" if profile == "default" else f"profile {profile}", "region", fallback="").strip()
 
 
@@ -139,12 +142,14 @@ class AwsKeyChain:
 
     def find(self) -> AwsKeys:
         """Return valid keys. Raises `AuthFailed` if there are none, `ConfigError` if the configuration is invalid."""
+        # Imported here: the extra may not be installed.
         exceptions: Any = import_module("botocore.exceptions")
         try:
             credentials = self._load(exceptions)
             frozen = credentials.get_frozen_credentials()
         except EngineError:
             raise
+        # The metadata service or single sign-on can't be reached: another attempt may succeed.
         except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
             raise ConnectionBroken(f"no AWS credentials available: {_error_text(error)}", retryable=True) from error
         except (exceptions.ProfileNotFound, exceptions.ConfigParseError, exceptions.InvalidConfigError) as error:

@@ -30,6 +30,7 @@ _ADVICE: Final = f"run `gcloud auth application-default login`, or set {KEY_FILE
 # Google Cloud machines reach their metadata server without a proxy.
 _METADATA = frozenset({"metadata.google.internal", "metadata", "169.254.169.254"})
 _TIMEOUT = 30.0
+# Characters of an error's text; some contain a whole web page.
 _LONGEST_REASON = 300
 
 
@@ -58,6 +59,7 @@ class Credentials(Protocol):
 def google_auth(env: Mapping[str, str]) -> GoogleAuth:
     """Return the authentication. Reads nothing yet; raises `ConfigError` if google-auth is not installed."""
     try:
+        # `google` is a namespace package: other packages may provide it without `auth`.
         is_there = find_spec("google.auth") is not None
     except ModuleNotFoundError:
         is_there = False
@@ -96,6 +98,7 @@ class GoogleAuth:
         """
         credentials = self._credentials
         if credentials is None or not credentials.valid:
+            # Of requests at the same time, one refreshes, and the others wait and use its token.
             async with self._lock:
                 credentials = self._credentials
                 if credentials is None or not credentials.valid:

@@ -23,8 +23,10 @@ from engine.core.messages import (
 from engine.providers.wire.normalize_transcript import AssistantItem, CallWithResult, arguments_of, media_kind, safe_id
 from engine.providers.wire.untrusted_json import Json, as_object, loads_object, text
 
+# Bedrock's rule for document names. Names are also shown to the model, so they are kept readable.
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 _LONGEST_NAME = 100
+# Bedrock's names of formats whose media type differs.
 _VIDEO_FORMATS: Mapping[str, str] = {"quicktime": "mov", "x-matroska": "mkv", "x-flv": "flv", "3gpp": "three_gp"}
 
 
@@ -54,6 +56,7 @@ def _document_name(part: FilePart, number: int) -> str:
 def assistant_blocks(item: AssistantItem) -> list[Json]:
     """Encode the parts of an assistant message that the host accepts."""
     blocks = _drop_unpaired([block for part in item.parts for block in _blocks(part)])
+    # Reasoning at the end is refused, as by Anthropic's own API.
     while blocks and "reasoningContent" in blocks[-1]:
         blocks.pop()
     return blocks
@@ -62,6 +65,7 @@ def assistant_blocks(item: AssistantItem) -> list[Json]:
 def _blocks(part: AssistantPart) -> Iterator[Json]:
     match part:
         case TextPart():
+            # "The text field in the ContentBlock object is blank": refused.
             if part.text.strip():
                 yield {"text": part.text}
         case ReasoningPart():

@@ -93,6 +93,7 @@ class BedrockReader:
             case "metadata":
                 self._read_metadata(event, out)
                 self._finish_if_complete(out)
+            # An exception in the middle of the stream; the HTTP status was 200.
             case _ if name.startswith(DAMAGED):
                 raise self._failure(name.removeprefix(DAMAGED), event)
             case _:
@@ -133,6 +134,7 @@ class BedrockReader:
                     self._block_of_kind(index, "reasoning", out).add_reasoning(as_object(value), out)
                 case "citation":
                     self._block_of_kind(index, "text", out).add_citation(as_object(value), out)
+                # A delta for a hosted tool's block, which is collected.
                 case _ if index in self._blocks and self._blocks[index].member == member:
                     self._blocks[index].add_delta(value, out)
                 case "toolUse":
@@ -233,6 +235,7 @@ class BedrockReader:
         self._blocks.clear()
         reason = FINISH_REASONS.get(self._stop_reason or "", "unknown")
         if reason in {"stop", "calls"}:
+            # Some models report "end_turn" after calls.
             reason = "calls" if self._has_calls else "stop"
             out += [ToolCallDone(block.id) for block in self._invalid_calls]
         out.append(Finished(reason, self._stop_reason, self._detail if reason == "content_filter" else ""))

@@ -45,7 +45,7 @@ class BedrockState:
         role: the role of the open turn.
         has_calls: whether there was a call.
         has_results: whether the open turn holds results.
-        unthought: the model's last turn asked for calls and did not begin with a thought: with a budget for thinking
+        lacks_thinking: the model's last turn asked for calls and does not begin with thinking: with a thinking budget
             it would have to.
         documents: the number of documents, whose names must be unique.
     """

@@ -63,6 +63,7 @@ class EventStreamParser:
     _pieces: list[bytes] = attrs.field(factory=list[bytes], init=False)
     _size: int = attrs.field(default=0, init=False)
     _needed: int = attrs.field(default=_PRELUDE.size, init=False)
+    # How many bytes must be there before parsing can go on: without it, each small piece would copy the buffer.
 
     def feed(self, data: bytes) -> list[EventMessage]:
         """Return the messages that *data* completes, up to a corrupted one: see `failure`."""
@@ -88,6 +89,7 @@ class EventStreamParser:
         start = 0
         while len(buffer) - start >= _PRELUDE.size:
             length, headers_length, prelude_crc = _PRELUDE.unpack_from(buffer, start)
+            # Over the two lengths only; the CRC itself is the third field.
             if crc32(buffer[start : start + 8]) != prelude_crc:
                 raise _damaged("the CRC of a prelude is wrong")
             _check_lengths(length, headers_length)

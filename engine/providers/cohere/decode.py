@@ -49,7 +49,9 @@ FINISH_REASONS: Mapping[str, FinishReason] = {
     "ERROR_LIMIT": "overflow",
     "ERROR_TOXIC": "content_filter",
 }
+# Finish reasons that mean an error.
 _FAILED = {"ERROR", "TIMEOUT"}
+# Characters: longer values in a citation's source are the document itself.
 _LONGEST_FACT = 200
 
 
@@ -95,6 +97,7 @@ class CohereReader:
                 self._finish(as_object(event.get("delta")), out)
             case "error" | "stream-error":
                 raise stream_failure(self.host, event)
+            # An error in the middle of the stream has no type.
             case _ if "type" not in event and text(event, "message"):
                 raise stream_failure(self.host, event)
             case _:
@@ -128,6 +131,7 @@ class CohereReader:
         message = as_object(document.get("message"))
         for index, content in enumerate(as_list(message.get("content"))):
             self._open(index, as_object(content), out)
+            # Texts stay open, so that citations find them.
             if not self._blocks[index][0]:
                 self._close(index, out)
         for citation in _objects(message.get("citations")):
@@ -226,6 +230,7 @@ class CohereReader:
         for index in list(self._blocks):
             self._close(index, out)
         self._emit_plan(out)
+        # Citations of a plan or a thought, and no text came after it.
         if self._pending_citations:
             self._open(-1, {}, out)
             self._close(-1, out)
@@ -292,6 +297,7 @@ def _drop_long_values(facts: Json) -> Json:
 
 def _usage(raw: Json) -> Usage:
     tokens = as_object(raw.get("tokens")) or as_object(raw.get("billed_units"))
+    # `tokens` counts what the model processed; `billed_units` may be less.
     cached = _count(raw, "cached_tokens")
     return Usage(
         input=max(0, _count(tokens, "input_tokens") - cached),

@@ -105,6 +105,7 @@ class GeminiReader:
         else:
             self._read(event, out)
 
+    # With `alt=json` instead of SSE, Vertex and proxies return an array.
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
         """Read a response that was not streamed: a single event, which is always complete."""
         self._read(document, out)
@@ -127,6 +128,7 @@ class GeminiReader:
             self._usage = usage
             if self._reported is None:
                 self._report(out)
+        # The prompt was refused: there are no candidates then.
         if "promptFeedback" in event:
             self._note_feedback(as_object(event["promptFeedback"]))
         candidates: object = event.get("candidates")
@@ -205,6 +207,7 @@ class GeminiReader:
         block, self._block, self._text_id = self._block, None, None
         if block is not None:
             out.append(TextDone(block.id) if block.kind == "text" else ReasoningDone(block.id, block.signature))
+        # After the block: an empty text has no block of its own to be signed.
         for signature in self._empty_signatures:
             self._sign(_pack_signature("empty", signature), out)
         self._empty_signatures.clear()
@@ -241,6 +244,7 @@ class GeminiReader:
             return
         elif signature:
             self._call.late_signature = signature
+        # Vertex, with `streamFunctionCallArguments`: JSON paths with values instead of text.
         assert self._call is not None
         pieces = as_list(call.get("partialArgs"))
         for piece in pieces:
@@ -265,6 +269,7 @@ class GeminiReader:
             return
         arguments = dumps(call.arguments.value)
         if is_cut or call.arguments.is_broken:
+            # Without a `Done`, the call counts as incomplete, and is not run.
             out.append(ToolCallChunk(call.id, arguments))
         else:
             out.append(ToolCallDone(call.id, arguments))
@@ -304,6 +309,7 @@ class GeminiReader:
         self._close_block(out)
         self._report(out)
         reason = FINISH_REASONS.get(raw or "", "unknown")
+        # Gemini says STOP after calls, too.
         if reason == "stop" and self._has_calls:
             reason = "calls"
         elif raw is None and self._is_blocked:

@@ -33,6 +33,7 @@ from engine.providers.wire.quirks import Quirks, nearest_effort
 from engine.providers.wire.schema_dialects import adapt
 from engine.providers.wire.untrusted_json import Json, as_list, loads_object, number, text, to_bytes
 
+# Documented by Google for calls that another model has made.
 UNSIGNED = "skip_thought_signature_validator"
 _MODES: dict[ToolChoice, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _TURNS = TurnWriter("parts")
@@ -67,6 +68,7 @@ class GeminiDialect:
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return the part that stays the same between steps."""
+        # Each piece ends with its comma: the messages always follow.
         pieces = [Piece("system", b"{")]
         if request.system.strip():
             pieces = [Piece("system", b'{"systemInstruction":%s,' % to_bytes({"parts": [{"text": request.system}]}))]
@@ -90,6 +92,7 @@ class GeminiDialect:
     def closing(self, state: str | None, request: ModelRequest) -> bytes:
         """Return the part that may change between steps."""
         config: Json = {"maxOutputTokens": request.max_output} | self._sampling(request.options.temperature)
+        # The placement is the same for Gemini 2.5 (a budget in tokens) and 3 (a level).
         if thinking := self._thinking(request):
             config["thinkingConfig"] = thinking
         if request.output_schema is not None and self.quirks.output == "native":
@@ -166,6 +169,7 @@ class GeminiDialect:
         waiting: _Signature | None = None
         for part in item.parts:
             if isinstance(part, ReasoningPart):
+                # Two signatures in a row: the part of the first one was dropped.
                 parts += _orphan_signature(waiting)
                 waiting = _signature_of(part)
                 if waiting is not None and _write_signature(waiting, part, parts):

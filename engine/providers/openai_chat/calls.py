@@ -35,6 +35,7 @@ class _Call:
     def arguments(self) -> str:
         return "".join(self.pieces)
 
+    # Checked before parsing, since this runs for each delta of a call.
     def is_whole(self) -> bool:
         arguments = self.arguments
         if not arguments.rstrip().endswith("}"):
@@ -85,6 +86,7 @@ class CallAssembler:
         call = self._find(delta, name, piece)
         if call is None:
             call = self._begin(delta, out)
+        # Some hosts repeat the whole call in the last event.
         elif call.is_done or (piece and piece == call.arguments):
             return  # repeated
         call.tool = call.tool or name
@@ -116,6 +118,7 @@ class CallAssembler:
         return None if name or not self._calls else self._calls[-1]
 
     def _begin(self, delta: Json, out: list[StreamEvent]) -> _Call:
+        # A call that is shorter than that may be the placeholder `{}`, with arguments to come.
         for before in self._calls:
             if not before.is_done and before.id and len(before.arguments) >= _SHORTEST and before.is_whole():
                 _end(before, out)
@@ -134,6 +137,7 @@ class CallAssembler:
 
 def _end(call: _Call, out: list[StreamEvent]) -> None:
     call.is_done = True
+    # A tool without arguments: hosts send nothing, or "null".
     out.append(ToolCallDone(call.id, "{}" if call.arguments.strip() in {"", "null"} else None))
 
 

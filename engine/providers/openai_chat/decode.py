@@ -51,8 +51,10 @@ FINISH_REASONS: Mapping[str, FinishReason] = {
     "refusal": "refusal",
     "model_context_window_exceeded": "overflow",
 }
+# Finish reasons that mean an error; `insufficient_system_resource` is DeepSeek's.
 _FAILED = {"error", "network_error", "insufficient_system_resource", "abort"}
 
+# The hot path: nearly all deltas have no other members.
 _PLAIN_MEMBERS = frozenset({"role", "content"})
 # Members of a delta that are ignored: bookkeeping, or read elsewhere.
 _SILENT_MEMBERS = frozenset(
@@ -116,6 +118,7 @@ class OpenAIChatReader:
         if choices:
             for choice in as_list(choices):
                 self._read_choice(as_object(choice), out)
+        # One set operation instead of four look-ups for each event.
         if not _RARE_MEMBERS.isdisjoint(event):
             self._read_rare(event, out)
         usage: object = event.get("usage")
@@ -134,10 +137,12 @@ class OpenAIChatReader:
         message = as_object(choice.get("message"))
         calls = [as_object(call) for call in as_list(message.get("tool_calls"))]
         # Each is a complete call of its own.
+        # Without an index, the assembler would take a second call for a continuation.
         numbered = [call | {"index": number} for number, call in enumerate(calls)]
         self._read_delta(message | {"tool_calls": numbered}, out)
         self._note_reason(choice)
         self._read_rare(document, out)
+        # Groq and Perplexity put errors and sources next to the choices.
         self._count(document.get("usage"), out)
         reason: object = choice.get("finish_reason")
         self._reason = reason if isinstance(reason, str) else None
@@ -149,6 +154,7 @@ class OpenAIChatReader:
             self._finish(out)
 
     def _read_choice(self, choice: Json, out: list[StreamEvent]) -> None:
+        # A missing index, or null, counts as 0.
         if choice.get("index"):
             self.ignored["choice"] += 1  # a second choice, which was not requested
             return
@@ -158,6 +164,7 @@ class OpenAIChatReader:
         elif not self._has_choice:
             # A host without streaming sends one event with the whole message.
             self._read_delta(as_object(choice.get("message")), out)
+        # Later events with a whole message repeat it.
         self._has_choice = True
         if choice.get("finish_reason") or "error" in choice:
             self._note_reason(choice)
@@ -198,6 +205,8 @@ class OpenAIChatReader:
                 pass  # Snowflake always sends an empty one
             case _:
                 self.ignored[name] += 1
+
+    # A new member of some host: reported, so that it gets noticed.
 
     def _read_parts(self, parts: list[object], out: list[StreamEvent]) -> None:
         """Read content in Mistral's form: a list that includes reasoning."""
@@ -242,6 +251,7 @@ class OpenAIChatReader:
     def _read_other(self, name: str, event: Json, out: list[StreamEvent]) -> None:
         """Read an event without a part of the response."""
         if name == DONE:
+            # `[DONE]` without any choice is an empty response, which the turn reports.
             if self._has_choice:
                 self._finish(out)
         elif name == "error" or _is_error(event):
@@ -269,12 +279,14 @@ class OpenAIChatReader:
         if left := self._blocks.end(out):
             self.ignored["citation"] += left
         reason: FinishReason = FINISH_REASONS.get(self._reason or "stop", "unknown")
+        # With any other reason, arguments that look complete may still be cut off.
         is_own_end = reason in {"stop", "calls"}
         self._calls.finish(out, was_cut=not is_own_end)
         refusal = "".join(self._refusal)
         if refusal:
             reason = "refusal"
         elif is_own_end:
+            # Several hosts send "stop" after calls, or "tool_calls" without any.
             reason = "calls" if self._calls.has_any else "stop"
         out.append(Finished(reason, self._reason, refusal))
         self.is_over = True

@@ -30,7 +30,9 @@ from engine.providers.wire.strict_schema import close_schema
 from engine.providers.wire.untrusted_json import Json, as_list, to_bytes
 from engine.providers.wire.wire_format import bare_model_name
 
+# OpenAI's limit for `prompt_cache_key`.
 _LONGEST_CACHE_KEY = 64
+# Put between a result and a user message, and between two user messages, for hosts that refuse these sequences.
 _FILLER = "Noted."
 _CONTINUE = "Go on."
 _PLACEHOLDER_TOOL = ToolSchema(
@@ -85,6 +87,7 @@ class OpenAIChatDialect:
         extra = {name: value for name, value in self.extra.items() if name not in self._closing_names}
         more_tools = as_list(extra.pop("tools", None))
         head: Json = {"model": bare_model_name(request), "stream": True}
+        # Without it, OpenAI and most hosts report no usage in a stream.
         if self.quirks.stream_usage:
             head["stream_options"] = {"include_usage": True}
         pieces = [Piece("model", b"{" + members(merge_json(head | self._settings(request), extra)))]
@@ -111,6 +114,7 @@ class OpenAIChatDialect:
                 after = ChatState(last="assistant", calls=calls, is_paused=item.is_paused)
                 return after, self._chunks(state, [{"role": "assistant"} | body])
             case ResultsItem():
+                # The results are of the latest calls, so their numbers end where the count stands.
                 first = state.calls - len(item.answered)
                 messages = [
                     {
@@ -126,6 +130,7 @@ class OpenAIChatDialect:
 
     def closing(self, state: ChatState, request: ModelRequest) -> bytes:
         """Return the part that may change between steps."""
+        # Members of `extra_body` with these names win: the user has put them there.
         body: Json = {}
         if self.quirks.max_tokens_field:
             body[self.quirks.max_tokens_field] = request.max_output
@@ -191,16 +196,19 @@ class OpenAIChatDialect:
 
     def _answer(self, document: str) -> Json:
         schema = adapt(schema_of(document, "output"), self.quirks.schema)
+        # Strict mode requires a closed schema; an open one is sent as a hint only.
         closed = close_schema(schema)
         return {"name": "answer", "schema": closed or schema, "strict": closed is not None}
 
     def _tool(self, tool: ToolSchema) -> Json:
         schema = adapt(schema_of(tool.schema, f"tool {tool.name!r}"), self.quirks.schema)
         function: Json = {"name": tool.name, "description": tool.description, "parameters": schema}
+        # Where a missing field means strict, optional properties would be refused.
         return {"type": "function", "function": function | ({"strict": False} if self.quirks.strict_tools else {})}
 
     def _system(self, request: ModelRequest) -> bytes:
         """Return the system message and a comma; empty if there is none."""
+        # OpenAI's reasoning models want "developer"; most other hosts know only "system".
         if not request.system.strip():
             return b""
         role = "developer" if self.quirks.system_role == "developer" else "system"
@@ -234,10 +242,12 @@ class OpenAIChatDialect:
         out: list[EncodedChunk] = []
         for message in messages:
             comma = b"," if state.last or out else b""
+            # A marker needs a part to stand in; a content that is plain text has none.
             is_marked = bool(self.quirks.marks) and isinstance(message["content"], list)
             out.append(EncodedChunk(comma + to_bytes(message), can_be_marked=is_marked))
         return out
 
     def _id(self, call: CallPart, number: int) -> str:
         """Return the id to send for the call with that number."""
+        # Mistral requires exactly nine characters of a-z, A-Z, 0-9.
         return f"{number:09d}" if self.quirks.call_ids == "nine" else safe_id(call.call_id)

@@ -94,8 +94,10 @@ class _Decoder:
                 self._has_streamed.add(event.id)
                 return [TextChunk(_text_id(event.id), event.text)]
             case ToolCallDone() if event.id in self._answers:
+                # Some wire formats deliver short arguments only with the end of the call.
                 rest = event.arguments if event.id not in self._has_streamed else None
                 return [*([TextChunk(_text_id(event.id), rest)] if rest else []), TextDone(_text_id(event.id))]
+            # To the caller it is an ordinary end: the call was the answer.
             case Finished() if event.reason == "calls" and self._answers and not self._has_calls:
                 return [attrs.evolve(event, reason="stop")]
             case _:

@@ -7,9 +7,10 @@ error is lost, and after an error every call raises it again.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, final
 
 import attrs
 
@@ -68,11 +69,10 @@ class Framing(Protocol):
 
 
 @attrs.define(eq=False)
-class StreamDecoder:
-    """Decodes a stream of events."""
+class _Decoder(ABC):
+    """What both decoders do: read the end of the response, and raise an error again at every later call."""
 
     _reader: Reader
-    _framing: Framing
     _size: int = attrs.field(default=0, init=False)
     _failure: ProviderError | None = attrs.field(default=None, init=False)
 
@@ -85,6 +85,37 @@ class StreamDecoder:
     def ignored(self) -> Counter[str]:
         """How many events were not recognised, by kind."""
         return self._reader.ignored
+
+    def close(self) -> list[StreamEvent]:
+        """Return the last events, at the end of the bytes."""
+        if self._failure is not None:
+            raise self._failure
+        out: list[StreamEvent] = []
+        if self.is_over:
+            return out
+        try:
+            self._finish(out)
+        except ProviderError as failure:
+            self._fail(failure, out)
+        return _with_unread(self._reader, out)
+
+    @abstractmethod
+    def _finish(self, out: list[StreamEvent]) -> None:
+        """Append the last events; raise `ProviderError` if the response is incomplete."""
+
+    def _fail(self, failure: ProviderError, out: list[StreamEvent]) -> None:
+        # Events before the error are returned now; the next call raises it.
+        self._failure = failure
+        if not out:
+            raise failure
+
+
+@final
+@attrs.define(eq=False)
+class StreamDecoder(_Decoder):
+    """Decodes a stream of events."""
+
+    _framing: Framing
 
     def feed(self, data: bytes) -> list[StreamEvent]:
         """Return the events that *data* completes."""
@@ -100,21 +131,11 @@ class StreamDecoder:
             self._fail(failure, out)
         return _with_unread(self._reader, out)
 
-    def close(self) -> list[StreamEvent]:
-        """Return the last events, at the end of the bytes."""
-        if self._failure is not None:
-            raise self._failure
-        out: list[StreamEvent] = []
-        if self.is_over:
-            return out
-        try:
-            with suppress(ProviderProtocolError):  # an event cut in two, not a protocol error
-                self._read(self._framing.close(), out)
-            if not self.is_over:
-                _end(self._reader, out)
-        except ProviderError as failure:
-            self._fail(failure, out)
-        return _with_unread(self._reader, out)
+    def _finish(self, out: list[StreamEvent]) -> None:
+        with suppress(ProviderProtocolError):  # an event cut in two, not a protocol error
+            self._read(self._framing.close(), out)
+        if not self.is_over:
+            _end(self._reader, out)
 
     def _read(self, frames: list[ServerSentEvent], out: list[StreamEvent]) -> None:
         reader = self._reader
@@ -126,30 +147,13 @@ class StreamDecoder:
                 return
             reader.read(frame.event, _parse_event(frame.data, reader.host), out)
 
-    def _fail(self, failure: ProviderError, out: list[StreamEvent]) -> None:
-        self._failure = failure
-        if not out:
-            raise failure
 
-
+@final
 @attrs.define(eq=False)
-class DocumentDecoder:
+class DocumentDecoder(_Decoder):
     """Decodes a response that was not streamed: one JSON document."""
 
-    _reader: Reader
     _pieces: list[bytes] = attrs.field(factory=list[bytes], init=False)
-    _size: int = attrs.field(default=0, init=False)
-    _failure: ProviderError | None = attrs.field(default=None, init=False)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the document has been read."""
-        return self._reader.is_over
-
-    @property
-    def ignored(self) -> Counter[str]:
-        """How many events were not recognised, by kind."""
-        return self._reader.ignored
 
     def feed(self, data: bytes) -> list[StreamEvent]:
         """Buffer *data*: a document is parsed when it is complete."""
@@ -162,22 +166,10 @@ class DocumentDecoder:
             raise self._failure
         return []
 
-    def close(self) -> list[StreamEvent]:
-        """Return all events of the document."""
-        if self._failure is not None:
-            raise self._failure
-        out: list[StreamEvent] = []
-        if self.is_over:
-            return out
-        try:
-            self._reader.read_document(_parse_document(b"".join(self._pieces), self._reader.host), out)
-            if not self.is_over:
-                raise truncated_answer(self._reader.host)
-        except ProviderError as failure:
-            self._failure = failure
-            if not out:
-                raise
-        return _with_unread(self._reader, out)
+    def _finish(self, out: list[StreamEvent]) -> None:
+        self._reader.read_document(_parse_document(b"".join(self._pieces), self._reader.host), out)
+        if not self.is_over:
+            raise truncated_answer(self._reader.host)
 
 
 @attrs.define(eq=False)

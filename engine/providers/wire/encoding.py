@@ -32,7 +32,9 @@ from engine.providers.wire.wire_format import Body
 
 S = TypeVar("S")
 
+# Chunks are joined into blocks of this size: a body of many small pieces is slow to send.
 _BLOCK_BYTES = 64 * 1024
+# Bounds for an engine that serves many sessions.
 _MAX_SESSIONS = 4_096
 _MAX_OPENINGS = 64
 _MAX_CACHED_BYTES = 256 * 1024 * 1024
@@ -101,6 +103,7 @@ class _EncodedChunks(Generic[S]):
     def write(self, items: Iterable[TranscriptItem], dialect: Dialect[S]) -> None:
         for item in items:
             if isinstance(item, AssistantItem):
+                # Here ended the previous request, so here the host has written to its cache.
                 self.answered_mark = self.last_markable()
             self.state, chunks = dialect.add(self.state, item)
             self.chunks += chunks
@@ -177,6 +180,7 @@ class Encoder(Generic[S]):
 
     _dialect: Dialect[S]
     _quirks: Quirks
+    # Weak keys: a lineage lives as long as a transcript of it, and its bytes with it.
     _histories: weakref.WeakKeyDictionary[object, _History[S]] = attrs.field(
         factory=weakref.WeakKeyDictionary[object, "_History[S]"], init=False
     )
@@ -194,6 +198,7 @@ class Encoder(Generic[S]):
             arranger = TranscriptNormalizer(request.model, self._quirks, request.reasoning_from)
             history = _History(arranger, _EncodedChunks(self._dialect.start()))
         history.extend(request.transcript, self._dialect)
+        # On a copy, since the next request may complete these items differently.
         now = history.written.copy()
         now.write(history.normalizer.pending(), self._dialect)
         tail = self._tail(now, request.options.cache or "5m") + self._dialect.closing(now.state, request)
@@ -214,6 +219,7 @@ class Encoder(Generic[S]):
 
     def _tail(self, written: _EncodedChunks[S], lifetime: CacheLifetime) -> bytes:
         is_marking = self._quirks.marks and lifetime != "off"
+        # At most two markers; Anthropic allows four, and the opening uses up to two.
         marked = {written.answered_mark, written.last_markable()} if is_marking else set[int | None]()
         return b"".join(
             self._dialect.mark(chunk.data, lifetime) if place in marked else chunk.data
@@ -229,6 +235,7 @@ class Encoder(Generic[S]):
         if not request.session_id:
             return ""
         before = self._sent.pop(request.session_id, None)
+        # A weak reference: comparing must not keep a history alive.
         sent = _SentPrefix(opening, weakref.ref(request.transcript.lineage), request.reasoning_from)
         self._sent[request.session_id] = sent
         if len(self._sent) > _MAX_SESSIONS:
@@ -237,6 +244,7 @@ class Encoder(Generic[S]):
 
     def _forget_old(self, current: _History[S]) -> None:
         """Drop the least recently used histories while they exceed the memory limit."""
+        # The current one is never dropped: the request being sent needs it.
         while sum(history.size for history in self._histories.values()) > _MAX_CACHED_BYTES:
             lineage, oldest = min(self._histories.items(), key=lambda item: item[1].used)
             if oldest is current:

@@ -48,9 +48,12 @@ from engine.providers.wire.untrusted_json import Json, is_object, loads, to_byte
 
 NO_RESULT = Settlement(status="aborted", text="(no result was recorded)")
 NO_OUTPUT = "(no output)"
+# Anthropic's pattern, the strictest; ids that look escaped are excluded, so that escaping stays injective.
 _SAFE_ID = re.compile(r"(?!x-)[A-Za-z0-9_-]{1,64}")
 _UNSAFE_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
+# The limit of OpenAI and others.
 _LONGEST_TOOL = 64
+# Cheap: only arguments with such a sequence are parsed and written again.
 _MAYBE_SURROGATE = re.compile(r"\\u[dD]|[\ud800-\udfff]")
 
 
@@ -141,6 +144,7 @@ class TranscriptNormalizer:
         self._count += 1
         match message:
             case AssistantMessage():
+                # Calls without results: the transcript is from a crashed engine, or a host has edited it.
                 out = self._flush({}) if self._has_calls() else []
                 self._pending_messages.append(_PendingMessage(message, self._count > self.reasoning_from))
                 return self._checked(out)
@@ -208,6 +212,7 @@ class TranscriptNormalizer:
                 case CallPart():
                     yield attrs.evolve(part, tool=safe_tool(part.tool))
                 case ProviderPart():
+                    # Such items are only readable by the host that made them: encrypted reasoning, its own tools.
                     if _provider(part.model) == _provider(self.model):
                         yield part
                 case _:
@@ -231,6 +236,7 @@ class TranscriptNormalizer:
         if part.model == self.model:
             yield part
         elif part.text.strip():
+            # Unsigned, it would be refused as reasoning; its content may still help the model.
             yield TextPart(id=part.id, text=part.text)
 
     def _user(self, parts: Iterable[UserPart]) -> list[TranscriptItem]:
@@ -262,6 +268,7 @@ class TranscriptNormalizer:
 
     def _can_read(self, part: MediaPart, kinds: frozenset[MediaKind]) -> bool:
         kind = media_kind(part.media_type)
+        # Hosts accept PNG, JPEG, GIF and WebP; few accept HEIC or SVG.
         return bool(part.data) and kind in kinds and (kind != "image" or part.media_type in self.quirks.image_types)
 
 
@@ -346,6 +353,7 @@ def _finite_number(literal: str) -> float:
 
 def _by_call(results: Iterable[CallResult]) -> dict[str, CallResult]:
     by_call: dict[str, CallResult] = {}
+    # The first result of an id counts: it is the one that the model was shown.
     for result in results:
         by_call.setdefault(result.call_id, result)
     return by_call

@@ -41,8 +41,10 @@ from engine.providers.wire.schema_keywords import (
 )
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, text
 
+# Google documents these; with another one it refuses the whole request.
 _GEMINI_FORMATS = {"date-time", "enum", "int32", "int64", "float", "double"}
 _DEFS = ("$defs", "definitions")
+# Bounds for schemas of untrusted servers: a few references can expand exponentially.
 _MAX_DEPTH = 48
 _MAX_INLINED = 500
 _MAX_SCHEMAS = 5_000
@@ -109,12 +111,14 @@ class _Adapter:
         schema = drop_malformed(self.root)
         if "$ref" in schema:
             schema, _ = self._inline_ref(schema, ("#",))
+        # A schema without a type is an object: tools have arguments, never a bare value.
         if not has_any_keyword(schema, ("type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems")):
             schema = {"type": "object"} | schema
         whole = self._schema(schema, ("#",))
         defs = {name: each for word in _DEFS for name, each in as_object(self.root.get(word)).items()}
         if self.rules.has_refs and defs:
             whole["$defs"] = {name: self._schema(each, (f"#/$defs/{name}",)) for name, each in defs.items()}
+        # Once more, since merging may bring keywords that the dialect does not list.
         one = _merge_root_union(whole)
         return whole if one is whole else self._schema(one, ("#",)) | pick(whole, ("$defs",))
 
@@ -122,6 +126,7 @@ class _Adapter:
         """Rewrite a subschema; *path* is its position, including the references followed."""
         self.schemas += 1
         if len(path) > _MAX_DEPTH or self.schemas > _MAX_SCHEMAS:
+            # Too deep or too large: the rest is any object.
             return self._write_schema({"type": "object"}, path)
         schema, path = self._simplify(as_object(value), path)
         choices = as_list(schema.get("anyOf"))
@@ -168,10 +173,12 @@ class _Adapter:
     def _inline_ref(self, schema: Json, path: tuple[str, ...]) -> tuple[Json, tuple[str, ...]]:
         """Inline the reference of *schema*; return the schema and its path."""
         siblings = {word: value for word, value in schema.items() if word != "$ref"}
+        # Siblings of `$ref` count since draft 2019-09; before, they were ignored.
         reference = text(schema, "$ref")
         if not reference:
             return siblings, path
         self.inlined += 1
+        # A recursion can't be inlined: it ends in any object.
         if reference in path or self.inlined > _MAX_INLINED or len(path) > _MAX_DEPTH:
             return {"type": "object"} | siblings, path
         return self._inline_ref(merge_schemas(self._resolve_pointer(reference), siblings), (*path, reference))
@@ -185,6 +192,7 @@ class _Adapter:
             return drop_malformed(self.root)
         place: object = self.root if reference.startswith("#/") else {}
         for step in reference.removeprefix("#/").split("/"):
+            # As the JSON pointer standard requires: `~1` first, or `~01` would become a slash.
             name = unquote(step).replace("~1", "/").replace("~0", "~")
             steps = {str(number): each for number, each in enumerate(as_list(place))} or as_object(place)
             place = steps.get(name)
@@ -196,6 +204,7 @@ class _Adapter:
         shared = {word: value for word, value in schema.items() if word not in {"anyOf", *kept}}
         written = self._choices(choices, shared, path)
         about = pick(schema, (word for word in kept if word in self.rules.keywords))
+        # A union of one is no union; some hosts refuse it.
         if len(written) == 1 and "$ref" not in written[0]:
             return about | written[0]
         return about | {"anyOf": written}
@@ -218,6 +227,7 @@ class _Adapter:
         return [as_object(one) for one in nested] or [each]
 
     def _write_schema(self, schema: Json, path: tuple[str, ...]) -> Json:
+        # A type is added where it can be inferred from the keywords: several hosts require one.
         types = types_of(schema) or ([] if "anyOf" in schema or "$ref" in schema else infer_types(schema))
         out: Json = {}
         for word, value in schema.items():
@@ -278,6 +288,7 @@ def _merge_root_union(whole: Json) -> Json:
     if not choices or not all(is_object_schema(each) or is_object_schema(whole) for each in choices):
         return whole
     properties = {name: each for choice in choices for name, each in as_object(choice.get("properties")).items()}
+    # The merged object allows more than the union, so the tool's own validation decides.
     merged: Json = {"type": "object", "properties": properties, "required": _required_by_all(choices)}
     rest = {word: value for word, value in whole.items() if word != "anyOf"}
     return merge_schemas(pick(choices[0], ANNOTATIONS) | merged, rest)

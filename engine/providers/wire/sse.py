@@ -77,9 +77,11 @@ class SseParser:
         events: list[ServerSentEvent] = []
         for line in lines:
             if line.startswith(b"data:"):
+                # The standard removes one space only: more of them are data.
                 self._data.append(line[6:] if line[5:6] == b" " else line[5:])
             elif not line:
                 if self._data:
+                    # Nearly all events have one line of data.
                     data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
                     events.append(ServerSentEvent(self._type, data.decode("utf-8", "replace")))
                     self._data.clear()
@@ -88,6 +90,7 @@ class SseParser:
                 self._type = line[6:].removeprefix(b" ").decode("utf-8", "replace") or _MESSAGE
             elif line == b"event":
                 self._type = _MESSAGE
+            # A field name without a colon has an empty value.
             elif line == b"data":
                 self._data.append(b"")
         return events

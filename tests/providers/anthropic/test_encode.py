@@ -2,77 +2,46 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from engine.core.errors import ConfigError
-from engine.core.ids import CallId, MessageId, PartId
+from engine.core.ids import PartId
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
 from engine.core.messages import (
-    AssistantMessage,
-    AssistantPart,
     CallPart,
-    CallResult,
     FilePart,
-    FinishReason,
     ImagePart,
     Message,
     ProviderPart,
     ReasoningPart,
-    ResultsMessage,
-    Settlement,
-    TextPart,
     Transcript,
-    UserMessage,
     UserPart,
 )
 from engine.providers.anthropic.encode import encoder
 from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.wire.quirks import Quirks
+from tests.support import transcripts
+from tests.support.transcripts import result, results, tool_call, user_message
 
 MODEL = "anthropic/claude-sonnet-4-5"
 NEWER = "anthropic/claude-opus-4-6"
 PNG = ImagePart(media_type="image/png", data="aGk=")
 PDF = FilePart(media_type="application/pdf", data="JVBERg==", name="plan.pdf")
 MARK = {"type": "ephemeral"}
+model_message = partial(transcripts.model_message, model=MODEL)
 READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object"}')
-
-
-def user_message(*parts: UserPart | str) -> UserMessage:
-    return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
-
-
-def part(text: str) -> TextPart:
-    return TextPart(id=PartId("p"), text=text)
-
-
-def model_message(*parts: AssistantPart | str, finish: FinishReason = "stop") -> AssistantMessage:
-    made = tuple(part(p) if isinstance(p, str) else p for p in parts)
-    return AssistantMessage(id=MessageId("a"), parts=made, model=MODEL, finish=finish)
 
 
 def thought(text: str = "hm", signature: str | None = "sig", **more: Any) -> ReasoningPart:
     return ReasoningPart(id=PartId("r"), text=text, signature=signature, **{"model": MODEL, **more})
 
 
-def tool_call(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
-    fields: dict[str, Any] = {"tool": "read", **more}
-    return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
-
-
 def hosted(kind: str, model: str = MODEL, **fields: Any) -> ProviderPart:
     return ProviderPart(id=PartId("h"), kind=kind, data=json.dumps({"type": kind, **fields}), model=model)
-
-
-def result(call_id: str, text: str = "done", **more: Any) -> CallResult:
-    fields: dict[str, Any] = {"status": "completed", "text": text, **more}
-    return CallResult(call_id=CallId(call_id), tool="read", settlement=Settlement(**fields))
-
-
-def results(*each: CallResult) -> ResultsMessage:
-    return ResultsMessage(id=MessageId("r"), results=each)
 
 
 def request_of(*messages: Message, **more: Any) -> ModelRequest:

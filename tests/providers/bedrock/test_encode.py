@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -10,25 +10,15 @@ import attrs
 import pytest
 
 from engine.core.errors import ConfigError
-from engine.core.ids import CallId, MessageId, PartId
+from engine.core.ids import PartId
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions, ModelRequest, ToolSchema
 from engine.core.messages import (
-    AssistantMessage,
-    AssistantPart,
-    CallPart,
-    CallResult,
     FilePart,
-    FinishReason,
     ImagePart,
     Message,
     ProviderPart,
     ReasoningPart,
-    ResultsMessage,
-    Settlement,
-    TextPart,
     Transcript,
-    UserMessage,
-    UserPart,
 )
 from engine.providers.bedrock.encode import BedrockDialect, encoder
 from engine.providers.bedrock.wire import wire
@@ -38,10 +28,13 @@ from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import AssistantItem
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import Body
+from tests.support import transcripts
+from tests.support.transcripts import part, result, results, tool_call, user_message
 
 MODEL = "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 PNG = ImagePart(media_type="image/png", data="aGk=")
 PDF = FilePart(media_type="application/pdf", data="JVBERg==", name="my_report  (v2).pdf")
+model_message = partial(transcripts.model_message, model=MODEL)
 READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object"}')
 READ_SPEC = {"toolSpec": {"name": "read", "description": "Read a file.", "inputSchema": {"json": {"type": "object"}}}}
 POINT = {"cachePoint": {"type": "default"}}
@@ -51,39 +44,12 @@ def quirks(model: str = MODEL, **changes: Any) -> Quirks:
     return attrs.evolve(quirks_of(BY_NAME["bedrock"], model.partition("/")[2]), **changes)
 
 
-def user_message(*parts: UserPart | str) -> UserMessage:
-    return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
-
-
-def part(text: str) -> TextPart:
-    return TextPart(id=PartId("p"), text=text)
-
-
-def model_message(*parts: AssistantPart | str, finish: FinishReason = "stop", model: str = MODEL) -> AssistantMessage:
-    made = tuple(part(p) if isinstance(p, str) else p for p in parts)
-    return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish=finish)
-
-
 def thought(text: str = "hm", signature: str | None = "sig", **more: Any) -> ReasoningPart:
     return ReasoningPart(id=PartId("r"), text=text, signature=signature, **{"model": MODEL, **more})
 
 
-def tool_call(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
-    fields: dict[str, Any] = {"tool": "read", **more}
-    return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
-
-
 def hosted(member: str, **fields: Any) -> ProviderPart:
     return ProviderPart(id=PartId("h"), kind=member, data=json.dumps({member: fields}), model=MODEL)
-
-
-def result(call_id: str, text: str = "done", **more: Any) -> CallResult:
-    fields: dict[str, Any] = {"status": "completed", "text": text, **more}
-    return CallResult(call_id=CallId(call_id), tool="read", settlement=Settlement(**fields))
-
-
-def results(*each: CallResult) -> ResultsMessage:
-    return ResultsMessage(id=MessageId("r"), results=each)
 
 
 def request(*messages: Message, **more: Any) -> ModelRequest:

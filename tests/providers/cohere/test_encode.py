@@ -1,57 +1,39 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import attrs
 import pytest
 
 from engine.core.errors import ConfigError
-from engine.core.ids import CallId, MessageId, PartId
+from engine.core.ids import PartId
 from engine.core.llm_types import Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
 from engine.core.messages import (
-    AssistantMessage,
     AssistantPart,
-    CallPart,
-    CallResult,
-    FinishReason,
     ImagePart,
     Message,
     ProviderPart,
     ReasoningPart,
-    ResultsMessage,
-    Settlement,
-    TextPart,
     Transcript,
-    UserMessage,
-    UserPart,
 )
 from engine.providers.cohere.encode import encoder
 from engine.providers.cohere.wire import wire
 from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.wire.quirks import Quirks
+from tests.support import transcripts
+from tests.support.transcripts import result, results, tool_call, user_message
 
 MODEL = "cohere/command-a-plus-05-2026"
 PNG = ImagePart(media_type="image/png", data="aGk=")
+model_message = partial(transcripts.model_message, model=MODEL)
 READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object"}')
 
 
 def quirks(model: str = MODEL, **changes: Any) -> Quirks:
     return attrs.evolve(quirks_of(BY_NAME["cohere"], model.partition("/")[2]), **changes)
-
-
-def user_message(*parts: UserPart | str) -> UserMessage:
-    return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
-
-
-def part(text: str) -> TextPart:
-    return TextPart(id=PartId("p"), text=text)
-
-
-def model_message(*parts: AssistantPart | str, finish: FinishReason = "stop") -> AssistantMessage:
-    made = tuple(part(p) if isinstance(p, str) else p for p in parts)
-    return AssistantMessage(id=MessageId("a"), parts=made, model=MODEL, finish=finish)
 
 
 def thought(text: str = "hm", model: str = MODEL) -> ReasoningPart:
@@ -60,19 +42,6 @@ def thought(text: str = "hm", model: str = MODEL) -> ReasoningPart:
 
 def planned(data: str) -> ProviderPart:
     return ProviderPart(id=PartId("p"), kind="tool_plan", data=data, model=MODEL)
-
-
-def tool_call(call_id: str, arguments: str = '{"path": "a"}') -> CallPart:
-    return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, tool="read")
-
-
-def result(call_id: str, text: str = "done", **more: Any) -> CallResult:
-    fields: dict[str, Any] = {"status": "completed", "text": text, **more}
-    return CallResult(call_id=CallId(call_id), tool="read", settlement=Settlement(**fields))
-
-
-def results(*each: CallResult) -> ResultsMessage:
-    return ResultsMessage(id=MessageId("r"), results=each)
 
 
 def request(*messages: Message, **more: Any) -> ModelRequest:

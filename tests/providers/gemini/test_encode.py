@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import attrs
@@ -12,7 +13,6 @@ from engine.core.errors import ConfigError
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.llm_types import Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
 from engine.core.messages import (
-    AssistantMessage,
     AssistantPart,
     CallPart,
     CallResult,
@@ -23,10 +23,7 @@ from engine.core.messages import (
     ReasoningPart,
     ResultsMessage,
     Settlement,
-    TextPart,
     Transcript,
-    UserMessage,
-    UserPart,
 )
 from engine.providers.anthropic import encode as anthropic_encode
 from engine.providers.gemini.encode import UNSIGNED, encoder
@@ -36,26 +33,16 @@ from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.registry import wire_format
 from engine.providers.vertex_anthropic import wire as vertex_anthropic
 from engine.providers.wire.quirks import Quirks
+from tests.support import transcripts
+from tests.support.transcripts import user_message
 
 OLD, MIDDLE, NEW = "google/gemini-2.0-flash", "google/gemini-2.5-pro", "google/gemini-3.1-pro-preview"
 PNG = ImagePart(media_type="image/png", data="aGk=")
 PDF = FilePart(media_type="application/pdf", data="JVBERg==", name="plan.pdf")
+model_message = partial(transcripts.model_message, model=MIDDLE)
 READ = ToolSchema(
     name="read", description="Read a file.", schema='{"type":"object","properties":{"path":{"type":"string"}}}'
 )
-
-
-def user_message(*parts: UserPart | str) -> UserMessage:
-    return UserMessage(id=MessageId("u"), parts=tuple(text(p) if isinstance(p, str) else p for p in parts))
-
-
-def text(words: str) -> TextPart:
-    return TextPart(id=PartId("p"), text=words)
-
-
-def model_message(*parts: AssistantPart | str, model: str = MIDDLE) -> AssistantMessage:
-    made = tuple(text(p) if isinstance(p, str) else p for p in parts)
-    return AssistantMessage(id=MessageId("a"), parts=made, model=model)
 
 
 def signature(on: str, value: str = "sig", words: str = "", model: str = MIDDLE, **more: int) -> ReasoningPart:

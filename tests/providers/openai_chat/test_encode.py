@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import attrs
@@ -10,12 +11,8 @@ from engine.core.errors import ConfigError
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.llm_types import ModelOptions, ModelRequest, ToolSchema
 from engine.core.messages import (
-    AssistantMessage,
-    AssistantPart,
-    CallPart,
     CallResult,
     FilePart,
-    FinishReason,
     ImagePart,
     MediaPart,
     Message,
@@ -23,13 +20,12 @@ from engine.core.messages import (
     ReasoningPart,
     ResultsMessage,
     Settlement,
-    TextPart,
     Transcript,
-    UserMessage,
-    UserPart,
 )
 from engine.providers.openai_chat.wire import wire
 from engine.providers.wire.quirks import EffortField, Quirks, ReasoningField
+from tests.support import transcripts
+from tests.support.transcripts import tool_call, user_message
 
 Json = dict[str, Any]
 MODEL = "host/some/model"
@@ -39,31 +35,14 @@ PNG = ImagePart(media_type="image/png", data="aGk=")
 PDF = FilePart(media_type="application/pdf", data="aGk=", name="plan.pdf")
 WAV = FilePart(media_type="audio/x-wav", data="aGk=")
 MP4 = FilePart(media_type="video/mp4", data="aGk=")
+model_message = partial(transcripts.model_message, model=MODEL)
 READ = ToolSchema(name="read", description="Read a file.", schema='{"type": "object", "properties": {}}')
 READ_TOOL = {"name": "read", "description": "Read a file.", "parameters": {"type": "object", "properties": {}}}
-
-
-def part(text: str) -> TextPart:
-    return TextPart(id=PartId("p"), text=text)
-
-
-def user_message(*parts: UserPart | str) -> UserMessage:
-    return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
-
-
-def model_message(*parts: AssistantPart | str, finish: FinishReason = "stop", model: str = MODEL) -> AssistantMessage:
-    made = tuple(part(p) if isinstance(p, str) else p for p in parts)
-    return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish=finish)
 
 
 def thought(text: str = "hm", kept: Any = None, model: str = MODEL) -> ReasoningPart:
     signature = json.dumps(kept) if kept is not None else None
     return ReasoningPart(id=PartId("r"), text=text, signature=signature, model=model)
-
-
-def tool_call(call_id: str, arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
-    fields: Json = {"tool": "read", **more}
-    return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
 
 
 def own(kind: str, data: Any, model: str = MODEL) -> ProviderPart:

@@ -1,30 +1,23 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import attrs
 import pytest
 
 from engine.core.errors import ConfigError
-from engine.core.ids import CallId, MessageId, PartId
+from engine.core.ids import PartId
 from engine.core.llm_types import Effort, ModelOptions, ModelRequest, ToolChoice, ToolSchema
 from engine.core.messages import (
-    AssistantMessage,
     AssistantPart,
-    CallPart,
-    CallResult,
     FilePart,
     ImagePart,
     Message,
     ProviderPart,
     ReasoningPart,
-    ResultsMessage,
-    Settlement,
-    TextPart,
     Transcript,
-    UserMessage,
-    UserPart,
 )
 from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Demux, Grow, OpenBlock
 from engine.providers.hosts.host_table import BY_NAME
@@ -35,35 +28,20 @@ from engine.providers.wire.decoding import decoder_for
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.untrusted_json import dumps
 from engine.testing.fakes import CountingIds
+from tests.support import transcripts
+from tests.support.transcripts import part, result, results, tool_call, user_message
 
 MODEL = "openai/gpt-5.2"
 OLDER = "openai/gpt-4o"
 PNG = ImagePart(media_type="image/png", data="aGk=")
 PDF = FilePart(media_type="application/pdf", data="JVBERg==", name="plan.pdf")
+model_message = partial(transcripts.model_message, model=MODEL)
 READ = ToolSchema(name="read", description="Read a file.", schema='{"type":"object","properties":{}}')
 PLAIN = Quirks(title="A host")
 
 
-def part(text: str) -> TextPart:
-    return TextPart(id=PartId("p"), text=text)
-
-
-def user_message(*parts: UserPart | str) -> UserMessage:
-    return UserMessage(id=MessageId("u"), parts=tuple(part(p) if isinstance(p, str) else p for p in parts))
-
-
-def model_message(*parts: AssistantPart | str, model: str = MODEL) -> AssistantMessage:
-    made = tuple(part(p) if isinstance(p, str) else p for p in parts)
-    return AssistantMessage(id=MessageId("a"), parts=made, model=model, finish="stop")
-
-
 def thought(text: str = "", *, model: str = MODEL, **kept: Any) -> ReasoningPart:
     return ReasoningPart(id=PartId("r"), text=text, signature=dumps(kept) if kept else None, model=model)
-
-
-def tool_call(call_id: str = "call_1", arguments: str = '{"path": "a"}', **more: Any) -> CallPart:
-    fields: dict[str, Any] = {"tool": "read", **more}
-    return CallPart(id=PartId("c"), call_id=CallId(call_id), arguments=arguments, **fields)
 
 
 def item_of(kind: str, model: str = MODEL, **fields: Any) -> ProviderPart:
@@ -72,15 +50,6 @@ def item_of(kind: str, model: str = MODEL, **fields: Any) -> ProviderPart:
 
 def phase(name: str) -> ProviderPart:
     return item_of("phase", phase=name)
-
-
-def result(call_id: str = "call_1", text: str = "done", **more: Any) -> CallResult:
-    fields: dict[str, Any] = {"status": "completed", "text": text, **more}
-    return CallResult(call_id=CallId(call_id), tool="read", settlement=Settlement(**fields))
-
-
-def results(*each: CallResult) -> ResultsMessage:
-    return ResultsMessage(id=MessageId("r"), results=each)
 
 
 def request_of(*messages: Message, **more: Any) -> ModelRequest:
