@@ -31,11 +31,11 @@ CONTINUE_REASONS: tuple[ContinueReason, ...] = get_args(ContinueReason)
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SharedContext(Value):
-    """What calls share and may modify, in call order (C4).
+    """The state that tool calls share and may change, in call order (C4).
 
     Attributes:
         cwd: the working directory.
-        values: further state of tools, by name, as JSON text.
+        values: other state of tools, by name, as JSON text.
     """
 
     cwd: str
@@ -50,7 +50,7 @@ class SharedContext(Value):
         return self.merged(self.cwd, ((name, value),))
 
     def without(self, name: str) -> SharedContext:
-        """Return a context in which *name* holds nothing."""
+        """Return a context without *name*."""
         return self.merged(self.cwd, (), (name,))
 
     def merged(self, cwd: str, values: tuple[tuple[str, str], ...], removed: tuple[str, ...] = ()) -> SharedContext:
@@ -61,7 +61,7 @@ class SharedContext(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class EventBase(Value):
-    """What every event carries; the journal fills it in."""
+    """The fields of every event. The journal fills them in."""
 
     session_id: SessionId = SessionId("")
     turn_id: TurnId | None = None

@@ -19,8 +19,8 @@ class CompactionStarted(EventBase):
     """The history is about to be summarised.
 
     Attributes:
-        trigger: the window is full, a request was too large, or somebody asked for it.
-        messages: how many there are.
+        trigger: the window is full, a request was too large, or the user asked for it.
+        messages: how many messages the history has.
     """
 
     trigger: CompactionTrigger
@@ -29,19 +29,19 @@ class CompactionStarted(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CompactionEnded(EventBase):
-    """It was summarised, and a `HistoryReplaced` stands before this; or it is as it was.
+    """A compaction is over. If the history was summarised, a `HistoryReplaced` comes before this; else it is unchanged.
 
     Attributes:
-        outcome: how it went.
-        detail: why it failed, or what else is to be known of it.
-        messages: how many there are now.
-        before: what the next request would have taken of the window, estimated; 0: nobody knows.
-        after: what it takes now.
-        source: so many messages are summarised.
-        digest: of what they said.
-        model: who was asked for the summary; empty: nobody was.
-        usage: what that has taken.
-        cost: of that.
+        outcome: whether it succeeded.
+        detail: why it failed, or a remark about the summary.
+        messages: how many messages the history has now.
+        before: tokens that the next request would have had, estimated; 0: unknown.
+        after: tokens that it has now.
+        source: how many messages were summarised.
+        digest: a hash of those messages.
+        model: the model that wrote the summary; empty: none did.
+        usage: tokens of its requests.
+        cost: money for its requests.
     """
 
     outcome: CompactionOutcome
@@ -58,9 +58,9 @@ class CompactionEnded(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class HistoryReplaced(EventBase):
-    """Another history takes the place of the old: a shorter one, or the one that a fork or an import begins with.
+    """Another history replaces the old one: a shorter one, or the one that a fork or an import begins with.
 
-    With "restore", it is the one from before the last compaction, and what was said since.
+    With "restore", it is the history from before the last compaction, and the messages since then.
     """
 
     kind: Literal["prune", "collapse", "compact", "restore", "fork", "import"]
@@ -69,11 +69,11 @@ class HistoryReplaced(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SnapshotTaken(EventBase):
-    """The files of the project were noted as they are: the turn can be undone to here.
+    """The files of the project were recorded, so that the turn can be undone to this state.
 
     Attributes:
-        step: the one that is over; 0: before the first change of the turn.
-        tree: what names this state of the files.
+        step: the step that just ended; 0: before the first change of the turn.
+        tree: identifies this state of the files.
     """
 
     step: int
@@ -82,13 +82,13 @@ class SnapshotTaken(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnUndone(EventBase):
-    """The newest turn that was not undone yet is taken back: its messages, and its changes of files.
+    """The newest turn that was not undone yet is undone: its messages, and its changes of files.
 
     Attributes:
         undone: the turn.
-        keep: so many of the first messages of the transcript stay.
-        messages: they follow those: where a compaction within the turn had replaced what was there before it.
-        files: what was put back, or removed, relative to the working directory.
+        keep: how many messages at the beginning of the transcript stay.
+        messages: messages to append to those, if a compaction within the turn had replaced them.
+        files: the files that were restored or removed, relative to the working directory.
     """
 
     undone: TurnId
@@ -99,11 +99,11 @@ class TurnUndone(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnRedone(EventBase):
-    """The turn that was undone last counts again, with its messages and its changes of files.
+    """The turn that was undone last is restored, with its messages and its changes of files.
 
     Attributes:
         redone: the turn.
-        files: what was changed again.
+        files: the files that were changed again.
     """
 
     redone: TurnId

@@ -58,7 +58,7 @@ class ArgumentsDelta(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartEnded(EventBase):
-    """A part is whole: the concatenated deltas are its text."""
+    """A part is complete. Its text is all of its deltas in order."""
 
     message_id: MessageId
     part: AssistantPart
@@ -66,7 +66,7 @@ class PartEnded(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartReplaced(EventBase):
-    """An open part begins anew: its text is empty again, and deltas follow from offset 0."""
+    """An open part starts over: its text is empty again, and deltas follow from offset 0."""
 
     message_id: MessageId
     part_id: PartId
@@ -74,7 +74,7 @@ class PartReplaced(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartDiscarded(EventBase):
-    """A part is taken back: what follows replaces it."""
+    """A part is withdrawn. What follows replaces it."""
 
     message_id: MessageId
     part_id: PartId
@@ -83,7 +83,7 @@ class PartDiscarded(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallAnnounced(EventBase):
-    """The model begins to ask for a call; its arguments are being received."""
+    """The model started to write a tool call. Its arguments are being received."""
 
     call_id: CallId
     message_id: MessageId
@@ -93,12 +93,12 @@ class CallAnnounced(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallQueued(EventBase):
-    """The arguments are whole; the call waits for its turn.
+    """The arguments are complete, and the call waits to be run.
 
     Attributes:
-        tool: the tool's own name, by whichever the model called it.
+        tool: the registered name of the tool; the model may have used an alias.
         arguments: as the model wrote them.
-        mended: what was mended in them: `limit: the text "5" was taken for 5`.
+        mended: repairs that were made in them: `limit: the text "5" was taken for 5`.
     """
 
     call_id: CallId
@@ -109,13 +109,13 @@ class CallQueued(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallJudged(EventBase):
-    """Somebody had a say in whether the call may run: a hook, a rule, a person. The last say counts.
+    """A hook, a rule or a person decided whether the call may run. The last decision counts.
 
-    Once it runs: in whether it may do what its tool asks for in the middle of the work.
+    After `CallStarted`, the decision is about a permission that the tool asked for while it ran.
 
     Attributes:
-        verdict: go on, ask a person, or no.
-        source: who said it: the hook's name, the rule's own words, the answer.
+        verdict: run it, ask a person, or refuse it.
+        source: the hook's name, the text of the rule, or the answer.
     """
 
     call_id: CallId
@@ -125,11 +125,11 @@ class CallJudged(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallChanged(EventBase):
-    """A hook put something else in place.
+    """A hook replaced the arguments, or the text of the result.
 
     Attributes:
-        kind: the arguments, or what the model reads of the result.
-        text: the arguments that count from now on; or the result as it was before.
+        kind: which of the two.
+        text: the new arguments; or the result before the change.
         source: the hook's name.
     """
 
@@ -141,14 +141,14 @@ class CallChanged(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallStarted(EventBase):
-    """The tool's body is entered now, after every check and permission."""
+    """The tool's body starts. All checks and permissions come before this."""
 
     call_id: CallId
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallProgress(EventBase):
-    """Live: what a running tool says of itself."""
+    """Live: the progress that a running tool reports."""
 
     call_id: CallId
     message: str
@@ -168,7 +168,7 @@ class CallHeartbeat(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallSettled(EventBase):
-    """The call reached its one terminal state."""
+    """The call ended. Each call is settled exactly once."""
 
     call_id: CallId
     settlement: Settlement
@@ -176,19 +176,19 @@ class CallSettled(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallDelivered(EventBase):
-    """The result took its place, in call order."""
+    """The result was added to the results message, in call order."""
 
     call_id: CallId
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ContextChanged(EventBase):
-    """A call changed what calls share; applied in call order.
+    """A call changed the shared context. Changes are applied in call order.
 
     Attributes:
-        cwd: the working directory from now on.
-        values: what is new or different, by name, as JSON text.
-        removed: names that hold nothing any more.
+        cwd: the new working directory.
+        values: new and changed values, by name, as JSON text.
+        removed: the names of removed values.
     """
 
     call_id: CallId

@@ -13,22 +13,22 @@ from engine.core.value_base import Value
 AnswerKind = Literal["once", "always", "reject", "withdrawn", "expired"]
 RecoveryKind = Literal["wait", "switch", "stop", "withdrawn", "expired"]
 QuestionOutcome = Literal["answered", "declined", "withdrawn", "expired"]
-# How long an "always" holds: until the turn ends, until the session does, or for whoever works in the project.
+# How long an "always" holds: until the turn ends, until the session ends, or in every session of the project.
 GrantScope = Literal["turn", "session", "project"]
-# The value of the shared context by which a plan was approved, so that what bounds its session ends: the user's word.
+# The value of the shared context that records a plan's approval, which ends the restrictions of plan mode.
 APPROVAL = "mode"
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RecoveryAsked(EventBase):
-    """A model's host has failed for good: wait and try again, switch the model, or stop?
+    """A model's host failed and retries are used up: wait and try again, switch the model, or stop?
 
     Answered with `turn.recover(request_id, "wait")`, `"switch"` and a model, or `"stop"`.
 
     Attributes:
         model: the one that failed.
-        message: how.
-        reset_at: when a rate limit is lifted, in seconds since the epoch: until then "wait" waits.
+        message: the error.
+        reset_at: when a rate limit is lifted, in seconds since the epoch; "wait" waits until then.
     """
 
     request_id: RequestId
@@ -39,10 +39,10 @@ class RecoveryAsked(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RecoveryAnswered(EventBase):
-    """It was said how to go on, or nobody said it and the turn stops.
+    """A `RecoveryAsked` was answered, or it expired and the turn stops.
 
     Attributes:
-        model: with "switch", the one to go on with.
+        model: with "switch", the new model.
     """
 
     request_id: RequestId
@@ -52,7 +52,7 @@ class RecoveryAnswered(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Choice(Value):
-    """An answer that is offered to a question."""
+    """One of the answers that a question offers."""
 
     label: str
     description: str = ""
@@ -60,13 +60,13 @@ class Choice(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class QuestionAsked(EventBase):
-    """A call asks the user something. Answer with `turn.answer(request_id, "…")`.
+    """A call asks the user a question. Answer with `turn.answer(request_id, "…")`.
 
     Attributes:
-        call_id: the call; empty: the engine itself asks, whether a project's own files may be read.
-        question: what it asks.
-        choices: answers that it offers; any other words are an answer as well.
-        several: more than one of them may be chosen.
+        call_id: the call; empty: the engine itself asks whether it may read a project's own files.
+        question: its text.
+        choices: the answers that it offers; any other text is an answer as well.
+        several: whether more than one may be chosen.
     """
 
     request_id: RequestId
@@ -78,10 +78,10 @@ class QuestionAsked(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class QuestionAnswered(EventBase):
-    """It was answered, or nobody will answer it any more.
+    """A question was answered, declined, withdrawn, or it expired.
 
     Attributes:
-        answers: what was said: labels of choices, or words; empty unless `answered`.
+        answers: labels of choices, or free text; empty unless `answered`.
     """
 
     request_id: RequestId
@@ -91,7 +91,7 @@ class QuestionAnswered(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Right(Value):
-    """A right: what may be done, to what. In an offer the pattern may hold wildcards, as in a rule."""
+    """A permission for one pattern. In an offer the pattern may have wildcards, as in a rule."""
 
     permission: str
     pattern: str
@@ -99,30 +99,30 @@ class Right(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Offer(Value):
-    """What one "always" would allow: all of its rights, and nothing else."""
+    """The rights that one "always" would grant, all together."""
 
     rights: tuple[Right, ...]
 
     @property
     def text(self) -> str:
-        """The same in words: the patterns, each after the name of its right where there are several kinds."""
+        """The patterns, separated by commas; each after its permission if there are several permissions."""
         kinds = {right.permission for right in self.rights}
         return ", ".join(r.pattern if len(kinds) == 1 else f"{r.permission} {r.pattern}" for r in self.rights)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PermissionAsked(EventBase):
-    """A call may go on only if somebody allows it; answer with `turn.reply`.
+    """A call needs permission. Answer with `turn.reply`.
 
     Attributes:
-        permission: what kind of right is asked for.
-        patterns: on what.
-        rights: all that has to be allowed, be it of other kinds; what a rule allows already is not among it.
+        permission: the kind of right, such as `bash` or `edit`.
+        patterns: what it applies to.
+        rights: all rights that have to be allowed, of this and other kinds, without those that a rule allows already.
         offers: what "always" would allow, narrowest first; none: it can be allowed only once.
         detail: for a person: the command, the diff, the path.
         metadata: the same for clients, as JSON text.
-        opaque: why nobody can tell what the call would do; empty: its rights are all there is.
-        rule: who wants the question: a rule, a hook.
+        opaque: why the effects of the call can't be determined; empty: the rights cover them all.
+        rule: the rule or the hook that requires the question.
         until: when it expires, in seconds since the epoch; None: never.
     """
 
@@ -145,11 +145,11 @@ class PermissionAnswered(EventBase):
     """The question is settled: answered, withdrawn with its call, or expired.
 
     Attributes:
-        request_id: which question.
-        answer: how.
-        feedback: what a person said with a rejection.
-        allowed: what "always" has allowed.
-        scope: for how long; None: nothing was allowed for longer than this call.
+        request_id: the question.
+        answer: the answer, or why there is none.
+        feedback: the user's text with a rejection.
+        allowed: the rights that "always" has granted.
+        scope: for how long; None: only this call was allowed.
     """
 
     request_id: RequestId

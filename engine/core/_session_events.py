@@ -20,8 +20,8 @@ class SessionCreated(EventBase):
     """A session begins; a child names the call that made it.
 
     Attributes:
-        agent: the way of working that was chosen for it, by its name; empty: the usual one.
-        forked_from: the session whose history it begins with: a `HistoryReplaced` follows.
+        agent: the name of the agent; empty: the default one.
+        forked_from: the session that it was forked from. A `HistoryReplaced` with the history of that one follows.
     """
 
     context: SharedContext
@@ -34,14 +34,14 @@ class SessionCreated(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionTitled(EventBase):
-    """The session has a title from now on; without one it is called by what was asked first.
+    """The session got a title. Without one, lists show the beginning of the first prompt.
 
     Attributes:
-        title: empty: the model that was asked for one gave none, and what it has taken is counted all the same.
-        by: whose words it is in. A model's never takes the place of a user's.
-        model: which model was asked for it; empty: none was.
-        usage: what a model's has taken.
-        cost: of that.
+        title: empty: the model that was asked for a title gave none; its tokens are counted all the same.
+        by: who wrote it. A model's title never replaces a user's.
+        model: the model that was asked for it; empty: none was.
+        usage: tokens of that request.
+        cost: money for that request.
     """
 
     title: str
@@ -53,7 +53,7 @@ class SessionTitled(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class InputAdmitted(EventBase):
-    """Input was taken in durably; it waits for its place in the transcript."""
+    """Input was accepted and saved. It waits for its place in the transcript."""
 
     input_id: InputId
     mode: InputMode
@@ -62,14 +62,14 @@ class InputAdmitted(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class InputPromoted(EventBase):
-    """Input got its place: the message is now the newest of the transcript."""
+    """Waiting input became the newest message of the transcript."""
 
     input_id: InputId
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptBlocked(EventBase):
-    """A hook let the user's words not pass: the message is taken back out of the transcript, and the turn ends.
+    """A hook blocked the user's prompt: its message is removed from the transcript, and the turn ends.
 
     Attributes:
         source: the hook's name.
@@ -83,21 +83,21 @@ class PromptBlocked(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class NudgeAdded(EventBase):
-    """The engine itself put a message to the model into the transcript."""
+    """The engine added a message of its own to the transcript, for the model."""
 
     message: UserMessage
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptSet(EventBase):
-    """Requests begin with these sections from now on, byte for byte, until it comes again.
+    """Requests begin with these sections from now on, byte for byte, until the next `PromptSet`.
 
     Attributes:
         sections: in their order.
-        cwd: the folder that they were made for.
-        project: the project whose own files may be read for them; empty: none.
-        reason: why now: it is the first, the history was compacted, the session works in another folder, or the host
-            has given another system prompt.
+        cwd: the working directory that they were made for.
+        project: the project whose instruction files were allowed to be read; empty: none.
+        reason: the session starts, its history was compacted, its working directory changed, or the host changed the
+            system prompt.
     """
 
     sections: tuple[PromptSection, ...]
@@ -108,12 +108,12 @@ class PromptSet(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptUpdated(EventBase):
-    """Something that the prompt says has changed: the model is told in a message, and requests begin as before.
+    """A section of the prompt changed. A message informs the model; the beginning of requests stays, and so does its cache.
 
     Attributes:
         message: the newest of the transcript now.
-        sections: those that are new or different, as they are now.
-        removed: the names of those that hold no longer.
+        sections: the new and changed ones.
+        removed: the names of sections that no longer apply.
     """
 
     message: UserMessage
@@ -130,12 +130,12 @@ class ModelSwitched(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BackgroundStarted(EventBase):
-    """Something works in the background from now on: it goes on when its call, and its turn, are over.
+    """Background work started. It continues after its call and its turn have ended.
 
     Attributes:
-        work_id: which; of a sub-agent, the id of its session.
-        name: what the model calls it: the agent's name, or the job's.
-        detail: what a command is.
+        work_id: identifies it; for a sub-agent, the id of its session.
+        name: the agent's name, or the job's.
+        detail: the command line, for a command.
     """
 
     work_id: str
@@ -146,6 +146,6 @@ class BackgroundStarted(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BackgroundEnded(EventBase):
-    """What worked in the background works no more, and its session was told."""
+    """Background work ended, and its session was informed."""
 
     work_id: str

@@ -43,19 +43,19 @@ DoomAction = Literal["nudge", "ask", "stop"]
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnResult(Value):
-    """How a turn ended and what came of it.
+    """How a turn ended, and its answer.
 
     Attributes:
-        stop_reason: one of the closed set.
-        detail: the same for a person: what was reached, refused or broken.
-        during: where an aborted turn was.
+        stop_reason: why it ended.
+        detail: the same in words for a person: the limit, the refusal or the fault.
+        during: what an aborted turn was doing.
         reset_at: when a rate limit is lifted, in seconds since the epoch.
-        text: the visible answer, as far as it got.
-        output: the JSON text of a structured answer that fits its class.
+        text: the visible answer, or the part of it that was received.
+        output: a structured answer as JSON text; None: none was asked for, or none was valid.
         usage: tokens, sub-agents included.
         cost: money, sub-agents included.
-        steps: provider requests that were counted.
-        durable: whether the store confirmed it all.
+        steps: how many steps it took.
+        durable: whether the store confirmed all of its events.
     """
 
     stop_reason: StopReason
@@ -75,7 +75,7 @@ class TurnStarted(EventBase):
     """A turn begins.
 
     Attributes:
-        call_id: of a sub-agent's turn, the call of its parent's session that runs it.
+        call_id: for a sub-agent's turn, the call in the parent session that runs it.
     """
 
     call_id: CallId | None = None
@@ -83,9 +83,9 @@ class TurnStarted(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnResumed(EventBase):
-    """A turn that only waited for an answer goes on after its engine had ended: what was asked is asked anew.
+    """A turn that was waiting for an answer when its engine ended is continued by another one.
 
-    Questions from before are withdrawn, and a call that waited inside its tool is queued again.
+    Its open questions are withdrawn and asked again. A call that was waiting inside its tool is queued again.
     """
 
 
@@ -101,13 +101,13 @@ class StepStarted(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class StepReceived(EventBase):
-    """The answer is whole, and the step waits for somebody: another engine could go on with it from here.
+    """The answer is complete, and the step waits for a user. Another engine could continue it from here.
 
     Attributes:
         finish: why the model stopped.
-        detail: the same, in the host's words.
-        usage: of this request.
-        cost: of that.
+        detail: the same in the words of the model's host.
+        usage: tokens of this request.
+        cost: money for this request.
         prefix_broken_at: as in `StepEnded`.
     """
 
@@ -125,9 +125,9 @@ class StepEnded(EventBase):
     """A step is over; if `kept`, its message and results are in the transcript.
 
     Attributes:
-        usage: of this request; `usage.cache_share` is how much of the prompt came from a cache.
-        prefix_broken_at: where the request differed from the beginning of the one before it,
-            so that no cache could help from there on; empty: nowhere.
+        usage: tokens of this request. `usage.cache_share` is the share of the prompt that came from a cache.
+        prefix_broken_at: where this request first differed from the previous one, so that no cache
+            could help from there on; empty: it began with all of the previous one.
     """
 
     step: int
@@ -142,7 +142,7 @@ class StepEnded(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class LoopContinued(EventBase):
-    """The loop goes on, for that reason."""
+    """The loop continues, for that reason."""
 
     reason: ContinueReason
     step: int
@@ -166,7 +166,7 @@ class TurnEnded(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class DoomDetected(EventBase):
-    """The model goes in circles."""
+    """Loop detection found that the model repeats itself."""
 
     kind: DoomKind
     action: DoomAction
@@ -175,7 +175,7 @@ class DoomDetected(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Notice(EventBase):
-    """Something that a person may want to know and nothing depends on."""
+    """Information for a person. Nothing depends on it."""
 
     level: Literal["info", "warning"]
     code: str

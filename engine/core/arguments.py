@@ -2,9 +2,9 @@
 
 cattrs does it, with hooks that accept what the schema of the class says
 (`tools/schema.py`), and no more: its own would turn 5 into "5", and a text into the list
-of its letters. All that is wrong is told at once, each with its place: the model then
+of its letters. All issues are reported at once, each with its place: the model then
 needs one more attempt and not five. What can be mended cheaply and without doubt is
-mended by `parse_kindly` (`tools/coerce.py`), and it says what.
+repaired by `parse_kindly` (`core/coerce.py`), which reports what it repaired.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def structure(cls: type[A], value: dict[str, object]) -> A:
 
 
 def _invalid(error: Exception) -> InvalidArguments:
-    """Return what says all that is wrong, caused by the first exception that is the class's own."""
+    """Return an error that lists all issues; its cause is the first exception that the class itself raised."""
     issues = list(_issues(error, ""))
     lines = [f"{issue.text}{issue.hint()}"[:MAX_ISSUE_CHARS] for issue in issues[:MAX_ISSUES]]
     more = f"\n(and {len(issues) - MAX_ISSUES} more)" if len(issues) > MAX_ISSUES else ""
@@ -107,9 +107,9 @@ def _no_constant(name: str) -> NoReturn:
 
 @attrs.frozen
 class _Issue:
-    """Something that is wrong: a text for the model, and the exception of the class, if it was that.
+    """One issue: a text for the model, and the exception of the class, if that was the cause.
 
-    A *hint* takes time, and thousands of things may be wrong: it is made for those that are told.
+    A *hint* takes time to compute, and there may be thousands of issues: it is computed for the ones that are shown.
     """
 
     text: str
@@ -118,11 +118,11 @@ class _Issue:
 
 
 class _Mismatch(Exception):  # it never leaves this module
-    """A value is of another kind than wanted."""
+    """A value has another type than the schema requires."""
 
 
 class _Several(Exception):  # the same
-    """Items of an array or an object are wrong, each with its place."""
+    """Several items of an array or an object are invalid, each with its place."""
 
     def __init__(self, errors: list[tuple[str, Exception]]) -> None:
         super().__init__(errors)
@@ -130,7 +130,7 @@ class _Several(Exception):  # the same
 
 
 def _issues(error: BaseException, path: str) -> Iterator[_Issue]:
-    """Yield all that *error* says is wrong, each with its place."""
+    """Yield all issues in *error*, each with its place."""
     match error:
         case BaseValidationError():
             for inner in error.exceptions:
@@ -177,7 +177,7 @@ def _hint(name: str, fields: Sequence[str]) -> str:
 
 
 def _describe_value(error: BaseException) -> str:
-    """Return what a validator said; attrs' own carry the field and the value besides."""
+    """Return the message of a validator; the exceptions of attrs' own validators also hold the field and the value."""
     if error.args and isinstance(error.args[0], str):
         return error.args[0]
     return f"{type(error).__name__}: {error}"
@@ -299,7 +299,7 @@ def _read_all(items: Iterable[tuple[str, object]], hook: Hook, hint: object) -> 
     for place, item in items:
         try:
             values.append(hook(item, hint))
-        except Exception as error:  # noqa: BLE001  # validators are the tool author's; each is told with its place
+        except Exception as error:  # noqa: BLE001  # validators are the tool author's; each error is reported with its place
             wrong.append((place, error))
             if len(wrong) == _MOST_WRONG:
                 break

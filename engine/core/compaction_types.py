@@ -1,4 +1,4 @@
-"""What a context keeper and the turn say to each other about a compaction: the wish, the question, what came of it."""
+"""The values that a context keeper and a turn exchange about a compaction: request, result, and the model for summaries."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class CompactionRequest:
     """How the history is to be summarised.
 
     Attributes:
-        trigger: the window is full, a request was too large, or somebody asks for it.
-        instructions: what the summary has to heed besides.
-        prompt: said to the summariser instead of the keeper's own words; the conversation stands behind it.
-        summary: the summary itself: nobody is asked for one.
-        continues: where the model was in the middle of its work, it is told to go on.
+        trigger: the window is full, a request was too large, or the user asks for it.
+        instructions: added to the summary's prompt.
+        prompt: replaces the keeper's prompt for the summary; the conversation follows it.
+        summary: the summary itself; no model is asked for one.
+        continues: whether a model that was in the middle of its work is asked to continue.
     """
 
     trigger: CompactionTrigger
@@ -36,12 +36,12 @@ class Compaction:
 
     Attributes:
         messages: the history from now on.
-        source: so many messages are summarised; 0: none, room was made in another way.
-        digest: of what they said.
-        before: what the next request would have taken of the window, estimated.
-        after: what it takes now.
-        is_continued: its last message tells the model to go on: no user has said so.
-        remark: what else is to be known of it: that the summary is no model's, say.
+        source: how many messages were summarised; 0: none, room was made in another way.
+        digest: a hash of those messages.
+        before: tokens that the next request would have had, estimated.
+        after: tokens that it has now.
+        is_continued: the last message, which the engine wrote, asks the model to continue.
+        remark: for the user: for instance, that no model wrote the summary.
     """
 
     messages: tuple[Message, ...]
@@ -60,7 +60,7 @@ class NotCompacted:
     Attributes:
         reason: "failed": there is no summary; another time there may be one. "ineffective": there is nothing that a
             summary could make shorter, or not by enough.
-        detail: why, for a person: who failed, or what fills the window.
+        detail: why, for a person: the error, or what fills the window.
     """
 
     reason: Literal["failed", "ineffective"]
@@ -69,7 +69,7 @@ class NotCompacted:
 
 @attrs.frozen(kw_only=True)
 class ModelReply:
-    """What a model said to a question beside the steps of a turn.
+    """A model's answer to a request outside the steps of a turn.
 
     Attributes:
         calls: the tools it asked for. None was run.
@@ -85,7 +85,7 @@ class ModelReply:
 
 
 class Summariser(Protocol):
-    """A model that can be asked beside the steps of a turn."""
+    """A model that can be asked outside the steps of a turn."""
 
     @property
     def info(self) -> ModelInfo:
@@ -99,6 +99,6 @@ class Summariser(Protocol):
     async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
         """Ask it, with no tools. A checkpoint; raises nothing ordinary.
 
-        What it takes counts for the turn. If cancelled, what it took so far does.
+        Its tokens are counted for the turn, also those so far if it is cancelled.
         """
         ...

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class Deferred(Generic[T]):
-    """A value that somebody will provide, once.
+    """A value that another task provides later, once.
 
     The first `settle` wins; a later one is dropped and counted, so a result that
     comes after the abort changes nothing. Decide by `is_settled`, never by

@@ -53,8 +53,8 @@ class Overloaded(ProviderError):
 class RateLimited(ProviderError):
     """The host counts requests or tokens, and the count is used up: wait, or ask another model.
 
-    Retryable unless it says otherwise: a limit that is lifted in hours, or that no
-    waiting lifts for a request of this size, is not.
+    Retryable by default. A limit that is lifted in hours only, or that rejects a
+    request of this size whenever it is sent, is not.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class NothingToUndo(SessionError):
 
 
 class UndoConflict(SessionError):
-    """Files that are to be put back have been changed since by somebody else: nothing was done; `force` overwrites them.
+    """Files to restore were changed by another program since. Nothing was restored; `force` overwrites them.
 
     Attributes:
         paths: which, relative to the working directory.
@@ -254,7 +254,7 @@ class StoreCorrupt(StoreError):
 
 
 class StoreMismatch(StoreError):
-    """The file is no store that this engine can use, and was left as it is: it is somebody else's, or a newer engine's.
+    """The file is another program's, or a newer engine's. It was not changed.
 
     Attributes:
         is_newer: a newer engine has made it: use that one.

@@ -1,10 +1,12 @@
 """Events: everything that happens in a session, as a closed union of values.
 
 An event with a `seq` is durable: it is in the journal, in that order, for good.
-One without is live: it was true when it was sent, and what it told is told
-again by a durable event later (deltas by `PartEnded`, arguments by `CallQueued`).
+One without is live: it is for watchers, and a durable event repeats its content
+later (`PartEnded` that of deltas, `CallQueued` that of arguments).
 
-The order is a promise; `docs/reference/events.md` writes it down.
+The order is a promise, written down in `docs/reference/events.md`.
+
+The classes are in private modules, one for each subject. Import their names from here.
 """
 
 from __future__ import annotations

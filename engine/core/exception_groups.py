@@ -71,7 +71,7 @@ class ErrorBoundary:
 
 
 def is_group(error: BaseException | None) -> TypeGuard[BaseExceptionGroup[BaseException]]:
-    """Tell whether *error* is a group, of whatever kind."""
+    """Tell whether *error* is an exception group of any kind."""
     return isinstance(error, BaseExceptionGroup)
 
 
@@ -107,7 +107,7 @@ async def leave(nursery: AbstractAsyncContextManager[object], error: BaseExcepti
     """Leave a nursery whose body's *error* goes its own way, and is no business of the tasks. A schedule point.
 
     It waits for the last task. What the tasks raised is raised as `public` has it; but
-    where the body's own exception is on its way already, a cancellation says nothing new:
+    where the body's own exception is on its way already, a cancellation adds nothing:
     the scope that was cancelled stays cancelled.
     """
     try:
@@ -131,7 +131,7 @@ def first_of(error: BaseException, kind: type[BaseException]) -> BaseException |
 
 
 def describe(error: BaseException, limit: int = 2_000) -> str:
-    """Return an error as one text for people and models, whatever its `__str__` does."""
+    """Return an error as one text for people and models, even if its `__str__` raises."""
     if is_group(error):
         inner = "; ".join(describe(e, limit) for e in error.exceptions[:5])
         return f"{len(error.exceptions)} errors: {inner}"[:limit]

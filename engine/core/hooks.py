@@ -4,7 +4,7 @@ A hook is an async callable. It gets one small value, its subject, and returns a
 decision, or None: nothing to say. It runs in the call's, or the turn's, own cancel
 scope and has a deadline: its own attribute `timeout` if it has one, in seconds, else
 `Settings.hook_timeout`. Its `name`, or the name of the function, stands in the record
-beside what it decides. One that raises or hangs is reported in a `Notice`; then
+with its decision. One that raises or hangs is reported in a `Notice`; then
 `before_tool` and `permission_request` deny the call, all others let it be.
 """
 
@@ -27,7 +27,7 @@ from engine.core.value_base import Value
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Subject(Value):
-    """What every hook is told: where it is.
+    """What every hook receives.
 
     Attributes:
         session_id: the session.
@@ -50,7 +50,7 @@ class ToolUse(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PermissionRequested(Subject):
-    """What a permission hook looks at: somebody is about to be asked.
+    """What a permission hook looks at: the user is about to be asked.
 
     Attributes:
         call_id: the call.
@@ -60,7 +60,7 @@ class PermissionRequested(Subject):
         patterns: on what.
         offers: what "always" would allow, narrowest first.
         detail: for a person.
-        is_ruled: a rule or another hook wants the question: no hook's "allow" answers it.
+        is_ruled: a rule or another hook requires the question: no hook's "allow" answers it.
     """
 
     call_id: CallId
@@ -119,9 +119,9 @@ class Compacting(Subject):
     """What a hook before a compaction looks at.
 
     Attributes:
-        trigger: the window is full, a request was too large, or somebody asks for it.
-        messages: how many there are.
-        instructions: what somebody who asks for it wants the summary to heed.
+        trigger: the window is full, a request was too large, or the user asks for it.
+        messages: how many messages the history has.
+        instructions: what the user asks the summary to consider.
         transcript: the history as it is.
     """
 
@@ -148,11 +148,11 @@ class Idling(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Notified(Subject):
-    """What a notification hook looks at: a person is wanted.
+    """What a notification hook looks at: a question waits for a person.
 
     Attributes:
         kind: a permission is asked for, a tool asks something, or the model can't be reached.
-        text: what it is about.
+        text: the question in short.
         request_id: of the question.
     """
 
@@ -168,7 +168,7 @@ class Requesting(Subject):
     Attributes:
         request: all of it.
         step: its number in the turn.
-        attempt: its number in the step: above 1, one before it failed.
+        attempt: its number in the step; above 1, an earlier one failed.
     """
 
     request: ModelRequest
@@ -181,25 +181,25 @@ class Requesting(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Remark(Value):
-    """What any hook may say: `message` is for whoever watches, as a `Notice`."""
+    """What any hook may return: `message` is shown to users as a `Notice`."""
 
     message: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Context(Remark):
-    """What many hooks may say besides: `context` is for the model, as a message of the engine, and is kept."""
+    """What many hooks may add: `context` becomes a message to the model, and stays in the transcript."""
 
     context: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolDecision(Context):
-    """What a tool hook wants.
+    """The decision of a tool hook.
 
     Attributes:
         verdict: before the tool: `"deny"` is final; `"ask"` makes it a question; `"allow"`
-            answers the question that nobody but the default would ask, and overrules no rule.
+            answers a question that only the default mode would ask, and overrules no rule.
         reason: for the model, if denied; for the user, if it is asked or the turn is to stop.
         arguments: before the tool: other arguments, as JSON text; they are checked like the first.
         text: after the tool: what the model reads instead of the result.
@@ -217,10 +217,10 @@ class ToolDecision(Context):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PermissionDecision(Remark):
-    """What a permission hook wants.
+    """The decision of a permission hook.
 
     Attributes:
-        verdict: `"deny"` is final; `"allow"` answers the question unless a rule wants it.
+        verdict: `"deny"` is final; `"allow"` answers the question unless a rule requires it.
         reason: for the model, if denied.
         arguments: with "allow", other arguments, as JSON text; they are checked like the first.
         stop: let the calls settle, then end the turn (C11).
@@ -236,7 +236,7 @@ class PermissionDecision(Remark):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptDecision(Context):
-    """What a prompt hook wants: `"block"` takes the words back and ends the turn, with `reason` for the user."""
+    """The decision of a prompt hook: `"block"` removes the prompt and ends the turn, with `reason` for the user."""
 
     verdict: Literal["pass", "block"] = "pass"
     reason: str = ""
@@ -244,7 +244,7 @@ class PromptDecision(Context):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RequestDecision(Context):
-    """What a request hook wants: `stop` ends the turn instead of sending it, with `reason` for the user."""
+    """The decision of a request hook: `stop` ends the turn instead of sending it, with `reason` for the user."""
 
     stop: bool = False
     reason: str = ""
@@ -252,7 +252,7 @@ class RequestDecision(Context):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class StopDecision(Remark):
-    """What a stop hook wants: nothing, one more round with `reason`, or an end with it."""
+    """The decision of a stop hook: let the turn end, continue it with `reason` for the model, or end it with `reason`."""
 
     verdict: Literal["pass", "block", "prevent"] = "pass"
     reason: str = ""
@@ -260,15 +260,15 @@ class StopDecision(Remark):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CompactionDecision(Remark):
-    """What a hook before a compaction wants.
+    """The decision of a hook before a compaction.
 
     Attributes:
         verdict: `"block"` leaves the history as it is.
         reason: for the user, if it is blocked.
-        instructions: what the summary has to heed besides; those of several hooks are put together.
-        prompt: said to the summariser instead of the usual words; the conversation stands behind it.
-        summary: the summary itself: no model is asked for one.
-        continues: False: the turn ends after it, where the model was in the middle of its work.
+        instructions: added to the summary's prompt; those of several hooks are joined.
+        prompt: replaces the summary's prompt; the conversation follows it.
+        summary: the summary itself; no model is asked for one.
+        continues: False: the turn ends after the compaction, even in the middle of its work.
     """
 
     verdict: Literal["pass", "block"] = "pass"
@@ -300,16 +300,16 @@ class Hooks(Value):
         session_start: a session is new, or comes from the store.
         user_prompt: the user's words have come, the model has not seen them.
         request: a request is about to go out.
-        before_tool: a call's arguments are valid, nobody has been asked yet.
-        permission_request: somebody is about to be asked.
-        after_tool: a tool's body is over, with whatever result.
-        tool_failed: it is over, and it failed; asked after `after_tool`.
-        stop: the model came to its end.
-        sub_agent_stop: the same of a sub-agent, for which `stop` is not asked.
-        task_completed: the turn is about to end as `completed`, all else having agreed.
+        before_tool: a call's arguments are valid; no permission was asked for yet.
+        permission_request: the user is about to be asked.
+        after_tool: a tool's body is over, successful or not.
+        tool_failed: it failed; runs after `after_tool`.
+        stop: the model has ended its answer.
+        sub_agent_stop: the same for a sub-agent, for which `stop` is not run.
+        task_completed: the turn is about to end as `completed`; all other hooks have agreed.
         before_compaction: the history is about to be summarised.
         after_compaction: it was.
-        notification: a person is wanted.
+        notification: a question waits for a person.
         idle: no turn runs, and no input waits.
         session_end: the engine is being closed.
     """

@@ -78,11 +78,11 @@ class ModelInfo(Value):
         name: as a user writes it, `host/model`.
         context: tokens of the window.
         output: tokens of the longest answer.
-        is_known: whether the limits were told by somebody, not assumed.
+        is_known: whether the limits are from a table or the host, not assumed.
         family: whose models it is one of, where prompts differ by that: `claude`, `gpt`, `gemini`; empty: another's.
         host: what requests at once are counted by; empty: this model alone.
         parallel: requests at once that its host is sent at most, by this engine; None: no limit.
-        options: what holds for this model unless a turn says otherwise.
+        options: defaults for this model, which a turn may override.
         long_prices: other prices for long prompts, the shortest first.
     """
 
@@ -176,7 +176,7 @@ class TextDone(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class Cited(Value):
-    """What the block of text says has this source."""
+    """A source of the text block."""
 
     id: str
     citation: Citation
@@ -199,7 +199,7 @@ class ReasoningChunk(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class ReasoningDone(Value):
-    """The thinking is whole; the host wants its signature back."""
+    """The thinking is complete. The host expects its signature back in later requests."""
 
     id: str
     signature: str | None = None
@@ -233,7 +233,7 @@ class ToolCallDone(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class ProviderItem(Value):
-    """Something the provider did or said itself, to be sent back unchanged."""
+    """A block of the provider itself, to be sent back unchanged."""
 
     id: str
     kind: str
@@ -253,7 +253,7 @@ class PrefixBroken(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class Unread(Value):
-    """What the host sent besides, and nobody understood: a kind of event, and how often."""
+    """Events of the host that the decoder does not know: their kind, and how many came."""
 
     kind: str
     count: int = 1

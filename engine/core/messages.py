@@ -1,6 +1,6 @@
-"""The neutral transcript: what was said, in no provider's words.
+"""The transcript, in a form that belongs to no provider.
 
-All values are immutable. JSON that belongs to somebody else (arguments of a
+All values are immutable. JSON that belongs to others (arguments of a
 call, an opaque item of a provider) is kept as the text it came in, so that it
 goes back byte for byte.
 """
@@ -16,8 +16,8 @@ from engine.core.ids import CallId, MessageId, PartId
 
 CallStatus = Literal["completed", "error", "denied", "aborted"]
 AbortReason = Literal["cancelled", "timeout", "not_executed", "interrupted_by_crash"]
-# "engine": it tells the model something. "summary": it stands for what was said before it. "continue": it says to go on after
-# the history was summarised; no user has said so.
+# An "engine" message is the engine's own, for the model. A "summary" replaces the earlier history. With "continue", the
+# engine asks the model to go on after a summary; no user wrote it.
 Origin = Literal["user", "steer", "queue", "engine", "summary", "continue"]
 FinishReason = Literal[
     "stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "malformed", "unknown"
@@ -69,12 +69,12 @@ class Usage:
 
 @attrs.frozen(kw_only=True)
 class Citation:
-    """A source that the model names for what it says.
+    """A source that the model cites.
 
     Attributes:
         url: where it is; empty for a document of the request.
         title: what it is called.
-        quote: the words that are cited, where the host tells.
+        quote: the cited words, if the host reports them.
         raw: the host's own record of it, as JSON text.
     """
 
@@ -163,7 +163,7 @@ class Settlement:
         text: the result, the error, or why there is none.
         reason: why it was aborted.
         outcome_unknown: it would not stop: its side effects may still come.
-        images: shown to the model beside the text.
+        images: shown to the model with the text.
         files: the same, other than images.
         failed: it completed, but what it ran reports failure (a non-zero exit).
         metadata: JSON for clients, never sent to the model.
@@ -190,7 +190,7 @@ class CallResult:
 
 @attrs.frozen(kw_only=True)
 class UserMessage:
-    """Input: the user's, or the engine's own when `origin` says so.
+    """Input of the user, or of the engine, according to `origin`.
 
     Attributes:
         parts: what the model reads.
@@ -212,7 +212,7 @@ class UserMessage:
 
 @attrs.frozen(kw_only=True)
 class AssistantMessage:
-    """What the model said in one step."""
+    """What the model wrote in one step."""
 
     id: MessageId
     parts: tuple[AssistantPart, ...]

@@ -12,7 +12,7 @@ import trio
 
 @attrs.define(eq=False)
 class Locks:
-    """Makes a lock when its name is first used, and drops it when nobody holds it or waits for it."""
+    """Makes a lock when its name is first used, and drops it when no task holds it or waits for it."""
 
     _locks: WeakValueDictionary[str, trio.Lock] = attrs.field(factory=WeakValueDictionary[str, trio.Lock], init=False)
 
@@ -20,8 +20,8 @@ class Locks:
     async def hold(self, *names: str) -> AsyncGenerator[None]:
         """Hold the locks of these names, first come, first served. Entering is a checkpoint; a cancel leaves none held.
 
-        They are taken in one order, so that two who want the same ones can't wait for
-        each other. None of them may be held by the caller already.
+        They are always taken in the same order, so that two tasks which need the same
+        ones can't deadlock. None of them may be held by the caller already.
         """
         async with AsyncExitStack() as held:
             for name in sorted(set(names)):

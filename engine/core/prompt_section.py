@@ -19,7 +19,7 @@ class PromptSection:
         name: what it is: `base`, `environment`, `instructions:/path/AGENTS.md`.
         text: what the model reads.
         source: where it is from, for people.
-        stability: how often it may change. None of them changes in place: the model is told in a message.
+        stability: how often it may change. A change never alters the text in place: a message informs the model.
     """
 
     name: str
@@ -29,5 +29,5 @@ class PromptSection:
 
     @property
     def digest(self) -> str:
-        """What tells its text from others: two of the same text are one."""
+        """A hash of its text: sections with the same text are equal."""
         return sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -30,7 +30,7 @@ class ModelStream(Protocol):
         """Return the next events, as many as one network chunk holds; none: the end.
 
         A checkpoint. Raises `ProviderError` for what goes wrong. If cancelled,
-        nothing that was not returned is lost to a caller who never comes back.
+        a caller that never continues loses nothing but what it had not received.
         """
         ...
 
@@ -60,7 +60,7 @@ class Served(Model, Protocol):
     """A model that needs a task of its own while the engine is open: a server on this machine, say."""
 
     async def serve(self) -> None:
-        """Do what is to be done beside the requests, until cancelled. Must raise nothing ordinary."""
+        """Do background work while requests run, until cancelled. Must raise nothing ordinary."""
         ...
 
 
@@ -69,7 +69,7 @@ class Learning(Protocol):
     """A model whose host can be asked about it."""
 
     async def learn(self) -> object:
-        """Ask, for a short time; that nothing was told is no error. A checkpoint."""
+        """Ask the host, for a short time. No answer is no error. A checkpoint."""
         ...
 
 
@@ -112,7 +112,7 @@ class ContextView:
     """What the context keeper may look at: the next request as it would be now.
 
     Attributes:
-        model: who will read it.
+        model: the model that will read it.
         last_usage: what the last request took, as its host counts.
         counted: the transcript of that request; None: there was none.
         system: the system prompt.
@@ -156,7 +156,7 @@ class ContextKeeper(Protocol):
     def wants_compaction(self, view: ContextView) -> bool:
         """Tell whether the history has to be summarised before the next request; pure and quick.
 
-        Where *view* says how the last request failed: whether `compact` may help against that.
+        If *view* holds the failure of the last request: whether `compact` may help against it.
         """
         ...
 
@@ -167,7 +167,7 @@ class ContextKeeper(Protocol):
         ...
 
     def is_blocked(self, view: ContextView) -> bool:
-        """Tell whether the next request can't fit whatever is done."""
+        """Tell whether the next request can't fit even after a compaction."""
         ...
 
 
@@ -182,13 +182,13 @@ class Snapshots(Protocol):
         Args:
             cwd: the working directory.
             owner: the session that keeps the snapshot.
-            paths: files to be noted even if nobody has been told of them by `about_to_change`.
+            paths: files to record even if `about_to_change` was not called for them.
             within: seconds.
         """
         ...
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
-        """A tool is going to change *paths*: keep what is there, if nobody else does. A checkpoint. Raises `SnapshotError`."""
+        """A tool is going to change *paths*: record their content, if no other snapshot has. A checkpoint. Raises `SnapshotError`."""
         ...
 
     async def diff(self, old: str, new: str, *, owner: str) -> Sequence[Change]:
@@ -214,7 +214,7 @@ class Snapshots(Protocol):
 
 @runtime_checkable
 class LeavingOut(Snapshots, Protocol):
-    """Snapshots that can be told what is no part of any project."""
+    """Snapshots that can exclude folders."""
 
     def leave_out(self, path: str) -> None:
         """Let *path*, and what begins as it, be no part of any project. Not a checkpoint."""
@@ -223,7 +223,7 @@ class LeavingOut(Snapshots, Protocol):
 
 @runtime_checkable
 class Tending(Snapshots, Protocol):
-    """Snapshots with something to do beside the turns, while the engine is open."""
+    """Snapshots with background work while the engine is open."""
 
     async def tend(self) -> None:
         """Do it, until cancelled. Must raise nothing ordinary."""
@@ -267,7 +267,7 @@ class Deps:
 
     Attributes:
         summariser: the model that writes summaries; None: the turn's own.
-        snapshots: notes the files around what changes them; None: nobody does.
+        snapshots: records files before they change; None: no snapshots are taken.
     """
 
     models: tuple[Model, ...]

@@ -99,7 +99,7 @@ class Settings:
         parallel: calls that may run at once, if all of them are safe together.
         chain: a failed call of a chained tool stops the ones queued after it.
         options: how the model is to work; they go before those of the model itself.
-        output_cap: tokens one answer may have, where no option says; raised once to `output_cap_raised`, if that is more.
+        output_cap: tokens that one answer may have, unless an option sets it; raised once to `output_cap_raised`, if that is more.
         output_cap_raised: see there.
         output_recoveries: how often a cut answer is continued.
         token_target: keep the model at work until so many output tokens (C9).
@@ -108,7 +108,7 @@ class Settings:
         headless: what becomes of what would be asked: it waits for an answer ("wait"), or is denied because nobody is
             there to answer ("deny"); with "rules", so is all that no rule allows by name.
         on_exhausted: what becomes of a turn whose model can't be reached, all retries and fallbacks spent: it stops,
-            or asks whoever watches (`RecoveryAsked`).
+            or asks the user (`RecoveryAsked`).
         question_timeout: seconds after which an open question counts as rejected.
         auto_compact: let the context keeper make room when the window is full.
         auto_continue: how often a turn may go on by itself after its history was summarised in the middle of its work.

@@ -60,11 +60,11 @@ class Put:
 
 @attrs.frozen
 class SnapshotResult:
-    """A snapshot that was taken, or None for one that could not be, and what somebody should know of it.
+    """A snapshot, or None if none could be taken, and remarks about it.
 
     Attributes:
         tree: names the snapshot.
-        remarks: told once for each project.
+        remarks: shown once for each project.
     """
 
     tree: str | None

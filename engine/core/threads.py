@@ -80,7 +80,7 @@ def current_limiter() -> trio.CapacityLimiter:
 
 
 def in_background(function: Callable[[], object]) -> None:
-    """Run short blocking work in a thread that nobody waits for: clean-up after a cancel. Not a checkpoint.
+    """Run short blocking work in a thread that no task waits for: clean-up after a cancel. Not a checkpoint.
 
     What it returns or raises is dropped.
     """
