@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from engine.core.errors import TurnParked
 from engine.core.events import Durable, StepEnded, TurnStarted
 from engine.core.messages import Usage
 from engine.journal.state import OpenCall, OpenStep, SessionState
@@ -46,3 +47,13 @@ def spent(newest_first: Iterable[Durable], turn_id: str) -> tuple[Usage, float]:
         if isinstance(event, StepEnded):
             usage, cost = usage + event.usage, cost + event.cost
     return usage, cost
+
+
+def check_not_parked(state: SessionState, request_id: object = None, *, is_running: bool = False) -> None:
+    """Raise `TurnParked` if the session has a parked turn that waits for *request_id*; None: for anything."""
+    if state.turn is None or is_running or (request_id is not None and request_id not in state.turn.waiting):
+        return
+    raise TurnParked(
+        f"turn {state.turn.turn_id} of session {state.session_id} is parked: go on with it first, with session.resume(); "
+        "what it asks is then asked again"
+    )

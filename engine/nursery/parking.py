@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import TurnParked
 from engine.core.events import TurnResumed
 from engine.core.ids import MessageId
 from engine.journal.closing_events import closing_events
@@ -20,7 +19,6 @@ from engine.nursery.turn_supervisor import run_turn
 if TYPE_CHECKING:
     from engine.core.protocols import IdSource
     from engine.journal.log import Journal
-    from engine.journal.state import SessionState
     from engine.nursery.running_turn import TurnRun
     from engine.tools.registry import Registry
 
@@ -89,13 +87,3 @@ def leave_parked(journal: Journal, ids: IdSource) -> None:
     if turn is not None:
         for event in closing_events(journal.state, MessageId(ids.new("msg")), parked=True):
             journal.append(event, turn_id=turn.turn_id)
-
-
-def check_not_parked(state: SessionState, request_id: object = None, *, is_running: bool = False) -> None:
-    """Raise `TurnParked` if the session has a parked turn that waits for *request_id*; None: for anything."""
-    if state.turn is None or is_running or (request_id is not None and request_id not in state.turn.waiting):
-        return
-    raise TurnParked(
-        f"turn {state.turn.turn_id} of session {state.session_id} is parked: go on with it first, with session.resume(); "
-        "what it asks is then asked again"
-    )

@@ -1,4 +1,4 @@
-"""What a host may say to a turn: answers to its questions, and words; each checked where it comes in."""
+"""What a host may send to a turn: answers to its questions, and texts; each is checked where it comes in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Always:
 
     Attributes:
         offer: which of them; the first one is the narrowest.
-        scope: for this turn, for this session with its sub-agents, or for everybody who works in this project.
+        scope: for this turn, for this session with its sub-agents, or for all work in this project.
         seconds: how long at most; None: as long as the scope.
     """
 
@@ -43,7 +43,7 @@ Recovery = Literal["wait", "switch", "stop"]
 
 
 def require_text(value: object, what: str) -> str:
-    """Return *value* if it is a text that says something. Raises `ConfigError` that names *what* it is."""
+    """Return *value* if it is a text that is not blank. Raises `ConfigError` that names *what* it is."""
     if not isinstance(value, str):
         raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
     if not value.strip():
@@ -52,7 +52,7 @@ def require_text(value: object, what: str) -> str:
 
 
 def permission_answer(answer: object) -> PermissionAnswer:
-    """Return what *answer* says, for the questions. Raises `ConfigError` for what is none."""
+    """Convert a host's answer. Raises `ConfigError` if it is none."""
     match answer:
         case Once():
             return PermissionAnswer(kind="once")
@@ -68,6 +68,7 @@ def permission_answer(answer: object) -> PermissionAnswer:
 
 def _which(answer: Always) -> int:
     offer = cast("object", answer.offer)
+    # Not `isinstance`: True is an int as well, and a negative one would take an offer from the end.
     if type(offer) is not int or offer < 0:
         raise ConfigError(f"the offer of an Always is a number from 0, not {offer!r}")
     return offer

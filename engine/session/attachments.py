@@ -1,4 +1,4 @@
-"""Files that go with a prompt: read, told apart by their first bytes, and kept as what the transcript holds."""
+"""Attachments of a prompt: files are read, identified by their first bytes, and converted to parts of the transcript."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 async def attach(source: str | os.PathLike[str] | bytes, *, media_type: str = "", name: str = "") -> MediaPart:
     """Return an image, a PDF or a recording as an attachment of a prompt. A checkpoint.
 
-    What the model can't read is told to it in words, so that it can tell the user.
+    If the model can't read that kind, it gets a note instead, so that it can inform the user.
 
     Args:
         source: a path, or the bytes themselves.
-        media_type: what it is, if its first bytes and its name don't tell.
-        name: what it is called; by default the file's name.
+        media_type: its type, if neither its first bytes nor its name show it.
+        name: a name for the model; by default the file's.
 
     Raises `ConfigError` for a file that can't be read, is empty or too large, or is of no
     known kind. If cancelled, nothing has happened.
@@ -44,7 +44,7 @@ async def attach(source: str | os.PathLike[str] | bytes, *, media_type: str = ""
         return attachment(source, media_type=media_type, name=name)
     try:
         data = await to_thread(_read, source)
-    except (OSError, RuntimeError) as error:  # the latter: `~somebody`, who has no home here
+    except (OSError, RuntimeError) as error:  # the latter for `~name`, if there is no such user
         reason = error.strerror if isinstance(error, OSError) else None
         raise ConfigError(f"can't attach {os.fspath(source)}: {reason or error}") from error
     return attachment(data, media_type=media_type, name=name or PurePath(source).name)
@@ -57,6 +57,7 @@ def attachment(data: bytes, *, media_type: str = "", name: str = "") -> MediaPar
         raise ConfigError(f"can't attach {called}: it is empty")
     if len(data) > LARGEST:
         raise ConfigError(f"can't attach {called}: it is larger than {LARGEST // 1024 // 1024} MB")
+    # The content before the name: screenshots are renamed, and a host refuses a PNG that is called a JPEG.
     kind = media_type or _kind_of(data) or mimetypes.guess_type(name)[0] or ""
     if "/" not in kind:
         raise ConfigError(f"can't attach {called}: its type is unknown; pass media_type=")
@@ -70,6 +71,7 @@ def attachment(data: bytes, *, media_type: str = "", name: str = "") -> MediaPar
 
 def _read(path: str | os.PathLike[str]) -> bytes:
     with Path(path).expanduser().open("rb") as file:
+        # One more byte shows that it is too large, without reading a file of gigabytes.
         return file.read(LARGEST + 1)
 
 

@@ -307,7 +307,7 @@ class Engine:
     def _start(self, live: LiveSession, turn: Turn) -> Turn:
         run = start_turn(turn)
         let_park(live, run)
-        self._runtime.services.tasks.start_turn(run)
+        self._runtime.sessions.run_turn(run)
         return turn
 
     def _handle(self, live: LiveSession) -> Session:

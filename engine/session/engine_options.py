@@ -36,7 +36,7 @@ class PermissionOptions:
 
 @attrs.frozen(kw_only=True)
 class ContextOptions:
-    """What goes into requests beside the conversation, and what is done when it outgrows the window.
+    """What requests hold besides the conversation, and what happens when that outgrows the window.
 
     Attributes:
         prompt: the layers that requests begin with: a prompt for the model's family, the environment, instruction files,
@@ -44,7 +44,7 @@ class ContextOptions:
         keeper: keeps the transcript inside the window; by default old results are cleared, then what is old is summarised
             (`engine.compaction.manager.Keeper`).
         titles: a small model that gives each session a title, once its first step is over. None: the one that the
-            configuration names, or nobody.
+            configuration names, if it names one.
     """
 
     prompt: PromptLayers | None = None
@@ -54,10 +54,10 @@ class ContextOptions:
 
 @attrs.frozen(kw_only=True)
 class FileOptions:
-    """What the engine does with files beside the tools' own work.
+    """What the engine does with files besides the tools' own work.
 
     Attributes:
-        snapshots: notes a project's files around what a turn changes, so that `session.files.undo` can put them back:
+        snapshots: records a project's files around what a turn changes, so that `session.files.undo` can restore them:
             `engine.snapshots.project_snapshots.ProjectSnapshots()`. None: only the conversation can be undone.
         spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
             `os.devnull`: they are not kept.

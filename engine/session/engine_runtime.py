@@ -42,7 +42,7 @@ class EngineRuntime:
     setup: EngineSetup
     services: EngineServices = attrs.field(init=False)
     sessions: OpenSessions = attrs.field(init=False)
-    # Until it is set, what a crashed engine has left may still be at work in the folder of a session.
+    # Until it is set, processes of a crashed engine may still be at work in the folder of a session.
     _leftovers_ended: trio.Event | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -79,10 +79,12 @@ class EngineRuntime:
     async def close(self, error: BaseException | None) -> None:
         """See `Engine.__aexit__`; *error* is the body's own."""
         tasks = self.services.tasks
+        # First, so that the end of a turn starts no queued one, and no hook opens a session.
         tasks.close()
         sessions = tuple(self.sessions.by_id.values())
         cause = TurnCause(kind="left", reason="aborted", detail="the engine was closed")
         ending = [run for session in sessions if (run := _end_turn(session, cause)) is not None]
+        # The turns before their background work: a turn that is parked counts on nothing having been reported to it.
         for session in sessions:
             session.background.close()
         tasks.cancel()
@@ -108,26 +110,28 @@ class EngineRuntime:
         return self.setup.defaults.settings.durable_within
 
     async def _end_leftovers(self, crashed: frozenset[str]) -> None:
-        """End what crashed engines have left. Always a checkpoint."""
+        """End the processes of crashed engines. Always a checkpoint."""
         assert self._leftovers_ended is not None
         try:
             await end_leftovers(crashed)
         finally:
+            # Also on a cancel: `open_session` waits for this, and must find out that the engine is closed.
             self._leftovers_ended.set()
 
     async def wait_for_leftovers(self) -> None:
-        """Wait until what a crashed engine has left running is ended. A checkpoint if there was something."""
+        """Wait until the processes of a crashed engine have ended. A checkpoint if there were some."""
         if self._leftovers_ended is not None:
             await self._leftovers_ended.wait()
             self.services.tasks.check_open()
 
     async def _run_end_hooks(self) -> None:
-        """Tell the hooks that all sessions end, all at once. A checkpoint if there is a session."""
+        """Notify the hooks that the sessions end, for all sessions at once. A checkpoint if there is a session."""
         failure: BaseException | None = None
         until = trio.current_time() + END_HOOKS_SHARE * self._seconds
         try:
             async with trio.open_nursery() as nursery:
                 for session in self.sessions.by_id.values():
+                    # Sub-agents have no hooks of their own for this: a host has opened only the session above.
                     if len(session.journal.path) == 1:
                         nursery.start_soon(session.own_hooks.run_end, until, name=f"end hooks of {session.id}")
         except BaseExceptionGroup as group:
@@ -145,7 +149,7 @@ class EngineRuntime:
                     failed = StoreError(
                         f"the store was not closed within {self._seconds:g} s: what it has not written by then may be lost"
                     )
-            except Exception as error:  # noqa: BLE001  # a port is somebody else's code; the others are closed all the same
+            except Exception as error:  # noqa: BLE001  # a port is foreign code; the others are closed all the same
                 own = error if isinstance(error, EngineError) else StoreError(f"closing failed: {describe(error)}")
                 failed = failed or own
         return failed

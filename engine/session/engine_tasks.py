@@ -13,10 +13,8 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineClosed
 from engine.core.exception_groups import leave
-from engine.nursery.parking import run_own_turn
 
 if TYPE_CHECKING:
-    from engine.nursery.running_turn import TurnRun
     from engine.tools.background_jobs import TaskFunction
 
 
@@ -73,11 +71,6 @@ class EngineTasks:
         """Wait until the last task is over; *error* is that of the engine's block. A schedule point."""
         assert self._manager is not None
         await leave(self._manager, error)
-
-    @enable_ki_protection
-    def start_turn(self, run: TurnRun) -> None:
-        """Run a turn that has begun. Not a checkpoint. Raises `EngineClosed`."""
-        self.check_open().start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
 
     @enable_ki_protection
     def start(self, work: Callable[[], Awaitable[None]], *, name: str) -> trio.CancelScope | None:

@@ -21,7 +21,7 @@ from engine.core.permission_types import HidingApprover, PermissionScope
 from engine.core.protocols import Deps
 from engine.journal.log import Journal
 from engine.nursery.inbox import admit, report
-from engine.nursery.parking import check_not_parked
+from engine.nursery.parkable import check_not_parked
 from engine.nursery.questions import Questions
 from engine.nursery.running_turn import RequestUsage, TurnRun
 from engine.session.answers import require_text
@@ -50,10 +50,10 @@ class LiveSession:
         input: what waits for a turn.
         questions: the open questions of its turn and of its sub-agents.
         active: the turn that runs; None: it is idle.
-        counted: what the last request took.
+        counted: the usage of the last request.
         touched: the files and folders that tools have worked on since instructions were last looked for.
         is_reverting: files are being put back, so no turn may begin.
-        title_done: set once a model that was asked for a title has answered, or was given up; None: none was asked.
+        title_done: set once the request for a title is over; None: there was none.
     """
 
     engine: EngineServices
@@ -72,7 +72,7 @@ class LiveSession:
     touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     title_done: trio.Event | None = attrs.field(default=None, init=False)
     is_reverting: bool = attrs.field(default=False, init=False)
-    # Decided once for a set of tools: requests begin with them, and are cheap only as long as they begin alike.
+    # Decided once for a set of tools: they are a part of the prefix of requests, and a change costs the host's cache.
     _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -115,12 +115,12 @@ class LiveSession:
     # -- its tools and models ---------------------------------------------------------------
 
     def hidden_tools(self, chain: tuple[PermissionScope, ...], agent_depth: int) -> frozenset[str]:
-        """Return the tools that are not offered, because the rules deny all that they could do. Not a checkpoint."""
+        """Return the tools that are not offered, since the rules deny everything that they could do. Not a checkpoint."""
         registry = self.config.registry
         if self._hidden is None or self._hidden[0] is not registry:
             approver, cwd, hidden = self.deps.approver, self.journal.state.context.cwd, frozenset[str]()
             if isinstance(approver, HidingApprover):
-                # Bounds may end in the middle of a turn, and requests should go on to begin alike.
+                # Without bounds: they may end in the middle of a turn, and the prefix must stay the same.
                 lasting = tuple(link for link in chain if not link.is_bound)
                 hidden = registry.hidden_by(partial(approver.hides, lasting, cwd))
             self._hidden = registry, hidden
@@ -128,13 +128,13 @@ class LiveSession:
         return self._hidden[1] | (registry.hidden_by(SUB_AGENTS.__contains__) if is_deepest else frozenset[str]())
 
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
-        """Tell whoever watches. Not a checkpoint."""
+        """Report something to clients. Not a checkpoint."""
         self.journal.append(Notice(level=level, code=code, text=text))
 
 
 @attrs.define(eq=False)
 class SessionInput:
-    """What comes in for a session beside its prompts: steers, queued input, and reports of background work.
+    """Input of a session that is no prompt: steers, queued input, and reports of background work.
 
     Attributes:
         start_queued_turn: begins the next queued turn, if the session is idle.

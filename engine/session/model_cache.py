@@ -1,4 +1,4 @@
-"""The models of an engine: those that were named are resolved once, served while it is open, and closed with it."""
+"""The models of an engine: each name is resolved once; a model is served while the engine is open, and closed with it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class ResolvedModels:
     _tasks: EngineTasks | None = attrs.field(default=None, init=False)
 
     def serve_with(self, tasks: EngineTasks) -> None:
-        """From now on, run what a model needs beside its requests. Not a checkpoint."""
+        """Run what models need besides requests (a server of their own, say) as tasks of the engine. Not a checkpoint."""
         self._tasks = tasks
         for model in self._models.values():
             self._serve(model)
 
     def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
-        """Return what was given as a chain of models. Raises `ConfigError`. Not a checkpoint."""
+        """Return a host's choice as a chain of models. Raises `ConfigError`. Not a checkpoint."""
         return select_models(model, self._config)
 
     def models_of(self, choices: Iterable[ModelChoice]) -> tuple[Model, ...]:
-        """Return the models of a chain, those of a name resolved once. Raises `ConfigError`. Not a checkpoint."""
+        """Return the models of a chain, each name resolved once. Raises `ConfigError`. Not a checkpoint."""
         return tuple(self._model(choice) for choice in choices)
 
     @property
@@ -48,7 +48,7 @@ class ResolvedModels:
         return None if named is None else self._model(named)
 
     def is_first_mention(self, model: str) -> bool:
-        """Tell whether this is asked about *model* for the first time. Not a checkpoint."""
+        """Return whether this is the first call with *model*. Not a checkpoint."""
         is_first = model not in self._mentioned
         self._mentioned.add(model)
         return is_first
@@ -69,7 +69,7 @@ class ResolvedModels:
 
     @property
     def closeable(self) -> tuple[Closeable, ...]:
-        """Those that hold connections."""
+        """The resolved models that hold connections; a host's own `Model` is the host's to close."""
         return tuple(model for model in self._models.values() if isinstance(model, Closeable))
 
     def _model(self, choice: ModelChoice) -> Model:

@@ -1,4 +1,4 @@
-"""Opens the store that a host names: a file, or a database."""
+"""Opens the store that a host names: a file or a database."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ async def open_store_at(place: str) -> Store:
     something is not installed.
     """
     if place.startswith(DATABASES):
-        # Imported here: it is an extra, and most have none.
+        # Imported here: it is an extra, and most installations do not have it.
         from engine.store.postgres.open import open_postgres_store as open_database
 
         return await open_database(place)
-    # Imported here: who has a store of their own, or none, needs no database.
+    # Imported here: a host with a store of its own, or none, needs no database.
     from engine.store.sqlite.store import open_sqlite_store as open_file
 
     return await open_file(place)

@@ -9,8 +9,7 @@ import trio
 from engine.core.errors import CallNotFound, ConfigError, EngineError
 from engine.core.ids import CallId, RequestId
 from engine.core.permission_types import PersistentApprover
-from engine.nursery.parkable import waiting_calls
-from engine.nursery.parking import check_not_parked
+from engine.nursery.parkable import check_not_parked, waiting_calls
 from engine.nursery.step_runner import ROUND
 from engine.session.answers import Answer, Recovery, permission_answer, require_text
 from engine.tools.call_values import ToolOutput

@@ -65,7 +65,7 @@ class Session:
     def open_questions(self) -> tuple[OpenQuestion, ...]:
         """The questions that it and all of its sub-agents wait for: the events that asked, the oldest first.
 
-        For a client that comes to a session at work: `state` is that of this session alone.
+        For a client that joins a session at work: `state` is that of this session alone, without its sub-agents.
         """
         path = self._live.journal.path
         return tuple(event for event in self._live.questions.events if event.path[: len(path)] == path)
@@ -125,8 +125,8 @@ class Session:
     ) -> TurnResult | StructuredResult[T]:
         """Run a turn to its end and return its result. Always a checkpoint.
 
-        Nobody watches, so nobody can answer a question: calls that would need one are
-        denied, and the model is told. If cancelled, the turn is settled and saved first.
+        There is no user to answer a question, so calls that would need one are denied, and the model reads why. If
+        cancelled, the turn is settled and saved first.
         With *output*, an attrs class, the answer must fit it.
         """
         require_text(text, "a prompt")
@@ -237,7 +237,7 @@ class Session:
         """Use *tools* instead of the session's, from the next request on, also of a turn that runs. Not a checkpoint.
 
         A call that was asked for before, of a tool that is not the same any more, is not
-        run: the model is told to look again. Sub-agents that run keep what they have.
+        run: its result asks the model to look again. Sub-agents that run keep their tools.
         Raises `ConfigError`.
         """
         live = self._live

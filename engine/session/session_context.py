@@ -1,4 +1,4 @@
-"""`SessionContext`: what fills the model's window in a session, for its host: shown, compacted, put back."""
+"""`SessionContext`: lets a host report, compact and restore what fills the model's window in a session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SessionContext:
         """Summarise the older part of the history now, and do nothing else. Always a checkpoint.
 
         It is a turn of its own, without a prompt, and nothing goes on after it.
-        *instructions*: what the summary must keep in mind besides. The result says "completed", or
+        *instructions*: what the summary must also take into account. The result says "completed", or
         why the history is as it was. Raises `SessionBusy`. If cancelled, it is as it was.
         """
         session = self._session

@@ -1,4 +1,4 @@
-"""`SessionFiles`: what the turns of a session did to files, for its host: shown, undone, redone, restored."""
+"""`SessionFiles`: lets a host compare, undo, redo and restore what the turns of a session did to files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SessionFiles:
         `redo` brings exactly that back. The user's prompt is in the result. See docs/how-to/undo.md.
 
         Args:
-            force: overwrite also what somebody else has changed since; and where no file can be put back (the engine
+            force: overwrite also what another program has changed since; and where no file can be put back (the engine
                 was opened without snapshots, say), take the messages back alone.
 
         Raises `SessionBusy`; `NothingToUndo`; `UndoConflict` and `SnapshotError` where nothing was
@@ -66,7 +66,7 @@ class SessionFiles:
         Args:
             paths: relative to the working directory.
             turn_id: by default the newest turn that changed files.
-            force: overwrite also what somebody else has changed since.
+            force: overwrite also what another program has changed since.
         """
         named = require_paths(paths)
         with self._history() as history:

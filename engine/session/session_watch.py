@@ -1,4 +1,4 @@
-"""Watching a session that may be open in another engine: its events, as the store gets them."""
+"""`Watch`: the events of a session that may be open in another engine, as they get into the store."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine.store.store_protocols import Watching
 @final
 @attrs.define(eq=False)
 class Watch:
-    """The durable events of one session, whoever writes them: `async for event in watch`. It has no end of its own.
+    """The durable events of one session, of any engine's: `async for event in watch`. It has no end of its own.
 
-    Those of its sub-agents are not among them: `SessionCreated.parent_id` says whose they are.
+    Events of sub-agents are not among them; `SessionCreated.parent_id` connects the sessions.
     """
 
     _store: Watching
@@ -47,6 +47,7 @@ class Watch:
         Raises `JournalCorrupt`, `StoreError`.
         """
         if self._waiting:
+            # Without it, a watcher that reads a long session from its beginning would block the event loop.
             await trio.lowlevel.checkpoint()
         else:
             self._waiting.extend(await self._store.wait_for_events(self._session_id, self._seq))

@@ -35,12 +35,12 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
         return session, False
     if options.agent is not None:
         runtime.setup.config.check_primary(options.agent)
-    # The next prompt must not meet a command of the dead engine that is still at work.
+    # A command of the dead engine may still be writing into the folder that the next prompt works in.
     await runtime.wait_for_leftovers()
-    # One after the other: a task that gives up lets go of its lease, and two would hold the same.
+    # One task after the other: the lease is the engine's, so a second task that fails would release it for both.
     async with runtime.services.locks.hold(f"session:{session_id}"):
         if (session := runtime.sessions.by_id.get(own_id)) is not None:
-            # Another task was quicker. One session has one journal.
+            # Another task was quicker, and one session has one journal.
             return session, False
         stored = await runtime.services.store.open_for_writing(own_id)
         try:
@@ -51,7 +51,7 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
             session = runtime.sessions.restore(stored, config, agents=agents)
             if options.agent is not None:
                 renew_bounds(session.journal)
-        except BaseException:  # it goes on: a lease that nobody uses would keep all others out
+        except BaseException:  # also a cancel: a lease that is not released would lock out every other engine
             if own_id not in runtime.sessions.by_id:
                 runtime.services.store.release(own_id)
             raise
@@ -118,7 +118,7 @@ def forked(events: Iterable[Durable], at: str | None = None) -> tuple[Message, .
         if messages is None:
             messages = _up_to(state.transcript, _first_new(before, state.transcript), MessageId(at))
         elif isinstance(event, PromptBlocked) and event.message_id == at:
-            # A hook has taken these words back. That must not be undone by a fork.
+            # A hook has blocked this prompt, and a fork must not undo that.
             messages = None
     if at is None:
         return state.transcript[:]

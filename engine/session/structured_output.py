@@ -1,4 +1,4 @@
-"""Answers that shall fit a class: what is asked of the model, what is wrong with its answer, and the result."""
+"""Structured output: answers that must fit an attrs class: the schema for the model, the check, and the result."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _FENCE = re.compile(r"\A\s*```(?:json)?[^\S\n]*\n(.*)\n```\s*\Z", re.DOTALL)
 
 @attrs.frozen(kw_only=True)
 class StructuredResult(TurnResult, Generic[T]):
-    """A `TurnResult` whose answer was asked to fit a class; `value` is there if it does."""
+    """A `TurnResult` whose answer must fit a class; `value` is None if it does not."""
 
     value: T | None = None
 
 
 @attrs.frozen
 class OutputSpec:
-    """The class that an answer shall fit.
+    """The class that an answer must fit.
 
     Attributes:
-        schema: of its JSON text, as the model is told.
+        schema: of its JSON text, for the model.
         check: returns the JSON text of an answer that fits, or what is wrong with it.
     """
 
@@ -39,7 +39,7 @@ class OutputSpec:
 
 
 def output_spec(output: type[attrs.AttrsInstance]) -> OutputSpec:
-    """Return what a turn has to know of the class."""
+    """Return the schema of the class, and the check for answers."""
     # Imported here, as below: most turns answer in words.
     from engine.core.schema import schema_of
 
@@ -53,7 +53,7 @@ def check_class(value: object) -> None:
 
 
 def structured(output: type[T], result: TurnResult) -> StructuredResult[T]:
-    """Return *result* with the value that its answer stands for, if it fits."""
+    """Return *result* with the value of its answer, if that fits."""
     from engine.core.arguments import parse
 
     value = None if result.output is None else parse(output, result.output)
@@ -64,6 +64,7 @@ def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, s
     """Return the JSON of an answer that fits its class, or what is wrong with it."""
     from engine.core.arguments import parse
 
+    # Models put JSON into a fence even where they are asked for JSON only.
     match = _FENCE.match(text)
     bare = match.group(1) if match else text
     try:

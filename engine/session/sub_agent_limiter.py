@@ -1,9 +1,8 @@
-"""How many sub-agents work at once: so many on each level below a session that a user talks to.
+"""Limits how many sub-agents work at once, on each level below the session that a user talks to.
 
-A level has its own places, so that a sub-agent which waits for its own sub-agents never
-waits for a place that it holds itself: the deepest level always goes on, and then the one
-above it. Those in the background have places of their own: they may take long, and nobody
-in the foreground waits for them.
+Each level has its own places. With one limit for all, sub-agents that wait for sub-agents of their own could hold every
+place, and none would go on; so the deepest level always goes on, and then the one above it. Sub-agents in the background
+have places of their own: they may take long, and calls in the foreground must not wait for them.
 """
 
 from __future__ import annotations
@@ -27,10 +26,11 @@ class SubAgentLimiter:
     ) -> Callable[[], None]:
         """Wait for a place, first come, first served; return what gives it back. Always a checkpoint; if cancelled, none is held."""
         places = self._levels.setdefault((level, in_background), trio.CapacityLimiter(limit))
+        # The setting may differ from turn to turn; the newest counts.
         places.total_tokens = limit
         if places.available_tokens <= 0:
             on_wait()
-        # One of its own: two errands may be equal.
+        # A borrower of its own, and not the task: a task may start several sub-agents, one after the other.
         who = object()
         await places.acquire_on_behalf_of(who)
         return lambda: places.release_on_behalf_of(who)

@@ -1,9 +1,9 @@
-"""The sub-agents of one session: begun, resumed, waited for, or left to work in the background.
+"""The sub-agents of one session: started, resumed, waited for, or left to run in the background.
 
-In the foreground a sub-agent's turn runs inside the call that sent for it, so that whatever
-ends the call ends the turn, and settles it first. In the background it runs in the engine's
-nursery: it belongs to the call only while it starts (`trio.Nursery.start`), and from then
-on to the session. Its end is taken in like input: it wakes the model, or waits for it.
+In the foreground a sub-agent's turn runs inside the call that started it, so anything that ends the call ends the turn,
+and settles it first. In the background it runs in the engine's nursery: it belongs to the call only while it starts
+(`trio.Nursery.start`), and from then on to the session. Its end is admitted like input: it wakes the model, or waits for
+the next request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SubAgents:
     """The sub-agents of one session.
 
     Attributes:
-        gate: lets so many work at once, in the whole tree of sessions.
+        gate: limits how many work at once, in the whole tree of sessions.
         jobs: those in the background.
     """
 
@@ -59,6 +59,7 @@ class SubAgents:
 
     async def run(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentResult:
         """Run a sub-agent's turn inside the calling task. Always a checkpoint; if cancelled, it is settled and saved first."""
+        # `run_turn` is its own frame and shields its concluder, so a cancel of the call needs nothing special here.
         await trio.lowlevel.checkpoint_if_cancelled()
         text = self._checked(run, request)
         waits = CallProgress(call_id=entry.call_id, message=_WAITING)
@@ -66,6 +67,7 @@ class SubAgents:
             self._level, limit=run.inputs.settings.agents_at_once, on_wait=partial(run.journal.append_live, waits)
         )
         try:
+            # Once more: it may have waited for long, and the turn may be ending by now.
             self._checked(run, request)
             child = await self._opened(run, entry, request)
             try:
@@ -75,6 +77,7 @@ class SubAgents:
                     settings=_settings(run, request),
                     parent=ParentTurn(run=run, entry=entry, agent=request.name),
                 )
+                # So that the end of this turn shortens the child's flush.
                 run.children.append(child_run)
                 try:
                     await run_turn(child_run)
@@ -86,7 +89,7 @@ class SubAgents:
         finally:
             leave()
         if run.ending.cause is not None:
-            # The call was settled with the child's end: what the tool would still make of the result counts no more.
+            # The call was settled with the child's end, so nothing that the tool would still do with the result counts.
             await trio.lowlevel.checkpoint_if_cancelled()
         assert child_run.result is not None
         return agent_result(child_run, child_run.result)
@@ -96,6 +99,7 @@ class SubAgents:
         await trio.lowlevel.checkpoint_if_cancelled()
         self._checked(run, request)
         if self._level > 1:
+            # Its session closes with its turn, so there would be nothing left to report to.
             raise SubAgentRefused("a sub-agent starts none in the background: wait for it")
         if self.jobs.is_closed:
             raise SubAgentRefused("the session is being closed: it starts no sub-agent any more")
@@ -106,7 +110,7 @@ class SubAgents:
         if work.refused is not None:
             raise work.refused
         if work.job is None:
-            # Its task had the engine's nursery already, which was just being cancelled.
+            # It was in the engine's nursery already, and that was just being cancelled.
             raise SubAgentRefused("the engine is being closed: it starts no sub-agent any more")
         return work.job
 
@@ -118,7 +122,7 @@ class SubAgents:
         return len(self._session.journal.path)
 
     def _checked(self, run: TurnRun, request: AgentRequest) -> str:
-        """Return what the sub-agent is told. Raises `SubAgentRefused`, `TurnOver`, `ConfigError`."""
+        """Return the prompt of the sub-agent. Raises `SubAgentRefused`, `TurnOver`, `ConfigError`."""
         if run.ending.cause is not None:
             # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
             raise TurnOver("the turn is ending: it starts no sub-agent any more")
@@ -131,7 +135,7 @@ class SubAgents:
         return require_text(request.prompt, "a sub-agent's prompt")
 
     async def _opened(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> LiveSession:
-        """Return the session that it works in: a new one, or one of before. A checkpoint in the second case."""
+        """Return the session that it works in: a new one, or one that it resumes. A checkpoint in the second case."""
         resumed = await self.reopen(run, request)
         return self.create(run, entry, request) if resumed is None else resumed
 
@@ -148,7 +152,7 @@ class SubAgents:
         return child
 
     async def reopen(self, run: TurnRun, request: AgentRequest) -> LiveSession | None:
-        """Return the session of before that it works in; None: it wants a new one. A checkpoint in the first case."""
+        """Return the session that it resumes; None: it gets a new one. A checkpoint in the first case."""
         config = self._config(run, request)
         if request.resume is None:
             return None
@@ -161,6 +165,7 @@ class SubAgents:
             raise SubAgentRefused(f"{session_id} is this very session: it can't wait for itself")
         if session_id in self._at_work:
             raise SubAgentRefused(f"{session_id} is at work: wait until it has ended")
+        # Before the checkpoint: two calls of one message may name the same session.
         self._at_work.add(session_id)
         try:
             return await self._sessions.open_child(self._session, session_id, config)
@@ -172,17 +177,17 @@ class SubAgents:
         except SessionElsewhere as error:
             self._at_work.discard(session_id)
             raise SubAgentRefused(str(error)) from error
-        except BaseException:  # whatever it is goes on: a session that was not opened is at no work
+        except BaseException:  # also a cancel: or the session could never be resumed again
             self._at_work.discard(session_id)
             raise
 
     def closed(self, child: LiveSession) -> None:
-        """A sub-agent is done. Not a checkpoint."""
+        """Close the session of a sub-agent that is done. Not a checkpoint."""
         self._at_work.discard(child.id)
         self._sessions.close(child)
 
     def _config(self, run: TurnRun, request: AgentRequest) -> SessionConfig:
-        """Return how it works: as its agent says now, whatever was so when it was begun."""
+        """Return its configuration: that of its agent now, also if it was another when the session was created."""
         agent = request.agent
         choices = self._session.config.choices if agent.model is None else self._services.models.choices_of(agent.model)
         if agent.fallback is not None:
@@ -197,11 +202,11 @@ class SubAgents:
         )
 
     def note_started(self, child: LiveSession, name: str) -> None:
-        """One begins in the background. Not a checkpoint."""
+        """Record that one begins in the background. Not a checkpoint."""
         self._session.background.note_started(child.id, "agent", name)
 
-    def tell(self, job: AgentJob, *, may_wake: bool) -> None:
-        """One in the background has ended: the session hears of it. Not a checkpoint."""
+    def report_end(self, job: AgentJob, *, may_wake: bool) -> None:
+        """Report to the session that one in the background has ended. Not a checkpoint."""
         result = job.result
         status = "aborted" if result is None else result.status
         text = f"It never began: {job.error}." if result is None else render_result(job.agent, result)
@@ -210,7 +215,7 @@ class SubAgents:
             f"The sub-agent {job.agent} ({job.session_id}) has ended: {job.status_text}",
             may_wake=may_wake,
         )
-        # After its report: cut off between the two, it is told twice rather than never.
+        # After its report: if a crash comes between the two, it is reported twice rather than never.
         self._session.background.note_ended(job.session_id)
 
 
@@ -230,8 +235,8 @@ class _Background:
     """The task of one sub-agent in the background.
 
     Attributes:
-        job: what is seen of it, once it is certain that there is one.
-        refused: why there is none.
+        job: what the session knows of it, once it is certain to run.
+        refused: why it does not run.
     """
 
     _children: SubAgents
@@ -250,13 +255,14 @@ class _Background:
         child = await self._children.reopen(self._run, self._request)
         try:
             task_status.started()
-            # If the call was cancelled, this task is still its own, and ends here: nothing was made, and nobody is told.
+            # If the call was cancelled, this task is still in the call's nursery and ends here, without a trace:
+            # `started()` moves it to the engine's nursery only if that has not happened.
             await trio.lowlevel.checkpoint_if_cancelled()
-            # From here to the turn's first event there is no checkpoint but at the gate.
+            # No checkpoint from here to the job: a session that is open and that no job holds would never be closed.
             child = self._begin(child)
         except Exception as error:  # noqa: BLE001  # the call raises it: here it would end all turns of the engine
             self.refused = error
-        except BaseException:  # a cancel goes on: what was gone on with is let go of
+        except BaseException:  # a cancel, mostly: the session that was opened again is closed
             if child is not None:
                 self._children.closed(child)
             raise
@@ -264,12 +270,12 @@ class _Background:
             await self._run_to_its_end(child, self.job)
 
     def _begin(self, resumed: LiveSession | None) -> LiveSession:
-        """Return the session that it works in: from now on it is the session's, which hears of its end. Not a checkpoint."""
+        """Return the session that it works in; from now on it belongs to the parent's session. Not a checkpoint."""
         child = self._children.create(self._run, self._entry, self._request) if resumed is None else resumed
         try:
             name = self._request.name or "the sub-agent"
             self._children.note_started(child, name)
-        except BaseException:  # whatever it is goes on: nobody would close it, since no job holds it yet
+        except BaseException:  # no job holds it yet, so nothing else would close it
             self._children.closed(child)
             raise
         job = self.job = AgentJob(session_id=child.id, agent=name, stop=self._stop, peek=partial(_last_text, child))
@@ -290,11 +296,13 @@ class _Background:
             if job.result is None:
                 job.error = job.error or "it was stopped before it started"
             job.mark_finished()
-            self._children.tell(job, may_wake=came_to_its_end)
+            # A sub-agent that was stopped, or that the engine's end cancelled, wakes no model.
+            self._children.report_end(job, may_wake=came_to_its_end)
 
     async def _work(self, child: LiveSession, job: AgentJob) -> None:
         run, limit = self._run, self._run.inputs.settings.agents_at_once
         leave = None
+        # Only the wait for a place is in this scope: once there is a turn, stopping means ending the turn, which settles it.
         with self._waiting:
             leave = await self._children.gate.enter(1, limit=limit, in_background=True)
         if leave is None:

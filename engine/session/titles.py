@@ -1,7 +1,7 @@
-"""Titles: a model says in a few words what a session is about, beside its first turn.
+"""Titles: a small model names a session, in a task of its own, while the first turn runs.
 
-It is asked once the first step is over, so that it never stands in the way of the answer.
-That there is no title is no error: the session is called by what was asked first.
+It is asked once the first step is over, so that it never competes with the answer for the host. A session without a title
+is no error: it is listed by its first prompt.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from engine.journal.log import Journal
 MAX_CHARS: Final = 80
 TIMEOUT: Final = 30.0
 
+# Of the prompt: what it is about stands at its beginning, and the rest may be a log file.
 _SHOWN_CHARS: Final = 4_000
 _MAX_OUTPUT: Final = 500  # a model that thinks needs some before its first word
 _SYSTEM: Final = (
@@ -49,6 +50,7 @@ async def ask_for_title(journal: Journal, model: Model, ids: IdSource, prompt: s
         problem = await _try_to_ask(model, _request(model, ids, prompt), answer)
         is_over = True
     finally:
+        # Cancelled: what the request has cost by then still counts. No checkpoint, so nothing is needed to shield it.
         if not is_over:
             _count(journal, model, answer)
     _record(journal, model, answer, problem)
@@ -57,19 +59,20 @@ async def ask_for_title(journal: Journal, model: Model, ids: IdSource, prompt: s
 async def _try_to_ask(model: Model, request: ModelRequest, answer: _Answer) -> str:
     """Ask, and return why there is no answer; empty if there is one. A checkpoint.
 
-    Raises nothing ordinary, not even beside a cancellation: in the engine's nursery it would end all turns.
+    Raises nothing ordinary, not even in a group with a cancellation: in the engine's nursery it would end all turns.
     """
     with ErrorBoundary() as boundary, trio.move_on_after(TIMEOUT):
         await _ask(model, request, answer)
         return ""
     if boundary.error is not None:
-        # A provider is somebody else's code, and a title is an ornament.
+        # A provider is foreign code, and a title is no reason to fail.
         return str(boundary.error) if isinstance(boundary.error, EngineError) else describe(boundary.error)
     return f"no answer within {TIMEOUT:.0f} s"
 
 
 def clean_title(text: str) -> str:
-    """Return the title in what a model said; empty if there is none."""
+    """Return the title in a model's answer; empty if there is none."""
+    # Small models add quotes, a label, or an explanation on the next line.
     lines = (_LABEL.sub("", line).strip(_AROUND).rstrip(".") for line in text.splitlines())
     title = " ".join(next((line for line in lines if line), "").split())
     return title if len(title) <= MAX_CHARS else f"{title[: MAX_CHARS - 1].rstrip()}…"
@@ -79,7 +82,7 @@ def _record(journal: Journal, model: Model, answer: _Answer, problem: str) -> No
     if journal.is_closed:
         return
     title = "" if problem else clean_title(answer.text)
-    if title:  # the user's own stays what it is, if there is one by now; what this has cost is counted all the same
+    if title:  # a title that the user has set meanwhile stays; the fold sees to that, and counts the cost all the same
         journal.append(_titled(model, answer, title))
     else:
         _count(journal, model, answer)
@@ -88,7 +91,7 @@ def _record(journal: Journal, model: Model, answer: _Answer, problem: str) -> No
 
 
 def _count(journal: Journal, model: Model, answer: _Answer) -> None:
-    """Count what a request has taken that came to nothing."""
+    """Record the cost of a request that gave no title."""
     if answer.usage.total and not journal.is_closed:
         journal.append(_titled(model, answer, ""))
 

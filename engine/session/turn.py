@@ -1,4 +1,4 @@
-"""`Turn`: one turn as its host holds it.
+"""`Turn`: a host's handle of one turn.
 
 It lives inside its block: `__aenter__` opens a nursery and starts the turn's frame in
 it, `__aexit__` ends the turn and leaves the nursery. Turns are left in the reverse
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 class Turn:
     """A turn: `async with session.prompt("…") as turn: async for event in turn: …`.
 
-    Leaving the block, in whatever way, ends the turn: it is settled and saved before
-    the block is left, and nothing of it is left afterwards. Made by `Session.prompt`,
-    and not by its constructor.
+    Leaving the block ends the turn: it is settled and saved before the block is left, and no task of it is left
+    afterwards. Made by `Session.prompt`, and not by its constructor.
     """
 
     _session: LiveSession
@@ -74,7 +73,8 @@ class Turn:
         assert self._nursery is not None
         assert self._run is not None
         if self._run.ending.cause is None:
-            # A Cancelled that gets here is the host's, or it came with the turn's own deadline.
+            # A `Cancelled` that gets here is the host's, or it came with the turn's own deadline; the turn's own cancel
+            # never leaves the scope of its loop.
             self._run.end(self._run.ending.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
         await leave(self._nursery, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         # The body's own exception goes on as it is.
@@ -168,10 +168,12 @@ class Turn:
     def _start(self) -> TurnRun:
         if self._run is not None:
             raise SessionError("a turn can be started only once; call session.prompt() again")
+        # The cursor begins before the turn's first event, which is appended in the next line.
         before = self._session.journal.snapshot().seq
         self._run = self._begin()
         self._cursor = follow(self._session.journal, before)
         if self._cancelled_early:
+            # Begun and ended, so that the host gets a result and the record says what became of the prompt.
             self._run.end(_CANCELLED)
         return self._run
 
@@ -198,7 +200,7 @@ def new_turn(session: LiveSession, begin: Callable[[], TurnRun]) -> Turn:
 
 @enable_ki_protection
 def start_turn(turn: Turn) -> TurnRun:
-    """Begin a turn; whoever calls this runs its frame. Not a checkpoint."""
+    """Begin a turn whose frame the caller runs. Not a checkpoint."""
     return turn._start()  # pyright: ignore[reportPrivateUsage]  # hosts enter it
 
 

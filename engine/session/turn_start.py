@@ -1,7 +1,7 @@
-"""How a turn of a session begins: what it is made of, and what is recorded when it does.
+"""How a turn of a session begins and what follows its end: its inputs and services, and the first events of its record.
 
-Beginning is synchronous: between the look whether the session is idle and the record that a turn has
-started there is no checkpoint, so two can't begin at once.
+Beginning is synchronous: there is no checkpoint between the check that the session is idle and the record that a turn has
+started, so two turns can't begin at once.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ def begin_turn(
         output=output,
         parent=parent,
     )
+    # No checkpoint, so no cancel; but ports are called, and one may raise.
     try:
         run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
         if isinstance(prompt, str):
@@ -177,7 +178,10 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
 
 
 def let_park(session: LiveSession, run: TurnRun) -> None:
-    """The turn runs in the engine's nursery: it may be left for another engine, if the settings say so. Not a checkpoint."""
+    """Let a turn in the engine's nursery be parked, if the settings allow it and the store is kept. Not a checkpoint.
+
+    A turn in a host's block is never parked: leaving the block promises that the turn has ended.
+    """
     run.state.may_park = run.inputs.settings.park and session.engine.setup.is_kept
 
 
@@ -258,7 +262,7 @@ def _ask_for_title(session: LiveSession, prompt: str) -> None:
         return
     done = trio.Event()
 
-    # Imported here: only a session's first turn asks, where a model for titles is named.
+    # Imported here: only the first turn of a session asks, and only if a model for titles is named.
     from engine.session.titles import ask_for_title
 
     async def work() -> None:
@@ -289,12 +293,12 @@ def _note_sweep_failure(session: LiveSession, run: TurnRun) -> None:
 
 
 def _abandon(session: LiveSession, run: TurnRun, error: BaseException) -> None:
-    """A port failed while the turn began: it is over before it had a task. Not a checkpoint."""
+    """End a turn that a port's error kept from beginning; it never had a task. Not a checkpoint."""
     session.active = None
     run.crash(error)
     if session.journal.state.turn is not None:
         result = TurnResult(stop_reason="internal_error", detail=describe(error))
-        # No port is asked for anything here: it may be the one that failed.
+        # No port is used here, not even for an id: it may be the one that failed.
         for event in closing_events(session.journal.state, MessageId(f"{run.journal.turn_id}_results")):
             if not isinstance(event, TurnEnded):
                 run.journal.append(event)
@@ -346,7 +350,7 @@ def report_context(session: LiveSession) -> ContextReport:
 
     run, deps, state = session.active, session.deps, session.journal.state
     settings = session.config.settings if run is None else run.inputs.settings
-    # Bounds do not hide tools, so they need no link here.
+    # Bounds do not hide tools, so the session's own scope is enough.
     own = session.config.permission_scopes(session.id, TurnId(""))[-1:]
     view = view_from(
         state,

@@ -1,12 +1,12 @@
 """Undo, redo, compare and restore: what a session does with the snapshots of its turns.
 
-Undoing a turn takes its messages back and puts the files that it changed back, as one
-event, which is written once the files are in place. What they held is noted before, so that redo brings
-exactly that back. If it is cut off between the files and the event, by a crash or a cancel, the
-turn still counts, and to undo it again finds the files as they should be, and goes on.
+Undoing a turn takes its messages back and restores the files that it changed. Both are one event, which is written once the
+files are in place. A snapshot of what the files held is taken before, so that redo restores exactly that. If a crash or a
+cancel comes between the files and the event, the turn still counts; undoing it again finds those files restored already,
+and does the rest.
 
-A file is put back only if it is as the turn has left it. Where the turn was cut off before that was
-noted, the time of a file's last change says whether the turn can have made it.
+A file is restored only if it is as the turn has left it. If the turn was cut off before a snapshot recorded that, the time
+of the file's last change decides whether the turn can have made it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from engine.journal.state import SessionState
 from engine.session.undo_plan import CLOCK_SLACK, LateChanges, UndoPlan, changed_at, find_older, inputs_of, is_among
 from engine.snapshots.turn_history import PastTurn, TurnHistory, turn_history
 
-# A person waits for it, so it may take longer than within a turn.
+# Seconds for a snapshot. The user has asked for it and waits, so it may take longer than within a turn.
 _SECONDS: Final = 60.0
 _NO_CALL: Final = CallId("")
 _OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
+# Paths in one message.
 _NAMED: Final = 5
 _UNNOTED: Final = "what the turn changed in files was not noted, so files are as it has left them"
 
@@ -105,7 +106,7 @@ class FileDiff:
 
 @attrs.frozen(eq=False)
 class UndoHistory:
-    """A session's record, for undoing what is in it. It is the caller who sees to it that no turn runs."""
+    """Undoes and redoes turns in the record of a session. The caller ensures that no turn runs."""
 
     _journal: Journal
     _deps: Deps
@@ -117,7 +118,7 @@ class UndoHistory:
         if not seen.done:
             raise NothingToUndo("there is no turn to undo")
         turn = seen.done[-1]
-        # As it was before the turn: its messages, and what its tools knew of files.
+        # The state before the turn: its messages, and the context that its tools shared.
         before = await to_thread(fold, events[: turn.begins])
         transcript = before.transcript[:]
         inputs = await to_thread(inputs_of, events, turn.turn_id)
@@ -154,7 +155,7 @@ class UndoHistory:
         self._raise_conflicts(plan)
         if plan.older:
             remarks.append(_OLDER.format(self._some(plan.older)))
-        # What an attempt that was cut off has put back already is a part of this undo.
+        # Files that an earlier attempt has restored before it was cut off are a part of this undo.
         earlier = await self._differing(snapshots, turn.trees[0], seen.saved)
         restored = [path for path in plan.settled if path in targets and path in earlier]
         files = self._shown(sorted([*restored, *(put.path for put in plan.puts)]))
@@ -175,7 +176,7 @@ class UndoHistory:
         if not seen.undone:
             raise NothingToUndo("there is no turn to redo: none was undone, or a new prompt came after that")
         undone = seen.undone[-1]
-        # What its tools knew of files was put back just before the turn was: so it is what was known before that.
+        # The event before `TurnUndone` has put the older context back, so the one before that has what redo needs.
         context = (await to_thread(fold, events[: undone.at - 1])).context
         note = ""
         try:
@@ -210,7 +211,7 @@ class UndoHistory:
             if plan.puts:
                 await self._save(now)
                 await snapshots.put(now, plan.puts, cwd=self._cwd)
-        # By this one it is known what the turn has left, if it is undone again.
+        # If the turn is undone again, this snapshot shows what it has left.
         self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, paths)))
         return self._shown(sorted([*plan.settled, *(put.path for put in plan.puts)]))
 
@@ -236,7 +237,7 @@ class UndoHistory:
         seen = await to_thread(turn_history, await self._events(), CRASHED)
         turn = self._turn(seen, turn_id, with_files=True)
         snapshots = self._snapshots()
-        # A folder on the way may be a link by now: what was there then can be meant, or what is there.
+        # A folder on the way may be a link by now, and the user may mean the path of then or of now.
         names = [whole for path in paths for whole in (self._named(path), self._real(path))]
         now = await self._now(snapshots, names)
         changes = [c for c in await self._diff(snapshots, turn.trees[0], now) if is_among(c.path, names)]
@@ -284,7 +285,7 @@ class UndoHistory:
     ) -> LateChanges:
         """Return what has changed since the last snapshot of a turn that was cut off, and may be its doing.
 
-        When a file was removed nobody can tell. To bring it back does no harm.
+        A removed file has no time of its removal; restoring it does no harm, so it counts as the turn's doing.
         """
         since = [
             Change(c.path, changed[c.path].before if c.path in changed else c.before, c.after)
@@ -328,7 +329,7 @@ class UndoHistory:
         return changes
 
     async def _now(self, snapshots: Snapshots, paths: Iterable[str], remarks: list[str] | None = None) -> str:
-        """Note the files as they are; put what is said of that into *remarks*."""
+        """Take a snapshot of the files as they are; append what is to be known of it to *remarks*. A checkpoint."""
         snapshot = await snapshots.take(
             self._cwd, owner=self._journal.session_id, paths=frozenset(paths), within=_SECONDS
         )
@@ -341,7 +342,7 @@ class UndoHistory:
         return snapshot.tree
 
     def _diffs(self, changed: Mapping[str, Change], contents: Mapping[str, bytes]) -> tuple[FileDiff, ...]:
-        # Imported here: it is needed by who compares, and by no turn.
+        # Imported here: only comparing needs it.
         from engine.snapshots.file_diff import unified_diff
 
         return tuple(
@@ -355,7 +356,7 @@ class UndoHistory:
         )
 
     async def _events(self) -> tuple[Durable, ...]:
-        """Return all events. In a thread: those of a long session from the disk take a second to read. A checkpoint."""
+        """Return all events. In a thread, since a long session takes a second to read from the disk. A checkpoint."""
         return await to_thread(self._journal.events)
 
     # -- the record -----------------------------------------------------------------------
@@ -363,7 +364,7 @@ class UndoHistory:
     def _append_undone(
         self, turn: PastTurn, before: SessionState, transcript: Sequence[Message], files: tuple[str, ...]
     ) -> None:
-        """Write that a turn was undone. Not a checkpoint."""
+        """Record that a turn was undone. Not a checkpoint."""
         state = self._journal.state
         keep = 0
         for mine, its in zip(state.transcript, transcript, strict=False):
@@ -374,7 +375,10 @@ class UndoHistory:
         self._append(TurnUndone(undone=turn.turn_id, keep=keep, messages=tuple(transcript[keep:]), files=files))
 
     async def _save(self, tree: str) -> None:
-        """Make it durable which snapshot holds what is about to be overwritten. A checkpoint."""
+        """Make it durable which snapshot holds what is about to be overwritten. A checkpoint.
+
+        Before the first file is touched: after a crash in between, redo could not find what the files held.
+        """
         self._append(SnapshotTaken(step=0, tree=tree))
         await self._flush()
 
@@ -418,7 +422,7 @@ class UndoHistory:
             )
 
     def _named(self, file: str) -> str:
-        """Return the path that the record calls so: it was a real one then, whatever the folders on the way are now."""
+        """Return the absolute path of a file in the record, without following links that have appeared since."""
         return os.path.normpath(os.path.join(os.path.realpath(self._cwd), file))  # noqa: PTH118 - of a str, which may be no UTF-8
 
     def _real(self, file: str) -> str:

@@ -1,4 +1,4 @@
-"""What a host gives to an engine, checked where it comes in: all of it raises `ConfigError`, none is a checkpoint."""
+"""Checks what a host passes to an engine, where it comes in. Every function raises `ConfigError`; none is a checkpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ V = TypeVar("V")
 
 
 def require_port(name: str, value: P | None, default: Callable[[], P], *members: str) -> P:
-    """Return what was given for a port, or its default. Raises `ConfigError` if it lacks a member."""
+    """Return a port, or its default. Raises `ConfigError` if it lacks a member."""
     if value is None:
         return default()
     missing = [member for member in members if not hasattr(value, member)]
@@ -43,7 +43,7 @@ def require_port(name: str, value: P | None, default: Callable[[], P], *members:
 
 
 def snapshots_of(snapshots: Snapshots | None, store: Store | str) -> Snapshots | None:
-    """Return who notes files, and not the file of the *store*; None: nobody does. Raises `ConfigError`."""
+    """Return what takes snapshots, made to leave out the file of the *store*; None: nothing does. Raises `ConfigError`."""
     if snapshots is None:
         return None
     if isinstance(store, str) and isinstance(snapshots, LeavingOut):
@@ -52,7 +52,8 @@ def snapshots_of(snapshots: Snapshots | None, store: Store | str) -> Snapshots |
 
 
 def require_paths(paths: object) -> tuple[str, ...]:
-    """Return what was given as paths. Raises `ConfigError` unless there is one, and all are."""
+    """Return *paths* as texts. Raises `ConfigError` if there are none, or one is no path."""
+    # A text is iterable too: as a list of its letters it would name files that nobody meant.
     items = tuple(cast("Iterable[object]", paths)) if isinstance(paths, Iterable) and not isinstance(paths, str) else ()
     named = tuple(os.fsdecode(cast("os.PathLike[str]", path)) for path in items if isinstance(path, (str, os.PathLike)))
     if not items or len(named) < len(items) or not all(named):
@@ -61,7 +62,7 @@ def require_paths(paths: object) -> tuple[str, ...]:
 
 
 def require_media(value: object) -> tuple[MediaPart, ...]:
-    """Return what was given as attachments."""
+    """Return *value* as attachments."""
     parts = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else None
     if parts is None or not all(isinstance(part, (ImagePart, FilePart)) for part in parts):
         raise ConfigError(f"attachments are what `await engine.attach(...)` returns, in a list, not {value!r}")
@@ -69,7 +70,7 @@ def require_media(value: object) -> tuple[MediaPart, ...]:
 
 
 def require_settings(value: object, default: Settings) -> Settings:
-    """Return a prompt's own settings, or the *default* where it brings none."""
+    """Return the settings of a prompt; None: the *default*."""
     if value is None:
         return default
     if not isinstance(value, Settings):
@@ -87,7 +88,7 @@ def registry_of(tools: Iterable[Tool]) -> Registry:
 
 
 def require_type(value: V | None, kind: type[V]) -> V:
-    """Return *value*, which must be of that kind; None: one that says nothing."""
+    """Return *value*, which must be of that kind; None: one with all its defaults."""
     if value is None:
         return kind()
     instance = cast("object", value)
@@ -125,7 +126,7 @@ def hooks_of(config: Config) -> Hooks:
 
 
 def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None:
-    """Return what happens around each change of a file; None: nothing. Raises `ConfigError`."""
+    """Return the formatters and checks of changed files; None: there are none. Raises `ConfigError`."""
     if diagnostics is not None and not callable(diagnostics):
         raise ConfigError(f"diagnostics must be an async function of a path, not {diagnostics!r}")
     if diagnostics is None and not config.formatters and not config.checkers:
@@ -139,7 +140,7 @@ def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None
 
 
 def select_models(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
-    """Return the chain of models: what was given, or else what the configuration says."""
+    """Return the chain of models: the host's, or else the one in the configuration."""
     if model is None:
         model = config.model_for()
     if model is None:
@@ -159,7 +160,7 @@ def as_model_chain(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelCho
 
 
 def titles_of(model: ModelChoice | None, config: Config) -> ModelChoice | None:
-    """Return the model that gives sessions their titles; None: nobody does."""
+    """Return the model that gives sessions their titles; None: none does."""
     choice = config.defaults.titles if model is None else model
     return None if choice is None else as_model_chain(choice)[0]
 
@@ -178,7 +179,7 @@ def parse_rules(rules: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def _parse_rule(text: str) -> Rule:
-    # Imported here: most hosts write none, and reading them brings TOML.
+    # Imported here: most hosts write none, and the parser imports TOML.
     from engine.permission.rules.rule_file import parse_rule
 
     try:
@@ -188,7 +189,7 @@ def _parse_rule(text: str) -> Rule:
 
 
 def approver_of(approver: Approver | None, config: Config, profile: str | None, rules: Iterable[str]) -> Approver:
-    """Return who judges: a host's own, or the rules of a configuration and of a host."""
+    """Return the approver: the host's own, or one for the rules of the configuration and of the host."""
     own = parse_rules(rules)
     if approver is not None and (profile is not None or own):
         raise ConfigError("an approver judges instead of a profile and rules: give it, or them")
@@ -202,15 +203,15 @@ def _policy_of(config: Config, profile: str | None, rules: tuple[Rule, ...]) -> 
 
 
 def prompt_of(prompt: PromptLayers | None) -> PromptLayers | None:
-    """Return what prompts are made of."""
-    # Looked at without its class: most engines have no layers, and need not import them.
+    """Return the prompt layers."""
+    # Checked without the class: most engines have no layers, and need not import it.
     if prompt is not None and not all(hasattr(prompt, name) for name in ("read", "allow_reading", "instructions")):
         raise ConfigError(f"prompt must be an engine.prompt.layers.PromptLayers, not {prompt!r}")
     return prompt
 
 
 def keeper_of(keeper: ContextKeeper | None, config: Config) -> ContextKeeper:
-    """Return who keeps transcripts inside the window: a host's own, or the engine's, as the configuration has it."""
+    """Return the context keeper: the host's own, or the engine's with the options of the configuration."""
     # Imported here: a host may bring its own.
     from engine.compaction.manager import Keeper
 
@@ -220,7 +221,7 @@ def keeper_of(keeper: ContextKeeper | None, config: Config) -> ContextKeeper:
 
 
 def opinion_of(opinion: Opinion | None) -> Opinion | None:
-    """Return who may answer in the user's place."""
+    """Return what may answer instead of the user."""
     if opinion is not None and not callable(opinion):
         raise ConfigError(f"opinion must be an async function of a query and a judgement, not {opinion!r}")
     return opinion
