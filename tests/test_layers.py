@@ -138,6 +138,7 @@ PURE = (
     "journal.state",
     "nursery.demux",
     "nursery.loop_detection",
+    "nursery.loop_state",
     "nursery.parkable",
     "nursery.retry",
     "nursery.scheduling",

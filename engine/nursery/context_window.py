@@ -23,10 +23,11 @@ from engine.core.protocols import ContextView, Model
 from engine.journal.state import SessionState
 from engine.nursery.hook_points import ask_about_compaction, run_compaction_hooks
 from engine.nursery.inbox import steers
+from engine.nursery.loop_state import LoopState, Move, Stop
 from engine.nursery.request_prefix import system_text
 from engine.nursery.retry import Failure
 from engine.nursery.running_turn import RequestUsage
-from engine.nursery.transition import LoopState, Move, Stop, after_compaction
+from engine.nursery.transition import after_compaction
 from engine.tools.registry import Registry
 
 if TYPE_CHECKING:

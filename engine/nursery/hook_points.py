@@ -40,7 +40,7 @@ from engine.core.messages import UserMessage
 from engine.core.protocols import IdSource
 from engine.journal.log import Journal
 from engine.nursery.inbox import engine_message, nudge
-from engine.nursery.transition import HookVerdict
+from engine.nursery.loop_state import HookVerdict
 from engine.tools.hook_runner import HookRunner, name_of
 
 if TYPE_CHECKING:

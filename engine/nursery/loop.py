@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from engine.core.events import DoomDetected, LoopContinued, RecoveryAsked, RetryScheduled
+from engine.core.events import DoomDetected, LoopContinued, RecoveryAsked
 from engine.core.ids import RequestId
 from engine.core.llm_types import ModelRequest
 from engine.nursery.context_window import compact_only, make_room, make_room_after
@@ -23,20 +23,11 @@ from engine.nursery.hook_points import (
     while_notifying,
 )
 from engine.nursery.inbox import nudge, promote, steers
+from engine.nursery.loop_state import Continue, LoopState, Move, StepOutcome, Stop
 from engine.nursery.request_prefix import prepare_prompt, system_text
-from engine.nursery.running_turn import RequestUsage, TurnRun
+from engine.nursery.running_turn import RequestUsage, TurnRun, wait_for_retry
 from engine.nursery.step_runner import begin_step, close_step, resume_step, run_step
-from engine.nursery.transition import (
-    Continue,
-    LoopState,
-    Move,
-    StepOutcome,
-    Stop,
-    switch_model,
-    transition,
-    wait_again,
-    wants_stop_hooks,
-)
+from engine.nursery.transition import switch_model, transition, wait_again, wants_stop_hooks
 
 if TYPE_CHECKING:
     from engine.journal.state import OpenStep, Received
@@ -248,24 +239,9 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
     if move.nudge is not None:
         nudge(run, move.nudge)
     if move.delay is not None:
-        await _wait(run, move)
+        await wait_for_retry(run, move.delay, attempt=move.state.retry.attempts_made, message=move.status)
     return move.state
 
 
 # The next answer continues this one in the middle of a sentence, so their texts are one.
 _JOINED = frozenset({"output_recover", "provider_pause"})
-
-
-async def _wait(run: TurnRun, move: Continue) -> None:
-    assert move.delay is not None
-    # A new event: a skip that came when there was nothing to skip is not meant for this wait.
-    run.state.skip_wait = trio.Event()
-    run.journal.append(
-        RetryScheduled(
-            attempt=move.state.retry.attempts_made,
-            message=move.status,
-            next_at=run.deps.clock.now() + move.delay,
-        )
-    )
-    with trio.move_on_after(move.delay):
-        await run.state.skip_wait.wait()

@@ -20,7 +20,7 @@ from engine.core.permission_types import PermissionQuery, PermissionScope, Requi
 from engine.journal.state import PromptState
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.inbox import engine_message
-from engine.nursery.permission_scope import active_scopes
+from engine.permission.permission_scope import active_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.deferred import Deferred
 from engine.core.errors import StoreError
-from engine.core.events import During, Notice, StopReason, TurnResult
+from engine.core.events import During, Notice, RetryScheduled, StopReason, TurnResult
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, SessionId
@@ -399,3 +399,13 @@ class TurnRun:
 
     def _end_for_limit(self, exhausted: Exhausted) -> None:
         self.end(TurnCause(kind="limit", reason=exhausted.reason, detail=exhausted.detail))
+
+
+async def wait_for_retry(run: TurnRun, delay: float, *, attempt: int, message: str) -> None:
+    """Wait before a request is sent again, unless the user skips the wait. Always a checkpoint."""
+    # A new event: a skip that came when there was nothing to skip is not meant for this wait.
+    run.state.skip_wait = trio.Event()
+    # The time of day, since it is for people and other processes; the wait itself is on trio's clock.
+    run.journal.append(RetryScheduled(attempt=attempt, message=message, next_at=run.deps.clock.now() + delay))
+    with trio.move_on_after(delay):
+        await run.state.skip_wait.wait()

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.compaction_types import ModelReply
-from engine.core.events import RetryScheduled
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import (
     Effort,
@@ -31,7 +29,7 @@ from engine.core.llm_types import (
 from engine.core.messages import FinishReason, TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import Model
 from engine.nursery.retry import Failure, RetryBudget, next_delay, silent_overflow
-from engine.nursery.running_turn import TurnRun
+from engine.nursery.running_turn import TurnRun, wait_for_retry
 from engine.nursery.stream_reader import read_stream
 
 
@@ -141,16 +139,7 @@ class Asker:
                 return listener
             # The same budgets as a step's, but counted by themselves: a summary must not use up the retries of the answer.
             budget = RetryBudget(budget.attempts_made + 1, budget.waited + delay)
-            run.state.skip_wait = trio.Event()
-            run.journal.append(
-                RetryScheduled(
-                    attempt=budget.attempts_made,
-                    message=listener.failure.message,
-                    next_at=run.deps.clock.now() + delay,
-                )
-            )
-            with trio.move_on_after(delay):
-                await run.state.skip_wait.wait()
+            await wait_for_retry(run, delay, attempt=budget.attempts_made, message=listener.failure.message)
 
     async def _ask_once(self, system: str, text: str, max_output: int) -> ReplyListener:
         model = self.models[0]

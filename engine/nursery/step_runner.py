@@ -24,12 +24,12 @@ from engine.journal.state import OpenStep, Received
 from engine.nursery.call_ledger import CallEntry, Ledger
 from engine.nursery.demux import Demux
 from engine.nursery.inbox import nudge
+from engine.nursery.loop_state import StepOutcome
 from engine.nursery.retry import Failure
 from engine.nursery.running_turn import TurnRun
 from engine.nursery.step import Step
 from engine.nursery.stream_reader import read_stream, save_drafts
 from engine.nursery.tool_task import work
-from engine.nursery.transition import StepOutcome
 from engine.tools.registry import Prepared
 
 # A round of waiting: often enough for a person to see that a call is alive, rarely enough to cost nothing.

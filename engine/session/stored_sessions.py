@@ -15,7 +15,7 @@ from engine.core.messages import AssistantMessage, Message, ResultsMessage, Tran
 from engine.core.threads import to_thread
 from engine.journal.fold import apply
 from engine.journal.state import SessionState
-from engine.nursery.permission_scope import renew_bounds
+from engine.permission.permission_scope import renew_bounds
 
 if TYPE_CHECKING:
     from engine.session.engine_runtime import EngineRuntime

@@ -25,11 +25,11 @@ from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget
 from engine.nursery.context_window import view_from
 from engine.nursery.inbox import admit, promote
+from engine.nursery.loop_state import LoopState
 from engine.nursery.parking import begin_again, leave_parked
-from engine.nursery.permission_scope import active_scopes
 from engine.nursery.running_turn import TurnInputs, TurnRun, TurnServices, TurnState
-from engine.nursery.transition import LoopState
 from engine.nursery.turn_snapshots import TurnSnapshots
+from engine.permission.permission_scope import active_scopes
 from engine.session.structured_output import output_spec
 
 if TYPE_CHECKING:

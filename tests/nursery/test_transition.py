@@ -16,17 +16,13 @@ from engine.core.llm_types import ModelOptions
 from engine.core.messages import FinishReason
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.budget import Budget
+from engine.nursery.loop_state import Continue, LoopState, Move, StepOutcome, Stop
 from engine.nursery.retry import Failure, FailureKind, RetryBudget
 from engine.nursery.transition import (
     BREAKS,
     COMPACTIONS_IN_A_ROW,
     DIMINISHING_TOKENS,
     PAUSES,
-    Continue,
-    LoopState,
-    Move,
-    StepOutcome,
-    Stop,
     after_compaction,
     transition,
     wants_stop_hooks,

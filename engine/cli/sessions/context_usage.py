@@ -10,7 +10,7 @@ from engine.core.llm_types import ModelInfo
 from engine.core.settings import Settings
 from engine.journal.state import SessionState
 from engine.nursery.context_window import view_from
-from engine.nursery.transition import LoopState
+from engine.nursery.loop_state import LoopState
 from engine.tools.registry import Registry
 
 
