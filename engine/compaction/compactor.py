@@ -91,6 +91,7 @@ class Compactor:
     async def run(self) -> Compaction | NotCompacted:
         """Compact. A checkpoint; if cancelled, nothing has changed."""
         await trio.lowlevel.checkpoint_if_cancelled()
+        # A request that is refused for its images needs no summary, and an image is worth little after its turn.
         if self.view.failure == "media" and (bare := without_media(self.view.transcript)) is not None:
             after = self._tokens_after(bare)
             return Compaction(messages=bare, before=self.tokens, after=after, remark="images and files were removed")
@@ -101,6 +102,7 @@ class Compactor:
             if self._is_worth_it(selection, pins):
                 break
             selection, pins = self._select(less)
+        # Decided before the request: a summary that frees too little would cost as much as the one that is needed next.
         if not self._is_worth_it(selection, pins):
             return self._truncate_only(selection, pins)
         written = await self._write_summary(selection, pins)
@@ -148,7 +150,7 @@ class Compactor:
     # -- is it worth it? -------------------------------------------------------------------
 
     def _is_worth_it(self, selection: Selection, pins: Pins) -> bool:
-        """Tell whether there is something to summarise, and whether a summary frees enough."""
+        """Return whether there is something to summarise, and whether a summary frees enough."""
         if not any(render_message(message) for message in _unpinned(selection)):
             return False
         if self.request.trigger == "manual":
@@ -178,6 +180,7 @@ class Compactor:
 
     async def _write_summary(self, selection: Selection, pins: Pins) -> _Summary | NotCompacted:
         previous = add_rules(parse_summary(selection.previous), pins.dropped_rules)
+        # What was written for this very compaction comes first, a model last.
         if self.request.summary.strip():
             return _Summary(self.request.summary.strip(), "a hook wrote the summary")
         if self.summarise is not None:
@@ -218,6 +221,8 @@ class Compactor:
         remark = _SKIPPED.format(unread, len(texts)) if unread else ""
         if unread:
             texts[_MAX_PIECES // 2 : -_MAX_PIECES // 2] = []
+        # One after the other, each with the summary so far, not all at once: a later part may revoke an earlier decision,
+        # and summaries of parts would have to be merged by another request.
         for conversation in texts:
             reply, problem = await self._ask_with_repair(conversation, text)
             if reply.is_too_long:
@@ -225,6 +230,7 @@ class Compactor:
             if reply.failure:
                 return NotCompacted(reason="failed", detail=reply.failure)
             if problem:
+                # The window is full, so the turn can't go on without some summary.
                 return _Summary(
                     extract_summary(head, previous, self._effective_template.most_tokens),
                     _EXTRACTED.format(problem=problem),
@@ -304,6 +310,7 @@ class Compactor:
 
     def _new_history(self, selection: Selection, pins: Pins, summary: str) -> tuple[Message, ...]:
         new_id = self.summariser.new_id
+        # Built twice: the last message says how full the window stays, which only the other messages decide.
         bare = rebuild_history(selection, summary, pins, _placeholder_id)
         return rebuild_history(selection, summary, pins, new_id, go_on=self._continue_text(bare))
 

@@ -79,6 +79,7 @@ def _fit_sections(sections: dict[str, list[str]], most: int) -> str:
     room = most - fixed - _FRAME
     for name, share in _SHARES.items():
         sections[name] = list(newest_lines(sections[name], round(room * share)))
+        # What this section has not used goes to the next one.
         room -= sum(map(line_tokens, sections[name]))
     return "\n\n".join(f"## {name}\n{_list(sections.get(name.casefold(), []))}" for name in SECTIONS)
 
@@ -135,7 +136,9 @@ def _errors(text: str, *, has_failed: bool) -> list[str]:
         return _matching(lines, _OUTRIGHT)[:2]
     matches = _matching(lines, _ERROR) or _matching(lines, _MAYBE)
     if not matches:
+        # A failed command without a known word: its last lines say most.
         return [_shorten_line(line) for line in lines[-2:]]
+    # The first errors are mostly the cause, the last ones the summary of a test run.
     return matches[:3] + matches[3:][-3:]
 
 

@@ -88,6 +88,7 @@ class Keeper:
     _counter: TokenCounter = attrs.field(factory=TokenCounter, init=False)
 
     def __attrs_post_init__(self) -> None:
+        # A keeper is made by hosts, whose types nothing has checked.
         for name in ("reserve", "tail"):
             value: object = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
@@ -98,6 +99,7 @@ class Keeper:
         if not (self.auto and self.clears) or not self._is_full(view):
             return None
         pruned = self._prune(view, is_forced=False)
+        # All or nothing: clearing costs the host's cache, and a summary right after it would cost that once more.
         if pruned is None or self._tokens(view) - pruned.spared > PRUNED_SHARE * self._window(view).usable:
             return None
         return pruned.messages
@@ -114,7 +116,7 @@ class Keeper:
         return pruned.messages
 
     def wants_compaction(self, view: ContextView) -> bool:
-        """Tell whether the next request exceeds the usable window, or the last one was refused."""
+        """Return whether the next request exceeds the usable window, or the last one was refused."""
         return self.auto and (view.failure != "none" or self._is_full(view))
 
     async def compact(
@@ -129,7 +131,7 @@ class Keeper:
         window = self._window(view)
         if view.failure == "overflow":
             self._counter.reject(view)
-            # The window is smaller than this request, whatever the catalogue says.
+            # The host has refused this size, so the window is smaller, even if the catalogue has another number.
             window = attrs.evolve(window, usable=max(1, min(window.usable, self._tokens(view))))
         compactor = Compactor(
             view=view,
@@ -152,7 +154,7 @@ class Keeper:
         return made
 
     def is_blocked(self, view: ContextView) -> bool:
-        """Tell whether the next request is certainly larger than the window."""
+        """Return whether the next request is certainly larger than the window."""
         if not self.auto or not view.model.is_known:
             return False
         most = view.model.context * (1.0 if self._counter.is_exact(view) else UNCOUNTED_TOLERANCE)

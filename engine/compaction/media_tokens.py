@@ -18,8 +18,11 @@ _HEAD: Final = 64 * 1024
 # The part of a document that is scanned for pages.
 _SCANNED_BYTES: Final = 4 * 1024 * 1024
 
+# Bytes of a page of a PDF: scans have more, plain text less.
 _PAGE_BYTES: Final = 60_000
+# Bytes of a second of compressed speech, at 128 kbit/s.
 _SECOND_BYTES: Final = 16_000
+# The largest image that Anthropic accepts without scaling it down.
 _UNKNOWN: Final = 1_600
 
 
@@ -32,6 +35,7 @@ def media_tokens(part: MediaPart, model: str) -> int:
     if part.media_type == "application/pdf":
         return _pages(part) * _page_tokens(model)
     if kind in {"audio", "video"}:
+        # Gemini's rates: 32 tokens a second of sound; a frame of 258 each second, with its sound, of video.
         per_second = 32 if kind == "audio" else 290
         return max(1, size // (_SECOND_BYTES if kind == "audio" else 20 * _SECOND_BYTES)) * per_second
     # Probably text: providers accept no other files.
@@ -49,16 +53,19 @@ def image_tokens(sizes: tuple[int, int] | None, model: str) -> int:
         return _UNKNOWN
     width, height = (max(1, side) for side in sizes)
     if _is_gemini(model):
+        # 258 tokens for a small image, and for each tile of 768 pixels of a larger one.
         if max(width, height) <= 384:
             return 258
         return 258 * math.ceil(width / 768) * math.ceil(height / 768)
     if _is_openai(model):
         return _tiled(width, height)
+    # Anthropic's rule, and a fair guess for others: scaled to 1,568 pixels, then 750 pixels for a token.
     scale = min(1.0, 1_568 / max(width, height))
     return min(_UNKNOWN, math.ceil(width * scale * height * scale / 750))
 
 
 def _tiled(width: int, height: int) -> int:
+    """Return the tokens by OpenAI's rule: scaled to 2,048 pixels, then to 768 on the short side, in tiles of 512."""
     scale = min(1.0, 2_048 / max(width, height))
     scale *= min(1.0, 768 / (min(width, height) * scale))
     tiles = math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
@@ -81,6 +88,7 @@ def _pages(part: FilePart) -> int:
     """Return the number of pages of a PDF, counted or estimated from its size."""
     by_size = max(1, len(part.data) * 3 // 4 // _PAGE_BYTES)
     data = _head(part.data, _SCANNED_BYTES)
+    # Without a parser: page objects in compressed streams are not seen, so the size is a second opinion.
     counted = data.count(b"/Type /Page") + data.count(b"/Type/Page")
     counted -= data.count(b"/Type /Pages") + data.count(b"/Type/Pages")
     return counted if counted > 0 and len(part.data) * 3 // 4 <= _SCANNED_BYTES else max(counted, by_size)
@@ -120,6 +128,7 @@ def _webp(head: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg(head: bytes) -> tuple[int, int] | None:
+    # Segment by segment to the frame header (SOF); C4, C8 and CC are tables that share its range of markers.
     at = 2
     while at + 9 <= len(head) and head[at] == 0xFF:
         marker = head[at + 1]

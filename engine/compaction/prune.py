@@ -42,10 +42,12 @@ MIN_CLEARED_TOKENS: Final = 20_000
 KEPT_TURNS: Final = 2
 
 CLEARED: Final = "[cleared to make room: "
+# Characters of the arguments, and of the beginning and the end of a result, in the text that replaces it.
 _SHOWN_ARGUMENTS: Final = 200
 _EXCERPT: Final = 160
 # Shorter results are not cleared: the replacement would be as long.
 _WORTH: Final = 4 * _EXCERPT
+# Characters; a replacement text is never longer.
 _LONGEST_CLEARED: Final = 4_000
 _SPILL: Final = re.compile(r"spill:[0-9a-f]{16}")
 
@@ -110,6 +112,7 @@ def _old_results(messages: Sequence[Message], rules: PruneRules, model: str, rat
     newest, turns = 0, 0
     old: dict[CallId, int] = {}
     calls = calls_of(messages)
+    # From the end: what is newest stays, up to a number of tokens.
     for message in reversed(messages):
         turns += is_user_message(message)
         if turns < rules.turns or not isinstance(message, ResultsMessage):
@@ -174,6 +177,7 @@ def with_calls(messages: Sequence[Message], change: Callable[[CallPart], CallPar
         if not isinstance(message, AssistantMessage):
             return message
         parts = tuple(change(part) if isinstance(part, CallPart) else part for part in message.parts)
+        # The same object, so that its size is not estimated again and the record of the change stays small.
         same = all(new is old for new, old in zip(parts, message.parts, strict=True))
         return message if same else attrs.evolve(message, parts=parts)
 
@@ -187,6 +191,7 @@ def cleared_text(result: CallResult, call: CallPart | None, read_only: frozenset
     media = ", ".join(media_label(part) for part in media_of(result.settlement))
     what = f"the result of {result.tool}({arguments}), {len(text):,} characters{f' and {media}' if media else ''}"
     spill = _SPILL.search(text)
+    # In the order of how well it works: the kept original, the same call again, nothing.
     if spill is not None:
         again = f'To get it again: read with path="{spill[0]}".'
     elif result.tool in read_only:

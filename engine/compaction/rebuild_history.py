@@ -46,6 +46,7 @@ def rebuild_history(
     matches. *go_on* is the text of a final message that makes the model continue;
     empty: no such message.
     """
+    # The summary is made inert: text of a tool in it must not look like one of the engine's own tags.
     before = _FIRST if selection.original is None else _BEFORE
     behind = _LATEST if selection.latest is not None else _TAIL
     record = _message(new_id, "summary", f"{before} {behind}\n\n{inert(without_headings(summary))}", *pins.texts())

@@ -52,6 +52,7 @@ def build_report(
     for kind, size in (*_opening(view, sections), *_messages(view.transcript, view.model.name)):
         before, count = sizes.get(kind, (0, 0))
         sizes[kind] = (before + size, count + 1)
+    # Scaled to the provider's count, so that the shares add up to the figure above them.
     raw = sum(size for size, _ in sizes.values())
     whole = raw if tokens is None else tokens
     shares = [Share(kind, round(size * whole / max(1, raw)), count) for kind, (size, count) in sizes.items() if size]

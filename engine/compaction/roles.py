@@ -1,4 +1,4 @@
-"""Tell messages of the user from those of the engine."""
+"""Distinguishes messages of the user from those of the engine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from engine.core.messages import AssistantMessage, Message, ResultsMessage, User
 
 
 def is_user_message(message: Message) -> bool:
-    """Tell whether the user wrote it."""
+    """Return whether the user wrote the message."""
     return isinstance(message, UserMessage) and message.origin in {"user", "steer", "queue"}
 
 
 def is_mid_turn(messages: Sequence[Message]) -> bool:
-    """Tell whether the model has started to work on the user's latest message."""
+    """Return whether the model has started to work on the user's latest message."""
     for message in reversed(messages):
         if is_user_message(message):
             return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final, cast
 
+from engine.compaction.shorten import truncate_middle
+
 # Replaces the middle of a long argument, or of all arguments.
 _CUT: Final = "[cleared to make room: {:,} characters, which the tool was given]"
 _ALL: Final = "cleared"
@@ -26,15 +28,17 @@ def shorten_arguments(arguments: str, most: int) -> str:
         is_object, result = False, ""
     if not is_object:
         # Arguments that are no JSON object were sent as `{}`, and still are.
-        result = _cut(arguments, most)
+        result = truncate_middle(arguments, most, _CUT)
     elif len(result) > _TOGETHER * most:
-        result = _json({_ALL: _cut(arguments, most)})
+        result = _json({_ALL: truncate_middle(arguments, most, _CUT)})
+    # Escapes and notes may have made it longer.
     return min(arguments, result, key=len)
 
 
 def _shorter(value: object, most: int, depth: int) -> object:
     if isinstance(value, str):
-        return _cut(value, most)
+        return truncate_middle(value, most, _CUT)
+    # `json` itself allows a depth at which this recursion would fail.
     if depth > _DEEPEST:
         return value
     if isinstance(value, dict):
@@ -43,13 +47,6 @@ def _shorter(value: object, most: int, depth: int) -> object:
     if isinstance(value, list):
         return [_shorter(each, most, depth + 1) for each in cast("list[object]", value)]
     return value
-
-
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]}\n{_CUT.format(len(text) - 2 * half)}\n{text[-half:]}"
 
 
 def _json(value: object) -> str:

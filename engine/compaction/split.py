@@ -29,12 +29,14 @@ from engine.core.messages import (
     UserMessage,
 )
 
-# The share of the usable window for the tail, and its bounds.
+# The share of the usable window for the tail, and its bounds in tokens: enough to go on without a break, not so much that
+# the next compaction comes soon.
 TAIL_SHARE: Final = 0.25
 LEAST_TAIL: Final = 2_000
 MOST_TAIL: Final = 15_000
 # Characters that are shown of a truncated result, at least.
 _LEAST_EXCERPT: Final = 400
+# Rather few, as in code: an excerpt must not become longer than its share.
 _CHARS_OF_TOKEN: Final = 3
 
 
@@ -93,7 +95,7 @@ def _start(messages: Sequence[Message], sizes: Sequence[int], budget: int, lates
     """Return where the longest consistent tail begins that fits and is not everything; at least the last exchange."""
     start, room = len(messages), budget
     for position in range(len(messages) - 1, 0, -1):
-        # The user's newest message stays whatever its size.
+        # The user's newest message stays, however large it is.
         room -= 0 if position == latest_at else sizes[position]
         if room < 0:
             break
@@ -122,7 +124,7 @@ def _last_summary(messages: Sequence[Message]) -> UserMessage | None:
 
 
 def _is_scaffold(message: Message) -> bool:
-    """Tell whether a compaction added the message: the next compaction makes its own."""
+    """Return whether a compaction added the message: the next compaction makes its own."""
     return isinstance(message, UserMessage) and message.origin in {"summary", "continue"}
 
 
@@ -139,6 +141,7 @@ def _shrink_tail(tail: tuple[Message, ...], budget: int, model: str) -> tuple[Me
     results = sum(len(message.results) for message in tail if isinstance(message, ResultsMessage))
     # Each text of the model, each call and each result gets an equal share.
     each = budget // (results + len(answers) + sum(len(message.calls) for message in answers) or 1)
+    # Half, since an excerpt has a beginning and an end.
     excerpt = max(_LEAST_EXCERPT, _CHARS_OF_TOKEN * each // 2)
     calls = calls_of(tail)
 

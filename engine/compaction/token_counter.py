@@ -52,6 +52,7 @@ class Sizes:
 class TokenCounter:
     """Estimates the size of requests, and learns from the providers' counts."""
 
+    # Weak keys: one keeper serves all sessions of an engine, and must not keep their transcripts alive.
     _sizes: WeakKeyDictionary[object, Sizes] = attrs.field(factory=WeakKeyDictionary[object, Sizes], init=False)
     _ratios: dict[str, float] = attrs.field(factory=dict[str, float], init=False)
     _seen: WeakKeyDictionary[object, tuple[int, int]] = attrs.field(
@@ -76,6 +77,7 @@ class TokenCounter:
     def opening(self, system: str, tools: tuple[ToolSchema, ...]) -> int:
         """Return the estimate for the system prompt and the tools."""
         cached_system, cached_tools, size = self._opening
+        # By identity: comparing the schemas of all tools in each step would cost more than the estimate.
         if cached_tools is not tools or cached_system != system:
             size = text_tokens(system) + sum(tool_tokens(tool) for tool in tools)
             self._opening = (system, tools, size)
@@ -97,7 +99,7 @@ class TokenCounter:
         return exact + max(view.last_usage.output if answer else 0, round(answer * ratio)) + round(rest * ratio)
 
     def is_exact(self, view: ContextView) -> bool:
-        """Tell whether `tokens` is based on a provider's count."""
+        """Return whether `tokens` is based on a provider's count."""
         return self._counted(view) is not None
 
     def window(self, info: ModelInfo) -> ModelInfo:
@@ -149,6 +151,7 @@ class TokenCounter:
         exact, name = view.last_usage.prompt, view.model.name
         self._seen[counted.lineage] = len(counted), exact
         if ratio is not None:
+            # The mean with the older ones: a single odd count moves it only half way.
             self._ratios[name] = ratio if name not in self._ratios else (self._ratios[name] + ratio) / 2
         if exact > self._refused.get(name, exact):
             # A larger request was accepted since.

@@ -34,8 +34,10 @@ CALL: Final = 12
 SPARE: Final = 20_000
 
 _DIGITS: Final = "0123456789"
+# Tokens for a digit.
 _DIGIT: Final = 0.55
 
+# Characters of a sample, and their number: counting in a text of megabytes would block the event loop.
 _SAMPLE: Final = 1_024
 _SAMPLES: Final = 8
 
@@ -45,6 +47,7 @@ def text_tokens(text: str) -> int:
     size = len(text)
     if size <= _SAMPLE * _SAMPLES:
         return round(_tokens(text)) if text else 0
+    # At equal distances: a file often begins with a header that is unlike the rest.
     step = size // _SAMPLES
     sample = "".join([text[start : start + _SAMPLE] for start in range(0, step * _SAMPLES, step)])
     return round(_tokens(sample) * size / len(sample))
@@ -69,6 +72,7 @@ def _density(text: str, size: int) -> float:
 
 
 def _bare_density(text: str, size: int) -> float:
+    # `str.count` runs in C, and a loop over the characters would be some fifty times slower.
     blanks = text.count(" ")
     if blanks * 14 >= size or size < 24:
         return 0.25
@@ -142,5 +146,6 @@ class WindowEstimate:
         *reserve* replaces the default reserve. At least half of the window is usable, even if answers may be as long
         as the window.
         """
+        # A tenth of a small window: a fixed reserve would leave nothing of it.
         kept = max(max_output, min(SPARE, info.context // 10)) if reserve is None else reserve
         return cls(context=info.context, usable=max(info.context - kept, info.context // 2, 1))

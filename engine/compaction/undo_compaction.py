@@ -55,6 +55,7 @@ class _CompactionLog:
             case HistoryReplaced(kind="restore"):
                 del self.records[-1:]
             case HistoryReplaced(kind="fork" | "import"):
+                # The history of another session: what was there before is not this session's to put back.
                 self.records.clear()
             case TurnUndone(undone=turn_id):
                 self._undone[turn_id] = [one for one in self.records if one.turn_id == turn_id]

@@ -36,7 +36,7 @@ _WORDS: Final = frozenset(
     μη μην ποτέ πάντα πρέπει μόνο χωρίς
     لا أبدا أبدًا دائما دائمًا يجب فقط بدون ممنوع تجنب نباید باید همیشه هرگز אל לא תמיד חייב רק בלי אסור
     không đừng chỉ phải luôn cấm jangan harus selalu hanya tanpa wajib dilarang
-    """.split()  # noqa: RUF001, SIM905 -- a list of a hundred strings would be read by nobody
+    """.split()  # noqa: RUF001, SIM905 -- a list of a hundred strings would be harder to read
 )
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _PHRASES: Final = re.compile(
@@ -75,7 +75,7 @@ _LEAST: Final = 3
 
 
 def is_rule(sentence: str) -> bool:
-    """Tell whether a sentence looks like a rule."""
+    """Return whether a sentence looks like a rule."""
     plain = sentence.replace("\u2019", "'").replace("\u02bc", "'")
     if not _WORDS.isdisjoint(_WORD.findall(plain.lower())) or _PHRASES.search(plain) is not None:
         return True
