@@ -97,8 +97,7 @@ class EngineRuntime:
                 if self.setup.hooks.session_end:
                     await close_bounded(self._run_end_hooks, self._seconds)  # noqa: ASYNC102  # bounded: see concluder.py
             finally:
-                for session in self.sessions.by_id.values():
-                    session.journal.close()
+                self.sessions.end_all()
                 # Last: until here, hooks and turns may have put something into the store.
                 failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see concluder.py
         if failed is not None and error is None:

@@ -12,6 +12,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.errors import SessionNotFound, SubAgentRefused
 from engine.core.events import BackgroundEnded, InputAdmitted, ModelSwitched, SessionCreated, SharedContext
 from engine.core.ids import CallId, MessageId, SessionId
+from engine.core.permission_types import ScopedApprover
 from engine.journal.closing_events import RunningAgent, closing_events
 from engine.journal.log import Journal
 from engine.nursery.inbox import report
@@ -131,8 +132,21 @@ class OpenSessions:
         """Close a sub-agent's session: it stays in the store, and `open_session` finds it there. Not a checkpoint."""
         self.by_id.pop(session.id, None)
         session.background.close()
-        session.journal.close()
+        self._end(session)
         self._services.store.release(session.id)
+
+    @enable_ki_protection
+    def end_all(self) -> None:
+        """Close the journals of all sessions, since the engine closes. Not a checkpoint."""
+        for session in self.by_id.values():
+            self._end(session)
+
+    def _end(self, session: LiveSession) -> None:
+        session.journal.close()
+        approver = self._services.setup.approver
+        if isinstance(approver, ScopedApprover):
+            # What the user has allowed for the session alone.
+            approver.end_session(session.id)
 
     @enable_ki_protection
     def run_turn(self, run: TurnRun) -> None:

@@ -20,6 +20,7 @@ from engine.core.events import TurnEnded, TurnResult, TurnStarted
 from engine.core.exception_groups import describe
 from engine.core.ids import MessageId, TurnId
 from engine.core.messages import Settlement
+from engine.core.permission_types import ScopedApprover
 from engine.journal.closing_events import closing_events
 from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget
@@ -330,6 +331,8 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
     session.counted = run.state.counted
     # The store may keep where the session stands, so that opening it again reads fewer events.
     session.engine.store.save_state(session.journal.state)
+    if isinstance(session.deps.approver, ScopedApprover):
+        session.deps.approver.end_turn(run.journal.turn_id)
     is_finished = run.ending.cause is not None and run.ending.cause.kind == "finished"
     if parent is not None:
         parent.settle(run, result)
