@@ -80,8 +80,10 @@ def offers_for(argv: Sequence[Argument], registry: ProgramRegistry = DEFAULT_REG
         return ()
     offers: list[str] = []
     line = command_line(argv)
+    # An unknown part would have to match anything.
     if UNKNOWN not in line:
         offers.append(exact(line))
+    # Such an offer covers commands that the user has not seen, so it is made for known programs only.
     prefix = command_prefix(argv, registry)
     if prefix is not None:
         offers.append(exact(" ".join(map(_quote, prefix))) + " *")
@@ -115,6 +117,7 @@ def _prefix(argv: tuple[Argument, ...], registry: ProgramRegistry, depth: int) -
     entry = registry.find(base_name(program_path))
     if entry is None:
         return _subcommand_prefix(argv, base_name(program_path), _NOTHING, registry)
+    # With another home folder than the user's: an offer must not depend on it.
     effects = analyze_program(ProgramInvocation(argv=argv, cwd=None, home="/"), registry)
     if effects.opaque:
         return None
@@ -137,6 +140,7 @@ def _program_prefix(
     if name in NEVER or program.tail:
         return None
     program_path = argv[0] or ""
+    # A program that only reads, with any arguments.
     if program.reading == "free" and not program.commands and is_trusted_place(program_path):
         return (program_path,)
     return _subcommand_prefix(argv, name, program, registry)
@@ -147,6 +151,7 @@ def _wrapper_prefix(
 ) -> tuple[str, ...] | None:
     """Return the words of a wrapper and the prefix of its command, if that command is the end of the line."""
     start = len(argv) - len(inner)
+    # The command must be the rest of the line, unchanged: `find -exec rm {} +` is not.
     if start < 1 or argv[start:] != inner:
         return None
     own = [word for word in argv[:start] if word is not None and _is_literal(word)]
@@ -163,6 +168,7 @@ def _interpreter_prefix(
     has_module = any(used.option.role == "stops" for used in arguments.used)
     if not has_module:
         end += 1
+        # `python -c CODE` runs no file that could be named.
         if not runs:
             return None
     words = [word for word in argv[:end] if word is not None and _is_literal(word)]
@@ -201,6 +207,7 @@ def _next_subcommand(argv: tuple[Argument, ...], end: int, row: Program) -> tupl
         return None
     word = operands[0] or ""
     end = len(argv) - len(operands) + 1
+    # The word must be where it was parsed: an option value in between would shift it.
     is_certain = not word.startswith("-") and argv[end - 1] == word and all(map(_is_literal, argv[:end]))
     return (word, end) if is_certain else None
 

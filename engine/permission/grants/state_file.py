@@ -25,6 +25,7 @@ from engine.core.errors import ConfigError, StoreError
 VERSION: Final = 1
 # It is read as a whole, so a file that grew without limit must not be.
 MAX_BYTES: Final = 8_000_000
+# Another engine holds the lock for milliseconds; after this time something is wrong with it.
 _LOCK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.01
 
@@ -71,6 +72,7 @@ class StateFile:
         If it raises, the file is unchanged.
         """
         with self._translate_errors("write"):
+            # Through links: some users keep their settings in a repository of dotfiles.
             # Replace the real file, so that a link to it stays one.
             real = Path(os.path.realpath(self.path))
             real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,6 +91,7 @@ class StateFile:
             raise self._invalid(f"it is not valid JSON ({error})") from error
         values = cast("dict[str, object]", document) if isinstance(document, dict) else {}
         version = values.get("version")
+        # An older engine must not drop what a newer one has stored.
         if isinstance(version, int) and version > VERSION:
             raise ConfigError(f"{self.path} was written by a newer engine (version {version}), so it is ignored")
         entries = values.get(self.list_name)
@@ -102,6 +105,8 @@ class StateFile:
     def _check(self, state: os.stat_result, folder: os.stat_result) -> None:
         if not stat.S_ISREG(state.st_mode):
             raise ConfigError(f"{self.path} is not a regular file, so it is ignored")
+        # Whoever can write to the file or its folder could grant anything in the user's name. A sticky folder such as
+        # /tmp is safe, since only owners can rename files there.
         for subject, status in ((str(self.path), state), (f"the folder of {self.path}", folder)):
             is_shared = status.st_mode & 0o022 and not (status is folder and status.st_mode & stat.S_ISVTX)
             if status.st_uid not in {0, os.geteuid()} or is_shared:
@@ -111,6 +116,7 @@ class StateFile:
 
     @contextlib.contextmanager
     def _hold_lock(self, real: Path) -> Generator[None]:
+        # A separate file: the list itself is replaced, and a lock on the old file would be worth nothing.
         lock = os.open(f"{real}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             deadline = time.monotonic() + self.lock_seconds
@@ -152,6 +158,7 @@ def _replace(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    # Removed on any error, a cancel included.
     except BaseException:  # re-raised: a partial file must not stay behind
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from engine.core.errors import ConfigError
 from engine.permission.grants.state_file import StateFile
 
 NAME: Final = "trust.json"
+# Any version control: its folder contains hooks and settings that run programs.
 _MARKS: Final = (".git", ".hg", ".jj", ".svn")
 
 
@@ -48,6 +49,7 @@ class Trust:
         real = _real(folder)
         if not Path(real).is_dir():
             raise ConfigError(f"there is no folder {real}")
+        # Trusting the home folder would trust every download in it.
         if self._contains_home(Path(real)):
             raise ConfigError(f"{real} can't be trusted: it contains your home folder. Trust the folder of a project.")
         self._file.update(lambda entries: sorted({*self._folders(entries), real}))
@@ -74,6 +76,7 @@ class Trust:
     def _trusting_folder(self, folder: str | Path, folders: Sequence[str]) -> str | None:
         """Return the one of *folders* that makes *folder* trusted; None if it is not trusted."""
         real = Path(_real(folder))
+        # From the folder upwards; the nearest repository decides.
         for above in (real, *real.parents):
             if self._contains_home(above):
                 return None

@@ -18,6 +18,7 @@ from engine.files.real_path import followed, is_within
 from engine.permission.effects.scan_result import ScannedCommand
 from engine.permission.programs.git import is_dangerous_key
 
+# Real ones have a few kilobytes.
 _MAX_BYTES: Final = 1_000_000
 _BLANKS: Final = " \t\r"
 _SECTION: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\](.*)')
@@ -55,6 +56,7 @@ def _git_location(command: ScannedCommand) -> tuple[str, str | None]:
     for word in words:
         if not isinstance(word, str) or not word.startswith("-"):
             break
+        # Options of git itself that take the next word as their value.
         if word in {"-C", "--git-dir", "--work-tree", "--namespace", "-c", "--config-env", "--exec-path"}:
             value = next(words, None)
             if word == "-C" and isinstance(value, str):
@@ -70,12 +72,14 @@ def _repositories(folder: str, project: str) -> Iterator[str]:
     """Yield the possible repositories; in the project all of them, because git skips broken ones."""
     real = Path(followed(folder))
     has_repository = False
+    # Git ignores a repository that belongs to another user, but this doesn't rely on it.
     for above in (real, *real.parents):
         if has_repository and not is_within(str(above), project):
             return
         if os.path.lexists(above / ".git"):
             has_repository = True
             yield str(above / ".git")
+        # A bare repository: git accepts a folder that looks like this without being called ".git".
         if os.path.lexists(above / "HEAD") and any(os.path.lexists(above / name) for name in ("objects", "commondir")):
             has_repository = True
             yield str(above)
@@ -85,6 +89,7 @@ def _risks(git: str, project: str) -> Iterator[str]:
     try:
         folder = _git_folder(git)
         common = _common_folder(folder)
+        # In git's order; a worktree has a configuration of its own.
         for path in (f"{common}/config", f"{folder}/config", f"{folder}/config.worktree"):
             yield from _settings_risks(path, _read_text(path), folder, project)
     except (OSError, ValueError) as error:
@@ -96,6 +101,7 @@ def _risks(git: str, project: str) -> Iterator[str]:
 
 def _git_folder(git: str) -> str:
     """Return the folder that `.git` is, or points to. Raises `OSError`."""
+    # In a linked working tree and in a submodule, `.git` is a file that points elsewhere.
     if stat.S_ISDIR(os.stat(git).st_mode):  # noqa: PTH116 - one look
         return followed(git)
     return followed(os.path.join(os.path.dirname(git), _read_text(git).removeprefix("gitdir:").strip()))  # noqa: PTH118, PTH120
@@ -107,6 +113,7 @@ def _common_folder(folder: str) -> str:
 
 def _read_text(path: str) -> str:
     """Return the content of a file; empty if there is none. Raises `OSError`."""
+    # Non-blocking, and only regular files: an untrusted repository may contain a pipe.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -139,6 +146,7 @@ def _parse_settings(text: str) -> Iterator[tuple[str, str]]:
             name, below, line = header.groups()
             section = name if below is None else f"{name}.{below}"
             line = line.strip(_BLANKS)
+        # Continued lines could hide a setting from this simple parser.
         if raw.rstrip("\r").endswith("\\"):
             raise ValueError(f"line {number} continues on the next one")
         if not line or line[0] in "#;":

@@ -32,6 +32,7 @@ _OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "tree": ("l", ()),
     "zip": ("r", ("--recurse-paths",)),
 }
+# Entries of a folder; beyond this, it counts as containing a link that leads out.
 MAX_SEEN: Final = 20_000
 
 

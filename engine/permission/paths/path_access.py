@@ -35,6 +35,7 @@ from engine.permission.paths.shell_glob import expand_glob
 # A tool's path may begin with `~`; in a script the shell has expanded it.
 Kind = Literal["file", "shell"]
 
+# The user names that `useradd` accepts.
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]*\$?")
 # Writing there destroys nothing, and reading there reveals nothing.
 _EMPTY_DEVICES: Final = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
@@ -47,6 +48,7 @@ _OPTION_INSIDE: Final = re.compile(r"\s-")
 _MAX_FOLDERS: Final = 2_000
 # Nobody would read a longer list in a question.
 _MAX_SECRETS: Final = 20
+# Running these programs needs no question about the folder, which lies outside of every project.
 _PROGRAM_FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"}
 )
@@ -115,6 +117,7 @@ def _without_tilde(text: str, cwd: str, home: str) -> str | Unclear:
     if first == "~":
         return f"{home}{slash}{rest}"
     try:
+        # The user database, as a shell asks it; it may be a network service, so this blocks.
         return f"{pwd.getpwnam(first[1:]).pw_dir}{slash}{rest}"
     except (KeyError, ValueError):
         pass
@@ -160,6 +163,7 @@ class _Judge:
         self.moves = Moves(self.scan)
         self.followers = programs_following_links(self.scan)
 
+    # Each program, folder and file is judged by itself: one of them outside makes the call ask.
     def answers(self) -> Iterator[tuple[PathLocation | Unclear, PathUse | None]]:
         """Yield each path with its location, or why it is unclear, and its use; some more than once."""
         for folder in dict.fromkeys(command.cwd for command in self.scan.commands if not command.remote):
@@ -170,6 +174,7 @@ class _Judge:
             name = command.argv[0] or ""
             if "/" in name and not command.remote and command.cwd is not None:
                 run = PathUse(path=os.path.join(command.cwd, name), access="read", by=name)  # noqa: PTH118 - as above
+                # A program called by its path is read, and is judged as a file.
                 yield from zip(self._program(name, run.path), itertools.repeat(run), strict=False)
         for use in self.scan.paths:
             yield from zip(self._use(use), itertools.repeat(use), strict=False)
@@ -183,6 +188,7 @@ class _Judge:
         name = command.argv[0] or ""
         follows = name.rpartition("/")[2] in self.followers
         # Without a path it goes into the folder that it runs in.
+        # A program without arguments, such as `rg`, searches the working directory.
         if follows and command.cwd and has_link_outside(command.cwd, self.project):
             yield f"{name} follows links, and {command.cwd} contains a link out of the project"
 
@@ -203,9 +209,11 @@ class _Judge:
         """Return the name of a file that a program would read as an option where a glob expands; empty if there is none."""
         for folder in dict.fromkeys(command.cwd for command in self.scan.commands):
             with suppress(OSError), os.scandir(folder or self.cwd) as entries:
+                # `rm *` with a file called "-rf": bash passes the name as an option.
                 for entry in entries:
                     if entry.name.startswith("-"):
                         return entry.name
+        # Below the working directory only: further patterns are rare, and walks are expensive.
         for seen, (_, folders, files) in enumerate(os.walk(self.cwd)):
             if seen > _MAX_FOLDERS:
                 break
@@ -220,6 +228,7 @@ class _Judge:
             return
         yield from self._judge(folder)
         # `cd` may fail, and then the following commands run elsewhere.
+        # Without this, `cd typo; rm -rf build` would delete elsewhere than what was shown.
         if folder != self.cwd and not os.path.isdir(folder) and not self.moves.makes_folder(folder):  # noqa: PTH112
             yield Unclear(f"there is no folder {folder} to change to")
 
@@ -238,6 +247,7 @@ class _Judge:
             yield from self._judge(path)
             if use.by in self.followers and has_link_outside(path, self.project):
                 yield Unclear(f"{use.by} follows links, and {path} contains a link out of the project")
+            # A missing file may be created as a link by an earlier command of the same script.
             real = real_path(path)
             if isinstance(real, Real) and real.missing and self.moves.may_make(real, use.by):
                 yield Unclear(f"what {path} is depends on earlier commands of the script")

@@ -13,6 +13,7 @@ from engine.permission.effects.scan_result import Scan
 
 _LINKERS: Final = frozenset({"ln", "link", "symlink"})
 _MOVERS: Final = frozenset({"mv", "cp", "rsync"})
+# Beyond this, a folder counts as containing a link.
 _MAX_SEEN: Final = 5_000
 
 
@@ -35,6 +36,7 @@ class Moves:
 
     @cached_property
     def _made(self) -> tuple[str, ...]:
+        # Only `mkdir`: other programs may create anything under a name.
         real_paths = [real_path(use.path) for use in self.scan.paths if use.by == "mkdir"]
         return tuple(real.path for real in real_paths if isinstance(real, Real))
 

@@ -11,6 +11,7 @@ from engine.permission.effects.scan_result import PathUse, ScannedCommand
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import NO_SECRETS, SECRETS
 
+# These search all files of a folder unless told otherwise.
 _ALWAYS: Final = frozenset({"rg", "ag", "ack"})
 _RECURSIVE_ON_REQUEST: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
 _RECURSIVE_OPTIONS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
@@ -40,6 +41,7 @@ def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
             yield None
             return
         if not has_hidden:
+            # In place, so that `os.walk` skips them.
             folders[:] = [one for one in folders if not one.startswith(".")]
         for one in files:
             if (has_hidden or not one.startswith(".")) and _is_secret(one):
@@ -56,6 +58,7 @@ def _reads_hidden_files(command: ScannedCommand) -> bool:
 def _searches(name: str, command: ScannedCommand) -> bool:
     words = [word for word in command.argv[1:] if isinstance(word, str)]
     if name in _ALWAYS:
+        # Lists names only.
         return "--files" not in words
     return name in _RECURSIVE_ON_REQUEST and any(map(_is_recursive, words))
 
@@ -75,6 +78,7 @@ def _has_flag(word: str, letters: str) -> bool:
     return word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in letters)
 
 
+# Cached by name: large trees repeat the same names in every folder.
 @lru_cache(maxsize=10_000)
 def _is_secret(name: str) -> bool:
     return any(one.matches(name) for one in _patterns(SECRETS)) and not any(

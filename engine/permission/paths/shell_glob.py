@@ -15,6 +15,7 @@ import attrs
 
 from engine.files.real_path import Unclear
 
+# Beyond these bounds the answer is "unclear", and the user is asked.
 MAX_MATCHES: Final = 1_000
 MAX_SEEN: Final = 20_000
 _MAX_CHARS: Final = 4_096
@@ -30,6 +31,7 @@ def expand_glob(pattern: str) -> tuple[str, ...] | Unclear:
     if len(pattern) > _MAX_CHARS:
         return Unclear("the pattern is too long to expand")
     search = _Search()
+    # Names without a pattern are not looked up until the end, so their folders need not be readable.
     paths = [""]
     for name in pattern.split("/")[1:]:
         paths = search.below(paths, name)
@@ -66,6 +68,7 @@ class _Search:
     def _names(self, folder: str) -> list[str]:
         if self.is_too_much:
             return []
+        # bash matches these two against `.*`.
         names = [".", ".."]
         try:
             with os.scandir(folder) as entries:
@@ -88,11 +91,13 @@ def _fits(parts: Sequence[re.Match[str]], name: str) -> bool:
 
     (A regular expression with seven stars took minutes for some names, and a repository may contain such a name.)
     """
+    # Bit n of `at` is set if the pattern so far can match the first n characters.
     whole = (2 << len(name)) - 1
     at = 1
     for part in parts:
         match part.lastgroup:
             case "star":
+                # All bits from the lowest one on: a star may match any number of characters.
                 at = whole & -(at & -at)
             case "any":
                 at = whole & at << 1

@@ -49,6 +49,7 @@ from engine.permission.programs.wrappers import (
     analyze_watch,
 )
 
+# Longer input is not split into words.
 _MAX_INPUT: Final = 4_000
 
 
@@ -56,11 +57,13 @@ def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of a shell: it runs a text, a file, or standard input."""
     arguments = parse_and_apply(analysis, program)
     operands = list(arguments.operands)
+    # `bash - file`: the dash ends the options.
     if operands and exact_text(operands[0]) == "-":
         operands = operands[1:]
     names = {used.name for used in arguments.used}
     shell = analysis.name
     _check_shell_options(analysis, arguments.used)
+    # `bash +x file`: in some shells options begin with a plus.
     if operands and (exact_text(operands[0]) or "+").startswith("+"):
         analysis.mark_opaque("may have an option that begins with a plus")
     if "-c" in names:
@@ -69,6 +72,7 @@ def analyze_shell(analysis: ProgramAnalysis, program: Program) -> None:
     elif operands and "-s" not in names:
         analysis.run_file(operands[0])
     else:
+        # Without a file and without `-c`, a shell executes its standard input.
         run_stdin(analysis, shell, [shell, *operands])
 
 
@@ -110,6 +114,7 @@ def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     if "stops" in roles:
         _add_module(analysis, arguments.used)
     operands = arguments.operands
+    # With a program file, the interpreter does what the file does.
     analysis.reads_only = analysis.reads_only and not operands
     if roles & {"code", "stops", "reading"} or ("runs" in roles and not operands):
         return
@@ -118,6 +123,7 @@ def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     if operands and exact_text(operands[0]) != "-":
         analysis.run_file(operands[0])
     elif analysis.invocation.stdin is not None:
+        # Unlike a shell's, the text can't be judged.
         analysis.mark_opaque("reads program text from standard input")
 
 
@@ -133,8 +139,10 @@ def _add_module(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
 
 # Python modules that run code from their arguments or from standard input.
 _CODE_MODULES: Final = frozenset(
+    # They execute an argument, or what they read, as code.
     {"timeit", "code", "asyncio", "IPython", "ptpython", "bpython", "pdb", "runpy", "idlelib"}
 )
+# PHP settings that execute nothing; `auto_prepend_file` and others would.
 _PHP_SETTING: Final = re.compile(
     r"(?:memory_limit|display_errors|error_reporting|max_execution_time|xdebug\.\w+|date\.timezone|short_open_tag|phar\.readonly"
     r"|opcache\.(?!preload)\w+|zend\.assertions|assert\.\w+|log_errors|pcov\.\w+|variables_order|apc\.\w+)(?:=.*)?"
@@ -151,6 +159,7 @@ def analyze_env(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `env`, `sudo` and their like: options, settings, a command."""
     words: Sequence[Argument] = analysis.words
     is_shell = False
+    # `env -S "a b"` inserts words, which may contain options again.
     while True:
         arguments = parse_words(program, words)
         split = next((used for used in arguments.used if used.option.role == "split"), None)
@@ -200,12 +209,14 @@ def analyze_xargs(analysis: ProgramAnalysis, program: Program) -> None:
     sign = _replaced(arguments.used)
     command = list(arguments.operands)
     if not command:
+        # Without a command, xargs runs `echo`.
         analysis.start(["echo", *added])
         analysis.reads_only = True
         return
     if sign is None:
         command += added
     else:
+        # `-I {}`: the sign may be a part of a word, and then nothing is certain of that.
         whole = FILE_NAME if added == [FILE_NAME] else None
         command = [_with_place(word, sign, whole) for word in command]
     analysis.start(command, stdin=own if reads_file else None, takes_stdin=False)
@@ -231,6 +242,7 @@ def _added(sources: Sequence[str | UnknownInput | None], used: Sequence[UsedOpti
         return []
     if isinstance(source, UnknownInput):
         return [FILE_NAME] if source.lists_files else [None]
+    # xargs splits differently from `str.split` where there are quotes.
     if used or len(source) > _MAX_INPUT or any(sign in source for sign in "'\"\\"):
         return [None]
     return list(source.split())
@@ -244,14 +256,17 @@ def analyze_ssh(analysis: ProgramAnalysis, program: Program) -> None:
     while True:
         arguments = parse_words(program, words)
         apply_options(analysis, program, arguments)
+        # Some settings of ssh are commands, run on this machine.
         check_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
         words = arguments.operands
         if has_host or not words:
             break
         host, words, has_host = words[0], words[1:], True
+        # After the host, options are followed by the remote command.
         if not words or exact_text(words[0]) == "--":
             words = words[1:]
             break
+    # An unknown host may be an option such as `-oProxyCommand=…`.
     if has_host and exact_text(host) is None:
         analysis.mark_opaque("the host is unknown")
     analysis.remote = True

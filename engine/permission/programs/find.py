@@ -35,6 +35,7 @@ def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
     """Analyze the arguments of `find`."""
     words = analysis.words
     at = _roots(analysis, words)
+    # Until a part of the expression says otherwise.
     analysis.reads_only = True
     analysis.prints_names = all(exact_text(root) is not None for root in words[:at])
     while at < len(words):
@@ -78,6 +79,7 @@ def _read_part(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, te
     if text in _STARTING:
         return _read_command(analysis, words, at + 1, in_place=text.endswith("dir"))
     if text == "-delete":
+        # Everything below the roots may be deleted.
         _touch_roots(analysis)
         analysis.changes = True
         return at + 1
@@ -88,10 +90,12 @@ def _read_part(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, te
         analysis.touch(value, "write")
         return at + 3
     if text in {"-printf", "-ls", "-files0-from"}:
+        # These print other things than names.
         analysis.prints_names = False
     if text in _VALUED or text.startswith("-newer"):
         return at + 2
     if text not in _ALONE and text.startswith("-"):
+        # A new option of a newer find: it may start a command.
         analysis.mark_opaque(f"its option {text} is unknown")
     return at + 1
 
@@ -108,6 +112,7 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
     command: list[Argument] = []
     while at < len(words):
         word = words[at]
+        # `{} +` needs the sign as a word of its own, right before the plus.
         if exact_text(word) == ";" or (exact_text(word) == "+" and command and command[-1] == FILE_NAME):
             break
         if word is not None and not isinstance(word, WordPrefix) and "{}" in word:
@@ -118,6 +123,7 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
         analysis.mark_opaque("one of its commands has no end")
     cwd = analysis.cwd
     if in_place:
+        # With -execdir, the folder is that of each file.
         analysis.cwd = None
     analysis.reads_only = False
     analysis.prints_names = False
@@ -134,6 +140,7 @@ def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
     apply_options(analysis, program, arguments)
     for path in arguments.operands[1:]:
         analysis.touch(path, "read")
+    # An unknown word may be `-x`.
     if arguments.is_uncertain:
         analysis.mark_opaque("one of its words is unknown, and may be an option that executes commands")
     analysis.prints_names = True

@@ -14,6 +14,7 @@ from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
 from engine.permission.programs.wrappers import uses
 
+# An allow-list: git has hundreds of settings, and new ones may execute commands.
 # Settings that execute nothing: patterns for the whole name in lower case; its middle part may be any text.
 _HARMLESS: Final = re.compile(
     r"""
@@ -69,6 +70,7 @@ _VALUES: Final = (
     (re.compile(r"protocol\..*\.allow"), re.compile(r"never|user")),
     (re.compile(r"alias\..*"), re.compile(r"[\w][\w .,=%:/@^~-]*")),
 )
+# `ext::sh -c …` as an address: git starts the helper `git-remote-ext`.
 _HELPER: Final = re.compile(r"[A-Za-z0-9+.-]*::.*", re.DOTALL)
 _STRATEGIES: Final = frozenset({"ours", "recursive", "resolve", "octopus", "ort", "subtree", "theirs"})
 _FLAGS_READING: Final = words_of(
@@ -82,6 +84,7 @@ _FLAGS_REMOVING: Final = frozenset({"--unset", "--unset-all", "--remove-section"
 def is_dangerous_key(key: str, value: str | None) -> bool:
     """Return whether a setting of git (a value of None is unknown) may make git run a command."""
     low = key.lower()
+    # "::" selects a remote helper wherever an address is expected.
     if low.startswith("gc.recent") or (value is not None and "::" in value):
         return True
     if _HARMLESS.fullmatch(low):
@@ -96,6 +99,7 @@ def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
     arguments = parse_and_apply(analysis, program, permutes=False)
     analysis.reads_only = bool(arguments.used) and not arguments.operands
     for used in arguments.used:
+        # In a repository of the project, git's settings are judged by `permission.paths.git_config`.
         if used.name == "--git-dir" and not (exact_text(used.value) or "").endswith(".git"):
             analysis.mark_opaque("its repository may be any folder, with settings that execute commands")
     _set(analysis, arguments.used)
@@ -122,6 +126,7 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
     analysis.words = words
     analysis.reads_only = False
     if below is None:
+        # An alias may be any shell command (`alias.x = !rm`).
         analysis.mark_opaque(f"{name} is not a known command, and may be an alias")
         return
     analysis.name = f"git {name}"
@@ -138,10 +143,12 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
         _configure(analysis, arguments.used, arguments.operands)
         return
     apply_operands(analysis, inner, arguments.operands)
+    # With `--no-index`, operands are files outside of the repository.
     for operand in arguments.operands if uses(arguments.used, "--no-index") else ():
         analysis.touch(operand, "read")
     if any(map(_uses_gpg, words)):
         analysis.changes = True
+    # A command that changes something runs the repository's hooks.
     if analysis.changes or not analysis.reads_only:
         # Its hooks and settings.
         analysis.runs.append(analysis.resolve(".git"))
@@ -178,6 +185,7 @@ def _set(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
         text = option.value
         parts = split_assignment(text) if text is not None else None
         if parts is None:
+            # `-c core.pager` means true.
             # A setting without a value is true.
             if exact_text(text) is None or is_dangerous_key(text or "", "true"):
                 analysis.mark_opaque("makes an unknown setting")
@@ -187,6 +195,7 @@ def _set(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
 
 def _refuse_helpers(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
     for word in words:
+        # An address may be anywhere in the arguments.
         if word is not None and _HELPER.fullmatch(word) and not word.startswith("::"):
             analysis.mark_opaque("one of its addresses is reached through another program")
 

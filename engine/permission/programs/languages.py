@@ -15,6 +15,7 @@ from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 from engine.permission.programs.wrappers import uses
 
+# In the order in which GNU make looks for them.
 _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
 # A value that is literal to make and to the shell that runs its recipes.
 _PLAIN_VALUE: Final = re.compile(r"[\w ./:=,@%+~\"'*-]*", re.ASCII)
@@ -28,6 +29,7 @@ def analyze_make(analysis: ProgramAnalysis, program: Program) -> None:
         if exact_text(file) != "-":
             analysis.run_file(file)
         elif analysis.invocation.stdin is not None:
+            # A Makefile from a pipe is a script.
             analysis.mark_opaque("reads rules from standard input")
     if not files:
         analysis.runs += [analysis.resolve(name) for name in _MAKEFILES]
@@ -51,6 +53,7 @@ def analyze_compiler(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of a compiler, some of whose options have their value attached."""
     for word in analysis.words:
         text = exact_text(word) or ""
+        # `-B` is the folder of the compiler's parts, `@file` contains options, and linkers load plugins.
         if text.startswith(("-B", "@")) or (text.startswith("-Wl,") and "plugin" in text):
             analysis.mark_opaque(f"{text} makes it run other programs")
     arguments = parse_and_apply(analysis, program)
@@ -82,6 +85,7 @@ _CMAKE_TELLING: Final = words_of(
     "capabilities cat compare_files echo echo_append environment md5sum sha1sum sha224sum sha256sum sha384sum sha512sum "
     "sleep true false tar server"
 )
+# Variables whose values are programs, or files with commands.
 _CMAKE_KEYS: Final = re.compile(
     r".*(?:_LAUNCHER|MAKE_PROGRAM|TOP_LEVEL_INCLUDES|_INCLUDE|_INCLUDE_BEFORE|_COMMAND|_LINKER|_RULE.*)"
 )
@@ -98,6 +102,7 @@ def analyze_cmake(analysis: ProgramAnalysis, program: Program) -> None:
         text = exact_text(word)
         if text is not None and text.startswith("-D"):
             _define(analysis, text.removeprefix("-D"))
+        # Options may be attached: `-Pscript.cmake`.
         elif text is not None and text.startswith("-P") and text != "-P":
             analysis.run_file(text.removeprefix("-P"))
     arguments = parse_and_apply(analysis, program)
@@ -116,6 +121,7 @@ def _define(analysis: ProgramAnalysis, text: str) -> None:
         if is_dangerous_setting(name, parts[1].rpartition("/")[2]):
             analysis.mark_opaque(f"sets {key}, which is started")
     elif _CMAKE_KEYS.fullmatch(key) and parts[1].rpartition("/")[2] not in {
+        # Compiler caches and build programs are common here.
         "ccache",
         "sccache",
         "make",
@@ -153,6 +159,7 @@ def analyze_dd(analysis: ProgramAnalysis, _: Program) -> None:
         text = exact_text(word)
         name, sign, value = (text or "").partition("=")
         if text is None:
+            # An unknown word may be `of=…`.
             analysis.touch(None, "write")
         elif sign and name == "if":
             analysis.touch(value, "read")
@@ -167,9 +174,11 @@ _SQLITE_COMMANDS: Final = words_of(
     ".nullvalue .bail .echo .changes .stats .dump .eqp .explain .fullschema .limit .lint .version .dbinfo .print .timeout "
     ".sha3sum .parameter .prompt .binary .scanstats .vfsinfo .vfslist .vfsname .dbconfig .selftest .testctrl"
 )
+# SQL functions and statements of SQLite that access files or load code.
 _SQLITE_SQL: Final = re.compile(
     r"load_extension|edit\s*\(|writefile|fts3_tokenizer|attach|vacuum\s+into|zipfile|fsdir", re.IGNORECASE
 )
+# Commands of psql that only show something.
 _PSQL_COMMAND: Final = re.compile(
     r"\s*\\(?:d[a-zA-Z+]*|l\+?|q|x|timing|conninfo|encoding|z|echo)(?:[ \t]+[\w.*\"$-]*)*;?\s*"
 )
@@ -187,6 +196,7 @@ def analyze_sqlite(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.touch(operands[0], "read")
         analysis.touch(operands[0], "write")
     texts = [used.value for used in arguments.used if used.name == "-cmd"] + list(operands[1:])
+    # Without SQL among the arguments, it reads commands from standard input.
     if len(operands) < 2:
         texts += _from_stdin(analysis)
     for word in texts:
@@ -222,6 +232,7 @@ def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
         if text is None:
             analysis.mark_opaque("its commands are unknown")
         elif analysis.name == "psql":
+            # `\!` runs a shell, `COPY … TO PROGRAM` another program.
             if _PSQL_SQL.search(text) and not _PSQL_COMMAND.fullmatch(text):
                 analysis.mark_opaque("its commands may execute others")
         elif _MYSQL_SQL.search(text):
@@ -254,6 +265,7 @@ def analyze_crontab(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.mark_opaque("installs commands that run later")
 
 
+# In dc, `!=`, `!<` and `!>` compare.
 _BANG: Final = re.compile(r"!(?![<>=])")
 
 
@@ -278,6 +290,7 @@ def analyze_java(analysis: ProgramAnalysis, program: Program) -> None:
     if any(
         text.startswith(("@", "-javaagent", "-agent", "-XX:OnError", "-XX:OnOut", "-XX:Flags", "-Xrun"))
         for text in texts
+        # Files with options, agents, and commands for errors.
     ):
         analysis.mark_opaque("its options make it run other code")
     first = exact_text(operands[0]) if operands else None
@@ -313,6 +326,8 @@ def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
             continue
         name, set_to = match[1].lower(), match[2].strip().strip('"')
         if name in _SSH_COMMANDS and set_to.lower() != "none":
+            # It runs on this machine, by the user's shell. Signs such as `%h` are replaced before, so the text is
+            # uncertain.
             remote, analysis.remote = analysis.remote, False
             analysis.run_script(set_to if "%" not in set_to else None)
             analysis.remote = remote

@@ -15,6 +15,7 @@ from engine.permission.programs.tables.program_spec import CustomReader, Program
 
 # A path on another machine, as `rsync` and `scp` write it.
 _ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
+# Roles of options that change something: an uncertain word may be one of them.
 _CHANGING: Final[frozenset[Role]] = frozenset({"writes", "edits", "changes"})
 # Without a command they start the user's shell, or a login shell, which executes its start-up files.
 _START_SHELLS: Final = frozenset(
@@ -56,6 +57,7 @@ def analyze_by_row(
             return
         if not program.commands:
             break
+        # Not permuting: options after the sub-command belong to it.
         arguments = parse_and_apply(analysis, program, permutes=False)
         below = _select_subcommand(analysis, program, arguments)
         if below is None:
@@ -76,6 +78,7 @@ def _pad_operands(program: Program, arguments: Arguments) -> Sequence[Argument]:
 def _select_subcommand(analysis: ProgramAnalysis, program: Program, arguments: Arguments) -> Program | None:
     """Return the row of the sub-command that the operands begin with, and continue with its arguments."""
     if not arguments.operands:
+        # `git` alone prints help.
         analysis.reads_only = analysis.reads_only or program.reading == "free"
         return None
     name = exact_text(arguments.operands[0])
@@ -83,6 +86,7 @@ def _select_subcommand(analysis: ProgramAnalysis, program: Program, arguments: A
     if name is None:
         if any(_is_dangerous(below) for below in program.commands.values()):
             analysis.mark_opaque("its sub-command is unknown")
+        # An unknown name of a sub-command is a mistake, or a plugin; either is a command by that name.
         return None
     below = program.commands.get(name)
     if below is not None:
@@ -112,6 +116,7 @@ def apply_options(analysis: ProgramAnalysis, program: Program, arguments: Argume
     for used in arguments.used:
         _apply_option(analysis, used, program)
     analysis.reads_only = _reads_only(program, arguments)
+    # An unknown word may be an option that writes.
     if arguments.is_uncertain and any(option.role in _CHANGING for option in program.table.values()):
         analysis.changes = True
     analysis.prints_names = program.prints_names or _prints_names(analysis, program, arguments)
@@ -122,6 +127,7 @@ def _prints_names(analysis: ProgramAnalysis, program: Program, arguments: Argume
     if names & set(program.names_with.split()):
         return True
     stdin = analysis.invocation.stdin
+    # A filter such as `grep` passes on names that `find` has printed.
     if not (isinstance(stdin, UnknownInput) and stdin.lists_files and program.filters):
         return False
     roles = program.roles_of(len(_pad_operands(program, arguments)))
@@ -130,6 +136,7 @@ def _prints_names(analysis: ProgramAnalysis, program: Program, arguments: Argume
 
 def _apply_option(analysis: ProgramAnalysis, used: UsedOption, program: Program) -> None:
     """Add the effect of an option."""
+    # `-i` without a suffix, as in `sed -i`: the option is there, but its value names no file.
     if used.option.takes == "attached" and used.value == "" and used.option.role not in {"changes", "code"}:
         return
     _apply_role(analysis, used.option.role, used.value, program, f"its option {used.name}")
@@ -163,6 +170,7 @@ def _apply_role(analysis: ProgramAnalysis, role: Role, value: Argument, program:
 
 def _touch_as(analysis: ProgramAnalysis, role: Role, value: Argument, program: Program) -> None:
     text = exact_text(value)
+    # Standard input or output, or a file on another machine.
     if text in {"", "-"} or (program.hosts and text is not None and _ELSEWHERE.match(text)):
         analysis.changes = analysis.changes or role != "reads"
         return
@@ -177,9 +185,11 @@ def _touch_as(analysis: ProgramAnalysis, role: Role, value: Argument, program: P
 
 def apply_operands(analysis: ProgramAnalysis, program: Program, operands: Sequence[Argument]) -> None:
     """Add the effects of the operands, and start the command behind them."""
+    # Files that it executes by themselves, such as a Makefile.
     analysis.runs += [analysis.resolve(name) for name in program.runs.split()]
     roles = program.operands.split()
     if program.tail:
+        # The tail begins after the operands that have a role.
         count = len(roles)
         for role, operand in zip(program.roles_of(count), operands, strict=False):
             _apply_role(analysis, role, operand, program, "its operand")
@@ -193,6 +203,7 @@ def start_tail(analysis: ProgramAnalysis, program: Program, words: Sequence[Argu
     """Start the command behind the operands."""
     analysis.remote = analysis.remote or program.remote
     if program.displaced:
+        # In a container, the folder has no meaning on this machine.
         analysis.cwd = None
     if not words:
         _check_default_shell(analysis)

@@ -16,6 +16,7 @@ def analyze_watch(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `watch`: a text for a shell, or a command."""
     arguments = parse_and_apply(analysis, program)
     if any(used.name in {"-x", "--exec"} for used in arguments.used):
+        # With `-x`, the words are a command; without, they are joined and passed to a shell.
         analysis.start(arguments.operands)
     else:
         run_joined_words(analysis, arguments.operands)
@@ -32,6 +33,7 @@ def analyze_script(analysis: ProgramAnalysis, program: Program) -> None:
     if len(operands) > 1:
         analysis.start(operands[1:])
     elif not any(used.name in {"-c", "--command"} for used in arguments.used):
+        # Without a command, `script` starts the user's shell.
         analysis.start(["sh"])
 
 
@@ -40,9 +42,11 @@ def analyze_su(analysis: ProgramAnalysis, program: Program) -> None:
     arguments = parse_and_apply(analysis, program)
     names = {used.name for used in arguments.used}
     operands = list(arguments.operands)
+    # `runuser -u USER COMMAND` is without a shell.
     if names & {"-u", "--user"}:
         analysis.start(operands)
         return
+    # `su - USER`: a login shell.
     if operands and exact_text(operands[0]) == "-":
         del operands[0]
     if len(operands) > 1:
@@ -82,6 +86,7 @@ def analyze_uv_run(analysis: ProgramAnalysis, program: Program) -> None:
     names = {used.name for used in arguments.used}
     operands = list(arguments.operands)
     first = exact_text(operands[0]) if operands else ""
+    # The order is that of `uv run` itself: options, the file's suffix, then a command.
     if names & {"-m", "--module"}:
         analysis.start(["python", "-m", *operands])
     elif first is None:

@@ -18,7 +18,9 @@ from engine.permission.shell.shell_state import Field
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.variable_builtins import declare, getopts, let, mapfile, read, shift, unset
 
+# Numbers that bash certainly accepts: no sign, no octal, no overflow.
 _COUNT: Final = re.compile(r"0|[1-9]\d{0,8}")
+# More output than this is of no use for a later `sh` or `read`.
 _MAX_PRINTED: Final = 10_000
 _FORMAT: Final = re.compile(r"%s|%%|\\n|\\t|[^%\\]+")
 
@@ -47,6 +49,7 @@ def _echo(shell: SimulatedShell, call: CommandCall) -> Outcome:
         end = "\n"
         if texts[:1] == ["-n"]:
             texts, end = texts[1:], ""
+        # With options or backslashes, the output depends on shell options such as `xpg_echo`.
         if not (texts and texts[0].startswith("-")) and not any("\\" in text for text in texts):
             shell.output = " ".join(texts) + end
     return call.outcome
@@ -55,6 +58,7 @@ def _echo(shell: SimulatedShell, call: CommandCall) -> Outcome:
 def _printf(shell: SimulatedShell, call: CommandCall) -> Outcome:
     record_command(shell, call)
     arguments = call.arguments
+    # `printf -v name` assigns a variable.
     if arguments and arguments[0].may_be_option:
         shell.findings.mark_opaque("printf with a format that may be an option")
     first = _first_text(arguments)
@@ -124,6 +128,7 @@ def _check_options(*dangerous: str) -> Callable[[SimulatedShell, CommandCall], O
     def check(shell: SimulatedShell, call: CommandCall) -> Outcome:
         for field in call.arguments:
             text = field.exact_text
+            # Uncertain words may be such an option.
             if field.may_be_option or (text is not None and text.startswith("-") and set(text) & set(dangerous)):
                 shell.findings.mark_opaque(f"an option of {call.name}")
         return _harmless(shell, call)
@@ -132,12 +137,14 @@ def _check_options(*dangerous: str) -> Callable[[SimulatedShell, CommandCall], O
 
 
 def _history(shell: SimulatedShell, call: CommandCall) -> Outcome:
+    # Its options read and write files, and expand history into commands.
     if any(not (field.exact_text or "").isdecimal() for field in call.arguments):
         return _opaque(shell, call)
     return _harmless(shell, call)
 
 
 def _alias(shell: SimulatedShell, call: CommandCall) -> Outcome:
+    # Aliases replace words before parsing, so the syntax tree would be wrong.
     if any(field.exact_text is None or "=" in field.exact_text for field in call.arguments):
         shell.findings.mark_opaque("an alias")
     return _harmless(shell, call)
@@ -149,11 +156,13 @@ def _exit_builtin(shell: SimulatedShell, call: CommandCall) -> Outcome:
     frame = shell.frames[-1]
     if call.name == "return":
         if frame.function is None:
+            # Outside of a function `return` fails, and the script goes on.
             return call.outcome
         frame.returns.append(call.state.copy())
     elif call.name != "exit":
         if not frame.jumps:
             return call.outcome
+        # `break 2`: the state goes to each loop that may end here.
         for jumps in frame.jumps:
             jumps.append(call.state.copy())
     return (None, None) if is_certain else call.outcome
@@ -176,6 +185,7 @@ def _command(shell: SimulatedShell, call: CommandCall) -> Outcome:
             break
         if set(option[1:]) - set("pvV") or option == "-":
             shell.findings.mark_opaque("an unknown option of command")
+        # Only prints what the command is.
         if set(option) & set("vV"):
             return _harmless(shell, call)
     return _run_inner(shell, call, count)
@@ -192,6 +202,7 @@ def _run_inner(shell: SimulatedShell, call: CommandCall, count: int) -> Outcome:
     if inner.fields[0].exact_text is None:
         shell.findings.mark_opaque("a command with an unknown name")
         return call.outcome
+    # `declare` parses its arguments as assignments only when called directly.
     if inner.name in ("declare", "typeset", "local", "export", "readonly"):
         # Behind `command` and `builtin` its arguments are plain words, not assignments.
         words = [
@@ -218,10 +229,12 @@ def _exec(shell: SimulatedShell, call: CommandCall) -> Outcome:
             break
         if set(option[1:]) - set("cla"):
             shell.findings.mark_opaque("an unknown option of exec")
+        # `-a name` replaces the program's own name.
         if "a" in option[1:-1]:
             shell.findings.mark_opaque("an unknown option of exec")
         count += option.endswith("a")
     if count >= len(call.fields):
+        # Without a command, `exec` changes the shell's redirections for good.
         call.state.stdin = UnknownInput() if isinstance(call.stdin, str) else call.stdin
         return call.outcome
     inner = call.drop_words(count)
@@ -233,6 +246,7 @@ def _exec(shell: SimulatedShell, call: CommandCall) -> Outcome:
 
 
 def _eval(shell: SimulatedShell, call: CommandCall) -> Outcome:
+    # Its words are joined and parsed again; a text that is certain could be followed, but models rarely need it.
     shell.findings.mark_opaque("eval")
     return call.outcome
 
@@ -243,6 +257,7 @@ def _trap(shell: SimulatedShell, call: CommandCall) -> Outcome:
     first = arguments[0] if arguments else Field("-p")
     if first.exact_text is None:
         shell.findings.mark_opaque("an unknown trap")
+    # Lists, resets or ignores.
     elif first.exact_text in ("-l", "-p", "-", "") or len(arguments) == 1:
         pass
     elif first.exact_text.startswith("-") and first.exact_text != "--":
@@ -255,6 +270,7 @@ def _trap(shell: SimulatedShell, call: CommandCall) -> Outcome:
             signals = arguments[2:] if first.exact_text == "--" else arguments[1:]
             is_last = all(signal.exact_text in ("EXIT", "0") for signal in signals)
             state = call.state.copy()
+            # Scanned at the end: the trap sees the variables and functions of that time.
             shell.deferred.append(lambda: shell.run_trap(action, state, is_last=is_last))
     return call.outcome
 

@@ -11,6 +11,7 @@ from engine.permission.shell.simulated_shell import CommandCall, Outcome, Simula
 def change_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Simulate `cd`: on success the shell is in the new folder, on failure in the old one."""
     operands = _operands(call)
+    # Without an operand it goes home.
     if not operands:
         return _move_to(shell, call, None if call.arguments or shell.home is None else (shell.home,))
     target = operands[0].exact_text
@@ -18,8 +19,10 @@ def change_folder(shell: SimulatedShell, call: CommandCall) -> Outcome:
         return _move_to(shell, call, call.state.previous_folders)
     if None in [field.exact_text for field in operands]:
         shell.findings.mark_opaque("an unknown folder")
+    # Two operands are an error; options such as `-P` resolve links.
     if len(operands) > 1 or target is None or target.startswith("-"):
         return _move_to(shell, call, None)
+    # Entering a folder counts as reading it.
     shell.programs.add_file(target, "read", "cd", call.state.folders)
     return _move_to(shell, call, _resolve_target(call.state.folders, target))
 
@@ -69,6 +72,7 @@ def _resolve_target(folders: Folders, target: str) -> Folders:
     return result
 
 
+# A path may begin with two slashes in POSIX, which `normpath` keeps.
 def _normalize(path: str) -> str:
     return "/" + posixpath.normpath(path).lstrip("/")
 
@@ -79,5 +83,6 @@ def _move_to(shell: SimulatedShell, call: CommandCall, folders: Folders) -> Outc
     moved.folders = folders
     moved.previous_folders = call.state.folders
     is_ours = folders is not None and not shell.programs.remote
+    # If the folder certainly exists, `cd` can't fail, and the rest runs nowhere else.
     is_certain = is_ours and all(map(shell.findings.is_certain_folder, folders or ()))
     return (moved, None if is_certain else call.state)

@@ -15,7 +15,9 @@ _GLOB_CHARACTERS: Final = frozenset("*?[")
 _NOT_WRITING_CONTENT: Final = frozenset(["chmod", "chown", "chgrp", "mkdir", "rm", "rmdir", "touch"])
 _COMPILERS: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "go", "rustc", "javac", "ld"])
 # A step is a command that is simulated; in loops and functions there are several for one command.
+# About a second. Scripts that need more are loops in loops, or made to be slow.
 MAX_STEPS: Final = 4_000
+# A person reads them in a question.
 _MAX_REASONS: Final = 8
 
 
@@ -63,6 +65,7 @@ class Findings:
 
     def is_certain_folder(self, folder: str) -> bool:
         """Return whether the shell can certainly enter a folder: it exists, and no earlier command can have removed it."""
+        # No command before it may have removed the folder, or replaced it by a link.
         return (
             self.is_folder is not None
             and not self._reasons
@@ -85,6 +88,7 @@ class Findings:
 
     def _check_executed_files(self) -> None:
         """Mark the scan as opaque if a file is executed that the same script may have written, before or after."""
+        # Also files that are written later: a loop or a trap may run them again.
         written = self._written_files()
         is_vague = any(use.is_pattern for use in written)
         # The output of a compiler is as trustworthy as the project's own files that it compiles.

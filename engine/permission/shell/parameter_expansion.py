@@ -22,8 +22,11 @@ from engine.permission.shell.shell_state import Field, PatternMatch, ShellState,
 from engine.permission.shell.special_variables import SPECIAL_VARIABLES, is_dangerous
 from engine.permission.shell.trim_expansion import trim_value
 
+# Texts without quotes, blanks or patterns, which expand to themselves.
 _PLAIN: Final = re.compile(r"[\w./:@%+=,\-]*", re.ASCII)
+# `$#`, `$?`, `$$`, `$!`: always numbers.
 _NUMERIC_SIGNS: Final = frozenset("#?$!")
+# Other transformations (`@P`, `@E`, `@A`, `@a`) interpret the value.
 _QUOTING: Final = frozenset({"@Q", "@U", "@u", "@L"})
 _DEFAULTS: Final = frozenset({"-", ":-", "+", ":+", "?", ":?", "=", ":="})
 _ANY_FIELDS: Final = (Field(None, is_many=True),)
@@ -71,6 +74,7 @@ class ParameterExpander(ABC):
             return ValueKind.NUMBER
         if operator in ("keys", "names"):
             return _ANY_FIELDS
+        # `${!name}`: the variable to expand is chosen by another one's value.
         if operator == "indirect":
             self.findings.mark_opaque("a variable with an unknown name")
             return ValueKind.UNKNOWN
@@ -104,6 +108,7 @@ class ParameterExpander(ABC):
         """Expand `${x:-word}` and the like, from the variable's own value and the other word."""
         operator = part.operator
         if operator in ("=", ":="):
+            # `${PATH:=x}` assigns.
             if is_dangerous(part.name, None):
                 self.findings.mark_opaque(f"it sets {part.name}")
             state.assign(part.name, ValueKind.UNKNOWN)
@@ -118,6 +123,7 @@ class ParameterExpander(ABC):
     def _operand(self, operand: Sequence[Part], state: ShellState) -> Value:
         """Expand the word after an operator; whether bash does depends on the variable."""
         word = Word(tuple(operand), 0, 0)
+        # Nothing to run in it, so it makes no difference whether bash expands it.
         if all(isinstance(piece, LiteralText) for piece in operand):
             return self.expand_to_value(word, state)
         branch = state.copy()
@@ -131,6 +137,7 @@ class ParameterExpander(ABC):
             return _all_positional(part, state)
         if name.isdecimal():
             return self._positional(int(name), state)
+        # The shell keeps it up to date, so an assigned value does not last.
         if name == "PWD":
             return state.folders[0] if state.folders is not None and len(state.folders) == 1 else ValueKind.UNKNOWN
         if name == "HOME":
@@ -145,6 +152,7 @@ class ParameterExpander(ABC):
         return value if part.subscript is None else ValueKind.UNKNOWN
 
     def _positional(self, index: int, state: ShellState) -> Value:
+        # `$0` is the name of the shell or of the script.
         if index == 0 or state.positional is None or any(field.is_many for field in state.positional):
             return ValueKind.UNKNOWN
         if index > len(state.positional):
@@ -162,6 +170,7 @@ class ParameterExpander(ABC):
                 text += part.text
                 continue
             value = self.expand_part(part, state)
+            # Inside of arithmetic, a value that is no number would be evaluated itself.
             text += "1" if is_number(value) else "\0"
         assigned = assigned_numbers(text, state)
         if assigned is None:

@@ -52,6 +52,7 @@ def set_options(shell: SimulatedShell, call: CommandCall) -> None:
     while remaining:
         word = remaining[0]
         text = word.exact_text
+        # The word may be an option, or a positional parameter.
         if word.may_be_option:
             shell.findings.mark_opaque("an unknown option of set")
             call.state.positional = None
@@ -70,6 +71,7 @@ def set_options(shell: SimulatedShell, call: CommandCall) -> None:
 
 
 def shopt(shell: SimulatedShell, call: CommandCall) -> None:
+    # `extglob`, `expand_aliases` and others change the grammar.
     """Simulate `shopt`."""
     for field in call.arguments:
         text = field.exact_text

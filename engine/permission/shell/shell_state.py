@@ -12,10 +12,13 @@ import attrs
 from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.parser.nodes import Function
 
+# A `cd` in each branch of a script doubles them.
 # With more possible folders the folder is unknown.
 _MAX_FOLDERS: Final = 4
 # The name that a process substitution expands to.
+# bash uses descriptors from 63 downwards; the exact number does not matter.
 PIPE: Final = "/dev/fd/63"
+# Octal numbers (010) would be another value in arithmetic.
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _RESERVED_IN_PATTERNS: Final = re.compile(r"([*?\[\\])")
 
@@ -171,13 +174,16 @@ def escape_pattern(text: str) -> str:
 
 
 def join_states(one: ShellState | None, other: ShellState | None) -> ShellState | None:
+    # Whatever differs becomes unknown: too little certainty makes a scan ask, too much would make it wrong.
     """Return what is certain if the shell is in one of two states; None: that state is not reached."""
     if one is None or other is None or one is other:
         return one if other is None else other
     result = one.copy()
     result.variables = _join_variables(one.variables, other.variables)
     result.untracked = one.untracked | other.untracked
+    # May be readonly in one of them: assigning it may fail.
     result.readonly = one.readonly | other.readonly
+    # Certainly associative in both.
     result.associative_arrays = one.associative_arrays & other.associative_arrays
     result.arrays = None if one.arrays is None or other.arrays is None else one.arrays | other.arrays
     if one.functions != other.functions:

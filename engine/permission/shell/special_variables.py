@@ -9,6 +9,7 @@ from typing import Final
 from engine.permission.programs.environment_variables import is_dangerous_setting
 from engine.permission.shell.shell_state import ValueKind
 
+# In others (SJIS, Big5) a backslash can be a part of a character, and quoting works differently.
 # Locales with ordinary character sets.
 _LOCALE: Final = re.compile(r"(?:C|POSIX|[a-z]{2}_[A-Z]{2}|C)?(?:\.(?:UTF|utf)-?8)?|[a-z]{2}_[A-Z]{2}")
 
@@ -39,6 +40,7 @@ SPECIAL_VARIABLES: Final[Mapping[str, ValueKind]] = {
         ValueKind.UNKNOWN,
     ),
 }
+# Assigning these changes how the shell works.
 _SHELL_VARIABLES: Final = frozenset(
     ["PWD", "OLDPWD", "IFS", "FUNCNEST", "histchars", "COMP_WORDBREAKS", "DIRSTACK", "UID", "EUID", "PPID"]
 )

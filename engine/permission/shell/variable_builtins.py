@@ -31,6 +31,7 @@ def read(shell: SimulatedShell, call: CommandCall) -> Outcome:
 def _read_operands(call: CommandCall) -> list[Field] | None:
     """Return the variables that `read` sets, with `-a` an array; None: an option is unknown."""
     options = [field.exact_text or "" for field in call.arguments]
+    # `-aNAME` in one word is too rare to be followed.
     if any(re.fullmatch(r"-[ers]*a.+", option) for option in options):
         return None
     operands = without_options(call, "ers", "dinNptu")
@@ -58,6 +59,7 @@ def getopts(shell: SimulatedShell, call: CommandCall) -> Outcome:
     """Simulate `getopts`."""
     record_command(shell, call)
     if any(field.is_many for field in call.fields[:3]) or len(call.fields) < 3:
+        # The name of the variable must be certain.
         shell.findings.mark_opaque("getopts with unknown words")
     else:
         set_unknown(shell, call, call.fields[2:3])
@@ -73,6 +75,7 @@ def unset(shell: SimulatedShell, call: CommandCall) -> Outcome:
         return call.outcome
     set_unknown(shell, call, operands)
     for field in operands:
+        # The name may be a variable or a function; `unset` tries both.
         name = field.exact_text or ""
         choices = call.state.functions.get(name, (None,))
         if None not in choices:
@@ -97,6 +100,7 @@ def shift(shell: SimulatedShell, call: CommandCall) -> Outcome:
     record_command(shell, call)
     count = call.fields[1].exact_text if len(call.fields) > 1 else "1"
     positional = call.state.positional
+    # With an uncertain number of parameters, nothing of them is left certain.
     if positional is None or count is None or not count.isdecimal() or any(field.is_many for field in positional):
         call.state.positional = None
     elif int(count) <= len(positional):
@@ -115,6 +119,7 @@ def declare(shell: SimulatedShell, call: CommandCall) -> Outcome:
                 _check_array_text(shell, call, item.name, flags, shell.expander.expand_to_value(item.value, call.state))
             _mark_declared(shell, call, item.name, flags)
             shell.assign(item, call.state, is_new=True)
+            # Braces would make several assignments of one word.
             if item.value.has_braces:
                 shell.findings.mark_opaque(f"{call.name} with braces")
             continue
@@ -140,6 +145,7 @@ def _declare_field(shell: SimulatedShell, call: CommandCall, field: Field, flags
     if field.is_many or not text:
         shell.findings.mark_opaque(f"{call.name} with unknown words")
     elif text[0] in "-+" and field.exact_text is not None:
+        # Above all `-n`: a name reference makes one variable an alias of another.
         if set(text[1:]) - set("aAxgrpfFlu-"):
             shell.findings.mark_opaque(f"an unknown option of {call.name}")
         return text[1:]
@@ -185,6 +191,7 @@ def _mark_declared(shell: SimulatedShell, call: CommandCall, name: str, flags: s
     state = call.state
     frame = shell.frames[-1]
     if _declares_local(shell, call, flags):
+        # Restored when the function returns.
         frame.saved.setdefault(name, state.variables.get(name))
     elif call.name == "local" or "g" in flags:
         state.untracked |= {name}
@@ -194,6 +201,7 @@ def _mark_declared(shell: SimulatedShell, call: CommandCall, name: str, flags: s
         state.associative_arrays |= {name}
     if name in state.readonly:
         shell.findings.mark_opaque(f"it sets {name}, which is readonly")
+    # `-l` and `-u` change the case of each value that is assigned later.
     if set(flags) & set("lu"):
         state.untracked |= {name}
     if "r" in flags or call.name == "readonly":
