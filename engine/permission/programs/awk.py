@@ -13,8 +13,10 @@ from engine.permission.programs.program_analysis import ProgramAnalysis, exact_t
 from engine.permission.programs.row_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
+# Most programs have none of these signs, and need no further look.
 _SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
 # Each of these makes a program opaque, wherever it occurs.
+# `@` calls functions by name and loads extensions, in GNU awk.
 _NEVER: Final = re.compile(r"(?<![A-Za-z_])system(?![A-Za-z0-9_])|@")
 _TOKEN: Final = re.compile(
     r"""
@@ -27,6 +29,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
+# A slash inside of brackets does not end a pattern.
 _PATTERN: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:[^\]\\\n/\[]|\\[^\]/])*\])+/", re.DOTALL)
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL | re.ASCII)
 # Behind these a slash always begins a pattern.
@@ -85,6 +88,7 @@ def written_files(program: str) -> list[str]:
     Raises:
         UnsupportedProgram: it may start a command, or read another file.
     """
+    # The fast path.
     if not _SUSPICIOUS.search(program):
         return []
     if _NEVER.search(program):
@@ -115,6 +119,7 @@ def _tokens(program: str) -> Iterator[str]:
 def _read_slash(program: str, at: int, before: str, kind: str) -> tuple[int, str]:
     """Return where the token ends that begins with a slash, and the token: a division, or `/…/` for a pattern."""
     if before not in _BEFORE_PATTERN and before not in _WORDS:
+        # After `x++` or `)`, versions disagree: a division or a pattern.
         if kind == "step" or before == ")":
             raise UnsupportedProgram("its program has an ambiguous slash")
         return at + 1, "/"
@@ -137,6 +142,7 @@ class _OutputFinder:
         """Yield the files that are written."""
         depth = 0
         refused: dict[str, str] = dict.fromkeys(("|", "|&"), "its program may execute commands")
+        # Only with `<` does getline read a file; alone it reads the program's input.
         if "<" in self.tokens:
             refused["getline"] = "its program reads other files"
         printing: int | None = None
@@ -151,6 +157,7 @@ class _OutputFinder:
                 printing = None
             elif sign in refused:
                 raise UnsupportedProgram(refused[sign])
+            # In brackets `>` compares, and so it does outside of `print`.
             elif sign == ">>" or (sign == ">" and printing is not None and depth <= printing):
                 yield from self._target(at + 1)
 
@@ -158,6 +165,7 @@ class _OutputFinder:
         """Yield the file of a redirection: a plain string, and nothing behind it."""
         here = self.tokens[at : at + 2]
         text = here[0] if here else ""
+        # A string only: a name that is put together is unknown.
         plain = text[:1] == '"' and "\\" not in text and len(text) > 2
         if not plain or (len(here) > 1 and here[1] not in {";", "}", "\n"}):
             raise UnsupportedProgram("its program writes to unknown files")

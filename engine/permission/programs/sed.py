@@ -16,6 +16,7 @@ from engine.permission.programs.program_analysis import ProgramAnalysis, exact_t
 from engine.permission.programs.row_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
+# `;` and line ends separate commands; some versions require them where others don't.
 _BLANK: Final = re.compile(r"[ \t]*")
 _BETWEEN: Final = re.compile(r"[ \t\n;]*")
 _NUMBER: Final = re.compile(r"\d+(?:~\d+)?|\$")
@@ -26,6 +27,7 @@ _FLAGS: Final = re.compile(r"[gpIiMm\d]*")
 _ALONE: Final = frozenset("=dDgGhHnNpPxzF")
 _COUNTED: Final = frozenset("qQlL")
 _ENDED: Final = frozenset(";\n}#")
+# Names that sed itself treats as its streams.
 _STANDARD: Final = frozenset({"/dev/stdout", "/dev/stderr", "/dev/stdin", "-"})
 
 
@@ -74,6 +76,7 @@ def _add_script(analysis: ProgramAnalysis, texts: Sequence[Argument]) -> bool:
     return True
 
 
+# Any abbreviation that getopt accepts.
 _EXPRESSIONS: Final = frozenset({"-e", "--expression", *("--expression"[:length] for length in range(4, 12))})
 
 
@@ -114,6 +117,7 @@ class _Script:
                 if not self._read_address(first=False):
                     raise UnsupportedScript("its script has half an address")
                 self._skip(_BLANK)
+        # Blanks after "!" are an extension that all common versions have.
         while self._peek() in {"!", " "}:
             self.at += 1
         command = self._peek()
@@ -158,6 +162,7 @@ class _Script:
 
     def _read_address(self, *, first: bool) -> bool:
         match = (_NUMBER if first else _SECOND).match(self.text, self.at)
+        # `first~step` and `addr,+N` are GNU's.
         if match is not None:
             self.at = match.end()
             return True
@@ -177,6 +182,7 @@ class _Script:
         delimiter = self._delimiter()
         self._part(delimiter, is_pattern=True)
         self._part(delimiter, is_pattern=False)
+        # Flags may come in any order; `e` and `w` end them.
         self._skip(_FLAGS)
         if self._peek() == "e":
             raise UnsupportedScript("its script executes the replaced text")
@@ -195,6 +201,7 @@ class _Script:
             raise UnsupportedScript("its script is not supported")
         start = self.at
         self._skip(_REST)
+        # A backslash at the end continues the text, and the versions differ in how.
         if self._peek() and "\\" in self.text[start : self.at]:
             raise UnsupportedScript("its script has a text of several lines")
 
@@ -218,6 +225,7 @@ class _Script:
     def _part(self, delimiter: str, *, is_pattern: bool) -> None:
         """Skip to the next delimiter."""
         is_bracket = False
+        # Positions are followed exactly: one delimiter overlooked, and a later `e` would count as text.
         while self.at < len(self.text):
             sign = self.text[self.at]
             self.at += 1

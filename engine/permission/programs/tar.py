@@ -25,8 +25,10 @@ def analyze_tar(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `tar`."""
     arguments = parse_words(program, _with_dashes(program, analysis.words))
     names = [used.name for used in arguments.used]
+    # The last mode counts, as in tar.
     mode = next((_MODES[name] for name in reversed(names) if name in _MODES), "")
     verbatim = "--verbatim-files-from" in names or "--null" in names
+    # `-C` affects later members only, so the archive's path is resolved before the options are applied.
     # The archive is opened before it works in another folder.
     for used in arguments.used:
         if used.name in {"-f", "--file"}:
@@ -42,6 +44,7 @@ def analyze_tar(analysis: ProgramAnalysis, program: Program) -> None:
 
 def _touch_members(analysis: ProgramAnalysis, operands: Sequence[Argument], mode: str, names: Sequence[str]) -> None:
     """Add the files that are packed, or the folder they are unpacked in."""
+    # Unpacking may write anywhere below the folder; tar itself refuses "..".
     if mode == "x" and not {"-O", "--to-stdout", "--to-command"} & set(names):
         analysis.touch(".", "write")
     if mode in {"c", "r", "d"}:
@@ -54,6 +57,7 @@ def _touch_members(analysis: ProgramAnalysis, operands: Sequence[Argument], mode
 def _with_dashes(program: Program, words: Sequence[Argument]) -> Sequence[Argument]:
     """Return the words with the first one written as options."""
     first = exact_text(words[0]) if words else ""
+    # `tar xzf a.tar`: letters without a dash, whose values follow in the order of the letters.
     if not first or first[0] == "-" or not first.isalpha():
         return words
     plain: list[Argument] = []
@@ -71,6 +75,7 @@ def _touch_archive(analysis: ProgramAnalysis, value: Argument, mode: str, *, for
     text = exact_text(value)
     if text is None and mode not in {"x", "t", "d"}:
         analysis.touch(None, "write")
+    # `host:file` makes tar start rsh or ssh.
     elif text is not None and ":" in text.partition("/")[0] and not forced:
         analysis.mark_opaque("its archive is on another machine, reached through another program")
     elif text != "-":

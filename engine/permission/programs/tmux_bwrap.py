@@ -93,10 +93,12 @@ _TMUX_OPTIONS: Final = Program(
 def analyze_tmux(analysis: ProgramAnalysis, _: Program) -> None:
     """Analyze the arguments of `tmux`: few of its commands are harmless."""
     words = list(analysis.words)
+    # The socket of the server.
     while words and exact_text(words[0]) in {"-L", "-S"}:
         words = words[2:]
     texts = [exact_text(word) or "" for word in words]
     name = next(iter(texts), "")
+    # `#(…)` in a format runs a command, and a word that ends with ";" separates tmux's own commands.
     if None in words or any("#(" in text or text.endswith(";") for text in texts):
         analysis.mark_opaque("its words may execute commands")
     elif name in _TMUX_STARTING:
@@ -109,6 +111,7 @@ def _start_in_pane(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None
     """Start the command of a new pane: a single word is a script for a shell."""
     arguments = parse_words(_TMUX_OPTIONS, words)
     apply_options(analysis, _TMUX_OPTIONS, arguments)
+    # tmux passes a single word to the user's shell.
     if len(arguments.operands) == 1:
         analysis.run_script(arguments.operands[0])
     else:

@@ -48,6 +48,7 @@ def shown(text: str) -> str:
 def _matches(rules: Ruleset, right: RequiredRight) -> Iterator[_Match]:
     """Yield each matching rule with the first spelling that it matches."""
     seen: set[int] = set()
+    # In the order in which the spellings are judged.
     for spelling in (right.pattern, *right.spellings):
         hiding: dict[LayerName, Rule] = {}
         for layer, rule, is_sure in rules.matching(right.permission, spelling):

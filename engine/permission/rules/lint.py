@@ -99,7 +99,9 @@ RUNNERS: Final = frozenset(
     ]
 )
 
+# In a rule, these separators look as if it covered a whole line.
 _BETWEEN_COMMANDS: Final = re.compile(r"(?:^|\s)(?:&&|\|\|?|;|&)(?=\s|$)")
+# `git*`, which was probably meant to be `git *`.
 _OPEN_WORD: Final = re.compile(r"(?:.*\s)?([\w.-]*\w)\*", re.DOTALL)
 
 
@@ -134,6 +136,7 @@ def lint(
         home: the user's home folder, absolute and real.
         permissions: the names of all permissions that exist.
     """
+    # In the order in which the layers are applied, whatever their order here.
     ordered = sorted(layers, key=lambda layer: LAYERS.index(layer.name))
     linter = _Linter(project, home, tuple(permissions))
     entries = [_LintRule(rule, layer.name, *linter.patterns(rule)) for layer in ordered for rule in layer.rules]
@@ -169,6 +172,7 @@ class _LintRule:
         """Return whether it certainly matches everything that *other* matches."""
         own = wildcard(self.rule.permission)
         name = other.rule.permission
+        # A rule for `bash` covers `bash:read`, not the other way round.
         if not any(own.covers(wildcard(each)) for each in (name, base_permission(name))):
             return False
         is_command = other.command is None or (self.command is not None and self.command.covers(other.command))
@@ -194,6 +198,7 @@ class _Linter:
     def patterns(self, rule: Rule) -> tuple[Wildcard | None, PathPattern | None]:
         """Return the pattern of a rule, compiled for commands and for paths."""
         is_path = base_permission(rule.permission) in PATH_PERMISSIONS
+        # `*` applies to paths and commands alike, so it is compiled for both.
         is_several = any(wildcard(rule.permission).overlaps(wildcard(name)) for name in PATH_PERMISSIONS)
         command = path = None
         if not is_path:
@@ -223,6 +228,7 @@ class _Linter:
         self, entry: _LintRule, before: Sequence[_LintRule], after: Sequence[_LintRule]
     ) -> Iterator[LintFinding]:
         """Yield why other rules make this one useless."""
+        # The last matching rule of a layer wins: a later one that covers this one hides it.
         later = next((other for other in after if other.layer == entry.layer and other.covers(entry)), None)
         if later is not None:
             yield _finding(entry, "warning", _hidden_by(entry, later))
@@ -325,6 +331,7 @@ def _check_breadth(entry: _LintRule) -> Iterator[LintFinding]:
     name = base_permission(rule.permission)
     if rule.permission == "*" and every:
         yield _finding(entry, "warning", "it allows everything: use the profile 'full' to say so")
+    # Exactly one script may be allowed: it is known what it says.
     elif name == "opaque" and entry.command is not None and not entry.command.is_plain:
         yield _finding(entry, "warning", "it allows scripts whose effects cannot be determined")
     elif rule.permission == "outside" and every:
@@ -342,6 +349,7 @@ def _check_command_breadth(entry: _LintRule) -> Iterator[LintFinding]:
         yield _finding(entry, "warning", "it begins with a wildcard, so it matches any program with such arguments")
         return
     words = pattern.split()
+    # Only words before the first wildcard are certain.
     fixed = [word for at, word in enumerate(words) if not any(set(each) & set("*?") for each in words[: at + 1])]
     if len(fixed) < len(words) and fixed and _is_runner(fixed):
         runner = " ".join(fixed)

@@ -25,7 +25,9 @@ import attrs
 from engine.core.errors import ConfigError
 from engine.core.permission_types import UNKNOWN
 
+# Commands may be long; a grant of one is a pattern.
 MAX_PATTERN_CHARS: Final = 100_000
+# Each star multiplies the work of matching.
 MAX_STARS: Final = 100
 
 _STAR: Final = "*"
@@ -68,6 +70,7 @@ class Wildcard:
         elements = _elements(self.pattern)
         if elements.count(_STAR) > MAX_STARS:
             raise ConfigError(f"a pattern may have {MAX_STARS} stars, not {elements.count(_STAR):,}")
+        # " *" at the end is optional, so it is not required text.
         required = elements[:-2] if _is_optional(elements) else elements
         runs = _runs(required)
         self.head, self.tail, self.needle = (
@@ -100,9 +103,11 @@ class Wildcard:
         """Return whether it certainly matches everything that *other* matches; in doubt, False."""
         if self.pattern == other.pattern:
             return True
+        # The sign that stands for "?" is in the pattern itself: no answer is safe.
         if _ONE in self.pattern:
             return False
         elements = _elements(other.pattern)
+        # It covers the other pattern if it matches that pattern's most general text.
         widest = _as_text(elements)
         shortest = _as_text(elements[:-2]) if _is_optional(elements) else widest
         return self.matches(widest) and self.matches(shortest)
@@ -119,6 +124,7 @@ class Wildcard:
 
 
 @lru_cache(maxsize=256)
+# For permissions and other short patterns that are compiled again and again.
 def wildcard(pattern: str) -> Wildcard:
     """Return *pattern* compiled; the latest ones are cached."""
     return Wildcard(pattern)
@@ -138,6 +144,7 @@ def may_match(pattern: str, text: str) -> bool:
 def _elements(pattern: str) -> list[str]:
     elements: list[str] = []
     for element in _ELEMENT.findall(pattern):
+        # Two stars in a row mean the same as one.
         if element != _STAR or elements[-1:] != [_STAR]:
             elements.append(element)
     return elements
@@ -226,6 +233,7 @@ class _Machine:
             by_char=by_char,
             any=anything,
             stars=sum(1 << at for at, element in enumerate(elements) if element == _STAR),
+            # Also before a " *" at the end, which is optional.
             final=1 << len(elements) | (1 << len(elements) - 2 if _is_optional(elements) else 0),
             full=(2 << len(elements)) - 1,
         )

@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.permission.shell.parser.nodes import LiteralText, Part
 
+# Words that a word may expand to; more are unknown.
 _MAX_WORDS: Final = 64
 _RANGE: Final = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})|([A-Za-z])\.\.([A-Za-z])", re.ASCII)
 _ZERO_PADDED: Final = re.compile(r"-?0\d", re.ASCII)
@@ -17,6 +18,7 @@ def expand_braces(parts: Sequence[Part]) -> list[list[Part]] | None:
     """Return the words that a word expands to; None: too many, or not supported."""
     pieces = _split_at_commas(parts)
     opened = sum(_is_sign(piece, "{") for piece in pieces)
+    # Bash has subtle rules for unbalanced braces.
     if opened != sum(_is_sign(piece, "}") for piece in pieces) or opened > 4:
         return None
     words = _expand(pieces)
@@ -105,9 +107,11 @@ def _range_values(match: re.Match[str]) -> list[str]:
     """Return the values of a range; an empty list: not supported."""
     first, last, first_letter, last_letter = match.groups()
     if first_letter is not None:
+        # A range from a lower-case to an upper-case letter contains other signs.
         if first_letter.islower() != last_letter.islower():
             return []
         return [chr(code) for code in range(ord(first_letter), ord(last_letter) + 1)]
+    # Zeros in front are kept, and all numbers get the same width.
     if _ZERO_PADDED.match(first) or _ZERO_PADDED.match(last):
         return []
     step = 1 if int(last) >= int(first) else -1

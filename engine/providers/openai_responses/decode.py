@@ -117,6 +117,7 @@ class ResponsesReader:
         """Do nothing: a response without its last event is incomplete."""
 
     def _grow(self, kind: str, channel: str, index: str, event: Json, out: list[StreamEvent]) -> None:
+        # The hot path: the item is open, and of the right kind.
         item = self._by_index.get(number(event, "output_index", max(self._newest, 0)))
         if item is None or item.kind != kind or item.is_over:
             item = self._item(event, kind, out)
@@ -160,6 +161,7 @@ class ResponsesReader:
         facts = as_object(event.get("item"))
         index = number(event, "output_index", max(self._newest, 0))
         item = self._by_index.get(index)
+        # It was never announced, or another one has taken its index.
         if item is None or item.is_over or item.kind != facts.get("type"):
             item = self._announce(index, facts, out)
         item.close(facts, out)
@@ -182,6 +184,7 @@ class ResponsesReader:
         named = {item.own_id: item for item in self._items if item.own_id}
         matched = [named.pop(text(facts, "id"), None) for facts in output]
         spare: defaultdict[str, deque[ResponseItem]] = defaultdict(deque[ResponseItem])
+        # Items without an id in the last event: matched in order, kind by kind.
         used = set(matched)
         for each in self._items:
             if each not in used:
@@ -191,6 +194,7 @@ class ResponsesReader:
             item = same if same is not None else others.popleft() if others else None
             if item is None:
                 item = self._announce(self._newest + 1, facts, out)
+            # The last event of an incomplete response may contain a call that was cut.
             # A call without a status has that of the response.
             item.close({"status": status} | facts if isinstance(item, CallItem) else facts, out)
 
@@ -210,6 +214,7 @@ class ResponsesReader:
 
 def _is_redundant(kind: str) -> bool:
     """Tell whether another event repeats all of it: the progress of a hosted tool, whose item holds the outcome, say."""
+    # For instance `response.web_search_call.searching`.
     if kind in _REPEATED:
         return True
     return "_call." in kind or "_call_" in kind or kind.startswith("response.mcp_list_tools.")

@@ -43,10 +43,12 @@ from engine.providers.wire.strict_schema import close_schema
 from engine.providers.wire.untrusted_json import Json, as_list, loads_object, text, to_bytes
 from engine.providers.wire.wire_format import bare_model_name
 
+# The API refuses a lower cap.
 _MIN_OUTPUT = 16
 _LONGEST_CACHE_KEY = 64
 # Members after the input, because they may change between steps.
 _CLOSING_MEMBERS = {"max_output_tokens", "tool_choice"}
+# It refuses a file without a name.
 _FILE_NAMES = {"application/pdf": "document.pdf"}
 # The API refuses some members of its own image items (`action`, `size`).
 _ACCEPTED_MEMBERS = {"image_generation_call": {"type", "id", "status", "result", "revised_prompt"}}
@@ -77,6 +79,7 @@ class ResponsesDialect:
         """Return the part that stays the same between steps."""
         extra = {name: value for name, value in self.extra.items() if name not in _CLOSING_MEMBERS}
         more_tools = as_list(extra.pop("tools", None))
+        # Nothing is stored at the host: the transcript is the engine's.
         head: Json = {"model": bare_model_name(request), "stream": True, "store": False}
         pieces = [Piece("model", b"{" + members(merge_json(head | self._settings(request), extra)))]
         if request.tools or more_tools:
@@ -131,6 +134,7 @@ class ResponsesDialect:
         if quirks.cache_key_field and request.session_id:
             # It only groups requests for the cache, so truncation does no harm.
             body[quirks.cache_key_field] = request.session_id[:_LONGEST_CACHE_KEY]
+        # Only some models keep a cache that long.
         if quirks.long_cache and options.cache == "1h":
             body["prompt_cache_retention"] = "24h"
         if request.tools:

@@ -143,6 +143,7 @@ class TextItem(ResponseItem):
 
     def _close(self, facts: Json, out: list[StreamEvent]) -> None:
         """Emit what was not streamed. Parts are matched by order: indexes in deltas may differ."""
+        # A summary and the reasoning itself are lists of their own.
         parts = [as_object(part) for name in ("summary", "content") for part in as_list(facts.get(name))]
         streamed = {channel: deque(b for b in self._blocks if b.channel == channel) for channel in CHANNELS}
         for part in parts:
@@ -151,6 +152,7 @@ class TextItem(ResponseItem):
                 self._ignored[f"{self.kind} {channel}"] += 1
                 continue
             full_text = text(part, CHANNELS[channel])
+            # An empty part that was not streamed needs no block.
             if not streamed[channel] and not full_text:
                 continue
             block = streamed[channel].popleft() if streamed[channel] else self._begin(channel, out)
@@ -164,6 +166,7 @@ class TextItem(ResponseItem):
 
     def _end(self, facts: Json, out: list[StreamEvent], signature: str | None) -> None:
         thoughts = [block for block in self._blocks if block.channel not in {"output_text", "refusal"}]
+        # Encrypted reasoning without a summary has no text, but has to be kept.
         if signature is not None and not thoughts:
             thoughts = [self._begin("reasoning", out)]
         for block in self._blocks:
@@ -232,6 +235,7 @@ class CallItem(ResponseItem):
 
     def open(self, out: list[StreamEvent]) -> None:
         """Announce the call."""
+        # At once, so that the user sees which tool is called.
         out.append(ToolCallStarted(self.name, text(self.facts, "name")))
 
     def grow(self, channel: str, index: int, piece: str, out: list[StreamEvent]) -> None:
@@ -239,11 +243,13 @@ class CallItem(ResponseItem):
         if piece:
             shown = piece
             if self.kind == "custom_tool_call":
+                # JSON around a text that is streamed: the object is closed in `_close`.
                 shown = ("" if self._pieces else '{"input":"') + dumps(piece)[1:-1]
             self._pieces.append(piece)
             out.append(ToolCallChunk(self.name, shown))
 
     def _close(self, facts: Json, out: list[StreamEvent]) -> None:
+        # The token limit cut it, so it must not be run.
         if facts.get("status") == "incomplete":
             return
         streamed = whole_characters("".join(self._pieces))

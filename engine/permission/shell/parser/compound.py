@@ -61,6 +61,7 @@ class CompoundReader(SimpleReader):
             if redirect is None:
                 break
             redirects.append(redirect)
+        # `{ a; } b` is an error.
         if self.source[self.at : self.at + 1] not in ("", "\n", ";", "&", "|", ")"):
             raise self.unsupported("unexpected words after a command")
         return Redirected(command, redirects) if redirects else command
@@ -107,6 +108,7 @@ class CompoundReader(SimpleReader):
             while True:
                 self._blanks()
                 patterns.append(self._required_word())
+                # It may end the `case` instead.
                 if patterns[-1].plain == "esac":
                     raise self.unsupported("a pattern that may be the end of the case")
                 self._blanks()
@@ -117,6 +119,7 @@ class CompoundReader(SimpleReader):
             command.branches.append((patterns, body))
             if self._reserved() == "esac":
                 continue
+            # `;&` and `;;&` continue with the next branch, which the interpreter does not simulate.
             if self.source.startswith(";;&", self.at) or not self._skip_sign(";;"):
                 raise self.unsupported("a case branch that falls through")
 
@@ -138,6 +141,7 @@ class CompoundReader(SimpleReader):
 
     def _for(self) -> Command:
         self._blanks()
+        # `for ((` is arithmetic.
         if not self.source.startswith("((", self.at):
             return self._for_words(is_select=False)
         if self.is_posix:
@@ -246,6 +250,7 @@ class CompoundReader(SimpleReader):
             else:
                 self._word_piece(sign, parts)
         text = "".join(part.text for part in parts if isinstance(part, LiteralText))
+        # With an unbalanced bracket, bash may read on where this parser stops.
         if text.count("(") != text.count(")"):
             raise self.unsupported("an unsupported pattern")
         return Word(tuple(parts), start, self.at)

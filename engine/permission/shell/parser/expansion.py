@@ -21,8 +21,10 @@ from engine.permission.shell.parser.nodes import (
     UnsupportedSyntax,
 )
 
+# Deeper nesting would exceed Python's stack; no real script comes near.
 MAX_DEPTH: Final = 40
 _SIMPLE_PARAMETER: Final = re.compile(r"\$(?:([A-Za-z_]\w*)|([0-9@*#?$!\-]))", re.ASCII)
+# Subscripts that bash evaluates to themselves; others may contain substitutions.
 SUBSCRIPT: Final = (
     r"""(?:[@*]|[\w.:/+\-]+|\$\w+|\$\{\w+\}|"\$\w+"|"\$\{\w+\}"|"[\w ./:\-]*"|'[\w ./:\-]*')"""  # one idea a choice
 )
@@ -30,6 +32,7 @@ _BRACED: Final = re.compile(rf"([A-Za-z_]\w*|\d+|[@*#?$!\-])(?:\[({SUBSCRIPT})\]
 _OPERATOR: Final = re.compile(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?|@[A-Za-z]|:")
 _ARITHMETIC_TEXT: Final = re.compile(r"[\w\s+\-*/%<>=!&|^~?:,\[\].#]+")
 _SLICE_TEXT: Final = re.compile(r"[\w \t+\-*/%:]+")
+# The text of an operand up to the next sign with a meaning. Inside of double quotes, more of them are literal.
 _OPERAND_TEXT: Final = re.compile(r"[\w \t\n./:=@%+,^\-*?\[\]~!#;&|()]+")
 _OPERAND_TEXT_QUOTED: Final = re.compile(r"[\w \t\n./:=@%+,^\-*?\[\]~!#;&|()<>]+")
 _C_ESCAPE: Final = re.compile(
@@ -131,6 +134,7 @@ class DollarReader(ABC):
         match = _SIMPLE_PARAMETER.match(source, self.at)
         if match is not None:
             self.at = match.end()
+            # bash would join the lines before it reads the name.
             if source.startswith("\\\n", self.at):
                 raise self.unsupported("a name that may continue on the next line")
             parts.append(Parameter(match.group(1) or match.group(2), quoted))
@@ -152,6 +156,7 @@ class DollarReader(ABC):
 
     def _parenthesized(self, *, quoted: bool) -> Arithmetic | Substitution:
         """Parse `$((…))` or `$(…)`."""
+        # Not `$( (…) )`: bash, too, tries arithmetic first. If that fails, it is refused here.
         if self.source.startswith("((", self.at + 1):
             self.at += 3
             return Arithmetic(self.arithmetic("))"), quoted)
@@ -179,6 +184,7 @@ class DollarReader(ABC):
             raise self.unsupported("an unsupported expansion")
         self.at = operator.end()
         parameter.operator = operator.group()
+        # dash would fail on it, or expand something else.
         if self.is_posix and (parameter.operator[0] in "/^,@" or parameter.operator == ":" or parameter.subscript):
             raise self.unsupported("an expansion that only bash supports")
         if parameter.operator == ":":
@@ -210,6 +216,7 @@ class DollarReader(ABC):
         """Parse the word in `${x:-word}`, and consume the closing brace."""
         source = self.source
         parts: list[Part] = []
+        # Quotes in a quoted operand mean different things in different shells.
         text = _OPERAND_TEXT_QUOTED if quoted else _OPERAND_TEXT
         while not self._skip_sign("}"):
             match = text.match(source, self.at)
@@ -269,6 +276,7 @@ class DollarReader(ABC):
                 open_ones += 1
                 parts.append(LiteralText("(", quoted=True))
                 self.at += 1
+            # Inside of the expression parentheses may be nested.
             elif sign == ")" and open_ones:
                 open_ones -= 1
                 parts.append(LiteralText(")", quoted=True))
@@ -297,6 +305,7 @@ class DollarReader(ABC):
         if "\\" not in text:
             return LiteralText(text, quoted=True)
         value = _C_ESCAPE.sub(_decode_escape, text)
+        # A NUL ends the text in bash.
         if "\0" in value or "\ufffd" in value:
             raise self.unsupported("a character in $'…' that cannot be decoded")
         return LiteralText(value, quoted=True)
@@ -309,6 +318,7 @@ class DollarReader(ABC):
                 raise self.unsupported("backticks are not closed")
             end += 2 if source[end] == "\\" else 1
         text = source[start + 1 : end]
+        # Backslashes are processed twice there, and shells differ in the order.
         if "\\" in text and quoted:
             raise self.unsupported("a backslash in backticks in double quotes")
         self.masked.append((start, end + 1))

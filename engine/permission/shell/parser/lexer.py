@@ -14,6 +14,7 @@ from engine.permission.shell.parser.words import WordReader
 _BACKSLASH: Final = re.compile(r"\\(\n|.)")
 _BLANK: Final = re.compile(r"(?:[ \t]|\\\n)+")
 _COMMENT: Final = re.compile(r"#[^\n]*")
+# Reserved words, only if a separator follows.
 _RESERVED: Final = re.compile(
     r"(?:if|then|elif|else|fi|while|until|for|do|done|case|esac|select|function|coproc|time|in|\{|\}|\[\[|\]\]|!)"
     r"(?=[ \t\n;&|()<>]|\Z)"
@@ -21,6 +22,7 @@ _RESERVED: Final = re.compile(
 _REDIRECT: Final = re.compile(
     r"(\d+|\{[A-Za-z_]\w*\})?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\())|()(&>>|&>)", re.ASCII
 )
+# `>&-x`: a word right after a closed descriptor, which is easily misread.
 _CLOSED_AND_MORE: Final = re.compile(r"(?:[ \t]|\\\n)*-[^ \t\n;&|()<>]")
 _BAD_REDIRECT: Final = re.compile(r"\d+[<>]\(")
 _BORDERS: Final = frozenset(" \t\n;&|()<>")
@@ -47,6 +49,7 @@ class LineReader(WordReader):
         match = _BLANK.match(self.source, self.at)
         if match is not None:
             self.move_to(match.end())
+        # A "#" begins a comment only at the beginning of a word.
         if (self.source.startswith("#", self.at) and self.at and self.source[self.at - 1] in _BORDERS) or (
             self.source.startswith("#", self.at) and not self.at
         ):
@@ -62,6 +65,7 @@ class LineReader(WordReader):
             self._blanks()
             if not self._skip_sign("\n"):
                 return
+            # Here-documents begin after the line, in the order of their redirections.
             for document in self._pending_documents:
                 self._here_document(document)
             self._pending_documents = []
@@ -112,6 +116,7 @@ class LineReader(WordReader):
         blank = _BLANK.match(self.source, self.at)
         self.move_to(blank.end() if blank is not None else self.at)
         redirect = Redirect(operator or both, fd or "", self._required_word())
+        # The grammar of tree-sitter does not know `<>`.
         if operator == "<>":
             self.masked.append((match.start(2), match.start(2) + 1))
         elif operator in ("<<", "<<-"):
@@ -137,6 +142,7 @@ class LineReader(WordReader):
         ):
             raise self.unsupported("an unsupported end mark of a here-document")
         end = "".join(part.text for part in word.parts if isinstance(part, LiteralText))
+        # The mark would be the text itself, dollar signs included: too rare to support.
         if "\n" in end or not end or "$" in self.source[word.start : word.end]:
             raise self.unsupported("an unsupported end mark of a here-document")
         is_literal = any(isinstance(part, LiteralText) and part.quoted for part in word.parts)

@@ -35,6 +35,7 @@ class Parser(CompoundReader):
 
     def read_until_closed(self) -> Script:
         """Parse commands up to the closing parenthesis, and consume it."""
+        # A here-document inside of a substitution must end inside of it.
         pending, self._pending_documents = self._pending_documents, []
         start = self.at
         body = self._list(frozenset(")"))

@@ -24,6 +24,7 @@ from engine.permission.shell.parser.nodes import (
 _ASSIGNMENT: Final = re.compile(rf"([A-Za-z_]\w*)(?:\[({SUBSCRIPT})\])?(\+?)=", re.ASCII)
 _SUBSCRIPTED: Final = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
 _ELEMENT: Final = re.compile(rf"\[({SUBSCRIPT})\](\+?)=", re.ASCII)
+# The names that all shells accept; bash itself allows nearly anything.
 FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][\w.:\-]*", re.ASCII)
 PARENTHESES: Final = re.compile(r"[ \t]*\([ \t]*\)")
 _DECLARING: Final = frozenset({"declare", "typeset", "local", "export", "readonly"})
@@ -72,6 +73,7 @@ class SimpleReader(LineReader):
                 command.redirects.append(redirect)
                 continue
             sign = source[self.at : self.at + 1]
+            # The order of words and redirections is free.
             if sign in ("", "\n", ";", "&", "|", ")"):
                 break
             if sign == "(":
@@ -107,6 +109,7 @@ class SimpleReader(LineReader):
     def _assigns(self, command: Simple) -> bool:
         """Parse an assignment, if there is one and one is allowed here."""
         declares = bool(command.words) and isinstance(first := command.words[0], Word) and first.plain in _DECLARING
+        # After the command's name, `a=b` is an argument, except for these builtins.
         if command.words and not declares:
             return False
         match = _ASSIGNMENT.match(self.source, self.at)
@@ -115,6 +118,7 @@ class SimpleReader(LineReader):
                 raise self.unsupported("an unsupported subscript")
             return False
         assignment = self._assignment(match)
+        # `export x=$y` splits $y in dash, and does not in bash.
         if declares and self.is_posix and not _is_whole(assignment.value):
             raise self.unsupported("an assignment whose value other shells may split")
         if declares:

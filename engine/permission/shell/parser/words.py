@@ -11,6 +11,7 @@ from engine.permission.shell.parser.expansion import DollarReader
 from engine.permission.shell.parser.nodes import LiteralText, Part, Process, Word
 
 _PLAIN: Final = re.compile(r"[\w./:=@%+,^\-]+")
+# The fast path: most words have neither quotes nor expansions.
 _PLAIN_WORD: Final = re.compile(r"[\w./:@%+,^\-=]+(?=[\s;&|)]|\Z)")
 _SPECIAL: Final = "*?[]{}~!#"
 _MAGIC: Final = frozenset("*?{}~")
@@ -47,6 +48,7 @@ class WordReader(DollarReader):
         written = self.source[word.start : word.end]
         if written.endswith("\\\n") and self.source[self.at : self.at + 1] in ("<", ">", "(", "&"):
             raise self.unsupported("a word that ends on the line before")
+        # dash does not expand braces: `rm {a,b}` removes a file called "{a,b}".
         if self.is_posix and "{" in written and ("," in written or ".." in written):
             raise self.unsupported("a brace expansion, which only bash supports")
 
@@ -75,6 +77,7 @@ class WordReader(DollarReader):
             parts.append(Process(self._nested()))
         else:
             # The other signs are literal, or belong to a pattern.
+            # Other characters are letters of file names, in any script.
             if sign not in _SPECIAL and sign.isascii():
                 raise self.unsupported(f"unexpected {sign!r}")
             parts.append(LiteralText(sign, quoted=False))
@@ -120,6 +123,7 @@ class WordReader(DollarReader):
                 pass
             elif following and following in escapable:
                 parts.append(LiteralText(following, quoted=True))
+            # Before any other character the backslash stays.
             else:
                 parts.append(LiteralText("\\" + following, quoted=True))
             self.move_to(self.at + 2)
