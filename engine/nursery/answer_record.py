@@ -31,13 +31,13 @@ class AnswerRecord:
         has_hosted_work: whether the provider ran tools of its own for it.
     """
 
-    _journal: TurnJournal
-    _clock: WallClock
-    _demux: Demux
-    _message_id: MessageId
+    _journal: TurnJournal = attrs.field(alias="journal")
+    _clock: WallClock = attrs.field(alias="clock")
+    _demux: Demux = attrs.field(alias="demux")
+    _message_id: MessageId = attrs.field(alias="message_id")
     model: str
-    _on_call_opened: Callable[[CallId, PartId, str], None]
-    _on_call_closed: Callable[[CloseCall, str], None]
+    _on_call_opened: Callable[[CallId, PartId, str], None] = attrs.field(alias="on_call_opened")
+    _on_call_closed: Callable[[CloseCall, str], None] = attrs.field(alias="on_call_closed")
     has_content: bool = attrs.field(default=False, init=False)
     has_hosted_work: bool = attrs.field(default=False, init=False)
     _parts: list[PartId] = attrs.field(factory=list[PartId], init=False)

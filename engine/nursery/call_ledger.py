@@ -140,13 +140,13 @@ class Ledger:
         late: how many moves came too late and were dropped.
     """
 
-    _journal: TurnJournal
-    _message_id: MessageId
-    _parallel: int
-    _chain: bool
-    _trace: Trace
+    _journal: TurnJournal = attrs.field(alias="journal")
+    _message_id: MessageId = attrs.field(alias="message_id")
+    _parallel: int = attrs.field(alias="parallel")
+    _chain: bool = attrs.field(alias="chain")
+    _trace: Trace = attrs.field(alias="trace")
     context: SharedContext
-    _on_modifier_error: Callable[[CallEntry, BaseException], None]
+    _on_modifier_error: Callable[[CallEntry, BaseException], None] = attrs.field(alias="on_modifier_error")
     entries: list[CallEntry] = attrs.field(factory=list[CallEntry], init=False)
     late: int = attrs.field(default=0, init=False)
     _by_id: dict[CallId, CallEntry] = attrs.field(factory=dict[CallId, CallEntry], init=False)

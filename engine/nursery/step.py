@@ -45,21 +45,21 @@ class Step:
 
     number: int
     attempt: int
-    _message_id: MessageId
+    _message_id: MessageId = attrs.field(alias="message_id")
     model: Model
     request: ModelRequest
     registry: Registry
     is_last: bool
     # Another engine may go on with it; not with that of a sub-agent, whose call would have to go on as well.
-    _is_resumable: bool
+    _is_resumable: bool = attrs.field(alias="is_resumable")
     demux: Demux
     ledger: Ledger
     answer: AnswerRecord = attrs.field(init=False)
     failure: Failure | None = attrs.field(default=None, init=False)
     stream_over: trio.Event = attrs.field(factory=trio.Event, init=False)
     is_charged: bool = attrs.field(default=False, init=False)
-    _journal: TurnJournal
-    _clock: WallClock
+    _journal: TurnJournal = attrs.field(alias="journal")
+    _clock: WallClock = attrs.field(alias="clock")
     _is_interrupted: bool = attrs.field(default=False, init=False)
     _is_asking: bool = attrs.field(default=False, init=False)
     _is_recorded: bool = attrs.field(default=False, init=False)

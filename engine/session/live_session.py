@@ -62,8 +62,8 @@ class LiveSession:
     hooks: Hooks
     config: SessionConfig
     questions: Questions
-    _make_sub_agents: Callable[[LiveSession], SubAgentRunner]
-    _start_next: Callable[[LiveSession], None]
+    _make_sub_agents: Callable[[LiveSession], SubAgentRunner] = attrs.field(alias="make_sub_agents")
+    _start_next: Callable[[LiveSession], None] = attrs.field(alias="start_next")
     input: SessionInput = attrs.field(init=False)
     background: SessionBackground = attrs.field(init=False)
     own_hooks: SessionHooks = attrs.field(init=False)
