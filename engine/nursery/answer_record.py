@@ -67,6 +67,7 @@ class AnswerRecord:
             self._parts.append(part.part_id)
             if isinstance(part.part, TextPart):
                 self._texts.append(part.text)
+            # As `_close_block` and its like have counted them in the engine that received them.
             self.has_content = self.has_content or (part.kind != "reasoning" and bool(part.text or part.kind == "call"))
             self.has_hosted_work = self.has_hosted_work or part.kind == "provider"
 
@@ -99,12 +100,14 @@ class AnswerRecord:
                     assert_never(command)
 
     def _open(self, command: OpenBlock) -> None:
+        # Kept from its start on: a step that is taken back discards the parts that were cut off, too.
         self._parts.append(command.part_id)
         self._journal.append(PartStarted(message_id=self._message_id, part_id=command.part_id, kind=command.kind))
         if command.call_id is not None:
             self._on_call_opened(command.call_id, command.part_id, command.tool)
 
     def _close_block(self, command: CloseBlock) -> None:
+        # Ended with its text, although clients have had the deltas: those are not durable.
         # The journal has joined the deltas already; a second buffer here could only differ from it.
         text = self._journal.log.open_text(command.part_id)
         if command.kind == "text":
@@ -135,6 +138,7 @@ class AnswerRecord:
                 complete=command.complete,
             )
         )
+        # After the part's end: the model's words come before what becomes of them, also in a record that is cut short.
         self._on_call_closed(command, arguments)
 
     def _end_part(self, part: TextPart | ReasoningPart | CallPart | ProviderPart) -> None:

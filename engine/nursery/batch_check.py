@@ -71,6 +71,7 @@ def check_batch(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolE
 
 
 def _wrong(event: object) -> str | None:
+    # A subclass counts as its base: an adapter may add fields of its own.
     kind = next((event_type for event_type in STREAM_EVENT_TYPES if isinstance(event, event_type)), None)
     if kind is None:
         return f"a stream holds events of `engine.core.llm_types`, not {type(event).__name__}"

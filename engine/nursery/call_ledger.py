@@ -173,7 +173,7 @@ class Ledger:
             return entry
         mended: tuple[str, ...] = ()
         if isinstance(prepared, Prepared):
-            # The model may have called it by another name.
+            # The model may have called it by another name, from its training; the record has the tool's own.
             tool, mended = prepared.tool.name, prepared.mended
             entry.safe = prepared.safe
         entry.tool_name, entry.arguments, entry.prepared, entry.state = tool, arguments, prepared, "queued"
@@ -220,6 +220,7 @@ class Ledger:
     @enable_ki_protection
     def start(self, entry: CallEntry) -> None:
         """Record that the body of a call is about to be entered. Not a checkpoint."""
+        # Not `entered` yet: the record must be durable first, and a cancel during that flush has had no effect.
         entry.state = "running"
         entry.body.started_at = trio.current_time()
         self._journal.append(CallStarted(call_id=entry.call_id))
@@ -242,6 +243,7 @@ class Ledger:
         return True
 
     def _break_chain(self, failed: CallEntry) -> None:
+        # Those that run already go on: they were safe to run at the same time, so they don't depend on this one.
         self._broken_by = failed.tool_name
         for entry in self.entries[self.entries.index(failed) + 1 :]:
             if entry.state == "queued" and entry.chained:
@@ -250,6 +252,7 @@ class Ledger:
     @enable_ki_protection
     def deliver(self, entry: CallEntry) -> None:
         """Put the result of a settled call into its place; called in call order. Not a checkpoint."""
+        # Not a call that was delivered before its step was resumed.
         if entry.state == "settled":
             entry.state = "delivered"
             self._journal.append(CallDelivered(call_id=entry.call_id))

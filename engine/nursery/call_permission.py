@@ -93,6 +93,7 @@ class CallPermission:
                 self.record("allow", now.source)
                 return "once", ""
         answer = await self.ask(query, judgement, run.ending.catch, by_rule=by_rule)
+        # A withdrawn question is no verdict: the turn ends, and the call is settled as aborted.
         if answer.kind != "withdrawn":
             self.record(
                 "allow" if answer.kind in {"once", "always"} else "deny", answer.source or _SOURCES[answer.kind]

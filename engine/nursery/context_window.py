@@ -60,6 +60,7 @@ async def make_room(run: TurnRun, state: LoopState) -> Move | None:
 
 async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
     was_at_work = _is_at_work(run)
+    # A model that loses its place after each summary could go on for ever, so this has a limit of its own.
     may_go_on = state.continued < run.inputs.settings.auto_continue
     request = await ask_about_compaction(run, CompactionRequest(trigger="full", continues=may_go_on))
     if request is None:
@@ -156,10 +157,12 @@ async def _compact(
     try:
         view = attrs.evolve(view_of(run, state), failure=failure)
         made = await run.deps.keeper.compact(view, asker, request)
+        # No checkpoint between the answer and the new history.
         ended = _put_in_place(run, made)
     finally:
         # Also on a cancel: what the request has cost by then belongs into the record.
         run.journal.append(attrs.evolve(ended, model=asker.asked, usage=asker.usage, cost=asker.cost))
+    # Outside of the `try`: the compaction is in the record, even if a cancel comes in a hook.
     if isinstance(made, Compaction):
         await run_compaction_hooks(run, request.trigger)
     return made

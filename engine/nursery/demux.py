@@ -164,6 +164,7 @@ class Demux:
             if kind == "call":
                 self._close_call(stream_id, block, out, complete=False)
             else:
+                # Thinking that was cut off has no signature; each wire format decides whether it can be sent back.
                 self._end_half(block, out)
                 out.append(CloseBlock(part_id=block.part_id, kind=kind, citations=tuple(block.citations)))
         self._open.clear()
@@ -272,6 +273,7 @@ class Demux:
                 self._open_block("call", event.id, out, tool=event.tool)
                 return
             self._slip("duplicate_start")
+            # The name may come with the second start only.
             block.tool = block.tool or event.tool
             return
         if block is None and event.id in self._closed_calls:
@@ -300,6 +302,7 @@ class Demux:
                 self._grow_call(block, event.arguments[len(streamed) :], out)
             else:
                 self._slip("arguments_replaced")
+                # Clients have shown what was streamed, so the part is emptied before it grows again.
                 block.chunks.clear()
                 block.half = ""
                 out.append(Restart(block.part_id))
@@ -359,6 +362,7 @@ class Demux:
         if slip:
             self._slip(slip)
         if self.finish is not None:
+            # Still taken: text behind a premature finish is text of the answer.
             self._slip("block_after_finish")
         call_id = CallId(self._new_id("call")) if kind == "call" else None
         block = _Block(PartId(self._new_id("part")), call_id, tool)

@@ -67,6 +67,7 @@ async def ask_about_prompts(run: TurnRun) -> str | None:
 
 
 async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
+    """Show one message to the hooks, one after the other: the first that blocks decides. A checkpoint if a hook is one."""
     subject = Prompted(session_id=run.session_id, cwd=run.cwd, text=message.text, message=message)
     contexts: list[str] = []
     for hook in run.inputs.hooks.user_prompt:
@@ -79,6 +80,7 @@ async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
             run.journal.append(PromptBlocked(message_id=message.id, source=source, reason=decision.reason))
             return decision.reason or f"{source} blocked the prompt"
         contexts += _contexts(name_of(hook), decision)
+    # One message for all, and only when no hook has blocked: a blocked prompt must leave nothing behind.
     if contexts:
         nudge(run, *contexts)
     return None
@@ -116,6 +118,7 @@ async def ask_to_stop(
     )
     for hook in hooks:
         decision = await run.hook_runner.run(hook, subject, StopDecision())
+        # None: the hook has failed or was too slow, which is reported; it must not keep the turn from its end.
         if decision is None or decision.verdict == "pass":
             continue
         return ("blocked" if decision.verdict == "block" else "prevented"), decision.reason or "a hook said so"
@@ -141,6 +144,7 @@ async def ask_about_compaction(run: TurnRun, request: CompactionRequest) -> Comp
             why = f": {decision.reason}" if decision.reason else ""
             run.notice("info", "compaction_blocked", f"the hook {name_of(hook)} blocked a compaction{why}")
             return None
+        # Instructions of all hooks count; of prompts and summaries, the first.
         request = attrs.evolve(
             request,
             instructions="\n".join(text for text in (request.instructions, decision.instructions) if text),
@@ -175,6 +179,7 @@ async def while_notifying(
     Always a checkpoint; if cancelled, so is *ask*.
     """
     if not run.inputs.hooks.notification:
+        # Without a nursery: this is the common case, and its exceptions need no unwrapping.
         return await ask()
     subject = Notified(session_id=run.session_id, cwd=run.cwd, kind=kind, text=text, request_id=request_id)
     answers: list[T] = []
@@ -183,6 +188,7 @@ async def while_notifying(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_notify, run, subject, name="notification hooks")
             answers.append(await ask())
+            # A desktop notification that is still being sent is of no use any more.
             nursery.cancel_scope.cancel(reason="the question is answered")
     except BaseExceptionGroup as group:
         # The caller counts on one exception, as if it had awaited `ask` itself.
@@ -224,4 +230,5 @@ async def run_session_end_hooks(hooks: Hooks, runner: HookRunner, journal: Journ
 
 
 def _contexts(name: str, context: Context) -> list[str]:
+    # With its name, so that the model does not take the text for the user's.
     return [f"[the hook {name}] {context.context}"] if context.context else []

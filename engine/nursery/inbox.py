@@ -22,6 +22,7 @@ from engine.journal.state import PendingInput
 if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
 
+# In tags and with a reason to go on: models tend to take a message in the middle of their work for a new task.
 STEER = (
     "<user-message>\n{text}\n</user-message>\nThe user sent this while you were working. Address it, then go on "
     "with what you were doing."
@@ -61,6 +62,7 @@ def admit(
         origin=_ORIGINS[mode],
         display=text if wire != text else None,
     )
+    # Admitted in one event with its final form: from here on nothing but its place is open.
     journal.append(InputAdmitted(input_id=new_id, mode=mode, message=message), turn_id=turn_id)
     return new_id
 
@@ -82,6 +84,7 @@ def report(
 
 def steers(run: TurnRun) -> list[PendingInput]:
     """Return the input that the next request must hold, in the order of its admission. Not a checkpoint."""
+    # From the record and not from a queue in memory: an engine that goes on with the session finds the same.
     return [item for item in run.journal.log.state.inbox if item.mode != "queue"]
 
 

@@ -38,6 +38,7 @@ class LoopState:
     """
 
     settings: Settings
+    # Its attempts begin anew after each answer, its seconds count for the whole turn.
     retry: RetryBudget = RetryBudget()
     escalated: bool = False
     recoveries: int = 0
@@ -64,6 +65,7 @@ class LoopState:
         """
         if options.output_cap is not None:
             return options.output_cap
+        # Without an effort the model may think all the same, but most do so only when asked.
         thinks = options.effort not in {None, "none", "minimal"}
         cap = self.settings.output_cap
         return max(cap, self.settings.output_cap_raised) if self.escalated or thinks else cap
@@ -114,6 +116,7 @@ class StepOutcome:
     stop_hook_text: str = ""
     invalid_output: str | None = None
     room: Literal["none", "collapsed", "compacted"] = "none"
+    # A value, so that the decision stays a pure function.
     jitter: float = 0.0
 
 

@@ -40,6 +40,7 @@ def waiting_calls(state: SessionState) -> tuple[OpenCall, ...]:
 
 def spent(newest_first: Iterable[Durable], turn_id: str) -> tuple[Usage, float]:
     """Return what the ended steps of a turn have used, by the newest events of its session."""
+    # From the end and only to the turn's start: a long session is read lazily from the disk.
     usage, cost = Usage(), 0.0
     for event in newest_first:
         if isinstance(event, TurnStarted) and event.turn_id == turn_id:

@@ -145,6 +145,7 @@ class Questions:
             case "always":
                 self._allow(question, answer)
             case "reject":
+                # A copy of the list: an answer takes its question out of the dict.
                 self._answer(question, answer)
                 for other in self._permissions():
                     if other.journal is question.journal:
@@ -155,6 +156,7 @@ class Questions:
     @enable_ki_protection
     def release_allowed(self) -> None:
         """Answer the open permissions that the rules allow by now. Not a checkpoint."""
+        # Not those that a hook asks about, or the detector of repetitions: the rules know nothing of their reason.
         for other in self._permissions():
             if other.by_rule:
                 judgement = self.approver.judge(other.query)
@@ -195,6 +197,7 @@ class Questions:
     @enable_ki_protection
     def withdraw(self, journal: TurnJournal) -> None:
         """Withdraw the open questions of a turn that ends: a tool that shields itself would leave them open. Not a checkpoint."""
+        # Sub-agents share this object, so the journal tells whose question it is.
         for question in list(self._open.values()):
             if question.journal is journal:
                 self._drop(question, "withdrawn")
@@ -242,6 +245,7 @@ class Questions:
     @enable_ki_protection
     def _answer(self, question: _Permission, answer: PermissionAnswer, allowed: tuple[ev.Right, ...] = ()) -> None:
         self._open.pop(question.event.request_id, None)
+        # The slot decides who was first: the user, a rule, the timeout or a cancel. Only that one appends an event.
         if question.answer.settle(answer):
             answered = ev.PermissionAnswered(
                 request_id=question.event.request_id,

@@ -57,6 +57,7 @@ class RetryBudget:
 def failure_of(error: ProviderError) -> Failure:
     """Classify *error* by its type."""
     kind = _kind(error)
+    # By type only: the text of a host's message changes without notice, and was classified where it came in.
     return Failure(
         kind=kind,
         message=str(error),
@@ -117,6 +118,7 @@ def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fract
     together don't come back together. A wait that the host asked for is kept as it is.
     """
     if failure.kind not in {"transient", "rate_limited"} or failure.is_final:
+        # The same request would fail in the same way.
         return None
     if budget.attempts_made >= policy.attempts:
         return None

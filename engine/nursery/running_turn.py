@@ -210,6 +210,7 @@ class TurnState:
 
     def keep_answer(self, text: str) -> None:
         """Make *text* the turn's answer, after what a continuation must be joined to. Not a checkpoint."""
+        # A step with nothing but calls leaves the answer of the step before it.
         if text:
             self.answer = self.answer_prefix + text
 
@@ -245,6 +246,7 @@ class TurnEnding:
         """Write the cause, if there is none yet, and cancel the loop's scope; see `TurnRun.end`. Not a checkpoint."""
         if self.cause is not None:
             return False
+        # All of it before the cancel: the tasks that the scope wakes read the cause.
         self.cause = cause
         self.at = trio.current_time()
         self.during = self._caught or self._now()
@@ -267,11 +269,14 @@ class TurnEnding:
         whose deadline is over, and the second one names one of several cancels, not the first.
         """
         budget = self._run.budget
+        # First: the limit of a turn above arrives as a plain cancel, like a host's.
         above = budget.ancestor_exhausted()
         if above is not None:
             return TurnCause(kind="limit", reason=above.reason, detail=above.detail)
+        # A host's deadline that is even earlier was the one that fired, though both are over by now.
         if budget.deadline <= trio.current_time() and budget.deadline <= self._run.state.host_deadline:
             return self.deadline_cause()
+        # Only a sub-agent in the foreground has a bound; for it, the "host" is the call above.
         is_bounded = self._run.inputs.grace_limit is not None
         detail = "the call that ran this sub-agent was cancelled" if is_bounded else "the host cancelled"
         return TurnCause(kind="host", reason="aborted", detail=detail)
@@ -292,6 +297,7 @@ class TurnEnding:
             return "waiting"
         if not step.stream_over.is_set():
             return "streaming"
+        # A call that waits for the user is at work too, but the turn waits.
         return "tools" if step.ledger.unsettled and not len(self._run.inputs.services.questions) else "waiting"
 
 
@@ -375,12 +381,14 @@ class TurnRun:
         """
         journal = self.journal.log
         seconds = self.inputs.settings.durable_within * (_WHEN_IT_LAGS if self._store_lags else _AT_A_BARRIER)
+        # The scope is inside of the boundary, so its end becomes an error like the store's own.
         # A store's error is a value here: raised, it would keep the concluder from ending the turn.
         with ErrorBoundary() as boundary:
             with trio.move_on_after(seconds) as scope:
                 await self.deps.store.flushed(journal.session_id, journal.seq)
             if scope.cancelled_caught:
                 raise StoreError(f"it has not answered for {seconds:g} s")
+        # The store may have refused an event when it was appended, in a place that could not raise.
         failed = boundary.error or journal.refused
         self._store_lags = failed is not None
         if failed is not None and not self._store_failed:
@@ -392,6 +400,7 @@ class TurnRun:
     def shorten_flush(self) -> None:
         """Limit a flush that is under way to a grace from now, since the turn above ends. Not a checkpoint."""
         limit = self.inputs.grace_limit
+        # Only ever earlier: the deadline that the concluder has set stays an upper bound.
         if self.flush_scope is not None and limit is not None:
             self.flush_scope.deadline = min(self.flush_scope.deadline, trio.current_time() + limit)
         for child in self.children:

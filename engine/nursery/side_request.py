@@ -117,6 +117,7 @@ class Asker:
             if failure is not None and failure.kind == "filtered" and len(self.models) == 1:
                 # A filter decides the same each time. As a refusal, a summary without a model can stand in for it.
                 return ModelReply(text=listener.text, finish="content_filter", calls=tuple(listener.calls))
+            # An overflow is for the caller, who can ask for less; the next model's window may be no larger.
             if failure is None or failure.kind == "overflow" or len(self.models) == 1:
                 return ModelReply(
                     text=listener.text,
@@ -147,6 +148,7 @@ class Asker:
         ids = self.run.deps.ids
         part = TextPart(id=PartId(ids.new("part")), text=text)
         question = UserMessage(id=MessageId(ids.new("msg")), parts=(part,), origin="engine")
+        # Not the turn's options: its temperature and its cap are meant for the answer.
         options = ModelOptions(effort=_effort(self.run)).over(model.info.options)
         request = ModelRequest(
             model=model.info.name,

@@ -156,6 +156,8 @@ class Step:
         With that record, another engine can go on with the step if this one ends meanwhile.
         """
         self._is_asking = True
+        # Called when a question is asked and again when the stream is over, whichever comes last. If all calls are settled
+        # by then, the step ends in a moment, and a record of the wait would be wrong.
         is_whole = self.stream_over.is_set() and self.failure is None and bool(self.ledger.unsettled)
         if self._is_recorded or not is_whole or not self._is_resumable or is_ending:
             return
@@ -178,6 +180,7 @@ class Step:
         self.demux.finish, self.demux.finish_detail = received.finish, received.detail
         self.demux.usage, self.demux.broken_at = received.usage, received.prefix_broken_at
         self.answer.restore(open_step.parts)
+        # Prepared again, by the tools of this engine: a tool may be gone, and then the call is settled with an error.
         for call in open_step.calls:
             self.ledger.restore(call, self.registry.prepare(call.tool, call.arguments))
         self._is_recorded = True
@@ -187,6 +190,7 @@ class Step:
 
     def remark(self, entry: CallEntry, text: str) -> None:
         """Keep what a hook says to the model about a call until the results are in place. Not a checkpoint."""
+        # With the call's place: hooks of calls that run at the same time end in any order.
         self._remarks.append((self.ledger.entries.index(entry), text))
 
     @property

@@ -78,11 +78,13 @@ class ToolHost:
 
     def progress(self, message: str, output: str) -> None:
         """Report how far the call is. Not a checkpoint."""
+        # Checked here and not where it is shown: the error must name the tool's own line.
         if not isinstance(cast("object", message), str) or not isinstance(cast("object", output), str):
             raise ConfigError("ctx.progress takes a message and an output, both str")
         if self._entry.is_settled:
             return
         self._entry.body.last_progress = message or self._entry.body.last_progress
+        # Progress is live only; of the output, the end is kept for the case of an abort.
         if output:
             self._entry.body.keep_output(output)
         self._run.journal.append_live(CallProgress(call_id=self._entry.call_id, message=message, output=output))
@@ -94,6 +96,7 @@ class ToolHost:
         if self._entry.is_settled:  # a tool that outlives its call
             await trio.lowlevel.checkpoint()
             return "withdrawn", ""
+        # No hooks and no second opinion here: they have judged the call, and this is a part of it.
         judgement = permission.judge(query)
         permission.record(judgement.verdict, judgement.source)
         if judgement.verdict == "deny":
@@ -119,6 +122,7 @@ class ToolHost:
     async def ask_user(self, question: str, choices: tuple[Choice, ...], *, several: bool) -> UserAnswers:
         """Ask the user a question. A checkpoint if a user can answer; if cancelled, the question is withdrawn."""
         run = self._run
+        # Not a checkpoint then, as the docstring says: the tool goes on at once.
         if run.inputs.settings.headless != "wait":
             return "declined", ()
         event = QuestionAsked(
@@ -137,6 +141,7 @@ class ToolHost:
     async def result_from_outside(self) -> ToolOutput:
         """Wait for `Session.settle`. Always a checkpoint; if cancelled, the call waits for no result any more."""
         run, call_id = self._run, self._entry.call_id
+        # The wait may last for days, in another engine: the answer must be in the record before.
         self._step.note_wait(is_ending=self._run.ending.cause is not None)
         waiting = run.state.outside[call_id] = Deferred[ToolOutput]()
         try:

@@ -88,6 +88,7 @@ async def _guarded(call: _Call) -> Outcome:
 
 
 def _find_repetition(call: _Call) -> Finding | None:
+    # The model's own arguments, before hooks change them: what repeats itself is the model.
     signature = signature_of(call.entry.tool_name, call.entry.arguments)
     call.entry.seen, finding = call.run.state.repetition.check(signature)
     if finding is not None:
@@ -97,6 +98,7 @@ def _find_repetition(call: _Call) -> Finding | None:
 
 async def _may_repeat(call: _Call, finding: Finding) -> bool:
     """Ask the user whether the call may be repeated. A checkpoint if a user can answer."""
+    # Without a user the answer is no: the model was warned by the nudge before.
     if finding.action == "stop" or call.settings.headless != "wait":
         return False
     need = Need(permission=REPETITION_PERMISSION, detail=finding.detail, offers=(call.entry.tool_name,))
