@@ -125,6 +125,7 @@ def _as_details(name: str, agent: AgentConfig, origins: Mapping[str, str]) -> st
         f"  from: {escape_control_chars(origins[name])}",
     ]
     for field, value in agent_document(agent).items():
+        # Unset fields would hide the few that are set.
         if field not in {"description", "system"} and value not in (None, [], False):
             shown = ", ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
             lines.append(f"  {field}: {escape_control_chars(shown)}")

@@ -31,6 +31,7 @@ def seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
+    # Also refuses NaN, which compares false with everything.
     if not 0 < value < math.inf:
         raise ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return value

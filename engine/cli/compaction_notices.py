@@ -38,6 +38,6 @@ def compaction_note(event: CompactionStarted | CompactionEnded | HistoryReplaced
 
 def _compacted(event: CompactionEnded) -> str:
     text = "history summarised" if event.source else "history shortened"
-    if event.before:
+    if event.before:  # 0: the size was unknown
         text += f": from about {event.before:,} to about {event.after:,} tokens"
     return f"{text}; {one_line(event.detail, _MAX_DETAIL_CHARS)}" if event.detail else text

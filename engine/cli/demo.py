@@ -77,6 +77,7 @@ async def _demo() -> int:
         tempfile.TemporaryDirectory(prefix="engine-demo-") as folder,
     ):
         passed = False
+        # Everything is in a temporary folder, so the demo can't touch the user's files.
         demo = _Demo(Path(folder), Output.to(sys.stdout))
         async with trio.open_nursery() as nursery:
 
@@ -92,6 +93,7 @@ async def _demo() -> int:
             await demo.output.drain()
             nursery.cancel_scope.cancel(reason="the demo is over")
     if interrupted_by is not None:
+        # Even an interrupted demo proves its claim that no process is left.
         left = find_marked(demo.tally.is_ours)
         print_error(f"engine demo: interrupted, {len(left)} processes still running")
         return 128 + interrupted_by
@@ -198,6 +200,7 @@ class _Demo:
         server = ScriptedServer(lambda request: answer(len(server.requests) - 1, request))
         url = await nursery.start(server.serve)
         model = resolve(_MODEL, {"ANTHROPIC_API_KEY": "none-is-needed", "ANTHROPIC_BASE_URL": url})
+        # A retry would hide a request that the script refuses.
         settings = Settings(retry=RetryPolicy(attempts=0))
         async with (
             aclosing(model),
@@ -229,6 +232,7 @@ class _Demo:
 
     def _cancel_in_the_middle(self, turn: Turn, event: Durable | Live | Resync) -> None:
         record = self._record
+        # A heartbeat says that the command runs; its workers need some time to start.
         if isinstance(event, CallHeartbeat) and event.elapsed >= _RUNNING_FOR and self._cancelled_at is None:
             record.workers = [pid for pid in self._pids() if is_running(pid)]
             self._screen.add_lines(f"you    turn.cancel(), while {len(record.workers)} workers are running\n")

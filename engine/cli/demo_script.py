@@ -89,6 +89,7 @@ def usage_of(step: int) -> Usage:
 
 def answer(step: int, request: ReceivedRequest) -> Answer:
     """Return answer number *step*, counted from 0, for *request*."""
+    # The request must contain the results of the real tools, or the demo would prove nothing.
     make, expected = _STEPS[step] if step < len(_STEPS) else (None, "")
     if make is None or expected not in _everything(request):
         # Status 400: the provider does not retry it.

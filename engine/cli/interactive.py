@@ -77,6 +77,7 @@ class Dialogue:
             self._is_shown = False
             how = event.outcome if isinstance(event, QuestionAnswered) else event.answer
             self.screen.add_lines(f"  (settled: {how})\n")
+        # It may also be one that was not shown yet: an "always" answers several at once.
         self._open = [(request, text) for request, text in self._open if request.request_id != event.request_id]
         if self._open and not self._is_shown:
             self._show()
@@ -96,6 +97,7 @@ class Dialogue:
         while True:
             while self._open:
                 await self._reject_open_question()
+            # Nothing is awaited between the last check and this line, so no question is missed.
             self._question_added = trio.Event()
             await self._question_added.wait()
 
@@ -126,10 +128,12 @@ class Dialogue:
             return
         if isinstance(request, QuestionAsked):
             self._close(request)
+            # The question may have been withdrawn while the user was typing.
             with suppress(RequestNotFound):
                 await self.turn.answer(request.request_id, *parse_choices(line, request))
             return
         answer = parse_answer(line, request)
+        # Not a valid choice: asking again is safer than guessing.
         if answer is None:
             self.screen.prompt(answer_prompt(request))
         else:

@@ -33,6 +33,7 @@ class Keyboard:
         try:
             if sys.stdin is None or not sys.stdin.isatty():  # None if closed
                 return None
+            # O_NOCTTY: opening it must not make it our controlling terminal.
             path = os.ttyname(sys.stdin.fileno())
             return cls(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
         except (OSError, ValueError):

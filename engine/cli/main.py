@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return print_text(f"engine {__version__}\n")
     if first in {"--help", "-h", "help"}:
         return print_text(USAGE)
+    # To standard error: a script that forgot the command must not take the usage for output.
     if not first:
         print_error(USAGE.rstrip())
         return 2

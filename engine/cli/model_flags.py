@@ -57,6 +57,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
 
 def model_choice(args: argparse.Namespace, config: Config) -> ModelChoice:
     """Return the choice of flags, environment and configuration, in this order. Raises `ConfigError`."""
+    # First, so that a misspelt agent is reported instead of silently using the default model.
     config.check_primary(args.agent)
     model = (
         args.model

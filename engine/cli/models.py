@@ -91,6 +91,7 @@ async def report_hosts(env: Mapping[str, str], config: Config, only: str | None)
     reports = {host.name: _report(host, env, config) for host in ordered}
     async with trio.open_nursery() as nursery:
         for host in ordered:
+            # Remote hosts are not contacted: a listing must not cost requests or reveal keys.
             if host.is_local and not reports[host.name].why_not:
                 nursery.start_soon(_probe, host, env, config, reports, only is not None)
         await trio.lowlevel.checkpoint()
@@ -128,6 +129,7 @@ async def _probe(
         reports[host.name] = attrs.evolve(reports[host.name], why_not=f"no server answers at {endpoint.host}{advice}")
         return
     infos = {info.name: info for info in (info_of(f"{host.name}/{name}", host, config) for name in names)}
+    # Models with known or configured limits replace those that the server only names.
     infos |= {info.name: info for info in reports[host.name].models}
 
     async def ask_for(info: ModelInfo) -> None:
@@ -135,6 +137,7 @@ async def _probe(
 
     async with trio.open_nursery() as nursery:
         for info in infos.values():
+            # One request per model: too many for the list of all hosts.
             if is_thorough and not info.is_known:
                 nursery.start_soon(ask_for, info)
         await trio.lowlevel.checkpoint()

@@ -207,6 +207,7 @@ def _short_reason(report: HostReport) -> str:
 
 
 def _figures(info: ModelInfo) -> tuple[str, str, str, str]:
+    # "~" marks assumed limits, as the footer explains.
     guess = "" if info.is_known else "~"
     price_in, price_out = (_money(info.price_input), _money(info.price_output)) if _has_prices(info) else ("-", "-")
     return f"{guess}{_size(info.context)}", f"{guess}{_size(info.output)}", price_in, price_out
@@ -232,5 +233,6 @@ def _own_name(info: ModelInfo) -> str:
 def _newest_first(info: ModelInfo) -> tuple[object, ...]:
     """Return a sort key: by version, the highest first; a date does not count as one."""
     name = _own_name(info)
+    # Two numbers are enough to order versions; missing ones come last.
     version = [-int(number) for number in _VERSION.findall(name)][:2]
     return (*version, *[1] * (2 - len(version)), name)

@@ -73,7 +73,7 @@ class Output:
 
     def write(self, text: str) -> None:
         """Add *text*. Not a checkpoint."""
-        if text:
+        if text:  # an empty write would only redraw the status
             self._add(text)
 
     def show_status(self, line: str) -> None:
@@ -89,6 +89,7 @@ class Output:
                 self._all_written.set()
             await self._news.wait()
             self._news = trio.Event()
+            # One write for everything pending: events come faster than a terminal draws.
             data = self._take().encode(self.encoding, "replace")
             if self._fd is not None and self.failure is None and data:
                 self.failure = await to_thread(_write_all, self._fd, data)
@@ -102,13 +103,14 @@ class Output:
     def _add(self, text: str) -> None:
         self._pending.append(text)
         self._news.set()
-        if self._all_written.is_set():
+        if self._all_written.is_set():  # a trio event can't be reset
             self._all_written = trio.Event()
 
     def _take(self) -> str:
         """Return all pending text, with the status line redrawn below it."""
         text = "".join(self._pending)
         self._pending.clear()
+        # Text goes above the status line: erase it, write the text, draw it again.
         erase = _ERASE_LINE if self._is_status_shown else ""
         self._is_status_shown = bool(self._status)
         return f"{erase}{text}{self._status}"

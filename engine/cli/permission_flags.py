@@ -97,6 +97,7 @@ def permission_choice(args: argparse.Namespace) -> PermissionChoice:
     if args.network and args.sandbox != "bwrap":
         raise ConfigError("--network needs --sandbox bwrap")
     return PermissionChoice(
+        # --yes is not "allow everything": rules that deny or ask still count.
         profile="full" if args.yes else args.profile,
         rules=tuple(map(_rule, args.rule)),
         trusts=args.trust,

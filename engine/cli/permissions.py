@@ -71,6 +71,7 @@ def _run(args: argparse.Namespace) -> int:
         print_error(f"engine permissions: not a directory: {args.cwd}")
         return USAGE_ERROR
     cwd = followed(folder)
+    # These change files of the user and need no rules, so a broken configuration does not prevent them.
     match args.command:
         case "revoke":
             files.grants.revoke(args.id)
@@ -87,6 +88,7 @@ def _run(args: argparse.Namespace) -> int:
             pass
     config = load_config(args.config, os.environ)
     policy = user_policy(config, files, profile=args.profile)
+    # Resolves links and reads the project's file, as at the start of a session.
     trio.run(policy.prepare, cwd)
     match args.command:
         case "explain":
@@ -167,6 +169,7 @@ def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config) -> str:
         how = "trusted" if files.trust.is_trusted(root) else "not trusted: only its deny and ask rules count"
         lines.append(f"its own  {escape_control_chars(f'{root}/{NAME}')} ({how})")
     for layer in policy.ruleset(cwd).layers:
+        # The defaults are long and the same everywhere; `explain` shows them where they decide.
         if layer.name != "defaults" and layer.rules:
             lines += ["", f"rules of the layer {layer.name} (the last one that matches wins)"]
             lines += [

@@ -93,6 +93,7 @@ def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers
     name, rest = match[1], match[2] or ""
     workspace = Workspace.of(str(cwd), layers.home)
     folders = workspace.own_folders(COMMANDS)
+    # A project's commands are prompts by strangers: only a trusted project may define any.
     is_trusted = bool(folders) and layers.is_trusted(workspace.project)
     commands = _load_commands(workspace, layers, folders if is_trusted else [])
     command = commands.get(name)
@@ -109,6 +110,7 @@ def _load_commands(workspace: Workspace, layers: PromptLayers, project_folders: 
     """Return the user's commands and those of the project's folders; report files that can't be used."""
     from engine.prompt.commands import find_commands
 
+    # The user's commands come first: a project can't replace one of them.
     own = find_commands([str(usual_path().parent / "commands"), *_USER_COMMANDS], within=layers.home)
     commands = own.merged_with(find_commands(project_folders, within=workspace.project))
     for path, why in commands.problems:

@@ -64,6 +64,7 @@ def requester_line(request: OpenQuestion, task_arguments: str) -> str:
         parsed = cast("object", json.loads(task_arguments or "{}"))
     except (ValueError, RecursionError):
         parsed = {}
+    # The arguments are the model's: anything may be missing or of another type.
     name = cast("dict[str, object]", parsed).get("agent", "") if isinstance(parsed, dict) else ""
     who = f"the sub-agent {name}" if isinstance(name, str) and name else "a sub-agent"
     work = escape_on_one_line(" ".join(main_argument(task_arguments).split()))
@@ -91,6 +92,7 @@ def tool_question(request: QuestionAsked, symbols: Symbols) -> str:
 def parse_choices(line: str, request: QuestionAsked) -> tuple[str, ...]:
     """Parse an answer: numbers select labels, any other text is the answer itself; an empty line declines."""
     words = line.strip()
+    # "2" may be an answer of its own if there is no choice 2: only valid numbers select.
     numbers = words.replace(",", " ").split()
     are_numbers = numbers and all(n.isascii() and n.isdigit() and 0 < int(n) <= len(request.choices) for n in numbers)
     if are_numbers and (request.several or len(numbers) == 1):

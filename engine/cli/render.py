@@ -150,6 +150,7 @@ class Renderer:
         running = [call for call in self._calls.values() if call.started is not None]
         if not running or self._is_line_open:
             return ""
+        # The oldest one: users wonder about the call that takes longest.
         call = running[0]
         more = f"  (+{len(running) - 1} more)" if len(running) > 1 else ""
         output = f"  {self.symbols.note} {call.last_output}" if call.last_output else ""
@@ -169,6 +170,7 @@ class Renderer:
             case ev.PartEnded():
                 return self.end_line() if isinstance(event.part, TextPart) else ""
             case ev.PartReplaced() | ev.PartDiscarded():
+                # A part without visible text needs no note.
                 if event.part_id not in self._shown_parts:
                     return ""
                 self._shown_parts.discard(event.part_id)
@@ -197,6 +199,7 @@ class Renderer:
             self._calls[event.call_id] = _Call(event.tool, max(0, len(event.path) - 1))
             return ""
         call = self._calls.get(event.call_id)
+        # A watcher that starts late has not seen the announcement.
         if call is None:
             return ""
         match event:
@@ -234,6 +237,7 @@ class Renderer:
             case "completed":
                 return (self.symbols.failed if settlement.failed else self.symbols.done), _summary(settlement)
             case "error" | "denied":
+                # The text often begins with the status already: "Denied: …".
                 text = settlement.text.strip() or settlement.status
                 has_status = text.lower().startswith(settlement.status)
                 return self.symbols.failed, text if has_status else f"{settlement.status}: {text}"
@@ -256,6 +260,7 @@ class Renderer:
 
     def _input(self, event: ev.InputAdmitted | ev.InputPromoted) -> str:
         if isinstance(event, ev.InputAdmitted):
+            # The prompt itself needs no note: the user has just typed it.
             if event.mode == "steer":
                 self._steers.add(event.input_id)
             return ""

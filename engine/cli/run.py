@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import trio
@@ -16,26 +15,21 @@ import trio
 from engine.cli.agent_files import load_user_agents, report_untrusted
 from engine.cli.arg_types import directory, seconds, whole
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.exit_codes import BROKEN_PIPE, FAILED, run_command
+from engine.cli.exit_codes import run_command
 from engine.cli.keyboard import Keyboard
 from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
 from engine.cli.output import Output
 from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
 from engine.cli.prompt_files import PromptTask, TaskFlags, expand_task, user_prompt_layers
-from engine.cli.signals import termination_signals, watch_signals
+from engine.cli.signals import termination_signals
 from engine.cli.standard_streams import print_error
 from engine.cli.store_flags import LAST, add_store_flag, open_store, resolve_session, resolve_store
-from engine.cli.terminal import Screen
 from engine.cli.terminal_text import escape_control_chars
-from engine.cli.turn_summary import Tally, closing_line, exit_code
+from engine.cli.turn_view import TurnView
 from engine.config.config import Config
-from engine.core import events as ev
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, SessionElsewhere, StoreError
-from engine.core.ids import CallId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
-from engine.journal.state import Resync
-from engine.process.kill_tree import find_marked
 from engine.prompt.layers import PromptLayers
 from engine.session.engine import Engine, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
@@ -47,19 +41,12 @@ from engine.store.sqlite.file_location import MEMORY
 from engine.store.store_protocols import FullStore, SessionRow
 from engine.tools.tool import Tool
 
-if TYPE_CHECKING:
-    from engine.cli.interactive import Dialogue
-
 _WITHOUT_STORE: Final = "(`--store :memory:` runs without saving the session)"
 _HINTS: Final[Mapping[type[EngineError], str]] = {
     SessionElsewhere: "(--fork continues in a copy of the session)",
     StoreError: _WITHOUT_STORE,
     JournalCorrupt: _WITHOUT_STORE,
 }
-# After a cancel, a reader that does not read delays the exit by at most this.
-_MAX_DRAIN_SECONDS: Final = 1.0
-# The turn is over by then, but the request for the session's title may have just been sent.
-_MAX_TITLE_SECONDS: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)
@@ -97,6 +84,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _tools(options: Options) -> tuple[Tool, ...]:
+    # Outside of trio: reading skills and agents blocks, and no turn runs yet.
     config = options.model.config
     box = options.permissions.box(config)
     return default_tools(box, knowledge_for(config), options.layers, options.cwd, config.all_agents)
@@ -109,6 +97,7 @@ def parse(arguments: list[str]) -> Options:
     """
     parser = _parser()
     args = parser.parse_args(arguments)
+    # argparse can't express these combinations.
     if args.fork and args.resume is None:
         parser.error("--fork needs --continue or --resume")
     if args.task is None and (args.resume is None or args.fork or args.attach):
@@ -184,6 +173,7 @@ def _config(args: argparse.Namespace) -> Config:
     """Return the user's configuration, including the agents in files. Raises `ConfigError`."""
     config = load_config(args.config, os.environ)
     discovered = load_user_agents(config, args.cwd, trusts=args.trust)
+    # One broken file must not stop the run: the agent is left out.
     for path, why in discovered.problems:
         print_error(f"agent {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
     report_untrusted(discovered)
@@ -235,27 +225,17 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     ),
                 ) as eng:
                     session = await _session(eng, options, row, models)
-                    watch = _Watch(options, session, keyboard, Output.to(sys.stdout))
-                    return await _watch_turn(watch, _turn(session, options, attachments), signals)
+                    view = TurnView(
+                        session,
+                        Output.to(sys.stdout),
+                        keyboard,
+                        as_json=options.as_json,
+                        is_saved=options.place != MEMORY,
+                    )
+                    return await view.run(_turn(session, options, attachments), signals)
     finally:
         if keyboard is not None:
             keyboard.close()
-
-
-async def _watch_turn(watch: _Watch, turn: Turn, signals: AsyncIterator[int]) -> int:
-    """Show *turn* to its end and print the summary; return the exit code. Always a checkpoint."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.output.run)
-        async with turn:
-            watch.attach(turn)
-            nursery.start_soon(watch_signals, signals, watch.interrupt, watch.tally.is_ours)
-            await watch.follow(turn)
-        # Background jobs end before the summary, which lists what still runs.
-        await watch.session.background.end_jobs()
-        code = await watch.finish(turn.result)
-        # The writer and the watcher of signals run until they are cancelled.
-        nursery.cancel_scope.cancel(reason="the command is over")
-    return code
 
 
 async def _attach_all(paths: Sequence[str]) -> list[MediaPart]:
@@ -278,6 +258,7 @@ def _settings(options: Options, *, is_watched: bool) -> Settings:
 def _models(options: Options, row: SessionRow | None) -> tuple[str, ...]:
     """Return the models to use: those that the flags name, else the session's."""
     choice = options.model
+    # A flag counts for more than the session's model; an imported session may have none.
     if row is None or choice.is_explicit or not row.model:
         return choice.models
     # Imported here: providers take long to import, and a new session needs none of this.
@@ -318,6 +299,7 @@ async def _session(eng: Engine, options: Options, row: SessionRow | None, models
     if options.forks:
         return await eng.fork_session(row.id, model=models, agent=agent)
     session = await eng.open_session(row.id, model=models, agent=agent)
+    # Only the opened session knows whether a turn waits for an answer.
     if options.task is None and session.state.turn is None:
         raise ConfigError(f"nothing to resume in session {session.id}: add a task")
     return session
@@ -327,133 +309,3 @@ def _turn(session: Session, options: Options, attachments: Sequence[MediaPart]) 
     if options.task is None:
         return session.resume()
     return session.prompt(options.task, attachments=attachments)
-
-
-@attrs.define(eq=False)
-class _Watch:
-    """Shows one turn, passes typed lines and signals to it, and prints the summary."""
-
-    _options: Options
-    session: Session
-    _keyboard: Keyboard | None
-    output: Output
-    _screen: Screen = attrs.field(init=False)
-    tally: Tally = attrs.field(factory=Tally, init=False)
-    _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
-    # For sub-agents: the arguments of the calls that started them.
-    _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
-    _interrupted_by: int | None = attrs.field(default=None, init=False)
-    _cancel: Callable[[], None] = attrs.field(default=lambda: None, init=False)
-    _started: float = attrs.field(factory=time.monotonic, init=False)
-    # Around the last write: a reader that does not read must not delay the exit after a signal.
-    _final_write: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._screen = Screen.on(self.output)
-
-    def attach(self, turn: Turn) -> None:
-        """Set the turn that a signal cancels."""
-        self._cancel = turn.cancel
-        self.output.on_failure(turn.cancel)
-
-    def interrupt(self, number: int) -> None:
-        """Handle a signal: cancel the turn. Not a checkpoint."""
-        self._interrupted_by = number
-        self.tally.mark_cancel()
-        self._final_write.deadline = trio.current_time() + _MAX_DRAIN_SECONDS
-        self._cancel()
-
-    async def follow(self, turn: Turn) -> None:
-        """Show *turn* to its end, and handle the lines that the user types. Always a checkpoint."""
-        async with trio.open_nursery() as nursery:
-            dialogue: Dialogue | None = None
-            if self._keyboard is not None:
-                from engine.cli.interactive import Dialogue
-
-                dialogue = Dialogue(turn=turn, keyboard=self._keyboard, screen=self._screen)
-                nursery.start_soon(dialogue.run)
-            async for event in turn:
-                self.tally.feed(event)
-                if self._options.as_json:
-                    self.output.write(_json_of(event))
-                    continue
-                self._screen.show(event)
-                if dialogue is not None:
-                    self._converse(dialogue, event)
-            nursery.cancel_scope.cancel(reason="the turn is over")
-
-    def _converse(self, dialogue: Dialogue, event: ev.Durable | ev.Live | Resync) -> None:
-        """Pass events about questions to the dialogue."""
-        match event:
-            case ev.CallQueued():
-                self._arguments[event.call_id] = event.arguments
-            case ev.TurnStarted():
-                self._task_arguments[event.session_id] = (
-                    "" if event.call_id is None else self._arguments.get(event.call_id, "")
-                )
-            case ev.PermissionAsked():
-                from engine.cli.question_prompts import permission_detail
-
-                detail = permission_detail(event, self._arguments.get(event.call_id, ""))
-                dialogue.ask(event, detail, self._task_arguments.get(event.session_id, ""))
-            case ev.RecoveryAsked() | ev.QuestionAsked():
-                dialogue.ask(event, task_arguments=self._task_arguments.get(event.session_id, ""))
-            case ev.PermissionAnswered() | ev.RecoveryAnswered() | ev.QuestionAnswered():
-                dialogue.answered(event)
-            case ev.RetryScheduled():
-                self._screen.add_lines("  (Enter retries now)\n")
-            case _:
-                pass
-
-    async def finish(self, result: ev.TurnResult) -> int:
-        """Print the summary and return the exit code. Always a checkpoint."""
-        lines = "".join(f"{self._screen.symbols.note} {line}\n" for line in self._last_lines(result))
-        if self._options.as_json:
-            print_error(lines.rstrip())
-        else:
-            self._screen.add_lines(lines)
-        with self._final_write:
-            await self.output.drain()
-            with trio.move_on_after(_MAX_TITLE_SECONDS):
-                await self.session.titled()
-        return self._exit_code(result)
-
-    def _last_lines(self, result: ev.TurnResult) -> Iterator[str]:
-        orphans = find_marked(self.tally.is_of_call)
-        pids = ", ".join(str(process.pid) for process in orphans)
-        leftover = f"still running: processes {pids}" if orphans else "nothing left running"
-        if result.stop_reason == "aborted":
-            yield f"cancelled: {self.tally.cancelled}, {leftover}"
-        else:
-            yield closing_line(result, self.tally, time.monotonic() - self._started)
-            if orphans:
-                yield leftover
-        if self._keyboard is not None and self._options.place != MEMORY:
-            flag = "--continue" if _is_here(self.session.state.context.cwd) else f"--resume {self.session.id}"
-            yield f"session {self.session.id}: `engine run {flag}` continues it"
-        was_denied = any(call.status == "denied" for call in self.tally.settled.values())
-        if was_denied and self._keyboard is None and result.stop_reason != "aborted":
-            yield "calls were denied because there is no terminal to ask in: run it in one, or with --yes"
-
-    def _exit_code(self, result: ev.TurnResult) -> int:
-        if self.output.is_reader_gone:
-            return exit_code(result, self._interrupted_by) if self._interrupted_by else BROKEN_PIPE
-        if self.output.failure is not None:
-            print_error(f"engine run: can't write the output: {self.output.failure.strerror}")
-            return FAILED
-        return exit_code(result, self._interrupted_by)
-
-
-def _is_here(folder: str) -> bool:
-    """Tell whether *folder* is where the user is, so that --continue finds what was done there."""
-    try:
-        return str(Path.cwd().resolve()) == folder
-    except OSError:  # it was removed meanwhile
-        return False
-
-
-def _json_of(event: ev.Durable | ev.Live | Resync) -> str:
-    # Imported here: cattrs is needed for JSON only.
-    from engine.journal.codec import encode_event, encode_resync
-
-    return f"{encode_resync(event) if isinstance(event, Resync) else encode_event(event)}\n"

@@ -16,6 +16,7 @@ _TERMINATION: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def termination_signals() -> Sequence[signal.Signals]:
     """Return the signals to catch, without those that the parent ignores on purpose (`nohup`, a shell's `&`)."""
     active = [number for number in _TERMINATION if signal.getsignal(number) is not signal.SIG_IGN]
+    # At least one, or there would be no way to end the turn cleanly.
     return active or [signal.SIGTERM]
 
 
@@ -43,5 +44,6 @@ async def watch_signals(
 
 async def _leave_at_once(number: int, is_ours: Callable[[str], bool]) -> NoReturn:
     """End the run's processes and then this one, without saving or printing. Always a checkpoint."""
+    # The user asked twice: nothing may delay the exit except ending the processes.
     await end_processes(lambda: find_marked(is_ours), grace=GRACE)
     os._exit(128 + number)

@@ -18,6 +18,7 @@ def print_text(text: str) -> int:
     if sys.stdout is None:  # closed by the parent process
         return 0
     encoding = sys.stdout.encoding
+    # The round trip replaces what the terminal's encoding lacks, instead of raising.
     try:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding, "replace"))
         sys.stdout.flush()
@@ -39,4 +40,4 @@ def print_error(text: str) -> None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
-        return  # nobody is left to report it to
+        return  # standard error itself is gone: there is no place to report it

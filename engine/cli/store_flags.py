@@ -64,6 +64,7 @@ async def resolve_session_id(store: Catalogue, name: str, folder: Callable[[], s
             raise SessionNotFound(f"no session in {cwd} so far; `engine sessions list --all` lists others")
         return rows[0].id
     matches = _matching_ids(await store.ids(), name)
+    # A complete id wins even if another one begins with it.
     if name in matches:
         return SessionId(name)
     if not matches:
@@ -88,6 +89,7 @@ def _matching_ids(ids: Iterable[SessionId], name: str) -> list[SessionId]:
 async def resolve_session(store: Catalogue, name: str, cwd: str) -> SessionRow:
     """Resolve *name* to the row of a session that can be continued. A checkpoint. Raises `SessionNotFound`."""
     session_id = await resolve_session_id(store, name, lambda: cwd)
+    # The list has no sub-agents' sessions, and the store has no lookup of one row.
     before: SessionRow | None = None
     while True:
         page = await store.list_sessions(SessionQuery(limit=_PAGE_SIZE, before=before))

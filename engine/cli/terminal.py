@@ -38,6 +38,7 @@ class Screen:
     def show(self, event: Durable | Live | Resync) -> None:
         """Render *event*."""
         text = self._renderer.feed(event)
+        # Output in the middle of the user's typing starts on a new line.
         if text and self._is_prompting:
             text = f"\n{text}"
             self._is_prompting = False

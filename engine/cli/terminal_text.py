@@ -78,6 +78,7 @@ def one_line(text: str, width: int, cut: str = "…") -> str:
 
 def duration(seconds: float) -> str:
     """Format a duration: `4 ms`, `0.25 s`, `1.2 s`, `2 min 5 s`."""
+    # The bounds are such that rounding never gives "100 ms" or "60.0 s".
     if seconds < 0.0995:
         return f"{max(0.0, seconds) * 1_000:.0f} ms"
     if seconds < 0.995:

@@ -75,6 +75,7 @@ def _as_json(tools: Sequence[Tool]) -> str:
 
 def _as_list(tools: Sequence[Tool]) -> str:
     width = max((len(tool.name) for tool in tools), default=0)
+    # Descriptions wrap inside their column.
     room = stdout_width() - width - 4
     lines: list[str] = []
     for tool in sorted(tools, key=lambda tool: tool.name):

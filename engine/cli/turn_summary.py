@@ -56,6 +56,7 @@ class Tally:
 
     def feed(self, event: Durable | Live | Resync) -> None:
         """Record a call's progress from *event*."""
+        # Sub-agents have turns and calls in sessions of their own, and count too.
         if isinstance(event, TurnStarted):
             self._sessions.add(event.session_id)
         elif isinstance(event, CallAnnounced):
@@ -98,6 +99,7 @@ def _states(settlements: Iterable[Settlement]) -> str:
 
 def state_of(settlement: Settlement) -> str:
     """Return how a call ended in one or two words."""
+    # "failed" is the command's own report; "error" is one of the tool.
     if settlement.status == "completed":
         return "failed" if settlement.failed else "completed"
     if settlement.status == "aborted" and settlement.reason == "not_executed":
@@ -113,6 +115,7 @@ def closing_line(result: TurnResult, tally: Tally, seconds: float) -> str:
         counted(result.steps, "step"),
         counted(len(tally.settled), "call"),
         counted(result.usage.total, "token") + _from_cache(result.usage),
+        # Local models and unknown prices cost nothing that could be shown.
         *([f"${result.cost:.4f}"] if result.cost else []),
     ]
     if result.stop_reason == "completed":

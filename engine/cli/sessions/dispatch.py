@@ -41,6 +41,7 @@ def main(arguments: list[str]) -> int:
     first = arguments[0] if arguments else ""
     if first in {"-h", "--help", "help"}:
         return print_text(_usage())
+    # `engine sessions --all` means `engine sessions list --all`.
     if not first or first.startswith("-"):
         first, arguments = "list", ["list", *arguments]
     if first not in _SUBCOMMANDS:

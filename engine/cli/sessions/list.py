@@ -86,6 +86,7 @@ def _list(args: argparse.Namespace) -> int:
     most = _most(args)
 
     async def work(store: FullStore) -> _Page:
+        # One more than shown, to know whether there are more.
         rows = await store.list_sessions(SessionQuery(limit=most + 1, cwd=cwd))
         has_others = not rows and bool(await store.list_sessions(SessionQuery(limit=1)))
         short = {} if args.json else short_ids(await store.ids())

@@ -118,6 +118,7 @@ def _rename(args: argparse.Namespace) -> int:
 
     async def work(store: FullStore) -> SessionId:
         session_id = await resolve_session_id(store, args.session)
+        # An engine that has the session open would use the same event number.
         await store.claim(session_id)
         try:
             stored = await _stored(store, session_id)
@@ -190,6 +191,7 @@ def _delete(args: argparse.Namespace) -> int:
             titles[session_id] = _title((await _stored(store, session_id)).state)
         return titles
 
+    # The store is closed while the user thinks: a question must not hold a lock.
     titles = with_store(args, look)
     if not args.yes and not _confirm(titles):
         return FAILED
@@ -202,6 +204,7 @@ def _delete(args: argparse.Namespace) -> int:
         return deleted
 
     deleted = with_store(args, work)
+    # Sub-agents' sessions go with the one that started them.
     below = len(deleted) - len(titles)
     agents = f", with {counted(below, 'sub-agent')}" if below > 0 else ""
     return print_text(f"{counted(len(deleted) - max(0, below), 'session')} deleted{agents}\n")

@@ -38,6 +38,7 @@ def _repair(args: argparse.Namespace) -> int:
     damaged = Path(place).expanduser()
     target = Path(args.output).expanduser() if args.output else damaged.with_name(f"{damaged.name}.repaired")
     rescued = trio.run(rescue, damaged, target)
+    # Losses make it fail, so that a script notices them.
     code = print_text(_rescue_report(rescued, damaged, target))
     return code or (FAILED if rescued.losses or not rescued.sessions else 0)
 

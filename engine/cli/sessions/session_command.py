@@ -67,6 +67,7 @@ def with_store(args: argparse.Namespace, work: Callable[[FullStore], Awaitable[T
     Raises `NoStoreYet` if the store does not exist, unless *may_make* allows creating it; `ConfigError`, `StoreError`.
     """
     place = resolve_store(args)
+    # Reading must not create an empty store as a side effect.
     is_file = place != MEMORY and not place.startswith(DATABASES)
     if is_file and not may_make and not Path(place).exists():
         raise NoStoreYet(f"there are no sessions so far: {place} does not exist")
@@ -96,6 +97,7 @@ def short_ids(sorted_ids: Iterable[SessionId]) -> dict[SessionId, str]:
     ids = list(sorted_ids)
     short: dict[SessionId, str] = {}
     for number, session_id in enumerate(ids):
+        # Sorted ids share the longest prefix with a neighbour.
         neighbours = [ids[n] for n in (number - 1, number + 1) if 0 <= n < len(ids)]
         shared = max((_shared(session_id, other) for other in neighbours), default=0)
         start = len(PREFIX) if session_id.startswith(PREFIX) else 0

@@ -136,6 +136,7 @@ def _as_text(story: History, *, with_results: bool, with_usage: bool) -> str:
         if isinstance(entry.message, ResultsMessage)
         for result in entry.message.results
     }
+    # The usage of a turn comes after its last message, so each entry is compared with the next one.
     for entry, following in zip_longest(story.entries, story.entries[1:]):
         lines += _message(entry, ends[entry.message.id], results, with_results=with_results)
         if with_usage:

@@ -66,7 +66,7 @@ def _run(args: argparse.Namespace) -> int:
 
     try:
         spending = with_store(args, work)
-    except NoStoreYet:
+    except NoStoreYet:  # a new user has spent nothing: that is no error
         spending = {}
     total = next(iter(spending.get("total", ())), _NOTHING)
     if args.json:
@@ -88,11 +88,13 @@ def _span(args: argparse.Namespace) -> str:
 def _midnight(now: float, days: int) -> float:
     """Return the local midnight at the start of the day this many days before today."""
     today = time.localtime(now)
+    # mktime normalises negative days, and -1 lets it find out about daylight saving.
     return time.mktime((today.tm_year, today.tm_mon, today.tm_mday - days, 0, 0, 0, 0, 0, -1))
 
 
 def utc_offsets(now: float) -> tuple[tuple[float, int], ...]:
     """Return the local UTC offsets of the last years, each with the moment since when it applies (daylight saving)."""
+    # Ten years of weekly samples; a binary search finds the second of each change.
     begin = now - 366 * _DAY * 10
     offsets = [(begin, _offset_at(begin))]
     moment = begin

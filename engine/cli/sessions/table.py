@@ -15,7 +15,7 @@ def format_moment(moment: float, now: float) -> str:
     """Format a moment: the time if it is today, else the date."""
     try:
         then, today = time.localtime(moment), time.localtime(now)
-    except (ValueError, OverflowError, OSError):
+    except (ValueError, OverflowError, OSError):  # an imported session may hold any number
         return "?"
     if then[:3] == today[:3]:
         return time.strftime("%H:%M", then)
@@ -58,6 +58,7 @@ def table(columns: Sequence[Column], width: int) -> str:
 
 def _cell(text: str, size: int, *, is_right: bool) -> str:
     text = one_line(text, size)
+    # `one_line` counts characters; wide ones take two columns.
     while display_width(text) > size:
         text = f"{text[:-2]}…"
     blank = " " * (size - display_width(text))

@@ -117,6 +117,7 @@ def _share(args: argparse.Namespace) -> int:
 
 def _write(args: argparse.Namespace, form: Format, *, is_private: bool) -> int:
     target = None if args.output in {None, "-"} else Path(args.output).expanduser()
+    # Checked before the work; `_put` never leaves half a file.
     if target is not None and target.exists() and not args.force:
         raise ConfigError(f"{target} exists already: --force overwrites it")
 
@@ -156,6 +157,7 @@ def _window(state: SessionState) -> ContextUsage | None:
 def _put(target: Path, text: str, *, is_private: bool) -> None:
     """Write *text* to *target* atomically. Raises `OSError`."""
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # An export may hold secrets; a shared page is meant for others.
     mode = 0o600 if is_private else 0o644
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -183,6 +185,7 @@ def _import(args: argparse.Namespace) -> int:
     async def work(store: FullStore) -> Journals:
         existing = set(await store.ids())
         exists = any(journal[0].session_id in existing for journal in journals)
+        # All ids or none: sub-agents refer to the ids of their parents.
         imported = with_fresh_ids(journals, _fresh) if exists else journals
         await store.import_sessions(imported)
         return imported
@@ -218,6 +221,7 @@ def _folder(name: str) -> str:
 def _read(name: str, cwd: str | None) -> Journals:
     """Return the journals of a file. Raises `ConfigError` if it can't be read, `JournalCorrupt`."""
     data = _bytes(name)
+    # By content, not by name: standard input has no name.
     if data.lstrip()[:1] in {b"{", b"["}:
         journals = parse_json_document(data)
         return journals if cwd is None else with_cwd(journals, cwd)

@@ -114,6 +114,7 @@ def _with_session(args: argparse.Namespace, work: Callable[[Session, argparse.Na
 
     async def opened(store: FullStore) -> str:
         row = await resolve_session(store, args.session, current_folder())
+        # A real model would need a key, which undoing does not.
         async with open_engine(
             model=NoModel(row.model),
             store=store,
