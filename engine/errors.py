@@ -1,4 +1,4 @@
-"""What the engine raises. `EngineError` is the root of all of it."""
+"""The exceptions that the engine raises; each is an `EngineError`."""
 
 from engine.core.facade import lazy_exports
 

@@ -1,4 +1,4 @@
-"""What happens in a session: events, and the values they carry."""
+"""The events of a session, and the values in them."""
 
 from engine.core.facade import lazy_exports
 

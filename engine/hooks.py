@@ -1,4 +1,4 @@
-"""The points at which a host is asked, and what it may answer."""
+"""Hooks: the points at which the engine calls functions of the host, their inputs and their decisions."""
 
 from engine.core.facade import lazy_exports
 

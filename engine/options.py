@@ -1,4 +1,4 @@
-"""What `open_engine` takes in groups."""
+"""Groups of options for `open_engine`."""
 
 from engine.core.facade import lazy_exports
 

@@ -7,14 +7,13 @@ import json
 import os
 import textwrap
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Final, cast
 
 import attrs
 
 from engine.agents.discovery import LoadedAgents, agent_sources
 from engine.cli.agent_files import load_user_agents, report_untrusted
-from engine.cli.arg_types import directory
+from engine.cli.arg_types import add_config_flag, directory, similar_name_hint
 from engine.cli.default_tools import default_tools
 from engine.cli.exit_codes import USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
@@ -41,7 +40,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("name", nargs="?", help="show the whole definition of this agent")
     parser.add_argument("--cwd", type=directory, default=".", help="the working directory; default: this one")
     parser.add_argument("--trust", action="store_true", help="include the project's agents, as if it were trusted")
-    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
+    add_config_flag(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     return run_command("agents", lambda: _list(parser.parse_args(arguments)))
 
@@ -58,8 +57,7 @@ def _list(args: argparse.Namespace) -> int:
     name: str | None = args.name
     if name is not None:
         if name not in agents:
-            close = get_close_matches(name, agents, n=3)
-            print_error(f"engine agents: unknown agent {name!r}{f': did you mean {close[0]}?' if close else ''}")
+            print_error(f"engine agents: unknown agent {name!r}{similar_name_hint(name, agents)}")
             return USAGE_ERROR
         agents = {name: agents[name]}
     if args.json:

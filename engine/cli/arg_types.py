@@ -1,10 +1,10 @@
-"""Types of arguments for argparse, with clear error messages."""
+"""Arguments that several commands share: types with clear error messages, a flag, and a hint for unknown names."""
 
 from __future__ import annotations
 
 import math
-from argparse import ArgumentTypeError
-from collections.abc import Callable
+from argparse import ArgumentParser, ArgumentTypeError, _ArgumentGroup  # pyright: ignore[reportPrivateUsage]  # it has no other name
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,3 +45,17 @@ def directory(text: str) -> Path:
     if not path.is_dir():
         raise ArgumentTypeError(f"{text} is not a directory")
     return path.resolve()
+
+
+def add_config_flag(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """Add the flag that names the configuration file to *parser*."""
+    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
+
+
+def similar_name_hint(name: str, names: Iterable[str]) -> str:
+    """Return a question whether a similar name was meant; empty if there is none."""
+    # Imported here: difflib is needed only for a wrong name.
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(names), n=1)
+    return f": did you mean {close[0]}?" if close else ""

@@ -8,6 +8,7 @@ from typing import Final, get_args
 
 import attrs
 
+from engine.cli.arg_types import add_config_flag
 from engine.config.config import Config
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
 
@@ -52,7 +53,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature, 0 to 2")
     group.add_argument("--max-output", type=int, metavar="N", help="most tokens in one answer")
     group.add_argument("--cache", choices=get_args(CacheLifetime), help="prompt-cache lifetime")
-    group.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
+    add_config_flag(group)
 
 
 def model_choice(args: argparse.Namespace, config: Config) -> ModelChoice:

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 import trio
 
+from engine.cli.arg_types import add_config_flag
 from engine.cli.exit_codes import DONE, FAILED, run_command
 from engine.cli.models_text import HostReport, as_json, as_text
 from engine.cli.standard_streams import print_text
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         "--all", action="store_true", help="list every known model, also of hosts that can't be used here"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
+    add_config_flag(parser)
     return parser
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import trio
 
+from engine.cli.arg_types import add_config_flag
 from engine.cli.exit_codes import FAILED, USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
 from engine.cli.terminal_text import escape_control_chars
@@ -44,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 done, 1 failed, or lint found something, 2 wrong usage.",
     )
     parser.add_argument("--cwd", default=".", help="the agent's working directory; default: this one")
-    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
+    add_config_flag(parser)
     parser.add_argument("--profile", choices=PROFILES, help="instead of the configuration's")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     listing = commands.add_parser("list", help="list rules and grants (the default)")

@@ -6,8 +6,8 @@ import argparse
 import json
 import textwrap
 from collections.abc import Sequence
-from difflib import get_close_matches
 
+from engine.cli.arg_types import similar_name_hint
 from engine.cli.default_tools import default_tools
 from engine.cli.exit_codes import USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
@@ -37,7 +37,9 @@ def _print_tools(args: argparse.Namespace) -> int:
     if args.name is not None:
         tools = _tools_named(args.name, tools)
         if not tools:
-            print_error(f"engine tools: unknown tool {args.name!r}{_suggestion(args.name, every)}")
+            print_error(
+                f"engine tools: unknown tool {args.name!r}{similar_name_hint(args.name, (tool.name for tool in every))}"
+            )
             return USAGE_ERROR
     if args.json:
         return print_text(_as_json(tools))
@@ -47,12 +49,6 @@ def _print_tools(args: argparse.Namespace) -> int:
 def _tools_named(name: str, tools: Sequence[Tool]) -> list[Tool]:
     """Return the tools that have *name* as their name or an alias."""
     return [tool for tool in tools if name in {tool.name, *tool.aliases}]
-
-
-def _suggestion(name: str, tools: Sequence[Tool]) -> str:
-    """Return a question whether a similar name was meant; empty if there is none."""
-    close = get_close_matches(name, [tool.name for tool in tools], n=1)
-    return f": did you mean {close[0]}?" if close else ""
 
 
 def _as_json(tools: Sequence[Tool]) -> str:

@@ -6,7 +6,7 @@ kind alone finds every bug. `Points` counts them, and cancels at one of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import attrs
 import trio
@@ -19,15 +19,7 @@ if TYPE_CHECKING:
     from engine.session.turn import Turn
 
 Way = Literal["user", "host", "host_deadline", "user_then_host", "host_then_user", "user_twice", "leave"]
-WAYS: tuple[Way, ...] = (
-    "user",
-    "host",
-    "host_deadline",
-    "user_then_host",
-    "host_then_user",
-    "user_twice",
-    "leave",
-)
+WAYS: tuple[Way, ...] = get_args(Way)
 
 
 @attrs.frozen(kw_only=True)

@@ -7,7 +7,7 @@ whether the body ran, saw the cancel, and returned.
 from __future__ import annotations
 
 import time
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 import trio
@@ -34,21 +34,8 @@ Behaviour = Literal[
     "no_checkpoint",
     "thread",
 ]
-# All but "thread", which takes real time.
-BEHAVIOURS: tuple[Behaviour, ...] = (
-    "plain",
-    "error",
-    "tool_error",
-    "group",
-    "failed",
-    "modify",
-    "progress",
-    "cleans_up",
-    "finishes",
-    "stubborn",
-    "nursery",
-    "no_checkpoint",
-)
+# "thread" takes real time: not for a mock clock.
+BEHAVIOURS: tuple[Behaviour, ...] = tuple(behaviour for behaviour in get_args(Behaviour) if behaviour != "thread")
 CLEAN_UP = 0.1
 STUBBORN = 1.0
 

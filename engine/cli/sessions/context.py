@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from engine.cli.agent_files import load_user_agents
+from engine.cli.arg_types import add_config_flag
 from engine.cli.compaction_notices import compaction_note
 from engine.cli.default_tools import default_tools
 from engine.cli.exit_codes import FAILED
@@ -46,7 +47,7 @@ def context_main(arguments: list[str]) -> int:
     )
     add_session_argument(parser)
     parser.add_argument("--model", metavar="MODEL", help="use this model's window; default: the session's model")
-    _add_config(parser)
+    add_config_flag(parser)
     return run_subcommand("sessions context", parser, arguments, _context)
 
 
@@ -64,7 +65,7 @@ def compact_main(arguments: list[str]) -> int:
         metavar="MODEL",
         help="the model that writes it; default: the configured one for summaries, or the session's",
     )
-    _add_config(parser)
+    add_config_flag(parser)
     return run_subcommand("sessions compact", parser, arguments, _compact)
 
 
@@ -75,10 +76,6 @@ def uncompact_main(arguments: list[str]) -> int:
     )
     add_session_argument(parser)
     return run_subcommand("sessions uncompact", parser, arguments, _uncompact)
-
-
-def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
 
 
 # -- context ----------------------------------------------------------------------------------
