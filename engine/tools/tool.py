@@ -47,7 +47,7 @@ class Tool:
         safe: whether a call with these arguments may run in parallel with other safe calls.
         assess: replaces `safe` where judging the arguments takes long: an async function of the arguments and the working
             directory, which runs while the rest of the model's answer is received.
-        timeout: seconds until a call is aborted; None: no limit.
+        timeout: seconds until a call is aborted, more than 0; None: no limit.
         grace: seconds for cleaning up after a cancel.
         chain: with `Settings.chain`, its failure stops later calls of such tools.
         need: returns the permissions that a call needs, directly or as an awaitable.
@@ -113,7 +113,7 @@ class ToolOptions(TypedDict, Generic[A], total=False):
         description: default: the docstring of the arguments' class, or else the function's.
         read_only: it changes nothing, so it needs no permission by default, and is safe unless *safe* says otherwise.
         safe: whether a call may run in parallel with other safe calls; a function of the arguments, or the same for all.
-        timeout: seconds until a call is aborted.
+        timeout: seconds until a call is aborted, more than 0; None: no limit.
         grace: seconds for cleaning up after a cancel.
         chain: with `Settings.chain`, its failure stops later calls of such tools.
         need: a function of the arguments, and optionally of the context, that returns the rights that the call needs.
