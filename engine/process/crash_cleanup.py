@@ -1,10 +1,10 @@
-"""Leftovers: what an engine that crashed has left running is ended by the next one that starts.
+"""Crash clean-up: an engine that starts ends the processes that a crashed engine left running.
 
-The marker of a call ends with the *owner*: the process that runs the call, named beyond doubt. Who carries the
-marker of an owner that is gone was left behind, because an engine that exits properly leaves none.
+The marker of a call ends with its *owner*, which identifies the process that runs the call. A process whose marker
+names an owner that is gone was left behind, because an engine that exits properly leaves none.
 
-An owner is judged by engines of the same user and the same PID namespace only: of others we could not tell whether
-they live. A reboot needs no special case: no process survives it.
+Only engines of the same user and the same PID namespace judge an owner: of others we could not tell whether they are
+alive. A reboot needs no special case: no process survives it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.process.procfs import (
 _OWNED_BY: Final = "@"
 
 _log = logging.getLogger(__name__)
-_cleaned_pids: set[int] = set()  # numbers of processes: a fork has not looked yet
+_cleaned_pids: set[int] = set()  # pids, not a flag: a fork of this process has not cleaned up yet
 
 
 def owner() -> str:
@@ -74,7 +74,7 @@ def look_once() -> frozenset[str]:
 async def end_leftovers(owners: frozenset[str]) -> None:
     """End what these *owners* have left running, within half a second. Always a checkpoint.
 
-    If cancelled, who is found then is killed at once.
+    If cancelled, all that are found then are killed at once.
     """
     _log.info("ending the processes of an engine that crashed")
     left = await reap(lambda mark: _owner_of(mark) in owners, grace=0.5)
@@ -85,7 +85,7 @@ async def end_leftovers(owners: frozenset[str]) -> None:
 
 
 def _home() -> str:
-    """Return what names our user and our PID namespace; empty where `/proc` is not there, or of another namespace."""
+    """Identify our user and our PID namespace; empty without `/proc`, or if `/proc` shows another namespace."""
     with contextlib.suppress(OSError):
         if str(Path("/proc/self").readlink()) == str(os.getpid()):
             return f"{os.geteuid()}.{Path('/proc/self/ns/pid').stat().st_ino}"

@@ -1,21 +1,20 @@
-"""Orphans: find the processes of a call wherever they went, and end them.
+"""Kills process trees: finds the processes of a call, also those that left its group or were orphaned, and ends them.
 
-Every process of a call carries ENGINE_CALL in its environment, which `/proc`
-shows: so one is found even after it left its process group by `setsid` or a
+Every process of a call has ENGINE_CALL in its environment, which `/proc` shows.
+So a process is found even after it left its process group by `setsid` or a
 double fork, and after the engine that started it has crashed. Sessions, groups
-and parents are looked at too. **One hole remains**: a descendant that left the
+and parents are compared too. **One hole remains**: a descendant that left the
 session, whose parents are gone, *and* which wiped or overwrote its environment
-is not found; only a PID namespace (the sandbox) holds it. (What forks and exits
-in turn, each time in a new session, is outrun as a rule, not by necessity.)
-Where there is no `/proc` (macOS) none are found, and the group is all that can
-be ended.
+is not found; only a PID namespace (the sandbox) holds it. (A program that keeps
+forking into new sessions is usually outrun, but that is not guaranteed.)
+Without `/proc` (macOS) no processes are found, and only the group can be ended.
 
-Whom to signal is named by pid and start time, and signalled through a pidfd
-that was opened before the two were compared: a recycled pid is never hit.
+A process is identified by pid and start time, and signalled through a pidfd
+that was opened before the two were compared: a recycled pid is never signalled.
 
-Looking through `/proc` is done in the trio thread, on purpose: it takes 4 ms
-with 400 processes, and a tenth of that when most of them were seen before; a thread
-would have to be waited for in a clean-up which is short of time.
+`/proc` is read in the trio thread, on purpose: it takes 4 ms with 400 processes,
+and a tenth of that when most of them were seen before. A clean-up would have to
+wait for a thread, and is short of time.
 """
 
 from __future__ import annotations
@@ -34,16 +33,17 @@ import trio
 from engine.process.process_tree import Leftovers, has_marker, others_alive, with_descendants
 from engine.process.procfs import ENVIRONMENT_MARKER, SEPARATOR, ProcessId, is_alive
 
+# Most processes exit within a millisecond of the signal; a slow one should not cost a scan of `/proc` every time.
 _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.008
-# For the synchronous kill, which must not wait.
+# For the synchronous kill, which must not wait. More than two, since two empty scans in a row end it.
 _LAST_SCANS: Final = 3
 
 _log = logging.getLogger(__name__)
 
 
 def marked(env: Mapping[str, str], marker: str) -> dict[str, str]:
-    """Return *env* with *marker* in it. Raises `ValueError` for one that would not be found again."""
+    """Return *env* with *marker* in it. Raises `ValueError` for a marker that could not be found again."""
     if not marker or not marker.isprintable() or SEPARATOR in marker:
         raise ValueError(f"a marker is printable and has no {SEPARATOR!r} in it, unlike {marker!r}")
     outer = env.get(ENVIRONMENT_MARKER)
@@ -63,7 +63,7 @@ def find_marked(matches: Callable[[str], bool]) -> list[ProcessId]:
 async def end_processes(find: Callable[[], Iterable[ProcessId]], *, grace: float = 0.25) -> tuple[ProcessId, ...]:
     """End what *find* finds, until it has found none twice in a row; return those left after *grace*.
 
-    Always a checkpoint. If cancelled, they have no time to go in peace: who is found then is killed at once.
+    Always a checkpoint. If cancelled, all that are found then are killed at once, without a grace.
     """
     killer = TreeKiller(find=find)
     start = trio.current_time()
@@ -84,21 +84,21 @@ async def end_processes(find: Callable[[], Iterable[ProcessId]], *, grace: float
 async def reap(
     matches: Callable[[str], bool], leaders: Iterable[ProcessId] = (), *, grace: float = 0.25
 ) -> tuple[ProcessId, ...]:
-    """End what a crashed engine left running; return who is left after *grace*.
+    """End what a crashed engine left running; return what is left after *grace*.
 
-    Always a checkpoint. If cancelled, who is found then is killed at once.
+    Always a checkpoint. If cancelled, all that are found then are killed at once.
 
     Args:
-        matches: tells from the marker of a call whether it was one of that engine's.
-        leaders: those whom `on_start` of `run_tree` named, if they were saved; only since the machine was booted, which
-            `boot_id` tells. A process that has such a pid now, but began at another time, is left alone.
-        grace: half of it for ending on SIGTERM, the other half for being gone after SIGKILL.
+        matches: whether a marker belongs to a call of that engine.
+        leaders: those that `on_start` of `run_tree` reported, if they were saved since the machine was booted (see
+            `boot_id`). A process with such a pid that started at another time is left alone.
+        grace: half of it to exit after SIGTERM, the other half to be gone after SIGKILL.
     """
     return await end_processes(Leftovers(matches, frozenset(leaders)), grace=grace)
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Return a pidfd; None if there is no such process, or no such thing (an old kernel, sandbox or Python)."""
+    """Return a pidfd; None if the process is gone, or if the kernel, the sandbox or Python has no pidfds."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return None
     try:
@@ -115,7 +115,7 @@ class TreeKiller:
     """Ends processes: first `terminate`, then `kill_until_gone`.
 
     Both send their first signals before their first checkpoint, so that a
-    deadline which passed long ago (a blocked loop) can't keep SIGKILL back.
+    deadline which passed long ago (a blocked loop) can't delay SIGKILL.
     """
 
     find: Callable[[], Iterable[ProcessId]]
@@ -127,17 +127,17 @@ class TreeKiller:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the last two looks found none. One is not enough: a process may just have been forking."""
+        """Whether the last two scans found none. One is not enough: a process may have been forking during it."""
         return self._empty_scans >= 2
 
     def survivors(self) -> tuple[ProcessId, ...]:
-        """Return those of the last look who are still alive."""
+        """Return the processes of the last scan that are still alive."""
         return tuple(filter(is_alive, self._last_found))
 
     async def terminate(self) -> None:
-        """Send SIGTERM, wait until all who were found are gone. Always a checkpoint; has no limit of its own."""
+        """Send SIGTERM and wait until all processes that were found are gone. Always a checkpoint; has no limit of its own."""
         self._signal_group(signal.SIGTERM)
-        # Calls cancelled together: each signals its group before any of them looks for strays.
+        # When many calls are cancelled together, each signals its group before any of them reads `/proc`, which is slow.
         await trio.lowlevel.checkpoint()
         self.scan(signal.SIGTERM)
         await self.wait_gone(signal.SIGTERM)
@@ -154,7 +154,7 @@ class TreeKiller:
         await trio.lowlevel.checkpoint()
 
     def kill_now(self) -> None:
-        """Send SIGKILL to all who are found, and to those who have come meanwhile. Not a checkpoint."""
+        """Send SIGKILL to all that are found, and to those that were forked meanwhile. Not a checkpoint."""
         self._signal_group(signal.SIGKILL)
         for _ in range(_LAST_SCANS):
             self.scan(signal.SIGKILL)
@@ -162,7 +162,7 @@ class TreeKiller:
                 break
 
     async def wait_gone(self, number: signal.Signals | None = None) -> None:
-        """Wait until those of the last look are gone; look again if that one was not sure. Always a checkpoint."""
+        """Wait until the processes of the last scan are gone; scan again if that one was incomplete. Always a checkpoint."""
         pause = _FIRST_PAUSE
         await trio.lowlevel.checkpoint()
         while self.survivors() or not self._is_sure:
@@ -172,7 +172,7 @@ class TreeKiller:
                 self.scan(number)
 
     def scan(self, number: signal.Signals | None = None) -> None:
-        """Look who is there, and signal them on sight: who forks and exits in turn is gone a moment later."""
+        """Find the processes, and signal each as soon as it is found: one that forks and exits is gone a moment later."""
         self._last_found = []
         self._is_sure = True
         try:
@@ -181,29 +181,29 @@ class TreeKiller:
                 if number is not None:
                     self._signal(process, number)
         except OSError as error:
-            # Unsure, or out of file descriptors: then it is unknown which are left.
+            # A process could not be recognized yet, or file descriptors ran out: some may be left that were not found.
             _log.debug("can't tell all processes: %r", error)
             self._is_sure = False
         self._empty_scans = 0 if self._last_found or not self._is_sure else self._empty_scans + 1
 
     def _signal(self, process: ProcessId, number: signal.Signals) -> None:
-        # Many a program takes a second SIGTERM for impatience; the group had one already, as a group.
+        # Many programs skip their clean-up on a second SIGTERM, and members of the group had theirs with the group.
         has_had_it = number == signal.SIGTERM and (process.group == self.group or process in self.signalled)
         if has_had_it or _send(process, number):
             self.signalled.add(process)
 
     def _signal_group(self, number: signal.Signals) -> None:
         if self.group is not None:
-            # Not permitted: all of them are another user's; on macOS also, all of them are zombies.
+            # PermissionError: all of them belong to another user; on macOS also if all of them are zombies.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.group, number)
 
 
 def _send(process: ProcessId, number: signal.Signals) -> bool:
-    """Signal that very process; return whether it was there, and ours to signal."""
+    """Signal exactly that process; return whether it was alive, and ours to signal."""
     pidfd = open_pidfd(process.pid)
     try:
-        # In this order: what is compared now is what the pidfd holds.
+        # Only now: the pidfd holds the process that is compared here, whatever becomes of its pid.
         if not is_alive(process):
             return False
         if pidfd is not None:

@@ -1,4 +1,4 @@
-"""Which processes belong to a call, wherever they went. `kill_tree` says how they are recognized."""
+"""Finds the processes that belong to a call, or to calls of a crashed engine. See `kill_tree` for how they are recognized."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from engine.process.procfs import (
     markers_in,
 )
 
-# Looks that a process may take to load a program, about 60 ms together. One that
-# shows its environment to no other process looks the same, and must not be waited for.
+# Scans during which a process may be loading a program, about 60 ms together. A process that
+# never shows its environment looks the same, so there is a limit.
 _WAIT: Final = 10
 _MOST_KIN: Final = 1_000
 
 
 class _Unsure(OSError):
-    """There is a process that can't be recognized yet."""
+    """A process can't be recognized yet, because execve is loading its program."""
 
 
 @attrs.define(eq=False)
 class Descendants:
-    """Finds, at each call, who came of a leader (a child of ours, not reaped yet) and is alive, itself included."""
+    """Finds, at each call, the living descendants of a leader (a child of ours, not reaped yet), and the leader itself."""
 
     _leader: int
     _marker: str
@@ -63,18 +63,18 @@ class Descendants:
             raise _Unsure
 
     def remember(self) -> None:
-        """Note who descends from the leader just now: a signal to a parent would cut the link. Never raises.
+        """Record the descendants that the leader has now: once a parent has exited, nothing links its children to it. Never raises.
 
-        Takes some 0.1 ms for each of them, unlike a look, which reads all that there is.
+        It takes about 0.1 ms for each of them, unlike a scan, which reads all processes.
         """
         generation = [self._leader]
         with contextlib.suppress(OSError):
-            # (Bounded, for one that forks faster than we follow.)
+            # Bounded, for a program that forks faster than we follow.
             while len(self._kin) < _MOST_KIN and (generation := [c for pid in generation for c in children(pid)]):
                 self._kin.update((child, identify(child).start_time) for child in generation)
 
     def _noted(self, entry: ProcEntry) -> ProcessId:
-        self._kin[entry.pid] = entry.start_time  # whatever becomes of its parents and its environment
+        self._kin[entry.pid] = entry.start_time  # even if its parents exit, or it overwrites its environment
         return entry.process
 
     def _is_descendant(self, entry: ProcEntry) -> bool:
@@ -91,7 +91,7 @@ class Descendants:
         return None if self._unsure[entry.pid] < _WAIT else False
 
     def _reap_adopted(self, entry: ProcEntry) -> None:
-        """Reap a zombie that has become our child: we may be the first process of a container. The leader was born so."""
+        """Reap a zombie that became our child when its parent exited: that happens if we are a container's first process."""
         if entry.parent == os.getpid() and entry.pid != self._leader and self._is_descendant(entry):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(entry.pid, os.WNOHANG)
@@ -99,17 +99,17 @@ class Descendants:
 
 @attrs.define(eq=False)
 class Leftovers:
-    """Finds, at each call, what is left of a crashed engine's calls: marked, saved, in a session of theirs, or a child."""
+    """Finds, at each call, what is left of a crashed engine's calls: by marker, saved leader, session or parent."""
 
     _matches: Callable[[str], bool]
     _seen: frozenset[ProcessId]
 
     def __call__(self) -> list[ProcessId]:
-        """Return them. One that was found stays in the set, whatever becomes of its parents and its environment."""
+        """Return them. A process stays in the set once found, even if its parents exit or its environment changes."""
         others = others_alive()
         matching = [entry for entry in others if entry.process in self._seen or has_marker(entry, self._matches)]
-        # Each call begins a session, so all processes in it belong to the call. (0 is one that began outside of our
-        # PID namespace.) Another user's process may claim anything, in a session that it did not begin.
+        # Each call starts a session, so all processes in it belong to the call. (Session 0 is from outside our PID
+        # namespace.) Another user's process could carry any marker, so its session is not trusted.
         sessions = {entry.session for entry in matching if is_own(entry.pid)} - {0}
         matching += [entry for entry in others if entry.session in sessions and entry not in matching]
         left = [entry.process for entry in with_descendants(matching, others)]
@@ -118,7 +118,7 @@ class Leftovers:
 
 
 def _descendants_of(family: Collection[int], others: list[ProcEntry]) -> Iterator[ProcEntry]:
-    """Yield those of *others* who descend from the *family*."""
+    """Yield those of *others* that descend from the *family*."""
     while young := [entry for entry in others if entry.parent in family]:
         yield from young
         family = {entry.pid for entry in young}
@@ -126,7 +126,7 @@ def _descendants_of(family: Collection[int], others: list[ProcEntry]) -> Iterato
 
 
 def with_descendants(roots: list[ProcEntry], among: list[ProcEntry]) -> list[ProcEntry]:
-    """Return those who were *roots*, and those *among* all who descend from them."""
+    """Return *roots*, and those *among* all that descend from them."""
     family = {entry.pid for entry in roots}
     return [*roots, *_descendants_of(family, [entry for entry in among if entry.pid not in family])]
 
@@ -137,7 +137,7 @@ def has_marker(entry: ProcEntry, matches: Callable[[str], bool]) -> bool:
 
 
 def others_alive() -> list[ProcEntry]:
-    """Return the living, but for this process and those it descends from."""
+    """Return the living processes, except this one and those that it descends from."""
     alive = {entry.pid: entry for entry in entries() if entry.is_alive}
     pid = os.getpid()
     while pid in alive:

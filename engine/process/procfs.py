@@ -1,7 +1,6 @@
-"""What `/proc` says of processes: who there is, whose child, since when, and with which markers in its environment.
+"""Reads `/proc`: the processes, their parents, groups and start times, and the markers in their environments.
 
-All of it blocks, for some microseconds a process. Where there is no `/proc` (macOS) there
-are none.
+All of it blocks, for some microseconds a process. Without `/proc` (macOS) no processes are found.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ _CHUNK_BYTES: Final = 65_536
 _ROUNDS: Final = 5
 _KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD
 
-# When processes began, in clock ticks, by number and inode of their folder in /proc. No two have both in common, so this
-# is true for ever, and those who are older than the leader of a tree need not be read at each look for its descendants.
+# Start times of processes in clock ticks, by pid and inode of their folder in /proc. No two processes share both, so an
+# entry never becomes wrong, and processes older than the leader of a tree are not read again at each scan.
 _births: Final[dict[tuple[int, int], int]] = {}
 _MOST_BIRTHS: Final = 1_000
 
 
 @attrs.frozen
 class ProcessId:
-    """A process, named beyond doubt for as long as the machine is up.
+    """The identity of a process, unique until the machine is rebooted.
 
     Attributes:
-        pid: its number, which may be given to another process later.
-        start_time: clock ticks from boot to its start, which tells the two apart.
+        pid: its number, which the kernel may give to another process later.
+        start_time: clock ticks from boot to its start, which distinguishes the two.
         group: its process group when it was seen; 0 if that is not known.
     """
 
@@ -65,7 +64,7 @@ class ProcEntry:
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Tell whether that very process still runs; a zombie doesn't. True if it is unknown."""
+    """Tell whether exactly that process still runs; a zombie does not. True if it is unknown."""
     try:
         entry = _entry_of(process.pid)
     except OSError:
@@ -83,14 +82,14 @@ def identify(pid: int) -> ProcessId:
 
 
 def boot_id() -> str:
-    """Return what names the time since the machine was booted, in which a `ProcessId` names one process; may be empty."""
+    """Return the id of the current boot, during which a `ProcessId` is unique; may be empty."""
     return _read(f"{_PROC}/sys/kernel/random/boot_id").decode().strip()
 
 
 def entries(since: int = 0) -> Iterator[ProcEntry]:
     """Yield the processes that started then or later, the newest first, and then those that started meanwhile.
 
-    A process that forks must not outrun us.
+    Several rounds, so that a process which keeps forking does not outrun us.
     """
     seen: set[int] = set()
     for _ in range(_ROUNDS):
@@ -130,11 +129,11 @@ def children(pid: int) -> list[int]:
 
 
 def _entry_of(pid: int) -> ProcEntry | None:
-    """Return what `/proc/PID/stat` says; None if there is no such process."""
+    """Parse `/proc/PID/stat`; None if there is no such process."""
     text = _read(f"{_PROC}/{pid}/stat", 4_096)
     if not text:
         return None
-    # The name stands in brackets, and may hold brackets and blanks itself.
+    # The program's name is in parentheses, and may contain parentheses and blanks itself: so look for the last one.
     fields = text[text.rindex(b")") + 2 :].split()
     state, flags, threads = fields[0], int(fields[6]), int(fields[17])
     return ProcEntry(
@@ -143,20 +142,20 @@ def _entry_of(pid: int) -> ProcEntry | None:
         group=int(fields[2]),
         session=int(fields[3]),
         start_time=int(fields[19]),
-        # The first thread of a process may end before the others: it looks dead, and is not.
+        # If the first thread ends before the others, the process looks like a zombie but is alive.
         is_alive=(state not in {b"Z", b"X"} or threads > 1) and not flags & _KERNEL_THREAD,
-        # Its bounds are equal. Both are 0 while execve loads a program, and for those whose business they are not.
+        # env_start and env_end are equal. Both are 0 while execve loads a program, and for processes we may not inspect.
         has_empty_environment=fields[47:48] == fields[48:49] != [b"0"],
     )
 
 
 def environment_of(pid: int) -> bytes:
-    """Return what `/proc/PID/environ` holds; nothing if that is not for us to read."""
+    """Return the content of `/proc/PID/environ`; empty if we may not read it."""
     return _read(f"{_PROC}/{pid}/environ")
 
 
 def markers_in(environment: bytes) -> Sequence[str]:
-    """Return the path of markers in what `/proc/PID/environ` holds; empty if there is none."""
+    """Return the markers in the content of `/proc/PID/environ`, outermost first; empty if there is none."""
     prefix = ENVIRONMENT_MARKER.encode() + b"="
     for variable in environment.split(b"\0"):
         if variable.startswith(prefix):
@@ -165,7 +164,7 @@ def markers_in(environment: bytes) -> Sequence[str]:
 
 
 def is_readable(pid: int) -> bool:
-    """Tell whether a process is of our user, so that its environment is for us to read."""
+    """Tell whether a process is of our user, so that we may read its environment."""
     try:
         return os.geteuid() in {0, Path(f"{_PROC}/{pid}").stat().st_uid}
     except FileNotFoundError:
@@ -181,7 +180,8 @@ def is_own(pid: int) -> bool:
 
 
 def _read(path: str, at_once: int = _CHUNK_BYTES) -> bytes:
-    """Return a whole file of `/proc`, as quickly as Python can; nothing if it is gone or not ours to read."""
+    """Return a whole file of `/proc`; empty if it is gone or we may not read it."""
+    # os.open and os.read, not Path.read_bytes: that takes twice as long, and a scan reads hundreds of files.
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

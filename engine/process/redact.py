@@ -1,4 +1,4 @@
-"""Hides the secrets of our environment in what commands print, before anybody sees or keeps it.
+"""Hides the secrets of our environment in the output of commands, before it is shown or stored.
 
 A command runs in the user's environment, with the keys that are in it, and may print them:
 `env` does. They are not needed there: neither by the model, nor its host, nor by readers of the
@@ -15,20 +15,20 @@ from typing import Final
 
 import attrs
 
-# Names by which variables say that they hold a secret; `…_KEY` alone may be the path of one.
+# Names of variables that hold secrets. `…_KEY` alone is not among them: its value is often the path of a key.
 _NAME: Final = re.compile(
     r"(?:\A|_)(?:API_?KEY|(?:ACCESS|SECRET|PRIVATE)_KEY|AUTH|TOKEN|SECRET|CREDENTIALS?)\Z"
     r"|(?P<password>PASSWORD|PASSWD|PASSPHRASE|_PWD)\Z",
     re.IGNORECASE,
 )
-# Shorter ones may be a word of any text, and are no keys of any host. People choose shorter passwords, but no words.
+# Shorter values may be words of any text, and no host has shorter keys. Passwords are shorter, but must mix letters and digits.
 _SHORTEST: Final = 16
 _SHORTEST_PASSWORD: Final = 8
 _MIXED: Final = re.compile(r"(?=.*[^\W\d_])(?=.*\d)", re.DOTALL)
 _PATH: Final = re.compile(r"(?:~|\.\.?)?/")
 # A key in base64 may begin with a slash as well, and is rarely the path of something.
 _BASE64: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)[A-Za-z0-9+/]{20,}={0,2}\Z")
-# With a name or a password in it, an address is a secret, too.
+# A URL without user name and password. With them, it is a secret too.
 _ADDRESS: Final = re.compile(r"https?://[^@]*\Z")
 
 
@@ -57,7 +57,7 @@ def _secrets_of(value: str, *, is_password: bool) -> Iterator[str]:
 
 
 def _is_place(value: str) -> bool:
-    """Tell whether a value says where a secret is."""
+    """Tell whether a value is the place of a secret, a path or a URL, and not the secret itself."""
     if _PATH.match(value):
         return not _BASE64.match(value) or os.path.lexists(value)
     return _ADDRESS.match(value) is not None
@@ -65,7 +65,7 @@ def _is_place(value: str) -> bool:
 
 @attrs.define(eq=False)
 class Mask:
-    """Stands between a command and who takes its output. Nothing here is a checkpoint.
+    """A filter for a command's output, in front of the callback that takes it. Nothing here is a checkpoint.
 
     A secret that comes in two chunks is found as well: an end of a chunk that may be the
     beginning of one is held back until more has come, or until `finish`. Of two that begin
@@ -84,7 +84,7 @@ class Mask:
             return
         whole = self._held + chunk
         shown = b""
-        # Looking for each of them is quick; only where one is, it matters where exactly.
+        # `in` is much faster than the regular expression, and most output contains no secret.
         if any(secret in whole for secret in self._secrets):
             shown, whole = self._hidden(whole, until_end=False)
         keep = self._beginning(whole)
@@ -93,7 +93,7 @@ class Mask:
             self._take(shown)
 
     def finish(self) -> None:
-        """No more will come: hand over what was held back."""
+        """Hand over what was held back: there is no more output."""
         held, self._held = self._held, b""
         if held:
             self._take(b"".join(self._hidden(held, until_end=True)))

@@ -3,13 +3,13 @@
 The command is the *leader* of a session and a process group of its own. When it
 has exited, was cancelled, or ran out of time, nothing that it started is left:
 
-1. SIGTERM to the group, at once; then to those who left the group;
-2. half of the grace to go in peace;
-3. SIGKILL to all, and again until two looks in a row find none;
-4. only then is the leader reaped. A zombie keeps its number, so until then the
-   number of the group can't come to name other processes.
+1. SIGTERM goes to the group at once, then to processes that left the group.
+2. They have half of the grace to exit.
+3. SIGKILL goes to all of them, again and again until two scans in a row find none.
+4. Only then is the leader reaped. A zombie keeps its pid, so until then the
+   kernel can't give the number of the group to other processes.
 
-Who left the group is found by `engine.process.kill_tree`; its docstring names the one
+Processes that left the group are found by `engine.process.kill_tree`; its docstring names the one
 hole: a descendant that left the session, whose parents are gone, and which wiped
 its environment, escapes.
 
@@ -56,7 +56,7 @@ class FinishedProcess:
         duration: seconds from the start to the last of the clean-up.
         left_behind: descendants that outlived a leader which exited by itself, and were ended.
         ended: whether nothing is left, as far as can be seen.
-        survivors: who could not be ended within the grace; may be empty although `ended` is False.
+        survivors: processes that did not end within the grace; may be empty although `ended` is False.
         output_complete: whether the output was read to its end; if not, a process still held the pipe.
     """
 
@@ -113,8 +113,8 @@ async def run_tree(
         timeout: seconds that the leader may take.
         grace: seconds from a cancel until this function gives up ending the tree.
         drain: seconds that descendants, and so their output, may outlive the leader.
-        room: awaited after each chunk; who writes faster than it returns is held up by a full pipe.
-        on_start: called with the leader, to be saved for a reaper after a crash.
+        room: awaited after each chunk. A command that writes faster is stopped by a full pipe.
+        on_start: called with the leader, so that the host can save it for `reap` after a crash.
         on_finish: called with the result of every run that began, a cancelled one included.
 
     Raises:
@@ -186,7 +186,7 @@ class _Tree:
         return self._finished
 
     def close(self) -> None:
-        """Let go of the pipes; who still holds their other ends gets SIGPIPE."""
+        """Close the pipes. A process that still writes to one gets SIGPIPE."""
         for pipe in self._pipes:
             pipe.stream.close()
 
@@ -237,6 +237,7 @@ class _Tree:
             self._cause = "timeout"
             return
         until = trio.current_time() + self.drain
+        # A descendant in the background may hold the pipe for ever: wait for the end of the output, but not for long.
         with trio.move_on_at(until):
             await self._output_ended()
         leader.killer.scan()
@@ -252,6 +253,7 @@ class _Tree:
     def _finish(self, leader: _Leader, duration: float) -> None:
         """Read what the pipes still hold, and report how it went. Not a checkpoint."""
         code = leader.process.poll()
+        # The reading tasks are cancelled by now, perhaps before they saw the last output: the pipe still holds it.
         for pipe in self._pipes:
             pipe.pass_rest_on()
         self._finished = self._result(code, leader.killer, duration)
@@ -279,7 +281,7 @@ class _Tree:
 
 @attrs.define(eq=False)
 class _Pipe:
-    """What a command writes, and who takes it."""
+    """One of the command's output pipes, and the callback that takes what it writes."""
 
     stream: trio.lowlevel.FdStream
     sink: Callable[[bytes], None]
@@ -297,7 +299,7 @@ class _Pipe:
         self.ended.set()
 
     def pass_rest_on(self) -> None:
-        """Pass on what was written before the end, the last words of a handler of SIGTERM included. Not a checkpoint.
+        """Pass on what was written before the end, also by a handler of SIGTERM. Not a checkpoint.
 
         Bounded, because a survivor may go on writing.
         """
@@ -338,6 +340,7 @@ class _Leader:
         cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], marker: str, has_input: bool, has_errors: bool
     ) -> _Leader:
         """Start it. Always a checkpoint; raises `trio.Cancelled` only while there is no process yet."""
+        # `start_new_session` makes it the leader of a session and of a group: one signal reaches all that stay in it.
         process = await trio.lowlevel.open_process(
             argv,
             cwd=cwd,
@@ -354,6 +357,7 @@ class _Leader:
         """Wait until it has exited, which leaves it a zombie. Always a checkpoint; may be called again."""
         if self._pidfd is None:
             self._pidfd = open_pidfd(self.process.pid)
+        # Not `Process.wait`: it reaps the leader, and its pid, which is the group's number, could be reused.
         if self._pidfd is not None:
             await trio.lowlevel.wait_readable(self._pidfd)
         elif hasattr(os, "waitid"):
@@ -361,9 +365,9 @@ class _Leader:
                 await trio.sleep(0.01)
             await trio.lowlevel.checkpoint()
         else:
-            # macOS before Python 3.13 has nothing that would wait without
-            # reaping. Pids are given in turn there, so the group's number is
-            # not used again in the few microseconds until it is signalled.
+            # macOS before Python 3.13 can't wait without reaping. It gives out
+            # pids in turn, so the number of the group is not used again in the
+            # few microseconds until the group is signalled.
             await self.process.wait()
         self.has_exited = True
 
