@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def to_halting_thread(work: Callable[[Callable[[], bool]], T]) -> T:
-    """Run *work* in a thread and return its result; *work* gets a function that tells when to stop.
+    """Run *work* in a thread and return its result; *work* gets a function that returns True when it should stop.
 
     Always a checkpoint. If cancelled, the thread is abandoned and asked to stop.
     """

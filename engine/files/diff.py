@@ -175,7 +175,7 @@ def _span(start: int, end: int) -> str:
 
 
 def _shown(body: Sequence[str], limit: int, total: int) -> str:
-    """Return the first lines of *body*; *total* says how many there are or would be."""
+    """Return the first lines of *body*; *total* is how many there are or would be."""
     shown = [line if line.endswith("\n") else line + _NO_NEWLINE for line in map(_cut, body[:limit])]
     if total > limit:
         shown.append(f"[{total - limit:,} more lines of this change are not shown]\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# The marks by which a model tells what the program says from what a file, a sub-agent or a summary says.
+# The marks by which a model distinguishes the engine's own words from the text of a file, a sub-agent or a summary.
 _TAG: Final = re.compile(
     r"<\s*(?:/\s*)?(?:instructions|reminder|sub-agent-report|background-job-report)\b", re.IGNORECASE
 )

@@ -1,7 +1,7 @@
 """The front matter of a Markdown file: the YAML between two `---` lines at its start.
 
 It is split into its top-level keys here, and each value is parsed by itself: a field that another
-program needs, and that nobody reads here, can't make the file unusable. Texts are parsed at once,
+program needs, and that is not used here, can't make the file unusable. Texts are parsed at once,
 lists and maps when they are read. Everything is text: `on`, `no` and `1.0` stay what they are.
 """
 

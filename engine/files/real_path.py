@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-# The kernel's own figures.
+# The kernel's limits: beyond them it refuses a path, too.
 MAX_LINKS: Final = 40
 MAX_BYTES: Final = 4_095
 _TRIES: Final = 100
@@ -101,7 +101,7 @@ def is_name(path: str) -> bool:
 
 @attrs.frozen
 class _Entry:
-    """What is at a path: something or nothing, and what it says if it is a link."""
+    """Whether something is at a path, and the target if it is a link."""
 
     is_there: bool = True
     target: str = ""
@@ -135,6 +135,6 @@ def _is_of_proc(state: os.stat_result) -> bool:
 
 
 def _is_plain(here: str, target: str) -> bool:
-    """Tell whether a link of `/proc` says where it leads: some lead to what a process holds open, whatever its name is now."""
+    """Tell whether a link in `/proc` leads where its text says; others lead to a file that a process has open, wherever that is."""
     is_own_root = target == "/" and here.startswith(f"/proc/{os.getpid()}/")
     return is_own_root or (not target.startswith("/") and ":" not in target)

@@ -2,7 +2,7 @@
 
 A real path has no link in it when it is judged. If one is there by the time it is used,
 it was put there after the permission check, and its target was never checked: so it is
-refused. A folder that is open stays the same folder, whatever its name leads to later:
+refused. An open folder stays the same folder, even if its name leads elsewhere later:
 what is done in it is done through its descriptor.
 """
 
@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import attrs
 
-# A folder that may only be passed through need not be readable. (macOS has no such thing, and wants the right to read.)
+# O_PATH: a folder on the way need not be readable. (macOS does not have it, and requires the right to read.)
 _PASS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -113,7 +113,7 @@ class RealFolder:
         return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
 
     def read_link(self, name: str) -> str:
-        """Return what the link of that *name* says."""
+        """Return the target of the link of that *name*."""
         return os.readlink(name, dir_fd=self._descriptor)
 
     def make_link(self, text: str, name: str) -> None:

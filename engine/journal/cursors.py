@@ -21,6 +21,7 @@ from engine.journal.log import Journal, JournalEntry
 from engine.journal.open_text import DELTAS
 from engine.journal.state import Resync
 
+# Events between two schedule points, so that a cursor with much to read does not starve other tasks.
 REFILL = 512
 
 _KINDS: dict[type[AssistantPart], ev.PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
@@ -72,7 +73,7 @@ class Cursor:
     over, so a cancelled `__anext__` loses nothing.
 
     It reads from the tail while it keeps up. Once it has fallen out of there it is
-    *behind*: it reads the log, tells again of each part what was missed, and returns
+    *behind*: it reads the log, gets the missed text of each part as one delta, and returns
     to the tail when it has caught up.
     """
 
@@ -96,6 +97,7 @@ class Cursor:
         A cancellation point; it parks, or lets others run, only at times. If cancelled,
         the event that was not returned is returned next time.
         """
+        # Not a full checkpoint each time: with thousands of deltas, rescheduling would cost more than handing them over.
         await trio.lowlevel.checkpoint_if_cancelled()
         self._credit -= 1
         if self._credit <= 0:
@@ -199,10 +201,10 @@ class Cursor:
             assert event.seq is not None
             if event.seq > self._child_seqs.get(event.session_id, 0):
                 return self._rest_before(event) or event
-            self._index += 1  # seen by the cursor that this one goes on from
+            self._index += 1  # the cursor whose position this one continues from has seen it
         rest = self._rest_of_open()
         if rest is None and not journal._holds():
-            # (While an event is held back, the tail can't replace what it hides.)
+            # Not while an event is held: open texts are hidden then, so some of them may still be missing.
             self._position, self._behind = journal._visible, False
         return rest
 

@@ -146,7 +146,7 @@ def _apply_to_prompt(state: SessionState, event: ev.PromptSet | ev.PromptUpdated
     if isinstance(event, ev.PromptSet):
         names = {section.name for section in event.sections}
         updates = () if prompt is None else prompt.updates
-        # What the baseline does not say, a message that is still there may have told.
+        # Sections that are not in the new beginning may still be known to the model from a message in the transcript.
         kept = tuple(
             attrs.evolve(update, sections=rest, removed=())
             for update in updates
@@ -192,7 +192,7 @@ def _replace_history(state: SessionState, event: ev.HistoryReplaced) -> SessionS
 
 
 def _mark_held_updates(prompt: PromptState | None, transcript: Transcript) -> PromptState | None:
-    """Return *prompt* with what is still told of it: a message may be gone with another history, or be back."""
+    """Return *prompt* with its updates marked by whether their messages are in *transcript*: another history may lack them."""
     if prompt is None or not prompt.updates:
         return prompt
     ids = {message.id for message in transcript}

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 SHOWN_CHARS: Final = 200
 
-# Tags are in files and in other people's programs: they stay, whatever a class is called.
+# Tags are in stored files and in clients: a tag stays the same when its class is renamed.
 TAGS: Final[Mapping[type, str]] = {
     ev.SessionCreated: "session_created",
     ev.SessionTitled: "session_titled",

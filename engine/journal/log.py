@@ -36,8 +36,9 @@ from engine.journal.state import OpenPart, SessionState
 if TYPE_CHECKING:
     from engine.core.protocols import Store, Trace, WallClock
 
+# Entries in the tail at least: a watcher may fall behind by so many and still get each delta.
 RING = 4_096
-# Kept after a turn for cursors near the end; an idle session should cost little.
+# Kept after a turn for cursors near the end; an idle session should use little memory.
 RESTING = 32
 
 E = TypeVar("E", bound=Durable)
@@ -125,6 +126,7 @@ class Journal:
             time=self._clock.now(),
             seq=len(self._durable) + 1,
         )
+        # Before anything is changed: it raises for an event that can't follow, and then nothing has happened.
         state = apply(self.state, stamped)
         if held:
             self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state)
@@ -161,7 +163,7 @@ class Journal:
         """Close the journal: cursors end once they have read everything. Not a checkpoint."""
         self.is_closed = True
         if self._parent is not None and self in self._parent._children:
-            # Its events stand in the parent's log; nothing else is needed.
+            # The parent's log has its events. Without this, a parent would keep each of its sub-agents in memory.
             self._parent._children.remove(self)
         # A slow cursor reads the rest from the log.
         self._base += len(self._tail)
@@ -183,8 +185,8 @@ class Journal:
         waiting = self._tail[hold.position - self._base :]
         self._hold = None
         self._visible = self._base + len(self._tail)
-        # The turn is over: cursors near the end still get single deltas, slower ones get them
-        # merged. Otherwise an idle session would keep a hundred kilobytes or more of deltas.
+        # The turn is over. Cursors near the end still get single deltas, slower ones get merged
+        # ones: otherwise an idle session would keep a hundred kilobytes or more of deltas.
         self._trim(keep=max(RESTING, len(waiting)))
         self._lot.unpark_all()
         if self._parent is not None:
@@ -200,6 +202,7 @@ class Journal:
             self._visible = self._base + len(tail)
             if self._lot:
                 self._lot.unpark_all()
+            # Trimmed from twice the size to the size: deleting at the front each time would be quadratic.
             if len(tail) > 2 * self._ring:
                 self._trim(keep=self._ring)
             if self._parent is not None:

@@ -79,7 +79,7 @@ class OpenCall(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Received(Value):
-    """What is known of an answer that is whole, while its step waits for somebody. See `StepReceived`."""
+    """A complete answer whose step waits for the user. See `StepReceived`."""
 
     finish: FinishReason | None
     detail: str
@@ -93,7 +93,7 @@ class OpenStep(Value):
     """The step under way: its message is not in the transcript yet.
 
     Attributes:
-        received: its answer is whole; None: it is not, or nobody is waited for.
+        received: its complete answer, if the step waits for the user; else None.
     """
 
     step: int
@@ -125,7 +125,7 @@ class OpenTurn(Value):
 
     @property
     def waiting(self) -> tuple[RequestId, ...]:
-        """All that somebody is asked."""
+        """The ids of all open questions."""
         return (*self.requests, *self.questions, *(() if self.recovery is None else (self.recovery,)))
 
 
@@ -146,13 +146,13 @@ class UndoneTurn(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptUpdate(Value):
-    """A change of the prompt that the model was told of in a message.
+    """A change of the prompt, of which a message informed the model.
 
     Attributes:
         message_id: the message.
-        sections: what it says, as sections.
+        sections: the changed sections.
         removed: what holds no longer, by name.
-        is_held: the message is in the transcript; one that is not, tells nobody anything.
+        is_held: the message is in the transcript. The model does not know of one that is not.
     """
 
     message_id: MessageId
@@ -163,13 +163,13 @@ class PromptUpdate(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptState(Value):
-    """What requests begin with, and what the model was told of it since.
+    """The beginning of requests, and the later changes that messages informed the model of.
 
     Attributes:
         sections: the baseline.
         cwd: the folder that it was made for.
         project: the project whose own files may be read for it.
-        updates: what was told since, the oldest first.
+        updates: the changes since then, the oldest first.
         is_outdated: the history was compacted since: the next request has a new baseline.
     """
 
@@ -222,8 +222,8 @@ class SessionState(Value):
     """A session as it stands after its last event.
 
     Attributes:
-        title: what the user or a model has called it; empty: nobody has.
-        titled_by: who that was.
+        title: set by the user or by a model; empty: by neither.
+        titled_by: by which of them.
         agent: the way of working that was chosen for it; empty: the usual one.
         forked_from: the session whose history it began with.
         prompt: what requests begin with; None: what the settings say.

@@ -1,4 +1,4 @@
-"""`StoreAdapter`: how an engine uses its store, whichever optional protocols that implements.
+"""`StoreAdapter`: how an engine uses its store, with or without the optional protocols.
 
 A host's own store may only keep events. Then sessions are not locked, no states are cached,
 and a session is opened by folding all its events.
@@ -46,8 +46,8 @@ class StoreAdapter:
 
     @classmethod
     def of(cls, store: Store) -> Self:
-        """Look at what *store* can do."""
-        # Once: to ask an object whether it is like a protocol takes microseconds.
+        """Find out which protocols *store* implements."""
+        # Once: `isinstance` with a protocol takes microseconds each time.
         return cls(
             store=store,
             drafting=store if isinstance(store, DraftStore) else None,
@@ -58,7 +58,7 @@ class StoreAdapter:
     async def open_for_writing(self, session_id: SessionId) -> StoredSession:
         """Hold a session, so that no other engine writes it, and return it. A checkpoint; if cancelled, it is not held.
 
-        Where an engine was killed, its state holds what is there of parts that were being received.
+        If an engine was killed, the state includes the saved text of parts that were being received.
         Raises `SessionElsewhere`, `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
         if self._leasing is not None:
@@ -74,9 +74,10 @@ class StoreAdapter:
             raise
 
     async def running_agents(self, state: SessionState) -> Sequence[RunningAgent]:
-        """Return the sub-agents that work, or worked, for calls that were running when the session was left.
+        """Return the sub-agents of calls that were running when the engine of the session ended.
 
-        A checkpoint if any was. What of them can't be read is left out; if cancelled, nothing has happened.
+        A checkpoint if there were any such calls. Sub-agents that can't be read are left out; if cancelled, nothing has
+        happened.
         """
         calls, agents = running_calls(state), list[RunningAgent]()
         if not calls or not isinstance(self.store, Catalogue):
@@ -114,7 +115,7 @@ class StoreAdapter:
         return session
 
     def release(self, session_id: SessionId) -> None:
-        """Let go of a session, after what was put. Not a checkpoint; no error if it is not held."""
+        """Release a session, after all of its events are written. Not a checkpoint; no error if it is not held."""
         if self._leasing is not None:
             self._leasing.release(session_id)
 

@@ -21,7 +21,7 @@ from engine.store.store_protocols import SearchHit, SessionQuery, SessionRow, Sp
 class TransientStoreError(StoreError):
     """A transaction failed for a temporary reason: a lock, a full disk, a broken connection. It was rolled back.
 
-    Unless the connection broke during the commit: then `WriterConnection.has_committed` tells.
+    If the connection broke during the commit, `WriterConnection.has_committed` finds out.
     """
 
 

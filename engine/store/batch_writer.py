@@ -56,7 +56,7 @@ class EventSink:
 
     def write(self, batch: Sequence[Durable | WriteCommand]) -> None:
         """Write *batch*, and what is left from before. Raises `StoreError` for what ends the writer."""
-        # Encoded once, even if the transaction is retried.
+        # Encoded here, outside the transaction and once, even if that is retried: a lock is held for as short as possible.
         self._backlog += [item if isinstance(item, WriteCommand) else self._encode(item) for item in batch]
         self._run_with_retry(self._commit)
 
@@ -68,13 +68,13 @@ class EventSink:
             if self.last_error is None:
                 self._run_with_retry(self._release_all)
         except StoreError as error:
-            # A lease that stays will expire. `unwritten` counts what was not written.
+            # Not raised, since the connection must be closed: a lease that stays expires, and `unwritten` counts the rest.
             self.last_error = error
         finally:
             self.connection.close()
 
     def _run_with_retry(self, work: Callable[[], None]) -> None:
-        """Run *work*, again if the connection says so. Raises `StoreError` for what ends the writer."""
+        """Run *work*, again if the connection wants to retry. Raises `StoreError` for what ends the writer."""
         began = time.monotonic()
         try:
             while True:
@@ -82,6 +82,7 @@ class EventSink:
                     work()
                 except TransientStoreError as error:
                     self.last_error = error
+                    # Not raised: the backlog stays, and is tried again with the next batch.
                     if not self.connection.will_retry(error, began):
                         return
                 else:
@@ -101,6 +102,7 @@ class EventSink:
         self._resolve_unconfirmed()
         if not self._backlog:
             return
+        # The results of the transaction are merged only after the commit, so that a failed one changes nothing here.
         attempt = _Attempt(self._number + 1, BatchTransaction(self.owner, self._last, self.refused), len(self._backlog))
         with self._transaction() as tables:
             attempt.transaction.run(tables, self._backlog)
@@ -143,6 +145,7 @@ class EventSink:
                 raise ValueError(why)
             return EventRow(event, event.seq, tag, self.schema.version(tag), encode_event(event, schema=self.schema))
         except (TypeError, ValueError, RecursionError) as error:
+            # The row carries the error to its place in the order, where it refuses this session and no other.
             return EventRow(event, event.seq, tag, 0, "", error)
 
 
@@ -219,7 +222,8 @@ class BatchTransaction:
                 change = SessionChange.of(row.event, row.seq)
             if (error := self._rejection(row, leases, is_first=session_id not in changes)) is not None:
                 self.refused[session_id] = error
-                # Its earlier events stay; the lease is checked again for the events after it.
+                # Its earlier events in this batch are valid and stay. They are applied now, since `changes` starts over:
+                # the lease is checked again for a session's first row, and other sessions follow in `rows`.
                 self._apply(accepted, changes)
                 accepted, changes = [], {}
                 continue
@@ -247,6 +251,7 @@ class BatchTransaction:
         if is_first and (holder := self._claim(session_id, leases)) is not None:
             return holder
         last = self._last_seq(session_id)
+        # A gap or a repetition means that another engine has written the session meanwhile. Never overwrite its events.
         if row.seq != last + 1:
             return StoreError(
                 f"event {row.seq} of session {session_id} can't follow {last}, the last one in the store: "
@@ -262,6 +267,7 @@ class BatchTransaction:
         holder = take_lease(self.tables, self.owner, session_id, lease)
         if holder is not None:
             return session_elsewhere(session_id, holder)
+        # Another engine may have appended while the session was not ours: look up its last event again.
         self.forget(session_id, refused=False)
         return None
 

@@ -46,9 +46,11 @@ T = TypeVar("T")
 
 CLOSE_TIMEOUT: Final = 10.0
 
-# A state is saved again after so many events, and when the session has grown by a quarter.
+# A state is saved again after this many events, once the session has also grown by a quarter. So a long session, whose
+# state is large, is saved more rarely, and the sum of what is written stays proportional to the events.
 _SAVE_STATE_AFTER: Final = 2_000
 _SAVE_STATE_GROWTH: Final = 4
+# Sessions deleted in one transaction: other engines wait for its lock.
 _PRUNE_BATCH: Final = 20
 
 
@@ -81,7 +83,7 @@ class DatabaseStore(TableQueries):
     """What is the same for all stores that keep tables. It belongs to one `trio.run`.
 
     Attributes:
-        watch_seconds: after so long, who watches looks by itself.
+        watch_seconds: how often a watcher polls, if no notification comes.
         epoch: of this opening, so a cursor from before must resync.
     """
 
@@ -112,7 +114,7 @@ class DatabaseStore(TableQueries):
 
     @abstractmethod
     def _next_change(self, session_id: SessionId) -> trio.Event:
-        """Return what is set when another engine has appended to the session, if the database tells. Not a checkpoint."""
+        """Return an event that is set when another engine appends to the session, if the database notifies. Not a checkpoint."""
 
     # -- the port -------------------------------------------------------------------------
 
@@ -148,6 +150,8 @@ class DatabaseStore(TableQueries):
         if seq > puts.last:
             raise StoreError(f"event {seq} of session {session_id} was never put; the last one was {puts.last}")
         ticket = puts.ticket(seq)
+        # If the writer has handled it before and it is still not durable, its transaction failed and the event waits in
+        # the backlog for the next batch. There may be none, so an empty one makes the writer try again.
         was_handled = ticket <= self._writer.durable
         await self._wait_for(ticket)
         if not self._is_durable(session_id, seq) and was_handled and session_id not in self._sink.refused:
@@ -176,7 +180,7 @@ class DatabaseStore(TableQueries):
             return
         self._is_closed = True
         self._heartbeat.stop()
-        # Before the writer's: closing the last connection checkpoints the WAL.
+        # Before the writer's: the thread that closes the last connection checkpoints the WAL, which the writer should do.
         self._close_readers()
         in_time = await self._writer.aclose(CLOSE_TIMEOUT)
         if not in_time or self._sink.unwritten:
@@ -250,7 +254,7 @@ class DatabaseStore(TableQueries):
             _check_id(session_id)
             self._enqueue(ReleaseSession(session_id))
         except StoreError:
-            # Nothing is written any more: the lease expires. Or it never was anybody's.
+            # The writer has ended, and the lease will expire; or the id is invalid, and there never was a lease.
             return
 
     def renew_leases(self) -> None:
@@ -267,7 +271,7 @@ class DatabaseStore(TableQueries):
         """See `Watching`. Always a checkpoint."""
         _check_id(session_id)
         while True:
-            # Asked for before the look, so that nothing falls between the two.
+            # Before the read: a change that comes between the two would be missed.
             news = self._next_change(session_id)
             events = await self._read(lambda tables: tables.load(session_id, self._sink.schema, after=after))
             if events:
@@ -375,7 +379,7 @@ class DatabaseStore(TableQueries):
             error = StoreError(f"nothing more of session {session_id} is written: {refused}")
             error.__cause__ = refused
             return error
-        # A new one for each who asks: one exception raised in many tasks would gather all their tracebacks.
+        # A new one for each caller: one exception raised in many tasks would collect all their tracebacks.
         return StoreError(str(self._sink.last_error or f"the store {self._sink.connection.name} has not written it"))
 
 

@@ -36,7 +36,7 @@ def decode_stored_event(body: str, session_id: str, seq: int, schema: Schema = P
 
 
 class LazyEvents(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it changes
-    """The events of one session, number 1 first; those from the disk are decoded when they are looked at.
+    """The events of one session, number 1 first; those from the disk are decoded on first access.
 
     It can be appended to, as a journal does. Reading one raises `JournalCorrupt`
     if it is damaged.
@@ -57,7 +57,8 @@ class LazyEvents(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it ch
 
     def of_type(self, kind: type[E]) -> Iterator[E]:
         """Yield the events of one class, decoding no other."""
-        # An upcaster may give a document another type; then all must be looked at.
+        # The type is the first field of each document, so a prefix decides without parsing it. An upcaster may change a
+        # document's type; then all must be decoded.
         head = "{" if self._schema.upcasters else f'{{"type":"{TAGS[kind]}",'
         for index, item in enumerate(self._items):
             if not isinstance(item, str) or item.startswith(head):

@@ -90,7 +90,7 @@ class TextTable(Protocol):
         ...
 
     def titled_by(self, session_id: SessionId) -> str:
-        """Return who set the title that the session's row, which is already written, has now."""
+        """Return whether the user or a model set the title in the session's row, which is already written."""
         ...
 
 

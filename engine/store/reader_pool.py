@@ -23,6 +23,7 @@ from engine.core.threads import to_thread
 T = TypeVar("T")
 C = TypeVar("C")
 
+# Reads at the same time. More do not make a disk faster, and each holds a connection and a thread.
 READERS = 8
 
 
@@ -60,7 +61,7 @@ class ReaderPool(ABC, Generic[C]):
         """Raise `StoreError` for what the database raises inside."""
 
     def run_with_retry(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
-        """Do *work*, which may be done again as long as it *is_stopped* not. It blocks."""
+        """Run *work*; it may be run again until it *is_stopped*. It blocks."""
         return work()
 
     # -- in the trio thread -----------------------------------------------------------------
@@ -75,7 +76,7 @@ class ReaderPool(ABC, Generic[C]):
             raise StoreError(f"this process was forked; the store {self.name} works only in the one that opened it")
         job = _ReadJob(self, work)
         try:
-            # Its own limiter: tools that hang must not keep a session from being opened.
+            # A limiter of its own: tools that hang use up trio's default one, and sessions must open all the same.
             return await to_thread(job.run, limiter=self._limiter)
         except trio.Cancelled:
             job.stop()
@@ -84,7 +85,8 @@ class ReaderPool(ABC, Generic[C]):
     # -- in any thread ----------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the readers' connections; those at work are closed when they are back. It blocks, for a moment."""
+        """Close the readers' connections; those in use are closed when they are returned. It blocks, for a moment."""
+        # First: a connection that is returned from now on is closed instead of becoming idle again.
         self._is_closed = True
         self.drop_idle()
 
@@ -96,7 +98,7 @@ class ReaderPool(ABC, Generic[C]):
             self.close_reader(connection)
 
     def borrow(self, is_stopped: Callable[[], bool]) -> AbstractContextManager[C]:
-        """Lend a connection to a reader's thread; one whose work *is_stopped* is closed after it."""
+        """Lend a connection to a reader's thread. If the work *is_stopped*, the connection is closed afterwards."""
         return self.borrow_pooled(is_stopped)
 
     @contextmanager
@@ -105,10 +107,11 @@ class ReaderPool(ABC, Generic[C]):
         connection = self._take()
         try:
             yield connection
-        except BaseException:  # re-raised: the connection may be in any state
+        except BaseException:  # re-raised: the connection may be in a transaction or broken, so it is not pooled again
             self.close_reader(connection)
             raise
         with self._lock:
+            # One that was interrupted is not reused: the interrupt may still arrive, and would hit the next query.
             if not (self._is_closed or is_stopped()):
                 self._idle.append(connection)
                 return
@@ -139,6 +142,7 @@ class _ReadJob(Generic[C, T]):
 
     def _once(self) -> T:
         with self._readers.map_errors(), self._readers.borrow(lambda: self._is_stopped) as connection:
+            # The lock orders this against `stop`: either it finds the connection here, or this finds it stopped.
             with self._lock:
                 if self._is_stopped:
                     raise StoreError(f"the store {self._readers.name}: it was interrupted")
@@ -150,7 +154,7 @@ class _ReadJob(Generic[C, T]):
                     self._at.clear()
 
     def stop(self) -> None:
-        """Interrupt it, if it is at work: in the trio thread. Never blocks longer than an assignment takes."""
+        """Interrupt it if it runs: in the trio thread. The lock is never held for longer than an assignment."""
         with self._lock:
             self._is_stopped = True
             for connection in self._at:

@@ -53,7 +53,7 @@ def holders(leases: Mapping[SessionId, Lease], owner: Owner) -> Mapping[SessionI
 
 
 def session_row(row: Columns, holders: Mapping[SessionId, Holder]) -> SessionRow:
-    """Build a `SessionRow` from the values of `COLUMNS`; a session that *holders* does not name is nobody's."""
+    """Build a `SessionRow` from the values of `COLUMNS`; a session that is not in *holders* is open in no engine."""
     # Ten thousand of these are made for one list, so it is all done in one go.
     (
         session_id,

@@ -42,7 +42,7 @@ class SessionRow:
         seq: the number of that event.
         messages: inputs that got their place, steps that were kept, and those of a history that it began with.
         stop_reason: how its last turn ended; None: none has.
-        titled_by: who set the title; empty: it has none.
+        titled_by: "user" or "model"; empty: it has no title.
         forked_from: the session whose history it began with.
         agent: the agent that was selected for it; empty: the default.
     """

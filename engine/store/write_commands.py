@@ -1,4 +1,4 @@
-"""Commands for the writer: what it does besides writing events, in order with them and in the same transaction."""
+"""Commands for the writer: everything except events. They run in order with the events, and in the same transaction."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class DeleteSession(WriteCommand):
         rows = at.tables.session_tree(self.session_id)
         if self.quiet_since is not None and any(updated >= self.quiet_since for _, updated in rows):
             return
-        # Claimed while they are deleted, so that no engine can open one meanwhile.
+        # Claimed first: another engine could open one of them between the check and the deletion.
         self.error = self._claim_all(at, [session_id for session_id, _ in rows])
         if self.error is not None:
             return
@@ -154,6 +154,7 @@ class DeleteSession(WriteCommand):
             lease = leases.get(session_id)
             if lease is not None and at.owner.is_live(lease):
                 return session_elsewhere(session_id, lease)
+        # A lease may have been taken since it was read, so each is taken only if it is still the one that was seen.
         for number, session_id in enumerate(session_ids):
             holder = take_lease(at.tables, at.owner, session_id, leases.get(session_id))
             if holder is not None:

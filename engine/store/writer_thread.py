@@ -107,6 +107,7 @@ class Writer(Generic[T]):
             self._start()
             self._check_sink()
         self._queue.put(item)
+        # Tickets are a count, not ids: one integer then says which items are durable.
         self._put += 1
         return self._put
 
@@ -124,6 +125,8 @@ class Writer(Generic[T]):
         if not 0 <= ticket <= self._put:
             raise ValueError(f"ticket {ticket} of {self._put}")
         await trio.lowlevel.checkpoint()
+        # The condition is checked after each wake-up, and not whether `wait` returned: it raises in a cancelled scope
+        # even if the event is set.
         while self._durable < ticket:
             self._check_sink()
             await self._progress.wait()
@@ -139,7 +142,7 @@ class Writer(Generic[T]):
             return
         self._is_closed = True
         if self._token is None:
-            self._start()  # the sink is closed by the thread, so that it knows one thread only
+            self._start()  # the thread closes the sink, which may be bound to one thread
         self._queue.put(_Close())
 
     async def aclose(self, timeout: float) -> bool:
@@ -157,6 +160,7 @@ class Writer(Generic[T]):
         return self._has_ended and self._error is None
 
     def _check_place(self) -> None:
+        # A fork copies the queue, but not the thread that empties it.
         if os.getpid() != self._pid:
             raise WriterUnusable("forked")
         if self._token is not None and self._token is not trio.lowlevel.current_trio_token():
@@ -200,10 +204,11 @@ class Writer(Generic[T]):
         _call_in_trio(token, self._on_end, error)
 
     def _write_all(self, token: trio.lowlevel.TrioToken) -> BaseException | None:
-        """Write until the close comes; return what the sink raised, be it what it may: no thread ends in silence."""
+        """Write until the writer is closed. Return any exception that the sink raised: a thread that ends silently hangs all flushes."""
         written = 0
         try:
             while True:
+                # One write for all that is queued: while the disk syncs, events collect, and the next sync covers them all.
                 batch, is_last = self._take()
                 if batch:
                     self._sink.write(batch)

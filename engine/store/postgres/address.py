@@ -43,7 +43,7 @@ class Address:
 
     @classmethod
     def of(cls, dsn: str, *, namespace: str, timeout: float) -> Self:
-        """Return the address that *dsn* says: a URL, or `name=value` pairs. Raises `ConfigError`."""
+        """Parse *dsn*: a URL, or `name=value` pairs. Raises `ConfigError`."""
         if not _NAMESPACE.fullmatch(namespace):
             raise ConfigError(
                 f"{namespace!r} can't be the name of a store's schema: lower-case letters, figures and _, 48 at most,"
@@ -74,7 +74,7 @@ class Address:
 
 
 def _read(dsn: str) -> dict[str, str]:
-    """Return what *dsn* says. Raises `ConfigError`, which quotes nothing: it may be a piece of the password."""
+    """Parse *dsn*. Raises `ConfigError`, which quotes nothing: any part may belong to the password."""
     try:
         values = conninfo_to_dict(dsn)
     except (psycopg.Error, ValueError):

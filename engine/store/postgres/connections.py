@@ -21,13 +21,14 @@ from engine.store.reader_pool import ReaderPool
 T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
-# The transaction of an engine that went silent must not lock others out of a session.
+# If an engine's machine vanishes in a transaction, the server ends it after this time, and with it its locks.
 _ABANDONED_AFTER: Final = "30s"
 # Between two attempts: at first, and at most.
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 _CANCEL_WITHIN: Final = 5.0
 
-# One statement, and no `options` of libpq, which what stands between us and the server may not pass on.
+# One statement, and not libpq's `options`, which connection poolers such as PgBouncer may not pass on. Synchronous commit
+# is forced on, since a flush promises durability; stronger settings of the server stay.
 _SET_UP: Final = """
 SELECT set_config('search_path', %(path)s, false),
     set_config('lock_timeout', %(lock)s, false),
@@ -46,7 +47,7 @@ def connect(address: Address) -> Connection:
     connection = psycopg.connect(address.conninfo, autocommit=True)
     try:
         values = {
-            # Nothing after it, where a table could be made or found instead.
+            # No other schema after it: a table of another program must never be found, or made, instead of ours.
             "path": f'"{address.namespace}"',
             "lock": f"{max(1, round(address.timeout * 1000))}ms",
             "abandoned": _ABANDONED_AFTER,
@@ -113,7 +114,7 @@ class PostgresReaders(ReaderPool[Connection]):
             try:
                 return work()
             except DatabaseConnectionBroken:
-                # What broke one has most likely broken all.
+                # What broke one connection, such as a restart of the server, has most likely broken all.
                 self.drop_idle()
                 if is_stopped() or self._is_closed or not wait_before_retry(began, self.address):
                     raise

@@ -1,4 +1,4 @@
-"""What PostgreSQL says, renamed in one place: which error it is for the host, and whether trying again may help."""
+"""Maps PostgreSQL's errors to `StoreError`, and tells whether a retry may help."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ def map_errors(address: Address) -> Generator[None]:
     try:
         yield
     except psycopg.Error as error:
-        # Not as its cause: what psycopg says may quote what was to be stored.
+        # Not as its cause: psycopg's message may quote the text that was to be stored.
         raise to_store_error(error, address) from None

@@ -24,7 +24,7 @@ from engine.core.errors import StoreError
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect
 
-# After so long without a notification, the connection is checked.
+# After this long without a notification, the connection is checked: a firewall may have dropped it silently.
 _SILENCE_SECONDS: Final = 20.0
 _WAITS: Final = (0.1, 0.5, 2.0, 5.0)
 
@@ -50,6 +50,7 @@ class NotificationListener:
         """Begin, if it hasn't. In the trio thread; not a checkpoint."""
         if self._wake is not None or self._is_stopped:
             return
+        # `stop` must wake a thread that waits for the server. The thread polls this socket too; closing our end wakes it.
         ours, theirs = self._wake = socket.socketpair()
         token = trio.lowlevel.current_trio_token()
         thread = threading.Thread(target=self._work, args=(token, theirs), name="engine store listener", daemon=True)
@@ -64,7 +65,7 @@ class NotificationListener:
         """Stop notifying; the thread ends. Not a checkpoint."""
         self._is_stopped = True
         if self._wake is not None:
-            # Wakes the thread wherever it waits.
+            # Wakes the thread, whether it waits for the server or to connect again.
             self._wake[0].close()
 
     # -- in the thread ----------------------------------------------------------------------
@@ -113,7 +114,7 @@ class NotificationListener:
 
 
 def _wait(wake: socket.socket, seconds: float, connection: Connection | None = None) -> bool:
-    """Wait until the store is closed or the server says something, and return True; False: nothing happened."""
+    """Wait until the store is closed or the server sends something, and return True; False: the time is over."""
     poll = select.poll()
     poll.register(wake, select.POLLIN)
     if connection is not None:

@@ -142,7 +142,7 @@ def migrate(connection: Connection, address: Address, plan: PostgresMigration = 
     if _version(connection, address, plan) == plan.version:
         return
     with connection.transaction():
-        # Waits for all who write there, and for another engine that begins at the same time.
+        # Waits for all engines that write, and for one that creates the tables at the same time.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (advisory_lock_key(address),))
         version = _version(connection, address, plan)
         if version == plan.version:
@@ -200,7 +200,7 @@ def _make(connection: Connection, address: Address, plan: PostgresMigration) -> 
     if known.fetchone() is None:
         # The name has no character that would have to be quoted: `Address` has looked.
         connection.execute(f'CREATE SCHEMA "{address.namespace}"'.encode())
-    # By its full name: so the server says that our rights forbid it, if they do.
+    # By its full name: without the schema, missing rights look like a missing table.
     connection.execute(
         f'CREATE TABLE "{address.namespace}".engine_store'.encode()
         + b' (name text COLLATE "C" PRIMARY KEY, value double precision NOT NULL)'

@@ -35,7 +35,7 @@ from engine.store.postgres.writer_connection import PostgresWriterConnection, re
 
 T = TypeVar("T")
 
-# A notification may be lost: who watches looks by itself after so long.
+# Notifications may be lost, so watchers also poll.
 WATCH_SECONDS: Final = 2.0
 
 
@@ -77,7 +77,7 @@ class PostgresStore(DatabaseStore):
         self._listener = NotificationListener(weakref.ref(self), self.address)
 
     def wake_watchers(self, session_ids: Sequence[str]) -> None:
-        """Wake who watches those sessions, or everybody. See `NotificationListener`. Not a checkpoint."""
+        """Wake the watchers of those sessions; without ids, all watchers. See `NotificationListener`. Not a checkpoint."""
         for session_id in session_ids or tuple(self._watched):
             news = self._watched.pop(session_id, None)
             if news is not None:

@@ -71,7 +71,7 @@ UPDATE sessions AS old SET
     step_model = coalesce(new.step_model, old.step_model)
 FROM new WHERE old.id = new.id
 """
-# As in SQLite; a sum that grows without bound stops at `most`.
+# As in SQLite. Sums stop at `most`: PostgreSQL raises on an overflow, which would refuse a whole batch.
 _ADDED: Final = """
 ON CONFLICT (slot, root_id, model) DO UPDATE SET
     steps = old.steps + excluded.steps,
@@ -82,7 +82,7 @@ ON CONFLICT (slot, root_id, model) DO UPDATE SET
     reasoning = least(old.reasoning + excluded.reasoning, %(most)s),
     cost = old.cost + excluded.cost
 """
-# In order, as another engine may add to the same rows.
+# Rows in one order: another engine may add to the same ones, and two orders could deadlock.
 _SPEND: Final = f"""
 INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
 SELECT slot, root, coalesce(new.model, sessions.step_model, '') AS named, sum(steps), sum(new.input), sum(new.output),
@@ -97,6 +97,7 @@ INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read
 SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
 WHERE root_id = %(root)s AND root_id <> '' ORDER BY slot, model
 {_ADDED}"""  # noqa: S608  # texts of ours
+# Compare and swap: the lease is taken only if it is free, ours, or still that of the owner that was read.
 _TAKE: Final = """
 INSERT INTO leases AS old (session_id, owner, machine, host, pid, started, expires)
 VALUES (%(session)s, %(owner)s, %(machine)s, %(host)s, %(pid)s, %(started)s,
@@ -145,7 +146,7 @@ class PostgresTableWriter:
             for row in rows
         )
         self._copy("COPY events (session_id, seq, type, version, body) FROM STDIN", lines)
-        # Before the session rows, which still hold the model of a step that began in an earlier batch.
+        # Before the session rows are updated: they still hold the model of a step that began in an earlier batch.
         spent = [_spent_values(row) for change in changes for row in spending_values(change)]
         if spent:
             self._connection.execute(_SPEND, {"rows": json.dumps(spent), "most": _MOST})
@@ -165,6 +166,7 @@ class PostgresTableWriter:
 
     def save_state(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
         """See `TableWriter`."""
+        # Only if its events are there: a state that is ahead of the events would hide that some were lost.
         self._connection.execute(
             "INSERT INTO states (session_id, seq, made_by, body)"
             " SELECT %(id)s, %(seq)s::bigint, %(made_by)s, %(body)s"
@@ -194,6 +196,8 @@ class PostgresTableWriter:
 
     def leases_of(self, session_ids: Collection[SessionId], owner: Owner) -> Mapping[SessionId, Lease]:
         """See `TableWriter`: our own are locked, without waiting for those of other engines."""
+        # FOR UPDATE on our own: no engine can take one over until this transaction has written its events. In one order,
+        # against deadlocks. Those of others are only read: locking would wait for their owners' transactions.
         names = list(session_ids)
         ours = self._connection.execute(
             f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner = %s ORDER BY session_id FOR UPDATE",  # noqa: S608  # columns of ours
@@ -252,6 +256,7 @@ class PostgresTableWriter:
 
     def delete_session(self, session_id: SessionId) -> bool:
         """See `TableWriter`."""
+        # What the session has spent stays in the sums, without its name.
         for table in _OF_A_SESSION:
             self._connection.execute(f"DELETE FROM {table} WHERE session_id = %s", (session_id,))  # noqa: S608  # names of ours
         self._connection.execute(_SPENT_BY_NOBODY, {"root": session_id, "most": _MOST})
@@ -264,6 +269,7 @@ class PostgresTableWriter:
     # -- texts ----------------------------------------------------------------------------
 
     def _copy(self, statement: LiteralString, lines: Iterable[str]) -> None:
+        # COPY, since the server plans each INSERT. One `write` for all lines, so that the interpreter's lock is released once.
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write("".join(lines).encode())
 

@@ -25,7 +25,7 @@ from engine.store.postgres.error_mapping import DatabaseConnectionBroken, map_er
 from engine.store.postgres.schema import VERSION, advisory_lock_key, version_mismatch
 from engine.store.postgres.table_writer import PostgresTableWriter
 
-# PostgreSQL takes 8,000 bytes.
+# PostgreSQL limits a notification to 8,000 bytes; a longer id wakes all watchers instead.
 _LONGEST_NEWS: Final = 4_000
 
 
@@ -59,6 +59,7 @@ class PostgresWriterConnection:
                     owner=sql.Literal(self.owner_id),
                 )
             )
+            # Only the last of the statements returns the version.
             while cursor.nextset():
                 pass
             row = cursor.fetchone()
@@ -72,8 +73,9 @@ class PostgresWriterConnection:
             connection.execute("COMMIT")
 
     def has_committed(self, number: int) -> bool:
-        """See `WriterConnection`: it waits for the server to end that transaction, which it may not have heard of yet."""
+        """See `WriterConnection`: it waits until the server has ended that transaction; it may not know yet that we are gone."""
         with self._renamed():
+            # FOR UPDATE: without the lock, the row could be read before the old transaction commits.
             row = (
                 self._connected()
                 .execute("SELECT number FROM writers WHERE owner = %s FOR UPDATE", (self.owner_id,))
@@ -95,6 +97,7 @@ class PostgresWriterConnection:
                 _ANNOUNCE.format(channel=sql.Literal(self.address.channel), news=sql.Literal(json.dumps(news)))
             )
         except psycopg.Error:
+            # The events are committed, and watchers poll: a lost notification costs them some time only.
             self._clean_up(self._connection)
 
     def close(self) -> None:
@@ -134,7 +137,7 @@ class PostgresWriterConnection:
             if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
                 connection.execute("ROLLBACK")
         except psycopg.Error:
-            # The server rolls back what a connection leaves that is closed.
+            # The server rolls back the open transaction of a connection that is closed.
             self.close()
 
 

@@ -23,7 +23,7 @@ from engine.store.sqlite.file_location import MEMORY, Identity, JournalMode, che
 
 T = TypeVar("T")
 
-# Pages of a new file: larger than SQLite's own choice, since events are.
+# Page size of a new file. SQLite's default of 4,096 bytes is less than many events have, which then need overflow pages.
 _PAGE_BYTES = 8_192
 _CACHE_KIB = 8_192
 _WAL_KEPT_BYTES = 64 << 20
@@ -60,7 +60,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
         connection = _connect(file_uri(self.path, "rw"), self.lock_timeout)
         try:
             if self.mode == "truncate":
-                # If it has a WAL still, that must not be read through shared memory: like this, it is not.
+                # If the file still has a WAL, this reads it without shared memory, which such a file system may not support.
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             if check is not None:
                 check(connection)
@@ -72,7 +72,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            # Of a file that is still empty. (On another, this would wait for the lock that a writer has.)
+            # Both have an effect on an empty file only. On another one they would wait for a writer's lock.
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         mode: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
@@ -80,9 +80,9 @@ class Connections(ReaderPool[sqlite3.Connection]):
             self._change_mode(connection)
         if self.mode == "truncate":
             connection.execute("PRAGMA locking_mode = NORMAL")
-            # SQLite releases the lock only at the next read.
+            # SQLite releases the exclusive lock only with the next read.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        # A flush promises that a power cut takes nothing back.
+        # FULL, not NORMAL, which in WAL mode does not sync at a commit: a flush promises to survive a power cut.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -103,7 +103,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
 
     @contextmanager
     def writing(self, connection: sqlite3.Connection) -> Generator[None]:
-        """Be the one who uses *connection*, which is the writer's, as long as the block lasts. It may wait for a reader."""
+        """Use the writer's *connection* exclusively within the block. In memory it may wait for a reader."""
         if connection is not self._memory_connection:
             yield
             return
@@ -111,7 +111,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
             yield
 
     def record_identity(self) -> None:
-        """Take the files that are at the path now for the ones that are open. It blocks."""
+        """Remember which files are at the path now, which are the open ones. It blocks."""
         if self.path != MEMORY:
             self._identity = Identity.of(self.path)
 
@@ -153,7 +153,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
     def run_with_retry(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
         """See `ReaderPool`."""
         if self._is_closed:
-            # Closing removed the WAL, and `check` would blame somebody else for it.
+            # Closing has removed the WAL, which `check` would report as done by another program.
             raise StoreError(f"the store {self.path} is closed")
         self.check()
         return work()
@@ -171,7 +171,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
 
 
 def file_uri(path: str, mode: Literal["ro", "rw"]) -> str:
-    """Return the address of a file for SQLite, which makes none with it."""
+    """Return a URI with which SQLite opens a file but never creates it."""
     return f"file:{quote(str(Path(path).absolute()))}?mode={mode}"
 
 
@@ -179,5 +179,6 @@ def _connect(database: str, lock_timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
         database, timeout=lock_timeout, isolation_level=None, check_same_thread=False, uri=database.startswith("file:")
     )
+    # A file from elsewhere may have views and triggers: they must not call functions with side effects.
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection

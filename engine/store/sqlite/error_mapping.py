@@ -1,4 +1,4 @@
-"""What SQLite says, renamed in one place: which error it is for the host, and whether trying again may help."""
+"""Maps SQLite's errors to `StoreError`, and tells whether a retry may help."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final
 from engine.core.errors import StoreCorrupt, StoreError
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-# The `-shm` file, at least.
+# The least size of the `-shm` file.
 _SHARED_BYTES: Final = 32_768
-# What may pass: another's lock, a full disk, a cable. Anything else will be the same next time.
+# Errors that may pass: another process's lock, a full disk, a loose cable. Any other would be the same next time.
 _TRANSIENT: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
     sqlite3.SQLITE_LOCKED: "another connection has locked it",
@@ -40,7 +40,7 @@ def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
 
 
 def _is_full(path: str) -> bool:
-    """Tell whether there is no room for so much as SQLite's shared memory, which it calls an I/O error."""
+    """Tell whether the disk has no room even for SQLite's shared memory: SQLite reports that as an I/O error."""
     try:
         filesystem = os.statvfs(Path(path).parent)
     except OSError:
@@ -49,7 +49,7 @@ def _is_full(path: str) -> bool:
 
 
 def is_transient(error: sqlite3.Error) -> bool:
-    """Tell whether the same may succeed a little later."""
+    """Tell whether a retry may succeed."""
     return primary_code(error) in _TRANSIENT
 
 

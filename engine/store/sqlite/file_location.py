@@ -1,4 +1,4 @@
-"""Where the file is: created for the user alone, recognised again, and opened as its file system needs it."""
+"""The store's file: its default path, its creation, its identity, and the journal mode for its file system."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def create_file(path: Path) -> None:
 def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:
     """Return how SQLite should journal there. It blocks.
 
-    The WAL needs memory that all processes share. Where that may not be so (NFS, a
-    folder of a virtual machine's host) files were damaged; the older way needs
-    locks only.
+    A WAL needs memory that all processes share. On file systems without it (NFS, a
+    shared folder of a virtual machine), files were damaged; the rollback journal
+    needs only locks.
     """
     return "truncate" if is_shared(filesystem_type(path.parent, mounts)) else "wal"
 
@@ -69,7 +69,7 @@ class Identity:
 
 
 def check_identity(path: str, expected: Identity) -> None:
-    """Raise `StoreError` if the files that were opened are at the path no more: writing would go to nowhere."""
+    """Raise `StoreError` if other files are at the path now: what is written to a deleted file is lost."""
     now = Identity.of(path)
     if now != expected:
         is_gone = now.database is None or (expected.wal is not None and now.wal is None)

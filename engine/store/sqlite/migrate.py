@@ -48,7 +48,7 @@ def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> 
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Read again, now that no other process can migrate it.
+        # Read again, under the lock: another engine may have migrated it since.
         version = _version(connection, plan)
         if version is None:
             run_script(connection, plan.tables)
@@ -82,7 +82,7 @@ def run_script(connection: sqlite3.Connection, script: str) -> None:
 
 
 def read_version(connection: sqlite3.Connection) -> int:
-    """Return the version that the file says."""
+    """Return the version number in the file."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 

@@ -37,7 +37,7 @@ class FileOpening:
         """Open it: in the thread."""
         if str(self._path) == MEMORY:
             return self._opened_at(MEMORY, "memory")
-        # Where a link leads to: SQLite's other files are there, and what they need of a file system.
+        # Resolved: SQLite puts its WAL next to the target of a link, and the file system of the target decides the mode.
         path = Path(os.path.realpath(self._path))
         create_file(path)
         return self._opened_at(str(path), journal_mode(path, self._mounts))
@@ -49,6 +49,7 @@ class FileOpening:
                 connection, damaged = self._connect(connections)
         except StoreMismatch as error:
             raise StoreMismatch(f"the store {connections.path}: {error}", is_newer=error.is_newer) from error
+        # `abandon` may come at any time: one of the two sees what the other has set, and closes the connection.
         with self._lock:
             self._opened = connections, connection
             if self._is_abandoned:
@@ -83,7 +84,7 @@ class FileOpening:
         with self._lock:
             self._is_abandoned = True
             if self._opened is not None:
-                # Closing writes.
+                # In a thread, since closing checkpoints the WAL.
                 in_background(self._opened[1].close)
 
 

@@ -32,17 +32,18 @@ from engine.store.sqlite.file_location import create_file
 from engine.store.sqlite.migrate import migrate
 from engine.store.sqlite.writer_connection import SqliteWriterConnection
 
-# Rows that are tried one by one behind one that can't be read; after that, in longer and longer steps.
+# After an unreadable row, so many rows are tried one by one, then in growing steps: a damaged page holds few rows, but
+# a damaged tree may hide millions, and each try reads pages.
 _ONE_BY_ONE: Final = 5_000
 _LARGEST_ROW: Final = 1 << 32
 
 
 @attrs.frozen(kw_only=True)
 class LostEvents:
-    """What of a session is not in the new file.
+    """The part of a session that could not be copied.
 
     Attributes:
-        seq: the first event that is not.
+        seq: the first event that is missing in the new file.
         reason: why.
         leftover_events: how many events after the gap could be read; they are in the second file.
     """
@@ -127,6 +128,7 @@ def _copy(
             if sink.last_error is not None:
                 raise sink.last_error
             sessions, events = sessions + 1, events + len(whole)
+        # An event after a gap can't be folded, but a person may want to read it.
         if why:
             left = _bodies_after(source, rows, len(whole))
             losses.append(LostEvents(session_id=session_id, seq=len(whole) + 1, reason=why, leftover_events=len(left)))
@@ -198,7 +200,7 @@ def _rows(source: sqlite3.Connection) -> Iterator[tuple[int, SessionId, int]]:
                 yield row
                 rowid, misses = row[0] + 1, 0
         except sqlite3.DatabaseError:
-            # What stands on a page that can't be read is lost; the next page is some rows further on.
+            # All rows of an unreadable page are lost. The next page begins some rows later.
             misses += 1
             rowid += 1 if misses < _ONE_BY_ONE else misses
         else:
@@ -206,6 +208,7 @@ def _rows(source: sqlite3.Connection) -> Iterator[tuple[int, SessionId, int]]:
 
 
 def _rows_from(source: sqlite3.Connection, rowid: int) -> Iterator[tuple[int, SessionId, int]]:
+    # NOT INDEXED: the index may be damaged where the table is not, and the order of rows is that of the pages.
     rows: Iterator[tuple[int, SessionId, int]] = source.execute(
         "SELECT rowid, session_id, seq FROM events NOT INDEXED WHERE rowid >= ? ORDER BY rowid", (rowid,)
     )

@@ -16,11 +16,11 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-# "ngin": what SQLite keeps in the header of a file for `file(1)` and for us.
+# "ngin" in ASCII. SQLite stores it in the header of the file, by which `file(1)` and this engine recognize it.
 APPLICATION_ID: Final = 0x6E67696E
 VERSION: Final = 2
 
-# What can be made of the events.
+# The tables that can be rebuilt from the events.
 PROJECTED: Final = ("sessions", "texts", "words", "spent")
 PROJECTIONS: Final = """
 CREATE TABLE sessions (
@@ -107,7 +107,8 @@ CREATE TABLE states (
 CREATE TABLE notes (name TEXT PRIMARY KEY NOT NULL, value REAL NOT NULL);
 """
 
-# Not one of the tables that `VERSION` covers: it is made when the first draft comes, and a file without it lacks nothing.
+# Not part of `VERSION`: the table is created with the first draft, and a file without it is complete. So older engines can
+# still open a file that has it.
 DRAFTS: Final = """
 CREATE TABLE IF NOT EXISTS drafts (
     session_id TEXT NOT NULL,

@@ -52,7 +52,7 @@ async def open_sqlite_store(
         lock_timeout: seconds to wait for another process's lock.
         lease_seconds: how long an engine may be silent before its sessions are free.
         schema: the versions of events, and what lifts older ones.
-        mounts: where the system tells its file systems.
+        mounts: the file in which the system lists its mounts; for tests.
 
     Raises:
         StoreMismatch: the file is another program's, or a newer engine's. It is left as it is.

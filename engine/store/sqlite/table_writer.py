@@ -18,6 +18,8 @@ from engine.store.sqlite.lease_table import LeaseTable
 from engine.store.sqlite.schema import DRAFTS, has_drafts
 from engine.store.sqlite.text_table import SqliteTextTable
 
+# Named parameters are used again in the update, since `excluded` has lost which of them were NULL. A change that has no
+# value (an empty text, NULL) keeps the old one.
 _UPSERT: Final = """
 INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy, asked,
     stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from, agent,
@@ -51,6 +53,7 @@ ON CONFLICT (id) DO UPDATE SET
     step_model = coalesce(:step_model, step_model)
 """
 
+# Spending is added up here, in the database: several engines write the same file.
 _ADDED: Final = """
 ON CONFLICT (slot, root_id, model) DO UPDATE SET
     steps = steps + excluded.steps,
@@ -65,7 +68,7 @@ _SPEND: Final = f"""
 INSERT INTO spent (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
 VALUES (?1, ?2, coalesce(?3, (SELECT step_model FROM sessions WHERE id = ?11), ''), ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 {_ADDED}"""  # noqa: S608  # constants
-# What a tree of sessions has spent stays spent when it is deleted; which it was, and where, is forgotten.
+# When a tree of sessions is deleted, what it has spent stays in the sums, under an empty root id.
 _SPENT_BY_NOBODY: Final = f"""
 INSERT INTO spent (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
 SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
@@ -100,7 +103,7 @@ class SqliteTableWriter:
 
     def apply(self, changes: Sequence[SessionChange]) -> None:
         """Write *changes* to the projections."""
-        # Before the session rows, which still hold the model of a step that began in an earlier batch.
+        # Before the session rows are updated: they still hold the model of a step that began in an earlier batch.
         self._connection.executemany(_SPEND, [row for change in changes for row in spending_values(change)])
         self._connection.executemany(_UPSERT, [session_values(change) for change in changes])
         texts = SqliteTextTable(self._connection)
@@ -119,6 +122,7 @@ class SqliteTableWriter:
 
     def save_state(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
         """See `TableWriter`."""
+        # Only if its events are there: a state that is ahead of the events would hide that some were lost.
         self._connection.execute(
             "INSERT OR REPLACE INTO states (session_id, seq, made_by, body) SELECT ?1, ?2, ?3, ?4"
             " WHERE (SELECT max(seq) FROM events WHERE session_id = ?1) >= ?2",
@@ -192,4 +196,5 @@ class SqliteTableWriter:
 
     def reclaim_space(self) -> None:
         """See `TableWriter`."""
+        # At most 10,000 pages (80 MB) at once: the file is locked meanwhile. `fetchall`, since each step frees one page.
         self._connection.execute("PRAGMA incremental_vacuum (10000)").fetchall()
