@@ -1,4 +1,4 @@
-"""`open_engine` and `Engine`: the engine as its host holds it."""
+"""`open_engine` and `Engine`: a host's handle of an engine."""
 
 from __future__ import annotations
 
@@ -86,6 +86,7 @@ def open_engine(
     Raises:
         ConfigError: if something of it can't work; `UnknownModel` for the model's name.
     """
+    # Everything is checked here, before the `async with`: a mistake is reported at the line that has it.
     config = require_type(config, Config)
     permissions = require_type(permissions, PermissionOptions)
     context = require_type(context, ContextOptions)
@@ -165,7 +166,7 @@ class Engine:
         agent: str | None = None,
         rules: Iterable[str] = (),
     ) -> Session:
-        """Return a new session. Always a checkpoint; if cancelled before hooks are told of it, there is none.
+        """Return a new session. Always a checkpoint; if cancelled before the first hook runs, there is none.
 
         A server on this machine is asked, for a moment, how large its model's window is.
 
@@ -185,6 +186,7 @@ class Engine:
         folder = absolute(cwd)
         await runtime.prepare_rules(folder)
         await runtime.learn_models(config)
+        # After all checkpoints but those of the hooks: a cancel before leaves nothing behind.
         live = runtime.sessions.create(context=SharedContext(cwd=folder), config=config)
         session = self._handle(live)
         await self._run_start_hooks(live, "new")
@@ -200,7 +202,7 @@ class Engine:
         agent: str | None = None,
         rules: Iterable[str] = (),
     ) -> Session:
-        """Return a session from the store. Always a checkpoint; if cancelled before hooks are told of it, it is not open.
+        """Return a session from the store. Always a checkpoint; if cancelled before the first hook runs, it is not open.
 
         A turn that a crash cut off is settled and ended first; nothing is run again. What a crashed engine has left
         running is ended before, within half a second.
@@ -241,7 +243,7 @@ class Engine:
     ) -> Session:
         """Return a new session that begins with the history of another. Always a checkpoint.
 
-        The other one stays as it is, and may be open anywhere. If cancelled before hooks are told of it, there is no new one.
+        The other one stays as it is, and may be open anywhere. If cancelled before the first hook runs, there is no new one.
 
         Args:
             session_id: the other one.
@@ -268,7 +270,7 @@ class Engine:
     def watch_session(self, session_id: str, *, after: int = 0) -> Watch:
         """Return the events of a session after that number, whichever engine has it open. Not a checkpoint.
 
-        `Session.subscribe` tells more, and sooner, of one that this engine has open. Raises `ConfigError` if the
+        For a session that this engine has open, `Session.subscribe` has more events, and sooner. Raises `ConfigError` if the
         store can't be watched.
         """
         from engine.session.session_watch import Watch
@@ -285,7 +287,7 @@ class Engine:
         attachments: Sequence[MediaPart] = (),
         settings: Settings | None = None,
     ) -> Turn:
-        """Run a turn in the engine's own nursery: it goes on when whoever started it is gone. Not a checkpoint.
+        """Run a turn in the engine's own nursery: it goes on when the task that started it is gone. Not a checkpoint.
 
         Watch it with the returned turn or with `session.subscribe`.
         """
@@ -312,6 +314,8 @@ class Engine:
 
     def _handle(self, live: LiveSession) -> Session:
         """Return the one handle of an open session."""
+        # One handle for a session, so that a host may compare them. A closed sub-agent's session that is opened again has
+        # a new one.
         session = self._handles.get(live.id)
         if session is None or live_session(session) is not live:
             session = self._handles[live.id] = new_session(live)

@@ -76,11 +76,13 @@ class EngineServices:
     titler: Model | None = attrs.field(default=None, init=False)
     store: StoreAdapter = attrs.field(init=False)
 
+    # Two phases, since opening a store is a checkpoint: the models may be asked about before, the store may not.
     def __attrs_post_init__(self) -> None:
         self.models = ResolvedModels(self.setup.config)
 
     def resolve_models(self) -> None:
         """Resolve the models that the setup names, so that a wrong name is reported before any work is done. Not a checkpoint."""
+        # Resolving makes no request. A wrong name would otherwise show in the first turn, after the user has typed.
         self.models.models_of(self.setup.defaults.choices)
         if self.setup.title_model is not None:
             self.titler = self.models.models_of((self.setup.title_model,))[0]

@@ -27,6 +27,7 @@ class EngineTasks:
     # One scope for each task and not one for all: a model's server is cancelled alone, and turns are never cancelled
     # here; they are ended, so that each settles its calls first.
     _scopes: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
+    # A nursery that came here through a fork has the tasks of the parent, and no event loop.
     _pid: int = attrs.field(factory=os.getpid, init=False)
     _closed: bool = attrs.field(default=False, init=False)
 
@@ -63,6 +64,7 @@ class EngineTasks:
 
     def cancel(self) -> None:
         """Cancel everything but turns. Not a checkpoint; the tasks are over a moment later."""
+        # The set does not change meanwhile: a cancelled task takes its scope out only when it runs.
         for scope in self._scopes:
             scope.cancel(reason="the engine was closed")
 

@@ -76,6 +76,7 @@ class LiveSession:
     _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
+        # Parts with a subject of their own; each gets what it needs, and only the input needs the session.
         self.input = SessionInput(self, partial(self._start_next, self))
         self.background = SessionBackground(self.journal, self.engine.tasks, partial(self._make_sub_agents, self))
         self.own_hooks = SessionHooks(
@@ -124,6 +125,7 @@ class LiveSession:
                 lasting = tuple(link for link in chain if not link.is_bound)
                 hidden = registry.hidden_by(partial(approver.hides, lasting, cwd))
             self._hidden = registry, hidden
+        # Not cached: the depth is a setting of the turn.
         is_deepest = len(self.journal.path) > agent_depth
         return self._hidden[1] | (registry.hidden_by(SUB_AGENTS.__contains__) if is_deepest else frozenset[str]())
 
@@ -171,6 +173,7 @@ class SessionInput:
     def next_queued(self) -> PendingInput | None:
         """Return the input that the next turn begins with, if one may begin now. Not a checkpoint."""
         session = self._session
+        # A parked turn has the session too: `resume` goes on with it, or a prompt takes its place.
         self._has_missed_start = session.is_reverting
         if session.active is not None or session.is_reverting or session.journal.state.turn is not None:
             return None

@@ -73,12 +73,14 @@ class ResolvedModels:
         return tuple(model for model in self._models.values() if isinstance(model, Closeable))
 
     def _model(self, choice: ModelChoice) -> Model:
+        # A host's own `Model` is used as it is, and never closed or served here.
         if not isinstance(choice, str):
             return choice
         if choice not in self._models:
             # Imported here: a provider costs time, and a host may bring its own.
             from engine.providers.registry import resolve
 
+            # By name: sessions share a model, and with it its connections.
             self._models[choice] = resolve(choice, os.environ, self._config)
             self._serve(self._models[choice])
         return self._models[choice]

@@ -61,6 +61,7 @@ class OpenSessions:
         session_id = SessionId(self._services.setup.ids.new("ses"))
         path = (session_id,) if parent is None else (*parent.journal.path, session_id)
         journal = self._journal(session_id, path, None if parent is None else parent.journal)
+        # A sub-agent's questions go to the host of the session above, in the same object.
         session = self._add(journal, config, questions=None if parent is None else parent.questions)
         journal.append(
             SessionCreated(
@@ -96,6 +97,7 @@ class OpenSessions:
                 journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
         if journal.state.background:
             _report_lost_work(journal, ids)
+        # Reasoning of another model must go to this one as plain text, so the record has to know of the change.
         if (model := session.deps.models[0].info.name) != journal.state.model:
             journal.append(ModelSwitched(model=model))
         if parent is not None:
@@ -130,6 +132,7 @@ class OpenSessions:
     @enable_ki_protection
     def close(self, session: LiveSession) -> None:
         """Close a sub-agent's session: it stays in the store, and `open_session` finds it there. Not a checkpoint."""
+        # Out of the dict first: from here on `open_session` reads it from the store again.
         self.by_id.pop(session.id, None)
         session.background.close()
         self._end(session)

@@ -26,6 +26,7 @@ async def reply(session: LiveSession, request_id: str, answer: Answer) -> None:
     if not isinstance(cast("object", request_id), str):
         raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
+    # Answered before the file of grants is written: the call goes on meanwhile, and a cancel loses no answer.
     session.questions.reply(RequestId(request_id), permission_answer(answer))
     approver = session.deps.approver
     try:
@@ -55,6 +56,7 @@ async def recover(session: LiveSession, request_id: str, how: Recovery, *, model
         raise ConfigError(f"recover takes 'wait', 'stop', or 'switch' with a model, not {how!r} with {model!r}")
     models = session.engine.models
     resolved = None if model is None else models.models_of((model,))[0]
+    # Before the question is answered: once it is, the loop sends a request with what is known of the model then.
     if resolved is not None:
         await models.learn((resolved,))
     session.questions.recover(RequestId(request_id), (how, resolved))

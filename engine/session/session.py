@@ -132,6 +132,7 @@ class Session:
         require_text(text, "a prompt")
         own = require_settings(settings, self._live.config.settings)
         headless: Headless = "deny" if own.headless == "wait" else own.headless
+        # "rules" stays: a host that lets the rules decide alone has said so on purpose.
         own = attrs.evolve(own, headless=headless, on_exhausted="stop")
         if output is not None:
             check_class(output)
@@ -242,6 +243,7 @@ class Session:
         """
         live = self._live
         live.check_open()
+        # The step that is open keeps the tools of its request; its calls are compared with these (`_Call.stale`).
         live.config = attrs.evolve(live.config, registry=registry_of(tools))
         if live.active is not None:
             live.active.registry = live.config.registry

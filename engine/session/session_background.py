@@ -87,6 +87,7 @@ class SessionBackground:
 
     def close(self) -> None:
         """End all of it, for good. Not a checkpoint; its tasks are over a moment later."""
+        # What was never asked for has no object yet, and makes none now.
         if self._jobs is not None:
             self._jobs.close()
         if self._sub_agents is not None:
@@ -106,6 +107,7 @@ class SessionBackground:
 
     def note_ended(self, work_id: str) -> None:
         """Record that it has ended, and was reported. Not a checkpoint."""
+        # When the engine closes, jobs end after the journal; the next engine then reports them as lost.
         if not self._journal.is_closed:
             self._journal.append(BackgroundEnded(work_id=work_id))
 

@@ -61,6 +61,7 @@ class SessionConfig:
         """
         agent = config.agent(options.agent)
         settings = self.settings if options.settings is None else require_type(options.settings, Settings)
+        # An agent is its system prompt, so that stands before the settings'; all else of it only fills gaps.
         system = settings.system if agent.system is None else agent.system
         limits = attrs.evolve(
             settings.limits,
@@ -73,6 +74,7 @@ class SessionConfig:
             settings=attrs.evolve(settings, system=system, options=settings.options.over(agent.options), limits=limits),
             registry=registry.of_agent(agent),
             choices=self._choices(config, options),
+            # The last rule that matches counts, so the host's come last.
             rules=(*agent.rules, *parse_rules(options.rules)),
             bounds=agent.bounds,
             agent=options.agent or config.defaults.agent or "",
@@ -81,6 +83,7 @@ class SessionConfig:
     def permission_scopes(self, session_id: SessionId, turn_id: TurnId) -> tuple[PermissionScope, ...]:
         """Return what a turn adds to the chain of those whose rules bound a call. Not a checkpoint."""
         own = PermissionScope(session_id=session_id, turn_id=turn_id, rules=self.rules)
+        # Two scopes: a call must be allowed by each, so bounds can only take away.
         return (attrs.evolve(own, rules=self.bounds, is_bound=True), own) if self.bounds else (own,)
 
     def _choices(self, config: Config, options: SessionOptions) -> tuple[ModelChoice, ...]:

@@ -61,11 +61,13 @@ class SessionContext:
         from engine.compaction.undo_compaction import undo_compaction
 
         journal, store = session.journal, session.deps.store
+        # The history of then is in the store alone, so everything must be there first.
         before = journal.seq
         await store.flushed(session.id, before)
         messages = await to_thread(undo_compaction, await store.load(session.id))
         if isinstance(messages, str):
             raise SessionError(messages)
+        # Two checkpoints have passed; a prompt may have begun meanwhile.
         if journal.seq != before or journal.state.turn is not None:
             raise SessionBusy(f"session {session.id} went on meanwhile: try again")
         journal.append(HistoryReplaced(kind="restore", messages=messages))

@@ -42,12 +42,14 @@ class SessionHooks:
 
     def start_idle(self, result: TurnResult) -> None:
         """Notify the hooks that the session is idle, in the engine's nursery. Not a checkpoint."""
+        # In a task of its own: the end of a turn must not wait for a desktop notification.
         if self._hooks.idle:
             work = partial(run_idle_hooks, self._hooks, self._runner, self._journal, result)
             self._idle = self._tasks.start(work, name=f"idle hooks of {self._journal.session_id}")
 
     def cancel_idle(self) -> None:
         """Cancel what `start_idle` started: a turn begins, so the session is not idle any more. Not a checkpoint."""
+        # Cancelling the scope of a task that has ended does nothing.
         if self._idle is not None:
             self._idle.cancel(reason="a turn begins")
 

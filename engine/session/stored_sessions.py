@@ -67,6 +67,7 @@ async def fork_stored(
         raise ConfigError(f"a session id is a str, not {session_id!r}")
     if options.agent is not None:
         runtime.setup.config.check_primary(options.agent)
+    # Read without a lease: the other session may be open in another engine, and goes on there.
     stored = await runtime.services.store.read(SessionId(session_id))
     state = stored.state
     messages = state.transcript[:] if at is None else await to_thread(forked, stored.events, at)

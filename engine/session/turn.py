@@ -57,6 +57,7 @@ class Turn:
         """Start the turn. Not a checkpoint. Raises `SessionBusy`, `EngineClosed`."""
         run = self._start()
         self._nursery = trio.open_nursery()
+        # By hand, since the block is the host's: `__aexit__` leaves it, with the care that `leave` takes of its errors.
         nursery = await self._nursery.__aenter__()
         nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
         return self
@@ -94,6 +95,7 @@ class Turn:
         cursor = self._started()[1]
         if self._in_use:
             raise CursorInUse("another task iterates over this turn; use session.subscribe() for a second watcher")
+        # A cursor has one position: two tasks would each get half of the events.
         self._in_use = True
         try:
             event = await cursor.__anext__()

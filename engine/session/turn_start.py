@@ -122,6 +122,7 @@ def begin_turn(
     """Begin a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
     session.check_open()
     session.check_no_turn()
+    # A new prompt ends a parked turn: its question may be months old.
     leave_parked(session.journal, session.deps.ids)
     turn_id = TurnId(session.deps.ids.new("turn"))
     run = _new_run(
@@ -196,6 +197,7 @@ def _new_run(
     parent: ParentTurn | None = None,
 ) -> TurnRun:
     session.own_hooks.cancel_idle()
+    # From the root down, each session with its own turn: a grant for a turn holds for its sub-agents.
     chain = (*(() if parent is None else parent.chain), *session.config.permission_scopes(session.id, turn_id))
     spec = None if output is None else output_spec(output)
     journal = TurnJournal(session.journal, turn_id)
@@ -223,6 +225,7 @@ def _new_run(
         budget=_budget(settings.limits, parent),
         state=TurnState(counted=session.counted),
     )
+    # From here on the session is busy, before anything is recorded: `_abandon` takes it back.
     session.active = run
     return run
 
@@ -266,12 +269,14 @@ def _ask_for_title(session: LiveSession, prompt: str) -> None:
     # Imported here: only the first turn of a session asks, and only if a model for titles is named.
     from engine.session.titles import ask_for_title
 
+    # In the engine's nursery: the turn may be over, and its block left, before the title is there.
     async def work() -> None:
         try:
             await ask_for_title(session.journal, model, session.deps.ids, prompt)
         finally:
             done.set()
 
+    # Only with its task, or `Session.titled` would wait for ever.
     if session.engine.tasks.start(work, name=f"title of {session.id}") is not None:
         session.title_done = done
 
@@ -309,6 +314,7 @@ def _abandon(session: LiveSession, run: TurnRun, error: BaseException) -> None:
 
 def _budget(limits: Limits, parent: ParentTurn | None) -> Budget:
     seconds = limits.seconds
+    # Absolute, from the turn's beginning: waiting for the user counts, too.
     deadline = float("inf") if seconds is None else trio.current_time() + seconds
     if parent is None:
         return Budget(limits=limits, deadline=deadline)
@@ -337,6 +343,7 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
     if parent is not None:
         parent.settle(run, result)
     elif is_finished:
+        # Only after an end of its own: a user who has cancelled wants to look first.
         session.input.try_start_queued_turn()
     if parent is None and session.active is None:
         session.own_hooks.start_idle(result)

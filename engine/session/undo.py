@@ -159,10 +159,12 @@ class UndoHistory:
         earlier = await self._differing(snapshots, turn.trees[0], seen.saved)
         restored = [path for path in plan.settled if path in targets and path in earlier]
         files = self._shown(sorted([*restored, *(put.path for put in plan.puts)]))
+        # The locks that tools take: a sub-agent in the background may be changing the same files.
         async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
             if plan.puts:
                 await self._save(now)
                 await snapshots.put(now, plan.puts, cwd=self._cwd)
+            # No checkpoint after the files: the turn is undone once they are in place.
             self._append_undone(turn, before, transcript, files)
         await self._flush()
         return Undone(
@@ -185,8 +187,8 @@ class UndoHistory:
             if not force:
                 raise
             files, note = (), str(error)
-        self._append(ContextChanged.of(_NO_CALL, self._journal.state.context, context))
-        self._append(TurnRedone(redone=undone.turn.turn_id, files=files))
+        self._journal.append(ContextChanged.of(_NO_CALL, self._journal.state.context, context))
+        self._journal.append(TurnRedone(redone=undone.turn.turn_id, files=files))
         await self._flush()
         return Redone(turn_id=undone.turn.turn_id, files=files, note=note)
 
@@ -212,7 +214,7 @@ class UndoHistory:
                 await self._save(now)
                 await snapshots.put(now, plan.puts, cwd=self._cwd)
         # If the turn is undone again, this snapshot shows what it has left.
-        self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, paths)))
+        self._journal.append(SnapshotTaken(step=0, tree=await self._now(snapshots, paths)))
         return self._shown(sorted([*plan.settled, *(put.path for put in plan.puts)]))
 
     async def diff(self, turn_id: str | None) -> tuple[FileDiff, ...]:
@@ -256,7 +258,7 @@ class UndoHistory:
             async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
                 await self._save(now)
                 await snapshots.put(now, plan.puts, cwd=self._cwd)
-                self._append(SnapshotTaken(step=0, tree=await self._now(snapshots, names)))
+                self._journal.append(SnapshotTaken(step=0, tree=await self._now(snapshots, names)))
                 text = f"put back as before turn {turn.turn_id}: {', '.join(files)}; before that they were {now}"
                 self._notice("info", "files_restored", text)
             await self._flush()
@@ -292,6 +294,7 @@ class UndoHistory:
             for c in await self._diff(snapshots, turn.trees[-1], now)
         ]
         times = await to_thread(lambda: {c.path: changed_at(c.path) for c in since})
+        # `until` is the last sign of life of the turn, `ended` when its end was noted: in between it is unknown.
         own = {c.path: c for c in since if c.after is None or times[c.path] <= turn.until + CLOCK_SLACK}
         unsure = {c.path: c for c in since if c.path not in own and times[c.path] <= turn.ended + CLOCK_SLACK}
         return LateChanges(own, unsure)
@@ -366,24 +369,22 @@ class UndoHistory:
     ) -> None:
         """Record that a turn was undone. Not a checkpoint."""
         state = self._journal.state
+        # Only what differs is written: the record must not repeat the history of a long session.
         keep = 0
         for mine, its in zip(state.transcript, transcript, strict=False):
             if mine is not its and mine != its:
                 break
             keep += 1
-        self._append(ContextChanged.of(_NO_CALL, state.context, before.context))
-        self._append(TurnUndone(undone=turn.turn_id, keep=keep, messages=tuple(transcript[keep:]), files=files))
+        self._journal.append(ContextChanged.of(_NO_CALL, state.context, before.context))
+        self._journal.append(TurnUndone(undone=turn.turn_id, keep=keep, messages=tuple(transcript[keep:]), files=files))
 
     async def _save(self, tree: str) -> None:
         """Make it durable which snapshot holds what is about to be overwritten. A checkpoint.
 
         Before the first file is touched: after a crash in between, redo could not find what the files held.
         """
-        self._append(SnapshotTaken(step=0, tree=tree))
+        self._journal.append(SnapshotTaken(step=0, tree=tree))
         await self._flush()
-
-    def _append(self, event: ContextChanged | TurnUndone | TurnRedone | SnapshotTaken) -> None:
-        self._journal.append(event)
 
     def _notice(self, level: Literal["info"], code: str, text: str) -> None:
         self._journal.append(Notice(level=level, code=code, text=text))

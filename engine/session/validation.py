@@ -36,6 +36,7 @@ def require_port(name: str, value: P | None, default: Callable[[], P], *members:
     """Return a port, or its default. Raises `ConfigError` if it lacks a member."""
     if value is None:
         return default()
+    # By its members and not by a class: a port is a protocol. A class itself has them too, but is no port.
     missing = [member for member in members if not hasattr(value, member)]
     if missing or isinstance(value, type):
         raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {value!r}")
