@@ -1,4 +1,4 @@
-"""`collect_session`: a session out of its store, with those below it, as they are exported."""
+"""`collect_session`: reads a session and its descendants from a store, for export."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from engine.core.ids import SessionId
 from engine.core.protocols import Store
 from engine.store.store_protocols import Catalogue, SessionQuery, SessionRow
 
+# Rows that are read at once: a page must not keep the store's reader from others for long.
 _PAGE = 500
 
 
 async def collect_session(store: Store, session_id: SessionId) -> Sequence[Sequence[Durable]]:
-    """Return the events of a session, then those of each session below it, parents first. A checkpoint.
+    """Return the events of a session, then those of each descendant, parents first. A checkpoint.
 
-    If the store has no lists, only the session itself. If cancelled, nothing is lost.
+    Only the session itself, if the store has no lists. If cancelled, nothing has changed.
     Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
     """
     first = await store.load(session_id)

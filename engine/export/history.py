@@ -37,14 +37,14 @@ class HistoryEntry:
 
 @attrs.frozen(kw_only=True)
 class History:
-    """The messages of a session, with the facts of its turns and steps.
+    """The messages of a session, with the results of its turns and steps.
 
     Attributes:
-        state: as it stands.
+        state: the present state of the session.
         entries: the messages.
-        created: when it began.
-        parent_call_id: the call of its parent that has made it.
-        turns: how each turn has ended, and what it took.
+        created: when it was created.
+        parent_call_id: the call of its parent that created it.
+        turns: how each turn has ended, and what it used.
         steps: the end of each step, by the id of its message.
     """
 
@@ -84,6 +84,7 @@ class _Builder:
     _undone: dict[TurnId, list[HistoryEntry]] = attrs.field(factory=dict[TurnId, list[HistoryEntry]], init=False)
 
     def add(self, event: Durable) -> None:
+        # The fold does the work: this only compares the transcript before and after each event.
         before = self.state.transcript
         self.state = apply(self.state, event)
         match event:
@@ -100,6 +101,7 @@ class _Builder:
                     self.steps[event.message_id] = event
                 for message in _new(before, self.state.transcript):
                     entry = HistoryEntry(message=message, time=event.time, turn_id=event.turn_id)
+                    # A compaction puts messages back that are here already, with the time at which they came.
                     self.entries.setdefault(message.id, entry)
 
     def _undo(self, turn_id: TurnId, before: Transcript) -> None:
@@ -114,4 +116,5 @@ class _Builder:
 def _new(before: Transcript, now: Transcript) -> Iterable[Message]:
     if now is before:
         return ()
+    # Of another lineage: the transcript was replaced, and any of its messages may be new.
     return now[len(before) :] if now.lineage is before.lineage else now

@@ -1,4 +1,4 @@
-"""A session as one HTML file that needs nothing else: no script, no address, no other file. Pure.
+"""A session as one self-contained HTML file, without scripts and without links to other files. Pure.
 
 All content is escaped and shown as text. In addition, the page's content security policy
 forbids it to run or load anything.
@@ -34,12 +34,13 @@ from engine.export.html_style import STYLE, policy
 from engine.export.html_text import escape, render_text
 from engine.export.sanitize import one_line
 
-# What a browser shows as a picture and as nothing else; a drawing (SVG) is a document, in which anything may stand.
+# Types that a browser shows as a picture and nothing else. An SVG is a document, which may hold scripts.
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 _TITLE_CHARS: Final = 200
 _BRIEF_CHARS: Final = 120
+# Levels of sub-agents: a damaged store may have a cycle, and browsers stop at some depth of their own.
 _DEEPEST: Final = 20
 _HEADINGS: Final[Mapping[str, str]] = {
     "user": "User",
@@ -56,9 +57,9 @@ class ContextUsage:
     """What fills the window of a session's model.
 
     Attributes:
-        tokens: that the next request takes, about.
-        usable: that it may take.
-        kinds: what they are, and how many of them.
+        tokens: the approximate size of the next request.
+        usable: the size that it may have.
+        kinds: the tokens of each kind of content.
     """
 
     tokens: int
@@ -71,7 +72,7 @@ def render_html(stories: Sequence[History], title: str, *, engine: str, window: 
 
     Args:
         stories: its history, then those of its sub-agents.
-        title: what it is called.
+        title: its title.
         engine: the version of the engine.
         window: what fills the window of its model.
     """
@@ -94,7 +95,7 @@ def render_html(stories: Sequence[History], title: str, *, engine: str, window: 
 
 
 def _facts(stories: Sequence[History]) -> str:
-    """Return when it began, with which model, and what was spent, by its sub-agents as well."""
+    """Return when the session began, its model, and the tokens and cost of it and its sub-agents."""
     spent, tokens_used = sum(story.state.cost for story in stories), sum(story.state.usage.total for story in stories)
     tokens = f"{tokens_used:,} tokens" if tokens_used else ""
     facts = (_time(stories[0].created), stories[0].state.model, tokens, format_cost(spent))
@@ -102,7 +103,7 @@ def _facts(stories: Sequence[History]) -> str:
 
 
 def _window(filling: ContextUsage | None) -> str:
-    """Return the table of what fills the model's window, folded up."""
+    """Return the table of what fills the model's window, in a closed `details` element."""
     if filling is None or not filling.kinds:
         return ""
     rows = "\n".join(
@@ -125,13 +126,14 @@ def _time(moment: float) -> str:
 
 @attrs.define(eq=False)
 class _Writer:
-    """Writes the sessions, each below the call that has made it."""
+    """Writes the sessions, each inside the call that has created it."""
 
     _below: Mapping[tuple[SessionId, CallId | None], Sequence[History]]
     _count: int = attrs.field(default=0, init=False)
 
     def session(self, story: History, depth: int = 0) -> Iterator[str]:
         """Yield the elements of one session."""
+        # Results are messages of their own, and shown with their calls.
         results = {
             result.call_id: result
             for entry in story.entries
@@ -141,6 +143,7 @@ class _Writer:
         for entry in story.entries:
             if not isinstance(entry.message, ResultsMessage):
                 yield from self._entry(story, entry, results, depth)
+        # Those that no call has created: in an imported session the call may be gone.
         yield from self._children(story, None, depth)
 
     def _entry(
@@ -208,7 +211,7 @@ class _Writer:
 
 
 def _state(result: CallResult | None) -> tuple[str, str]:
-    """Return what became of a call in a word, and whether that is good."""
+    """Return the outcome of a call in a word, and the class that colours it."""
     if result is None:
         return "no result", "bad"
     settlement = result.settlement
@@ -218,7 +221,7 @@ def _state(result: CallResult | None) -> tuple[str, str]:
 
 
 def _brief(arguments: str) -> str:
-    """Return what tells calls of one tool apart: the first short text among the arguments."""
+    """Return what distinguishes calls of one tool: the first short text among the arguments."""
     try:
         value: object = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -237,6 +240,7 @@ def _readable(arguments: str) -> str:
 
 
 def _media(part: MediaPart) -> str:
+    # The data is checked as well: it is put into an attribute, and comes from a document that is not trusted.
     if isinstance(part, ImagePart) and part.media_type in IMAGES and _BASE64.match(part.data):
         return f'<p><img alt="" src="data:{part.media_type};base64,{part.data}"></p>'
     name = f"{part.name}, " if isinstance(part, FilePart) and part.name else ""

@@ -1,7 +1,6 @@
-"""Text of models as HTML: escaped whole, with the little Markdown that makes it readable. Pure.
+"""Text of models as HTML: escaped, with as much Markdown as makes it readable: code, headings, bold text. Pure.
 
-Code, headings and bold text. No links and no images: content of others must not link to or
-load anything.
+No links and no images: foreign content must not link to anything, or load it.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from engine.export.sanitize import escape_unsafe_chars
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*\Z")
 _HEADING: Final = re.compile(r"#{1,6} +(\S.*)\Z")
-# Each looks as far as the next such sign and no further, so that no text takes longer than its length.
+# No alternative can pass its closing sign, so there is no backtracking: the time grows with the length of the text only.
 _INLINE: Final = re.compile(r"`([^`\n]+)`|\*\*([^*\n]+)\*\*")
 
 
 def escape(text: str) -> str:
-    """Return *text* as HTML that shows it, and does nothing else."""
+    """Return *text* escaped for HTML, attributes included."""
     return html.escape(escape_unsafe_chars(text), quote=True)
 
 
 def render_text(text: str) -> str:
-    """Return what a model or a person wrote as paragraphs, headings and blocks of code."""
+    """Return a text of a model or a person as paragraphs, headings and blocks of code."""
     return "\n".join(_blocks(escape_unsafe_chars(text)))
 
 

@@ -1,4 +1,4 @@
-"""A session as a JSON document, whole: its events and those of its sub-agents, so that it can be taken in again. Pure.
+"""A complete session as a JSON document: its events and those of its sub-agents, so that it can be imported. Pure.
 
     {"format":"engine-session","version":1,"engine":"0.1.0","exported":1.7e9,"sessions":[
     {"id":"ses_a","events":[
@@ -6,12 +6,12 @@
     …]},
     {"id":"ses_b","events":[…]}]}
 
-The first session is the one that was exported, the others are below it, each after the
-one that made it. An event is as the store and the wire have it, and of whichever version
-it was: reading lifts it. Reading is as strict as the codec, and does all or nothing.
+The first session is the one that was exported; the others are its descendants, each after its parent. An event has the
+form of the store and the wire, in the version in which it was written; reading upgrades it. Reading is as strict as the
+codec, and all or nothing.
 
-A document is not trusted. It grants no rights: approval of a plan, trust in a project's files, and
-the system prompt have to be settled again.
+A document is not trusted. It grants no rights: the approval of a plan and the trust in a project's files are removed, and
+the system prompt is built again.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from engine.journal.state import SessionState
 
 FORMAT: Final = "engine-session"
 VERSION: Final = 1
+# A document is parsed in memory, and may come from anywhere.
 MAX_SESSIONS: Final = 10_000
 
 _ID: Final = re.compile(r"[\w.:@+=-]{1,200}\Z", re.ASCII)
@@ -48,6 +49,8 @@ def render_json_document(journals: Journals, *, engine: str, at: float) -> str:
         engine: the version of the engine that exports.
         at: when, in seconds since the epoch.
     """
+    # Joined as text, an event a line: a diff of two exports shows the events that differ, and `encode_event` has done the
+    # work already.
     head = json.dumps({"format": FORMAT, "version": VERSION, "engine": engine, "exported": at}, separators=(",", ":"))
     sessions = ",\n".join(
         f'{{"id":{json.dumps(journal[0].session_id)},"events":[\n'
@@ -59,10 +62,10 @@ def render_json_document(journals: Journals, *, engine: str, at: float) -> str:
 
 
 def parse_json_document(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
-    """Return the journals that a document holds, checked to the last event. Raises `JournalCorrupt`, with what is wrong.
+    """Return the journals of a document, after checking every event. Raises `JournalCorrupt` with the reason.
 
-    The first session has no parent any more: what it belonged to is not there. And no session has a right any more that
-    only the user of this machine can give.
+    The first session loses its parent, which is not in the document; and all sessions lose the rights that only the user
+    of this machine can grant.
     """
     journals: dict[SessionId, tuple[Durable, ...]] = {}
     paths: dict[SessionId, tuple[SessionId, ...]] = {}
@@ -76,6 +79,7 @@ def parse_json_document(text: str | bytes) -> tuple[tuple[Durable, ...], ...]:
             raise JournalCorrupt(f"session {session_id} does not begin with session_created")
         if number == 0:
             events[0] = first = attrs.evolve(first, parent_id=None, parent_call_id=None)
+        # Parents come first, so a cycle of parents can't be written.
         elif first.parent_id not in paths:
             raise JournalCorrupt(f"session {session_id} is below {first.parent_id}, which does not stand before it")
         paths[session_id] = (*(paths[first.parent_id] if first.parent_id is not None else ()), session_id)
@@ -90,7 +94,7 @@ def with_fresh_ids(journals: Journals, fresh: Callable[[], str]) -> tuple[tuple[
 
 
 def with_cwd(journals: Journals, cwd: str) -> tuple[tuple[Durable, ...], ...]:
-    """Return the same sessions, as if they had worked in the folder *cwd* all the time."""
+    """Return the same sessions with *cwd* as their working directory from the beginning."""
     return tuple(tuple(_with_cwd(event, cwd) for event in journal) for journal in journals)
 
 
@@ -99,7 +103,7 @@ def _with_cwd(event: Durable, cwd: str) -> Durable:
         case SessionCreated():
             return attrs.evolve(event, context=attrs.evolve(event.context, cwd=cwd))
         case ContextChanged():
-            # Each says where work goes on, though it is for another reason that it was written.
+            # Each of these events repeats the working directory, even if it is about something else.
             return attrs.evolve(event, cwd=cwd)
         case _:
             return event
@@ -112,7 +116,7 @@ def _without_rights(event: Durable) -> Durable:
         case ContextChanged():
             return attrs.evolve(event, values=tuple(value for value in event.values if value[0] != APPROVAL))
         case PromptSet():
-            # As if made for another folder: then the prompt is built again, and the user is asked about the project.
+            # A prompt for another folder is built again in the next turn, and the user is asked about the project.
             return attrs.evolve(event, cwd="", project="")
         case _:
             return event
@@ -136,6 +140,7 @@ def _with_ids(event: Durable, ids: Mapping[SessionId, SessionId]) -> Durable:
 
 
 def _sessions_in(text: str | bytes) -> Sequence[object]:
+    # Python's parser takes NaN and Infinity, which no other reader of the document would.
     try:
         value: object = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -183,7 +188,7 @@ def _event(entry: object, session_id: SessionId, seq: int) -> Durable:
 
 
 def _check_order(events: Sequence[Durable], session_id: SessionId, path: tuple[SessionId, ...]) -> tuple[Durable, ...]:
-    """Return *events* once all of them are known to follow one another."""
+    """Return *events* after checking that each can follow the ones before it."""
     state = SessionState()
     for event in events:
         try:

@@ -1,4 +1,4 @@
-"""A conversation as Markdown: to be read, to be pasted somewhere, and to be taken in again. Pure.
+"""A conversation as Markdown: for reading, for pasting, and for importing it again. Pure.
 
     ---
     format: engine-conversation/1
@@ -19,13 +19,11 @@
 
     ## Calls
 
-    …what the tools were asked, and what they answered: for reading
+    …the arguments and results of calls: for reading only
 
-A line that is `## User`, `## Assistant`, `## Calls` or `## Engine`, and nothing else, begins
-a section. Such a line inside a text has a backslash before it. Taken in again are the
-texts of the user and the assistant; what comes before the first section, calls and the
-engine's own messages are left out. So any Markdown of that shape will do, also one
-that was written by hand.
+A line that is only `## User`, `## Assistant`, `## Calls` or `## Engine` begins a section. Such a line inside a text is
+escaped with a backslash. An import takes the texts of the user and the assistant; it ignores what comes before the first
+section, calls, and the engine's own messages. So any Markdown of that form can be imported, also one written by hand.
 """
 
 from __future__ import annotations
@@ -54,12 +52,12 @@ _FIELD: Final = re.compile(r"([a-z]+): (.*)\Z")
 
 @attrs.frozen(kw_only=True)
 class Conversation:
-    """What a Markdown text holds.
+    """A conversation that was read from Markdown.
 
     Attributes:
         title: its title; empty if unknown.
         model: the model that has answered.
-        messages: the user's and the assistant's, in order.
+        messages: those of the user and the assistant, in order.
     """
 
     title: str = ""
@@ -75,7 +73,7 @@ def render_markdown(story: History, title: str) -> str:
 
     Args:
         story: the history of the session.
-        title: what the session is called.
+        title: the title of the session.
     """
     state = story.state
     heading = one_line(title, _TITLE_CHARS) or "Untitled"
@@ -132,6 +130,7 @@ def _call(call: CallPart, result: CallResult | None) -> str:
 
 def _fenced(text: str, language: str) -> str:
     body = _body(text)
+    # A fence must be longer than any run of its own sign in the text; tildes are rarer in code than backticks.
     longest = max((len(run) for run in re.findall(r"~+", body)), default=0)
     fence = "~" * max(3, longest + 1)
     return f"{fence}{language}\n{body}\n{fence}"
@@ -146,7 +145,7 @@ def _body(text: str) -> str:
 
 
 def parse_markdown(text: str, new_id: Callable[[str], str]) -> Conversation:
-    """Return the conversation that *text* holds. Raises `JournalCorrupt` if there is none in it.
+    """Return the conversation in *text*. Raises `JournalCorrupt` if there is none.
 
     Args:
         text: the Markdown.
@@ -165,7 +164,7 @@ def parse_markdown(text: str, new_id: Callable[[str], str]) -> Conversation:
 
 
 def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Return the fields above the text, and where that begins."""
+    """Return the fields of the front matter, and the line at which the text begins."""
     if lines[0].rstrip() != "---":
         return {}, 0
     fields: dict[str, str] = {}
@@ -179,7 +178,7 @@ def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
 
 
 def _first_heading(lines: Sequence[str]) -> str:
-    """Return the title that stands above the first section."""
+    """Return the heading above the first section; empty if there is none."""
     for line in lines:
         if _HEADING.match(line):
             return ""
@@ -196,6 +195,7 @@ def _read(lines: Sequence[str]) -> Iterator[tuple[Section, str]]:
         if match is None:
             body.append(line)
         elif match[1]:
+            # One backslash less: a text with such a line, exported again and again, stays the same.
             body.append(line[1:])
         else:
             if name is not None:
@@ -215,6 +215,7 @@ def _merged(sections: Iterator[tuple[Section, str]]) -> list[tuple[Section, str]
     merged: list[tuple[Section, str]] = []
     for name, body in sections:
         text = body.strip("\n")
+        # Providers want the user's message first.
         is_spoken = name == "User" or (name == "Assistant" and bool(merged))
         if not is_spoken or not text.strip():
             continue

@@ -1,7 +1,7 @@
 """Makes text of models and tools safe to display. Pure.
 
-Control characters (a terminal would obey them) and characters that hide or turn others
-around are written out; so is half a surrogate, which no file can hold.
+Control characters, which a terminal would obey, are replaced by visible escapes; so are characters that hide others or
+reverse their order, and lone surrogates, which can't be written to a file.
 """
 
 from __future__ import annotations

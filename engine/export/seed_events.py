@@ -25,20 +25,21 @@ def seed_events(
     title: str = "",
     by: Literal["user", "model"] = "model",
 ) -> tuple[Durable, ...]:
-    """Return the whole journal of a session that begins with *messages*, none of which was asked in it.
+    """Return the complete journal of a session that begins with *messages* from elsewhere.
 
     Args:
         session_id: its id.
         kind: where the messages come from.
         messages: the history.
-        context: what its calls begin with.
-        model: the one that it would go on with.
-        at: when it begins, in seconds since the epoch.
-        agent: the agent that is selected for it.
-        forked_from: the session whose messages these are.
-        title: what it is called; empty: by what was asked first.
-        by: whose words that is in.
+        context: the shared context of its calls.
+        model: the model that it goes on with.
+        at: when it is created, in seconds since the epoch.
+        agent: its agent.
+        forked_from: the session that the messages come from.
+        title: its title; empty: it has none.
+        by: the author of the title.
     """
+    # As one replacement and not as turns: none was run here, so there would be no steps and no usage to record.
     bare: list[Durable] = [SessionCreated(context=context, model=model, agent=agent, forked_from=forked_from)]
     if messages:
         bare.append(HistoryReplaced(kind=kind, messages=tuple(messages)))
