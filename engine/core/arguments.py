@@ -1,9 +1,9 @@
 """Arguments of a call: JSON text to an attrs instance, strictly, or a text which asks to rewrite them.
 
 cattrs does it, with hooks that accept what the schema of the class says
-(`tools/schema.py`), and no more: its own would turn 5 into "5", and a text into the list
-of its letters. All issues are reported at once, each with its place: the model then
-needs one more attempt and not five. What can be mended cheaply and without doubt is
+(`core/schema.py`), and no more: its default hooks would turn 5 into "5", and a text into the
+list of its letters. All issues are reported at once, each with its place: the model then
+needs one more attempt and not five. Errors with only one possible meaning are
 repaired by `parse_kindly` (`core/coerce.py`), which reports what it repaired.
 """
 
@@ -31,7 +31,7 @@ from engine.core.errors import InvalidArguments
 MAX_ISSUES = 5
 MAX_ISSUE_CHARS = 100
 SHOWN_CHARS = 200
-# Of an array of which so many items are wrong, the rest is not looked at: each takes time.
+# After so many invalid items of an array, the rest is not checked: each error takes time, and the first five are shown.
 _MOST_WRONG: Final = 100
 
 A = TypeVar("A", bound=attrs.AttrsInstance)
@@ -40,7 +40,7 @@ Hook = Callable[[object, object], object]
 
 @attrs.frozen
 class Parsed(typing.Generic[A]):
-    """Arguments that fit, and what was mended so that they do; *text* is their JSON, mended."""
+    """Valid arguments, and the repairs that made them valid; *text* is their JSON after the repairs."""
 
     arguments: A
     text: str
@@ -53,7 +53,7 @@ def parse(cls: type[A], arguments: str) -> A:
 
 
 def parse_kindly(cls: type[A], arguments: str) -> Parsed[A]:
-    """Return the same, having mended what could be meant in one way only. Raises `InvalidArguments`."""
+    """Return the same, after repairs where only one meaning is possible. Raises `InvalidArguments`."""
     value = _loaded(arguments)
     try:
         return Parsed(_converter.structure(value, cls), arguments)
@@ -63,7 +63,7 @@ def parse_kindly(cls: type[A], arguments: str) -> Parsed[A]:
     if notes:
         with suppress(Exception):
             return Parsed(_converter.structure(mended, cls), json.dumps(mended, ensure_ascii=False), notes)
-    # Of what the model itself wrote, all that is wrong: it has not seen the rest.
+    # The issues of the original, not of the repaired value, which the model has never seen.
     raise _invalid(wrong)
 
 
@@ -88,7 +88,7 @@ def _invalid(error: Exception) -> InvalidArguments:
 
 def _loaded(arguments: str) -> dict[str, object]:
     try:
-        # A call without arguments streams nothing at all at some hosts.
+        # Some hosts send no text at all for a call without arguments.
         value: object = json.loads(arguments or "{}", parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         shown = arguments[:SHOWN_CHARS]
@@ -293,7 +293,7 @@ def _mapping_hook(hint: object) -> Hook:
 
 
 def _read_all(items: Iterable[tuple[str, object]], hook: Hook, hint: object) -> list[object]:
-    """Read items with their places; raise what is wrong with any of them."""
+    """Read items with their places. Raises one error with the issues of all of them."""
     values: list[object] = []
     wrong: list[tuple[str, Exception]] = []
     for place, item in items:
@@ -321,6 +321,7 @@ def _choice_hook(choices: Mapping[object, object]) -> Hook:
     shown = " or ".join(json.dumps(choice) for choice in choices)
 
     def hook(value: object, _: object) -> object:
+        # Not a lookup: True == 1 == 1.0 in Python, but not in JSON.
         for choice, member in choices.items():
             if type(choice) is type(value) and choice == value:
                 return member
@@ -340,7 +341,7 @@ def _union_hook(hint: object) -> Hook:
                 return read(value, member)
             except Exception as error:  # noqa: BLE001  # another member may fit
                 if nearest is None and _type_name(member) == _name_of(value):
-                    nearest = error  # the right kind of value: say what is wrong inside it
+                    nearest = error  # the right type: its own error is more useful than "expected one of"
         if nearest is None:
             return _mismatch(expected, value)
         raise nearest

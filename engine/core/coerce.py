@@ -1,8 +1,8 @@
-"""Cheap mendings of a call's arguments (T16): what models write for what they mean, where only one thing can be meant.
+"""Repairs a call's arguments (T16) where they can mean only one thing.
 
-A number in quotes, a list or an object as JSON text, a single thing where a list belongs,
-null for what may be left out. Each is noted. Nothing else is guessed: the rest goes back to
-the model, which knows better.
+A number in quotes, a list or an object as JSON text, a single value instead of a list,
+null for an optional field. Each repair is noted. Nothing else is guessed: the model gets
+the other errors back and corrects them itself.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import attrs
 
 from engine.core.schema import hints_of
 
+# At most 18 digits: no model means a larger number, and converting a very long one takes quadratic time.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _BOOLS = {"true": True, "false": False}
 
 
 def coerce(cls: type[attrs.AttrsInstance], value: dict[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Return *value* with what could be mended, and a note for each mending."""
+    """Return *value* repaired, and a note for each repair."""
     notes: list[str] = []
     return _object(cls, value, "", notes), tuple(notes)
 
@@ -47,7 +48,7 @@ def _object(cls: type[attrs.AttrsInstance], value: dict[str, object], path: str,
 
 
 def _value(hint: object, value: object, path: str, notes: list[str]) -> object:
-    if isinstance(hint, type) and hint in _KINDS:  # most are; to tell what the others are takes longer
+    if isinstance(hint, type) and hint in _KINDS:  # first, since most fields are, and this check is the fastest
         return _primitive(hint, value, path, notes)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
@@ -104,7 +105,7 @@ def _nested(hint: object, value: object, path: str, notes: list[str]) -> object:
 
 
 def _union(members: Sequence[object], value: object, path: str, notes: list[str]) -> object:
-    """Mend for the first member for which that helps; a value that some member takes as it is, stays."""
+    """Repair *value* for the first member for which that helps, unless a member takes it unchanged."""
     if any(_takes(member, value) for member in members):
         return value
     for member in members:
@@ -120,14 +121,16 @@ _KINDS: dict[object, tuple[type, ...]] = {str: (str,), int: (int,), float: (int,
 
 
 def _takes(hint: object, value: object) -> bool:
-    """Tell whether *value* is of the kind that *hint* asks for; what is inside of it is looked at elsewhere."""
+    """Tell whether *value* has the type that *hint* requires; its items are not checked here."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _takes(args[0], value)
     if hint is None or hint is types.NoneType:
         return value is None
     if hint in _KINDS:
-        return isinstance(value, _KINDS[hint]) and (hint is bool or not isinstance(value, bool))
+        return isinstance(value, _KINDS[hint]) and (
+            hint is bool or not isinstance(value, bool)
+        )  # a bool is an int in Python
     if origin in {list, Sequence, tuple}:
         return isinstance(value, list)
     if origin in {dict, Mapping} or (isinstance(hint, type) and attrs.has(hint)):

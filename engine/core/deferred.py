@@ -26,7 +26,7 @@ class Deferred(Generic[T]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the value is there."""
+        """Whether it has a value."""
         return self._slot is not None
 
     @property
@@ -41,11 +41,12 @@ class Deferred(Generic[T]):
         if self._slot is not None:
             self.dropped += 1
             return False
+        # A tuple, since None may be the value. Set before the event, so that no waiter finds the slot empty.
         self._slot = (value,)
         self._event.set()
         return True
 
     async def wait(self) -> T:
-        """Return the value as soon as it is there. Always a checkpoint; cancelling it changes nothing."""
+        """Return the value as soon as it is settled. Always a checkpoint; cancelling it changes nothing."""
         await self._event.wait()
         return self.value

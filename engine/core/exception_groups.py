@@ -25,18 +25,18 @@ class ErrorBoundary:
     """A `with` block that catches ordinary errors; what must propagate does.
 
         with ErrorBoundary() as boundary:
-            await somebody_elses_code()
+            await foreign_code()
         if boundary.error is not None: ...
 
     A `Cancelled` that is raised although nothing is cancelled counts as an ordinary error.
-    Out of a group that holds both, the part that must propagate is raised alone. Then
-    nothing after the block runs, so what has to happen in any case goes into a callback.
-    Callbacks are synchronous: between the error and what is made of it there is no checkpoint.
+    From a group with both kinds, the part that must propagate is raised alone. Then no code
+    after the block runs, so what must happen in any case goes into a callback. Callbacks
+    are synchronous: there is no checkpoint between the error and its record.
 
     Attributes:
         on_error: called with the ordinary part.
-        on_propagate: called before what must propagate is raised; after *on_error*.
-        error: the ordinary part, once the block was left; None: there was none.
+        on_propagate: called after *on_error*, before the other part is raised.
+        error: the ordinary part, after the block; None: there was none.
     """
 
     on_error: Callable[[BaseException], None] | None = None
@@ -50,7 +50,7 @@ class ErrorBoundary:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """Keep what is ordinary of *error*, raise the rest."""
+        """Keep the ordinary part of *error*, and raise the rest."""
         if error is None:
             return False
         propagating, self.error = split(error)
@@ -66,7 +66,7 @@ class ErrorBoundary:
         if self.on_propagate is not None:
             self.on_propagate(propagating)
         if propagating is error:
-            return False  # trio wants the very same exception back, with its traceback
+            return False  # trio needs exactly this exception back, with its traceback
         raise propagating from None
 
 
@@ -104,7 +104,7 @@ def public(error: BaseException) -> BaseException:
 
 
 async def leave(nursery: AbstractAsyncContextManager[object], error: BaseException | None) -> None:
-    """Leave a nursery whose body's *error* goes its own way, and is no business of the tasks. A schedule point.
+    """Leave a nursery, while the body's own *error* is raised by the caller and does not cancel the tasks. A schedule point.
 
     It waits for the last task. What the tasks raised is raised as `public` has it; but
     where the body's own exception is on its way already, a cancellation adds nothing:

@@ -12,7 +12,7 @@ import trio
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Trio's own figure. Abandoned threads count until they end, so it is no small one.
+# Trio's default. Not smaller: an abandoned thread counts until it ends.
 LIMIT: Final = 40
 
 # One limiter for each `trio.run`, and never trio's: that one is the host's, and
@@ -47,10 +47,9 @@ async def to_thread(
 
 
 async def to_thread_within(seconds: float, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-    """Run blocking work in a thread, and return what it returns, unless it takes longer. Always a checkpoint.
+    """Run blocking work in a thread, with a time limit, and return its result. Always a checkpoint.
 
-    Raises `trio.TooSlowError` after so many seconds; the thread is abandoned then, as by a cancel. They are seconds of the
-    world, whatever clock the loop goes by: a thread that works is none of the tasks that a clock for tests waits for.
+    Raises `trio.TooSlowError` after that many seconds, and abandons the thread as a cancel does.
     """
     token = trio.lowlevel.current_trio_token()
     with trio.CancelScope() as scope:
@@ -59,6 +58,8 @@ async def to_thread_within(seconds: float, function: Callable[[Unpack[Ts]], T], 
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(scope.cancel)
 
+        # A timer in real time, not `move_on_after`: the clock of tests does not wait for threads, and would jump to the
+        # deadline at once.
         timer = threading.Timer(seconds, give_up)
         timer.daemon = True
         timer.start()

@@ -1,8 +1,8 @@
-"""`Value`: what equality, hash and print of the engine's many small values are, written once.
+"""`Value`: equality, hash and repr for the engine's many small values, written once.
 
-attrs writes these methods for every class, as source text that is compiled whenever the class is imported. Of the
-hundred events, hook payloads and stream events, nearly all are made and matched and hardly any is ever compared: their
-part of the engine's start would be half as long again. So they say `eq=False, repr=False` and begin with `Value`.
+attrs generates these methods for every class, as source text that is compiled at each import. The hundred events, hook
+payloads and stream events are hardly ever compared, and importing them would take half as long again. So they are
+defined with `eq=False, repr=False` and inherit from `Value`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import attrs
 
 
 class Value:
-    """The base of attrs classes that are equal, hash and print by their fields, as attrs would have it."""
+    """The base of attrs classes; it compares, hashes and prints by fields, as the generated methods would."""
 
     __slots__ = ()
 
@@ -28,11 +28,12 @@ class Value:
         return hash((self.__class__, _compared(self)))
 
     def __repr__(self) -> str:
-        """Return the call that makes it."""
+        """Return the expression that constructs it."""
         name = self.__class__.__qualname__.rsplit(">.", 1)[-1]
         return f"{name}({', '.join(f'{shown}={getattr(self, shown)!r}' for shown in _fields(self.__class__)[1])})"
 
 
+# Looked up once for each class: `attrs.fields` is slow, and transcripts are compared message by message.
 _FIELDS: dict[type[Value], tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
 

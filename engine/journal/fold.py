@@ -1,8 +1,8 @@
 """`fold(events) -> SessionState`: the only projection of the journal.
 
 The loop, the store's reader, snapshots and the tests all use this one function,
-so none of them can disagree about what a session is. It is pure and total:
-an event that can't follow is answered with `JournalCorrupt`, never half applied.
+so they agree about the state of a session. It is pure: an event that can't
+follow raises `JournalCorrupt`, and nothing of it is applied.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _mark_held_updates(prompt: PromptState | None, transcript: Transcript) -> Pr
 
 
 def _apply_to_compaction(state: SessionState, event: ev.CompactionStarted | ev.CompactionEnded) -> SessionState:
-    # A request for a summary that was sent again waits no longer.
+    # A retry that was scheduled for the summary's request is over.
     turn = attrs.evolve(require_open_turn(state, event), retry=None)
     if isinstance(event, ev.CompactionStarted):
         return attrs.evolve(state, turn=turn)
@@ -209,7 +209,7 @@ def _apply_to_compaction(state: SessionState, event: ev.CompactionStarted | ev.C
 
 
 def _apply_to_undo(state: SessionState, event: ev.TurnUndone | ev.TurnRedone) -> SessionState:
-    """Take a turn back, or put it back. What the messages were is kept, so that nothing is lost."""
+    """Undo a turn, or redo it. The messages of an undone turn are kept for that."""
     if state.turn is not None:
         raise JournalCorrupt(f"{type(event).__name__} came while turn {state.turn.turn_id} was open")
     messages, undone = _undo_turn(state, event) if isinstance(event, ev.TurnUndone) else _redo_turn(state, event)

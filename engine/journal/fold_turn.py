@@ -1,4 +1,4 @@
-"""The fold of a turn's events: its steps, the message that is being written, its calls, what it waits for."""
+"""The fold of a turn's events: its steps, the message that is being written, its calls, and its open questions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WaitEvent = (
 )
 TurnEvent = StepEvent | PartEvent | CallEvent | WaitEvent | ev.LoopContinued
 
-# The states from which a call may get to a state. Also of a replayed journal: a call that skipped one is corrupt.
+# From which states a call may reach a state. A journal in which a call skipped one is corrupt.
 _PREVIOUS_STATES: dict[CallState, tuple[CallState, ...]] = {
     "queued": ("receiving",),
     "running": ("queued",),
@@ -112,7 +112,7 @@ def _apply_to_steps(state: SessionState, event: StepEvent) -> SessionState:
 
 
 def _resume_turn(turn: OpenTurn) -> OpenTurn:
-    """Return a turn that only waited as it stands when it goes on: nothing is asked, and what waited is queued."""
+    """Return a waiting turn as it is after its engine was replaced: no open questions, and running calls are queued again."""
     turn = attrs.evolve(turn, requests=(), questions=(), recovery=None, retry=None)
     if turn.step is None:
         return turn
@@ -123,6 +123,7 @@ def _resume_turn(turn: OpenTurn) -> OpenTurn:
 def _close_step(state: SessionState, event: ev.StepEnded) -> SessionState:
     step = _require_open_message(state, event)
     turn = attrs.evolve(require_open_turn(state, event), step=None)
+    # The host's own count of the prompt. Later requests are estimated from it, which is better than counting from zero.
     counted = state.counted
     if event.usage.prompt:
         counted = CountedRequest(usage=event.usage, messages=len(state.transcript))
@@ -135,10 +136,10 @@ def _close_step(state: SessionState, event: ev.StepEnded) -> SessionState:
 
 
 def _messages_of(step: OpenStep, event: ev.StepEnded) -> tuple[Message, ...]:
-    """Return what a closed step adds to the transcript; thinking alone adds nothing.
+    """Return the messages that a closed step adds to the transcript; reasoning alone adds none.
 
-    A message of nothing but reasoning can't be sent back (hosts refuse it), so it
-    stays in the journal only.
+    Hosts refuse a message with nothing but reasoning in a later request, so it stays
+    in the journal only.
     """
     parts = tuple(part.part for part in step.parts if part.part is not None)
     if all(isinstance(part, ReasoningPart) for part in parts):

@@ -43,7 +43,7 @@ _SECTIONS = (
     "instructions",
     "skills",
 )
-# Names that users might give to a key: keys do not belong in this file.
+# Names under which users may try to put an API key into this file. Keys belong in the environment.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -273,6 +273,7 @@ def _host(table: _HostTable) -> HostConfig:
 
 
 def _model(table: _ModelTable) -> ModelConfig:
+    # By name, as not all fields of the table are fields of the model: it holds the options in a flat form.
     return ModelConfig(
         same_as=table.same_as,
         context=table.context,
@@ -334,7 +335,8 @@ class _Reader:
             return structure(shape, values)
         except InvalidArguments as error:
             advice = "\nkeys belong in the environment: `key` names the variable" if _KEY_WORDS & values.keys() else ""
-            message = str(error).replace(" or null", "")  # TOML has none
+            # TOML has no null, which the schema of an optional field names.
+            message = str(error).replace(" or null", "")
             raise ConfigError(f"{self.source}, {where}: {message}{advice}") from error
 
     def made(self, where: str, make: Callable[[], V]) -> V:

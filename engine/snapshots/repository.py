@@ -1,9 +1,9 @@
 """The private git directory of a project's snapshots, and how git is run on it.
 
 The user's own repository is never opened: git gets ours by explicit paths, without the user's
-settings, hooks, filters or line-ending conversion. What a project's
-`.gitattributes` say can run nothing here: a filter is a name there, and our settings give no
-name a meaning; and `info/attributes` of our directory, which overrules them, unsets them all.
+settings, hooks, filters or line-ending conversion. A project's
+`.gitattributes` can run nothing: it only names filters, which our settings do not define, and
+`info/attributes` of our directory overrules it and unsets all attributes.
 
 Snapshots don't wait for each other. Each is made in a copy of the index, which replaces the
 index only when all is done: a killed process leaves an unused file and no lock. Only the
@@ -34,13 +34,16 @@ INDEX: Final = "index"
 # Next to the index: the paths that were left out.
 MARKS: Final = "left-out"
 _LOCK_POLL_SECONDS: Final = 0.02
+# For git to end after SIGTERM, by which it removes its temporary files.
 _GRACE: Final = 0.2
 _MAX_ERROR_BYTES: Final = 400
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
-# Before it, each file would have got a pack of its own.
+# Older versions write a pack of its own for each file.
 _PACKS_SINCE: Final = (2, 38)
 _UNSAFE_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
+# Contents are stored byte for byte, nothing of the user's is run, and git never starts a clean-up by itself. No fsync: a
+# snapshot that a power cut destroys costs an undo, while a sync after each step would cost every turn.
 _CONFIG: Final = """\
 [core]
 	repositoryformatversion = 0
@@ -71,7 +74,8 @@ _CONFIG: Final = """\
 	recurse = false
 """
 _ATTRIBUTES: Final = "* -text !eol -ident -filter !working-tree-encoding -diff -merge -export-subst\n"
-# Files above this go into one pack together, which is much quicker than a file for each; small changes go the usual way.
+# With a threshold of one byte, git writes all new files into one pack. That is much faster than a loose object for each,
+# but only worth it for many files.
 PACKED: Final = ("-c", "core.bigFileThreshold=1")
 
 
@@ -106,6 +110,7 @@ class Repository:
             (made / "config").write_text(_CONFIG, encoding="ascii")
             (made / "info" / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
             (made / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
+            # Renamed when it is complete: another engine may make the directory at the same time, and the first one wins.
             try:
                 made.rename(self.folder)
             except OSError:
@@ -131,7 +136,7 @@ class Repository:
             reason = error.strerror or error
             raise SnapshotError(f"snapshots can't be kept in {self.place.folder}: {reason}") from error
         try:
-            while not _try_lock(lock, alone=alone):  # noqa: ASYNC110  # nothing wakes who waits for a file's lock
+            while not _try_lock(lock, alone=alone):  # noqa: ASYNC110  # nothing wakes a task that waits for a file lock
                 await trio.sleep(_LOCK_POLL_SECONDS)
             yield
         finally:
@@ -146,13 +151,15 @@ class Repository:
     def copy_index(self, copy: Path, is_cancelled: Callable[[], bool]) -> None:
         """Copy the index. It blocks. If the caller was cancelled meanwhile, the copy is removed again."""
         with suppress(FileNotFoundError):
-            # With its time: by that git knows of which files it must look at the content, too.
+            # `copy2` keeps the modification time: git compares it with those of the files, and reads again the contents of
+            # files that changed in the same instant.
             shutil.copy2(self.folder / INDEX, copy)
         if is_cancelled():
             self.drop(copy)
 
     def replace_index(self, copy: Path) -> None:
         """Replace the index with a copy, and keep the copy for further work. It blocks."""
+        # Through a second copy: the rename consumes one, and the caller goes on using its own.
         adopted = copy.with_name(f"{copy.name}.done")
         with suppress(FileNotFoundError):
             shutil.copy2(copy, adopted)
@@ -250,7 +257,7 @@ class OutputTooLarge(Exception):
 
 
 def safe_name(owner: str) -> str:
-    """Return an owner's name as the name of a folder: another for each."""
+    """Return an owner's name escaped for use as a folder name; no two names get the same."""
     return _UNSAFE_IN_NAME.sub(lambda found: f"={ord(found[0]):x}=", owner) or "="
 
 
@@ -259,7 +266,7 @@ def _command(arguments: Sequence[str]) -> str:
 
 
 def _environment(index: Path | None) -> dict[str, str]:
-    """Return the environment without all that could lead git to something of the user's."""
+    """Return an environment without anything that leads git to the user's configuration or repository."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     ours = {
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -285,11 +292,11 @@ def _try_lock(lock: int, *, alone: bool) -> bool:
 
 
 async def find_git() -> str | None:
-    """Return git by its path, or None where there is none that could be used. Always a checkpoint."""
+    """Return the path of git, or None if it is not installed. Always a checkpoint."""
     return await to_thread(_find_git)
 
 
 def _find_git() -> str | None:
-    # A relative entry of PATH would let a project bring its own.
+    # Not the relative entries of PATH: a project could bring its own `git`.
     folders = [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]  # noqa: PTH117
     return shutil.which("git", path=os.pathsep.join(folders))

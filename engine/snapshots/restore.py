@@ -30,7 +30,7 @@ _CHUNK: Final = 1_048_576
 
 
 def entry_at(path: str) -> TreeEntry | None:
-    """Return what is at a real path. Raises `OSError`; `Strange` for a folder, a pipe and the like."""
+    """Return the entry at a real path. Raises `OSError`, or `NotAFile` for a folder, a pipe and so on."""
     try:
         folder = RealFolder.above(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -42,7 +42,7 @@ def entry_at(path: str) -> TreeEntry | None:
 
 
 class NotAFile(OSError):
-    """The path is a folder, a pipe or the like, which no snapshot holds."""
+    """The path is a folder, a pipe or something else that snapshots do not record."""
 
 
 @attrs.define(eq=False)
@@ -149,7 +149,7 @@ class RestoreJob:
             folder.make_link(os.fsdecode(data), name)
             return
         mode = _mode(put)
-        # For a new file the umask counts.
+        # A new file gets its mode from the umask, like one that the user creates.
         made = mode if mode is not None else 0o777 if want.mode == PROGRAM else 0o666
         descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, made)
         with os.fdopen(descriptor, "wb") as file:
@@ -157,13 +157,14 @@ class RestoreJob:
             file.flush()
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
+            # Before the rename: else a power cut could leave an empty file under the old name.
             os.fsync(file.fileno())
 
     def _make(self, put: Put) -> None:
         try:
             now = entry_at(put.path)
         except NotAFile:
-            now = None  # a folder, in whose place a file comes only if there is nothing in it
+            now = None  # a folder: it is replaced by a file only if it is empty
         if now != put.now:
             raise _conflict([self.display(put.path)])
         if put.want is None:
@@ -208,7 +209,7 @@ class RestoreJob:
 
 
 def remove_empty_folders(paths: Iterable[str], kept: Iterable[str]) -> None:
-    """Remove folders that have become empty above removed files, but for *kept* ones and those above these."""
+    """Remove folders that became empty above removed files, except *kept* ones and the folders above these."""
     stays = {above for folder in kept for above in (folder, *_above(folder))}
     for path in sorted(paths, key=len, reverse=True):
         for above in _above(path):
@@ -226,7 +227,7 @@ def remove_empty_folders(paths: Iterable[str], kept: Iterable[str]) -> None:
 
 
 def _is_barred(path: str, going: set[str]) -> bool:
-    """Tell whether a file that is not to go stands where a folder of this path has to be."""
+    """Tell whether a file that stays is in the place of a folder above this path."""
     return any(
         above not in going and os.path.lexists(above) and not os.path.isdir(above)  # noqa: PTH112 - of a str
         for above in _above(path)
@@ -251,6 +252,7 @@ def _entry_in(folder: RealFolder, name: str) -> TreeEntry | None:
         return TreeEntry(LINK, blob_id(os.fsencode(folder.read_link(name))))
     if not stat.S_ISREG(state.st_mode):
         raise NotAFile(errno.EISDIR, "it is no file", name)
+    # It may have become a pipe since `look`: opening one would block, and a terminal could become ours.
     descriptor = folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(descriptor)
@@ -270,10 +272,11 @@ def _conflict(shown: Sequence[str]) -> UndoConflict:
 
 
 def _mode(put: Put) -> int | None:
-    """Return the mode that a file keeps, but for who may execute it; None: it is a new one."""
+    """Return the mode that an existing file keeps, with its execute bits adapted; None: it is a new file."""
     if put.want is None or put.now is None or put.now.mode not in {FILE, PROGRAM}:
         return None
     mode = stat.S_IMODE(os.lstat(put.path).st_mode)
     if put.want.mode != PROGRAM:
         return mode & ~_EXECUTE
+    # Executable by those who may read it, as git and `chmod +x` do.
     return mode | (mode & 0o444) >> 2
