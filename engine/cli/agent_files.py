@@ -33,6 +33,7 @@ def load_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[st
 
     places, not_trusted = agent_folders(user, find_project_root(str(cwd), home=str(files.home)), is_trusted)
     agents = load_agents(places, tools=tools, not_trusted=not_trusted)
+    # Agents for other programs often name models that are unknown here: they keep the default model then.
     if not any(agent.config.model for agent in agents.agents):
         return agents
     # Imported here: providers take long to import, and few agents name a model.

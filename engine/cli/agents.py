@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
@@ -17,7 +16,7 @@ from engine.cli.arg_types import add_config_flag, directory, similar_name_hint
 from engine.cli.default_tools import default_tools
 from engine.cli.exit_codes import USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
-from engine.cli.terminal_text import escape_control_chars, stdout_width
+from engine.cli.terminal_text import escape_control_chars, two_columns
 from engine.config.agent_config import AgentConfig
 from engine.settings_file.config_file import load_config
 
@@ -48,6 +47,7 @@ def main(arguments: list[str]) -> int:
 def _list(args: argparse.Namespace) -> int:
     user_config = load_config(args.config, os.environ)
     tools = tuple(tool.name for tool in default_tools())
+    # Those two tools are there only if they are configured, but an agent may name them anyway.
     discovered = load_user_agents(user_config, args.cwd, trusts=args.trust, tools=(*tools, "skill", "web_search"))
     config = discovered.merge_into(user_config)
     agents, origins = config.all_agents, agent_sources(user_config, discovered)
@@ -95,18 +95,11 @@ def agent_document(agent: AgentConfig) -> dict[str, object]:
 
 
 def _as_list(agents: Mapping[str, AgentConfig], origins: Mapping[str, str]) -> str:
-    width = max((len(name) for name in agents), default=0)
-    room = max(30, stdout_width() - width - 4)
-    lines: list[str] = []
+    rows: list[tuple[str, str]] = []
     for name, agent in agents.items():
         description = escape_control_chars(agent.description) or "(no description: used only by name)"
-        first, *more = textwrap.wrap(
-            f"{description} ({', '.join(_kind(agent))}; {escape_control_chars(origins[name])})", room
-        )
-        lines += [f"  {name:<{width}}  {first}", *(f"  {'':<{width}}  {line}" for line in more)]
-    return (
-        "\n".join(lines) + "\n\n`engine agents NAME` shows one agent's definition; `engine run --agent NAME` uses it.\n"
-    )
+        rows.append((name, f"{description} ({', '.join(_kind(agent))}; {escape_control_chars(origins[name])})"))
+    return f"{two_columns(rows)}\n\n`engine agents NAME` shows one agent's definition; `engine run --agent NAME` uses it.\n"
 
 
 def _kind(agent: AgentConfig) -> Iterator[str]:

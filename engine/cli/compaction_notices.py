@@ -25,6 +25,7 @@ def compaction_note(event: CompactionStarted | CompactionEnded | HistoryReplaced
         case CompactionStarted():
             return _STARTED[event.trigger]
         case HistoryReplaced():
+            # A compaction reports its own end, and forks and imports start with their history.
             return _REPLACED.get(event.kind, "")
         case CompactionEnded(outcome="compacted"):
             return _compacted(event)

@@ -65,4 +65,5 @@ def default_tools(
 def _with_task(tools: tuple[Tool, ...], agents: Mapping[str, AgentConfig]) -> tuple[Tool, ...]:
     # No background jobs: once the command is over, nothing could receive their results.
     task = task_tool(Agents.of_config(agents))
+    # Sorted, so that requests begin with the same bytes in every run and the prompt cache matches.
     return tuple(sorted((*tools, task), key=lambda tool: tool.name))

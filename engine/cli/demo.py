@@ -46,7 +46,7 @@ from engine.tools.call_values import GRACE
 
 _MODEL: Final = "anthropic/claude-sonnet-4-5"
 _RUNNING_FOR: Final = 0.75
-# A busy machine may notice the end later than it happened.
+# A busy machine may observe the end later than it happened.
 _ALLOWANCE: Final = 0.5
 
 _INTRODUCTION: Final = """\
@@ -159,6 +159,7 @@ class _Record:
                 self.calls[event.call_id] = _Call(event.tool, event.arguments)
             case CallStarted():
                 self.calls[event.call_id].was_started = True
+                # Counted from the events: the engine's own statistics would prove nothing.
                 running = [call for call in self.calls.values() if call.was_started and call.settlement is None]
                 self.most_at_once = max(self.most_at_once, len(running))
             case CallSettled():
@@ -348,6 +349,7 @@ def has_each_result(request: ReceivedRequest) -> bool:
     for message in messages:
         blocks = _objects(message.get("content"))
         results = [block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"]
+        # The order counts too: some hosts reject results in another order.
         if results != open_calls:
             return False
         open_calls = [block.get("id") for block in blocks if block.get("type") == "tool_use"]

@@ -102,6 +102,7 @@ def _everything(request: ReceivedRequest) -> str:
 
 
 def _say(words: str) -> tuple[ScriptItem, ...]:
+    # In small pieces with pauses, as a real model streams.
     return spread(text(words, pieces=max(1, len(words) // 12)), 0.02)
 
 

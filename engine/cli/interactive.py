@@ -79,6 +79,7 @@ class Dialogue:
             self.screen.add_lines(f"  (settled: {how})\n")
         # It may also be one that was not shown yet: an "always" answers several at once.
         self._open = [(request, text) for request, text in self._open if request.request_id != event.request_id]
+        # One at a time: two questions on the screen could be answered in the wrong order.
         if self._open and not self._is_shown:
             self._show()
 
@@ -102,7 +103,7 @@ class Dialogue:
             await self._question_added.wait()
 
     def _show(self) -> None:
-        if self._is_closed:
+        if self._is_closed:  # `run` rejects it instead
             return
         request, text = self._open[0]
         # What was typed before the question appeared must not answer it.

@@ -54,7 +54,7 @@ class Keyboard:
                 continue
             except OSError:  # the terminal is gone
                 return None
-            if not data:  # Ctrl-D
+            if not data:  # Ctrl-D on an empty line
                 return None
             self._typed += data
         line, _, self._typed = self._typed.partition(b"\n")

@@ -35,7 +35,7 @@ commands:
 `engine COMMAND --help` says more about a command.
 """
 
-# Each of these modules has a function `main`.
+# Each of these modules has a function `main`. Names, not functions: importing all commands would slow each one down.
 _MODULES: Mapping[str, str] = {
     "run": "engine.cli.run",
     "sessions": "engine.cli.sessions.dispatch",
@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that *argv* names, by default the process's own arguments; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     first = arguments[0] if arguments else ""
+    # By hand: importing argparse would take longer than printing the version.
     if first in {"--version", "-V"}:
         return print_text(f"engine {__version__}\n")
     if first in {"--help", "-h", "help"}:

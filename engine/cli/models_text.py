@@ -101,12 +101,14 @@ def as_text(
         can_run_files: the extra for GGUF files is installed.
     """
     shows_all = is_one or is_all
+    # Narrower than 40 columns, the figures leave no room for names.
     page = _PageLayout(max(40, width), symbols, None if shows_all else _MAX_SHOWN)
     usable = [report for report in reports if not report.why_not]
     listed = list(reports) if shows_all else usable
     lines = page.heading() if listed else page.wrapped(_NO_HOSTS)
     for report in listed:
         lines += ["", *page.host(report)]
+    # The full list says so for each host; the short one groups the reasons at its end.
     unusable = [] if shows_all else [report for report in reports if report.why_not]
     if unusable:
         lines += ["", "Not usable here:", "", *page.reasons(unusable)]

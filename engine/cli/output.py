@@ -57,6 +57,7 @@ class Output:
         is_terminal = fd is not None and os.isatty(fd)
         return cls(
             fd,
+            # A pipe has no width; 100 columns suit a log file.
             (stream.encoding if stream is not None else None) or "utf-8",
             is_terminal and os.environ.get("TERM", "dumb") != "dumb",
             shutil.get_terminal_size((100, 24)).columns if is_terminal else 100,
@@ -78,6 +79,7 @@ class Output:
 
     def show_status(self, line: str) -> None:
         """Show *line* below the text, replacing the last status line. Not a checkpoint."""
+        # Heartbeats come often; an unchanged line need not be drawn again.
         if self.has_status and line != self._status:
             self._status = line
             self._add("")

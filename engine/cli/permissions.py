@@ -131,6 +131,7 @@ def _explain(policy: Policy, cwd: str, permission: str, pattern: str, config: Co
     lines = [escape_control_chars(explain(ruleset, right)) for right in rights_to_explain]
     if opaque:
         lines.append(f"  because it cannot be analysed: {escape_control_chars(opaque)}")
+    # The explanation covers single rights; the verdict combines them, as for a real call.
     verdict = policy.judge(_query(cwd, permission, pattern, rights, opaque))
     return "\n".join([*lines, f"verdict: {verdict.verdict}, from {escape_control_chars(verdict.source)}"]) + "\n"
 
@@ -154,6 +155,7 @@ def _lint(policy: Policy, ruleset: Ruleset) -> int:
     findings = lint(ruleset.layers, ruleset.project, policy.home)
     if not findings:
         return print_text("no problems found in the rules\n")
+    # A non-zero code, so that a check in CI notices.
     code = print_text("".join(f"{escape_control_chars(str(finding))}\n" for finding in findings))
     return code or FAILED
 

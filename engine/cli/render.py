@@ -148,6 +148,7 @@ class Renderer:
     def status(self) -> str:
         """The status line: the running calls; empty if there are none, or a line is open."""
         running = [call for call in self._calls.values() if call.started is not None]
+        # The status line replaces itself, which would erase a line of text that is still open.
         if not running or self._is_line_open:
             return ""
         # The oldest one: users wonder about the call that takes longest.
@@ -286,6 +287,7 @@ def main_argument(arguments: str) -> str:
     if not isinstance(parsed, dict):
         return arguments
     values = cast("dict[str, object]", parsed)
+    # For unknown tools, the first text argument is the best guess.
     for name in (*_MAIN_ARGUMENTS, *values):
         value = values.get(name)
         if isinstance(value, str) and value.strip():
@@ -299,6 +301,7 @@ def _summary(settlement: Settlement) -> str:
         facts: object = json.loads(settlement.metadata or "{}")
     except ValueError:
         return ""
+    # Tools of the host may put any JSON there.
     summary = cast("dict[str, object]", facts).get("summary", "") if isinstance(facts, dict) else ""
     return summary if isinstance(summary, str) else ""
 
@@ -316,6 +319,7 @@ def _prompt_note(event: ev.PromptUpdated) -> str:
     return f"the prompt was updated: {'; '.join(changes)}" if changes else ""
 
 
+# These change by themselves all the time; a note for each change would be noise.
 _UNREPORTED_SECTIONS: Final = frozenset({"environment", "git", "date"})
 
 

@@ -45,6 +45,7 @@ def resolve_store(args: argparse.Namespace) -> str:
 @asynccontextmanager
 async def open_store(place: str) -> AsyncGenerator[FullStore]:
     """Open the store at *place*; close it at the end of the block. A checkpoint. Raises `StoreError`."""
+    # The protocols of `open_store_at` are those of the engine; both databases implement the rest as well.
     store = cast("FullStore", await open_store_at(place))
     try:
         yield store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -12,6 +13,8 @@ import attrs
 from engine.export.sanitize import UNSEEN
 
 _PIPE_WIDTH: Final = 100
+# Long names must not squeeze their descriptions to a word per line.
+_MIN_DESCRIPTION: Final = 30
 
 # Escape sequences, changes of the writing direction and invisible characters could disguise a text, so they are
 # escaped. Joiners within words and emoji are left alone.
@@ -67,6 +70,7 @@ def escape_control_chars(text: str) -> str:
 
 def escape_on_one_line(text: str) -> str:
     """Escape the control characters and line breaks of *text*: a name must not hide text or imitate the engine's lines."""
+    # Visible, not removed: the user should see that the name is odd.
     return escape_control_chars(text).replace("\n", "^J").replace("\t", "^I")
 
 
@@ -98,3 +102,17 @@ def stdout_width() -> int:
     """Return how many characters a line on standard output may have."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     return shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if is_terminal else _PIPE_WIDTH
+
+
+def two_columns(rows: Sequence[tuple[str, str]]) -> str:
+    """Return names and their descriptions as lines; a description wraps inside its column."""
+    # Imported here: most commands wrap nothing.
+    import textwrap
+
+    width = max((len(name) for name, _ in rows), default=0)
+    room = max(_MIN_DESCRIPTION, stdout_width() - width - 4)
+    lines: list[str] = []
+    for name, description in rows:
+        first, *more = textwrap.wrap(description, room)
+        lines += [f"  {name:<{width}}  {first}", *(f"  {'':<{width}}  {line}" for line in more)]
+    return "\n".join(lines)

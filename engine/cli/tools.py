@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import textwrap
 from collections.abc import Sequence
 
 from engine.cli.arg_types import similar_name_hint
 from engine.cli.default_tools import default_tools
 from engine.cli.exit_codes import USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
-from engine.cli.terminal_text import stdout_width
+from engine.cli.terminal_text import two_columns
 from engine.tools.tool import Tool
 
 
@@ -70,14 +69,11 @@ def _as_json(tools: Sequence[Tool]) -> str:
 
 
 def _as_list(tools: Sequence[Tool]) -> str:
-    width = max((len(tool.name) for tool in tools), default=0)
-    # Descriptions wrap inside their column.
-    room = stdout_width() - width - 4
-    lines: list[str] = []
-    for tool in sorted(tools, key=lambda tool: tool.name):
-        first, *more = textwrap.wrap(f"{_brief(tool)} ({', '.join(_declared(tool))})", max(30, room))
-        lines += [f"  {tool.name:<{width}}  {first}", *(f"  {'':<{width}}  {line}" for line in more)]
-    return "\n".join(lines) + "\n\n`engine tools NAME` shows a tool's description and schema.\n"
+    rows = [
+        (tool.name, f"{_brief(tool)} ({', '.join(_declared(tool))})")
+        for tool in sorted(tools, key=lambda tool: tool.name)
+    ]
+    return f"{two_columns(rows)}\n\n`engine tools NAME` shows a tool's description and schema.\n"
 
 
 def _as_details(tool: Tool) -> str:
@@ -89,6 +85,7 @@ def _as_details(tool: Tool) -> str:
 def _brief(tool: Tool) -> str:
     """Return the first sentence of the tool's description."""
     first = " ".join(tool.description.split("\n\n", 1)[0].split())
+    # The rest is meant for the model, and too long for a list.
     return first.partition(". ")[0].rstrip(".")
 
 

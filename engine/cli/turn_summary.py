@@ -87,7 +87,7 @@ class Tally:
     def cancelled(self) -> str:
         """How the calls ended that were open when the turn was cancelled."""
         settled = [settlement for call_id, settlement in self.settled.items() if call_id in self._open_at_cancel]
-        if not settled:
+        if not settled:  # the cancel came while the model was streaming
             return "no call was open"
         return f"{counted(len(settled), 'call')} settled ({_states(settled)})"
 

@@ -56,6 +56,7 @@ class TurnView:
     _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
     _interrupted_by: int | None = attrs.field(default=None, init=False)
     _cancel: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    # Monotonic: the wall clock may be set during the turn.
     _started: float = attrs.field(factory=time.monotonic, init=False)
     # Around the last write: a reader that has stopped reading must not delay the exit after a signal.
     _final_write: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -105,6 +106,7 @@ class TurnView:
                 self._screen.show(event)
                 if dialogue is not None:
                     self._converse(dialogue, event)
+            # The dialogue waits for further lines until it is cancelled.
             nursery.cancel_scope.cancel(reason="the turn is over")
 
     def _converse(self, dialogue: Dialogue, event: ev.Durable | ev.Live | Resync) -> None:
@@ -113,6 +115,7 @@ class TurnView:
             case ev.CallQueued():
                 self._arguments[event.call_id] = event.arguments
             case ev.TurnStarted():
+                # A question of a sub-agent quotes the task that it works on.
                 self._task_arguments[event.session_id] = (
                     "" if event.call_id is None else self._arguments.get(event.call_id, "")
                 )
@@ -142,6 +145,7 @@ class TurnView:
             # All events must be out before the exit code is.
             await self._output.drain()
             with trio.move_on_after(_MAX_TITLE_SECONDS):
+                # The list of sessions would otherwise show this one without a title for ever.
                 await self._session.titled()
         return self._exit_code(result)
 

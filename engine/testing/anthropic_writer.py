@@ -71,6 +71,7 @@ _ERRORS: dict[type[ProviderError], tuple[int, str, str]] = {
 }
 # Any other error: a status that hosts do not use.
 _UNFORESEEN = (418, "unforeseen_error", "")
+# For events of a block that was never opened: a faulty host may send them.
 _NO_SUCH_BLOCK = 9_999
 
 
@@ -101,6 +102,7 @@ class AnthropicWriter:
     def _begin(self) -> bytes:
         if self._has_started:
             return b""
+        # Usage that is reported before the first event is sent with the start, as the host does.
         self._has_started = True
         message: Block = {
             "id": "msg_scripted",

@@ -59,6 +59,7 @@ def cancel_everywhere(
     _raise_if_broken(base, None, seed)
     runs = 0
     for way in ways:
+        # The distance matters only if there is a second cancel.
         gaps = tuple(seconds) if way in {"user_then_host", "host_then_user", "user_twice"} else (1,)
         for gap in gaps:
             for point in range(0, len(base.points.names), every):

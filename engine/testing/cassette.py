@@ -138,6 +138,7 @@ def _numbered(folder: Path, name: str) -> list[Path]:
     """Return the request files of the cassette *name*, in the order of their numbers."""
     form = re.compile(re.escape(name) + r"-(\d+)\.request\.json")
     matches = [(match, path) for path in folder.glob("*.request.json") if (match := form.fullmatch(path.name))]
+    # By number: as text, 10 would come before 2.
     return [path for _, path in sorted(matches, key=lambda entry: int(entry[0][1]))]
 
 

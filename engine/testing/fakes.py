@@ -67,6 +67,7 @@ class SlowStore:
         if self.hangs:
             await trio.sleep_forever()
         await trio.sleep(self.delay)
+        # After the delay: a real disk fails as late.
         if self.fails:
             raise StoreError("the disk is full")
         self.durable[session_id] = max(seq, self.durable.get(session_id, 0))

@@ -131,6 +131,7 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
     tools = FakeTools()
     model = ScriptedProvider(script=_endless(scenario.script), info=scenario.model, batch=scenario.batch, trace=points)
     run = Run(points=points, tools=tools, model=model, store=SlowStore(delay=scenario.store_delay, trace=points))
+    # Trio schedules in random order otherwise, and no run could be repeated.
     seed_scheduler(seed)
     try:
         trio.run(
@@ -177,6 +178,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
                 spill=os.devnull, snapshots=None if scenario.snapshots is None else scenario.snapshots()
             ),  # no files on disk and no threads: their timing would make runs differ
             context=ContextOptions(keeper=scenario.keeper(), prompt=scenario.prompt()),
+            # Fixed jitter and counted ids: nothing random is left but the seeded scheduler.
             ports=Ports(clock=TrioClock(), ids=CountingIds(), trace=run.points, jitter=lambda: 0.5),
         ) as engine:
             session = await engine.create_session(cwd="/nowhere")
@@ -218,11 +220,12 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
         try:
             async with turn:
                 points.in_body = True
+                # Its cancel ends the body early: the way "leave".
                 with points.leaving:
                     await _watch(scenario, run, turn)
             run.exited_quietly = True
         finally:
-            points.armed = False
+            points.armed = False  # the next turn is never cancelled
         # A cancel that struck after the block is delivered here.
         await trio.lowlevel.checkpoint()
     run.host_cancelled = host.cancelled_caught
@@ -314,6 +317,7 @@ def _tasks() -> set[str]:
     tasks: set[str] = set()
     root = trio.lowlevel.current_root_task()
     waiting = [] if root is None else [root]
+    # All tasks of the program: a leaked one may be in any nursery.
     while waiting:
         task = waiting.pop()
         # Idle hooks belong to the engine: they outlive the turn on purpose.

@@ -171,6 +171,7 @@ def _check_calls(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     for event in events:
         match event:
             case ev.CallAnnounced():
+                # Any other event of an unannounced call is a KeyError here, and so a problem of the run.
                 moves[event.call_id] = ["announced"]
             case ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.CallDelivered():
                 moves[event.call_id].append(_MOVES[type(event)])
@@ -199,6 +200,7 @@ def _check_verdict(event: ev.CallJudged | ev.CallChanged, state: str) -> list[st
 def _check_moves(events: Sequence[ev.Durable | ev.Live], moves: Mapping[CallId, Sequence[str]]) -> list[str]:
     problems: list[str] = []
     announced = [event.call_id for event in events if isinstance(event, ev.CallAnnounced)]
+    # Results are delivered in call order, whatever the order in which calls ended.
     delivered = [event.call_id for event in events if isinstance(event, ev.CallDelivered)]
     for call_id, seen in moves.items():
         # In order and without repetition; a call may skip "queued" and "started".

@@ -133,6 +133,7 @@ class LoopbackServer(ABC):
     async def wait_closed(self) -> None:
         """Wait until no connection is open. A checkpoint."""
         await trio.lowlevel.checkpoint()
+        # A loop: a client may have connected again in the meantime.
         while self._connections:
             await self._closed.park()
 

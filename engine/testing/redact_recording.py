@@ -96,6 +96,7 @@ def _words(name: str, value: str) -> list[str]:
     if not _CREDENTIALS.search(name):
         return []
     cookies = [cookie.partition("=")[2].strip() for cookie in value.split(";")] if name.lower() == "cookie" else []
+    # "Bearer KEY": the key may also occur without the scheme.
     return [value, value.partition(" ")[2], *cookies]
 
 

@@ -63,6 +63,7 @@ class ReplayServer(LoopbackServer):
         number = len(self.requests)
         if number <= len(self._exchanges):
             return self._exchanges[number - 1]
+        # Status 400: a provider does not retry it, so the test fails at once.
         error = {"error": {"message": f"the cassette has no answer number {number}", "type": "invalid_request_error"}}
         return Exchange(status=400, headers={"content-type": "application/json"}, body=json.dumps(error).encode())
 

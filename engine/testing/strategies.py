@@ -28,6 +28,7 @@ _SECONDS = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.7])
 def calls(draw: st.DrawFn, *, keys: itertools.count[int], depth: int = 1) -> tuple[StreamEvent, ...]:
     """One call of a fake tool; its key names a side effect that must not happen twice."""
     tools = ["look", "work", "sub"] if depth else ["look", "work"]
+    # A counter, not a drawn number: shrinking must not make two keys equal.
     number = next(keys)
     arguments = {"key": f"key {number}", "seconds": draw(_SECONDS), "manner": draw(st.sampled_from(BEHAVIOURS))}
     pieces = draw(st.integers(1, 3))
@@ -39,6 +40,7 @@ def answers(draw: st.DrawFn, *, keys: itertools.count[int]) -> Sequence[ScriptIt
     """One answer: blocks of text, reasoning and calls, sometimes interleaved, pauses, and a good or bad end."""
     blocks: list[Sequence[ScriptItem]] = []
     for number in range(draw(st.integers(0, 4))):
+        # Calls twice: most of what can go wrong is about them.
         kind = draw(st.sampled_from(["text", "reasoning", "call", "call", "pause"]))
         pieces = draw(st.integers(1, 3))
         match kind:
@@ -63,6 +65,7 @@ def _interleaved(blocks: Sequence[Sequence[ScriptItem]]) -> list[ScriptItem]:
 @st.composite
 def ends(draw: st.DrawFn) -> Sequence[ScriptItem]:
     """How an answer ends: any finish, none at all, a break, an error."""
+    # Mostly a finish, or turns would rarely get past their first answer.
     kind = draw(st.sampled_from(["finish"] * 5 + ["nothing", "break", "fail"]))
     match kind:
         case "finish":
@@ -140,6 +143,7 @@ async def _blocks(stopping: Stopping) -> StopDecision | None:
 @st.composite
 def hooks(draw: st.DrawFn) -> Hooks:
     """Hooks that are slow, fail, or stop the turn."""
+    # Mostly none: a hook that fails or stops ends the turn early.
     tool_hooks = st.sampled_from([(), (), (), (_slow,), (_broken,), (_stops,)])
     anywhere = st.sampled_from([(), (), (), (), (_slow_anywhere,), (_broken_anywhere,)])
     return Hooks(

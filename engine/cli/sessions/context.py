@@ -141,11 +141,12 @@ async def _compact_session(session: Session, instructions: str) -> int:
                     if isinstance(event, (CompactionStarted, CompactionEnded)) and (note := compaction_note(event)):
                         print_text(f"{escape_control_chars(note)}\n")
 
+            # Both run until the compaction is over; the events of a session never end by themselves.
             nursery.start_soon(cancel_at_a_signal)
             nursery.start_soon(print_notes)
             results.append(await session.context.compact(instructions))
             nursery.cancel_scope.cancel(reason="the compaction is over")
-    if not results:
+    if not results:  # cancelled by a signal; the compaction leaves the old history then
         print_error("engine sessions compact: cancelled: the history is unchanged")
         return 128 + signalled[0]
     (result,) = results

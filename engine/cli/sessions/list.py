@@ -31,8 +31,9 @@ from engine.store.search_text import MATCH_MARKS
 from engine.store.store_protocols import FullStore, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 _LISTED: Final = 20
+# The databases take a 32-bit limit, and one more row is requested to see whether there are more.
 _ALL: Final = (1 << 31) - 2
-# Sessions per query.
+# Sessions per query: databases limit the number of its parameters.
 _AT_ONCE: Final = 500
 _STATUSES: Final = {"busy": "busy", "waiting": "waiting for you", "interrupted": "interrupted"}
 

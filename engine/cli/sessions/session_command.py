@@ -99,6 +99,7 @@ def short_ids(sorted_ids: Iterable[SessionId]) -> dict[SessionId, str]:
     for number, session_id in enumerate(ids):
         # Sorted ids share the longest prefix with a neighbour.
         neighbours = [ids[n] for n in (number - 1, number + 1) if 0 <= n < len(ids)]
+        # One character more than the longest shared prefix makes it unique.
         shared = max((_shared(session_id, other) for other in neighbours), default=0)
         start = len(PREFIX) if session_id.startswith(PREFIX) else 0
         short[session_id] = session_id[start : max(shared + 1, start + _SHORTEST)]

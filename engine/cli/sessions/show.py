@@ -155,6 +155,7 @@ def short_ends(ids: list[MessageId]) -> dict[MessageId, str]:
     for size in range(_SHORTEST, max(map(len, ids), default=0)):
         if len({name[-size:] for name in ids}) == len(set(ids)):
             return {name: name[-size:] for name in ids}
+    # Ids of imported sessions may end alike.
     return {name: str(name) for name in ids}
 
 
@@ -165,6 +166,7 @@ def _message(
     at = f"{format_moment(entry.time, time.time())} · {escape_control_chars(end)}"
     match message:
         case UserMessage():
+            # Nudges and summaries are user messages for the model, but the user has not written them.
             who = "you" if message.origin in {"user", "steer", "queue"} else "engine"
             yield _heading(who, at)
             yield escape_control_chars(message.text).strip("\n")

@@ -61,6 +61,7 @@ def _run(args: argparse.Namespace) -> int:
     kinds: Sequence[SpendingKind] = _DEFAULT_KINDS if args.by is None else (args.by,)
 
     async def work(store: FullStore) -> dict[SpendingKind, Sequence[Spending]]:
+        # The store sums by day itself, so it needs to know when the user's days begin.
         query = SpendingQuery(since=since, clock=utc_offsets(now))
         return {kind: await store.spending(attrs.evolve(query, by=kind)) for kind in ("total", *kinds)}
 

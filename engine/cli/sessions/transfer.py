@@ -108,6 +108,7 @@ def _export(args: argparse.Namespace) -> int:
 
 def _share(args: argparse.Namespace) -> int:
     code = _write(args, "html", is_private=False)
+    # Not into a pipe: the reader of the warning would be a program.
     if not code and args.output != "-":
         print_error(
             "The page holds everything that was written and read in the session: review it before you share it."
@@ -200,6 +201,7 @@ def _import(args: argparse.Namespace) -> int:
 def _facts(state: SessionState) -> Iterator[str]:
     """Yield what the file determines and a user who continues the session might not expect."""
     agent = f", agent: {one_line(state.agent, _MAX_LINE_CHARS)}" if state.agent else ""
+    # A session from elsewhere may have been made to surprise its next user.
     yield f"folder: {escape_control_chars(state.context.cwd)}{agent}"
     for waiting in state.inbox[:_MAX_LISTED]:
         yield f"queued message, to be sent as yours: {one_line(waiting.message.text, _MAX_LINE_CHARS)}"
@@ -252,6 +254,7 @@ def _bytes(name: str) -> bytes:
             if path.is_dir():
                 raise ConfigError(f"{name} is a directory")
             with path.open("rb") as file:
+                # One byte more shows that it is too large, without reading the rest.
                 data = file.read(MAX_IMPORT_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{name} can't be read: {error.strerror}") from error

@@ -152,6 +152,7 @@ async def _undo(session: Session, args: argparse.Namespace) -> str:
 
 async def _redo(session: Session, args: argparse.Namespace) -> str:
     redone = await session.files.redo(force=args.force)
+    # In a thread: a long session has many events to read.
     prompt = await to_thread(_prompt_of, session, redone.turn_id)
     return _as_lines([f"redone: {prompt}", *_files("changed", redone.files)], redone.note)
 
@@ -179,6 +180,7 @@ def _turn_named(session: Session, name: str) -> str:
 
 async def _diff(session: Session, args: argparse.Namespace) -> str:
     diffs = await session.files.diff(await _turn(session, args.turn))
+    # Not an error: a turn that only talked changed no files.
     if not diffs:
         return "no file was changed\n"
     return "".join(
