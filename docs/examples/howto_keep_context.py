@@ -50,7 +50,7 @@ async def by_hand(model: ScriptedProvider) -> None:
         result = await session.context.compact("mind the port")
         print(f"{result.stop_reason}: about {session.context.report().tokens:,} tokens now")
         await session.context.undo_compaction()
-        print(f"taken back: {session.context.report().tokens:,}")
+        print(f"undone: {session.context.report().tokens:,}")
 
 
 # -- in another way -----------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ async def work(place: str) -> None:
         except SessionElsewhere as error:
             print("not yet:", error.session_id == session.id)
 
-    # That engine has let go of it, so any other may go on.
+    # That engine has released it, so another one may continue it.
     async with engine.open_engine(model=ScriptedProvider(SCRIPT[1:]), store=place) as third:
         again = await third.open_session(session.id)
         result = await again.run("And now?")

@@ -41,7 +41,7 @@ async def ask(args: Question, ctx: engine.ToolContext) -> str:
     first = await ctx.run_agent(args.text, agent=CONFIG.all_agents["librarian"], name="librarian", seconds=60)
     if first.status != "completed":
         return f"It came to nothing: {first.error}"
-    # The same conversation goes on, with the rights and the model of now.
+    # The same conversation continues, with the current permissions and model.
     again = await ctx.run_agent("Are you sure?", agent=CONFIG.all_agents["librarian"], resume=first.session_id)
     return f"{first.text} Sure? {again.text}"
 

@@ -80,7 +80,7 @@ def right_to_change(args: ChangeFolder) -> Need:
 async def change_folder(args: ChangeFolder, ctx: engine.ToolContext) -> engine.ToolOutput:
     folder = str(trio.Path(ctx.cwd) / args.path)
     if not await trio.Path(folder).is_dir():
-        raise ToolError(f"There is no folder {args.path!r} here.")
+        raise ToolError(f"{args.path!r} is not a folder.")
 
     def modify(shared: SharedContext) -> SharedContext:
         return attrs.evolve(shared, cwd=folder)

@@ -49,7 +49,7 @@ async def main() -> None:
                 case InputPromoted():
                     print("promoted: the next request holds it")
                 case LoopContinued():
-                    print(f"the loop goes on: {event.reason}")
+                    print(f"the loop continues: {event.reason}")
                 case TurnStarted() | StepStarted() | engine.CallStarted() | engine.CallSettled():
                     print(type(event).__name__)
                 case engine.TurnEnded():
