@@ -61,6 +61,7 @@ class HookRunner:
         if scope.cancelled_caught:
             self.notice("warning", "hook_failed", f"the hook {name} did not answer within {timeout:g} s")
             return None
+        # It has nothing to say, which is not a failure.
         if decided is None:
             return default
         if (wrong := _wrong(decided, default)) is not None:
@@ -96,6 +97,7 @@ def _wrong(decided: object, default: Remark) -> str | None:
     kind = type(default)
     if type(decided) is not kind:
         return f"{type(decided).__name__}, not {kind.__name__}"
+    # The author of a hook may not use a type checker: a verdict "no" must not pass for none.
     for name, hint in _hints(cast("object", kind)).items():
         value = cast("object", getattr(decided, name))
         choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()

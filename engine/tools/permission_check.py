@@ -126,6 +126,7 @@ async def permit(site: CallSite, prepared: Prepared, hooks: CombinedDecision) ->
 
 def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
     """Return why a call that needs no answer is refused all the same; None if it may run."""
+    # A hook has answered, or the call is about the session's own things.
     if call.judgement.verdict == "ask":
         site.permission.record(
             "allow", hooks.source if hooks.verdict == "allow" else "what it touches is the session's own"

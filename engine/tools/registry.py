@@ -79,6 +79,7 @@ class Registry:
         self._aliases = {}
         for tool in self._tools.values():
             for alias in tool.aliases:
+                # The model's call would be ambiguous.
                 if alias in self._tools or alias in self._aliases:
                     raise ConfigError(f"two tools can be called {alias}")
                 self._aliases[alias] = tool

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from engine.permission.programs.program_registry import ProgramRegistry
     from engine.tools.builtin.bash_permissions import CommandScan
 
+# Two minutes are enough for most builds; what takes longer belongs into the background.
 DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
 
@@ -72,6 +73,7 @@ class CommandScans:
     """
 
     programs: ProgramRegistry | None = None
+    # By the arguments object of a call, so that a scan is dropped with its call.
     _scans: WeakKeyDictionary[Bash, CommandScan] = attrs.field(
         factory=WeakKeyDictionary["Bash", "CommandScan"], init=False
     )
@@ -79,6 +81,7 @@ class CommandScans:
     async def assess(self, args: Bash, cwd: str) -> bool:
         """Return whether it may run in parallel with reading calls. A checkpoint; leaves nothing if cancelled."""
         reads_only, scan = await to_thread(_assess, args.command, cwd, self.programs)
+        # `need` scans again only if the folders have changed in between.
         self._scans[args] = scan
         return reads_only and not args.background
 

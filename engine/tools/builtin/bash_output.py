@@ -14,6 +14,7 @@ from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description
 
+# As long as a command in the foreground may take.
 MAX_WAIT: Final = 600.0
 MAX_LIMIT: Final = LIMITS.lines - 10
 

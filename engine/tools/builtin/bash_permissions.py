@@ -65,6 +65,7 @@ def scan_command(
 
     def is_folder(folder: str) -> bool:
         if folder not in folders:
+            # Remembered, so that `applies_to` can check whether they still hold.
             folders[folder] = can_enter(folder)
         return folders[folder]
 
@@ -138,6 +139,7 @@ def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
             reads_only=command.reads_only,
         )
     for one in accesses:
+        # The working directory of a command: only outside of the project it needs a right.
         if one.use is None:
             if not one.target.inside:
                 yield RequiredRight(permission="outside", pattern=one.target.path)
@@ -151,6 +153,7 @@ def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
 def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -> tuple[str, ...]:
     """Return other spellings of a command: unquoted, without its program's folder, without its options."""
     words = [word if is_literal(word) else UNKNOWN for word in command.argv]
+    # A deny of `rm *` must also apply to `/bin/rm x` and to `'rm' x`.
     name = os.path.basename(words[0])  # noqa: PTH119 - as a shell takes it
     spelled = (
         full_command_line(command.argv),
@@ -170,6 +173,7 @@ def _offers(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
     files = [right for one in accesses for right in _file_rights(one)]
     exact = list(map(_exactly, argvs))
     wider = [_like(argv, knowledge) or _exactly(argv) for argv in argvs]
+    # The same offer twice would be confusing.
     for patterns in (exact,) if wider == exact else (exact, wider):
         commands = [Right(permission=PERMISSION, pattern=pattern) for pattern in patterns if pattern is not None]
         if rights := tuple(dict.fromkeys([*commands, *files])):
@@ -186,6 +190,7 @@ def _like(argv: Sequence[Argument], knowledge: ProgramRegistry) -> str | None:
 
     One that would only read but for an option is asked about because of that option: others with other ones are not like it.
     """
+    # The last offer is the widest.
     pattern = next(reversed(offers_for(argv, knowledge)), None)
     beginning = "" if pattern is None or not pattern.endswith(" *") else pattern.removesuffix(" *")
     return None if beginning and only_reads(beginning, knowledge) else pattern

@@ -37,6 +37,7 @@ async def run_to_end(command: Sequence[str], ctx: ToolContext, *, timeout: float
     with SpillWriter(ctx.spills, limits=SHOWN_OF_COMMAND) as kept:
         finished = await _run(command, ctx, kept, live, timeout)
         captured = await kept.finish()
+    # The sandbox's own processes end with the command.
     left_behind = max(0, finished.left_behind - keepers)
     return report(attrs.evolve(finished, left_behind=left_behind), captured, timeout)
 
@@ -46,6 +47,7 @@ async def _run(
 ) -> FinishedProcess:
     def take(chunk: bytes) -> None:
         kept.feed(chunk)
+        # Two copies: one for the result, truncated at its end, one for people who watch.
         live.feed(chunk)
 
     env = environment()
@@ -55,6 +57,7 @@ async def _run(
         mask.finish()
         # A cancelled call returns nothing: the model reads its progress instead.
         live.flush()
+        # Processes that survived SIGKILL: stuck in the kernel, or another user's.
         if not finished.ended:
             ctx.progress(output=survivors_of(finished))
 
@@ -74,6 +77,7 @@ async def _run(
                 grace=_PROCESS_GRACE,
             )
         except (OSError, ValueError) as error:
+            # Not raised here: it would become an exception group.
             result = error
         nursery.cancel_scope.cancel(reason="the command has ended")
     if not isinstance(result, FinishedProcess):
@@ -122,6 +126,7 @@ def report(finished: FinishedProcess, captured: CapturedOutput, timeout: float) 
     elif not finished.output_complete:
         notes.append("[the end of the output may be missing]")
     output = captured.text
+    # The notes begin on a line of their own.
     body = output if not output or output.endswith("\n") else f"{output}\n"
     return ToolOutput(
         text=(body or "(no output)\n") + "\n".join(notes),

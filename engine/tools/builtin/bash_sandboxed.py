@@ -53,8 +53,10 @@ def sandboxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = Non
         needed = await scans.need(args, ctx)
         facts = {"sandboxed": not args.outside_sandbox, "network": sandbox.network or args.outside_sandbox}
         needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
+        # The rules may answer for sandboxed commands what the defaults would ask.
         if not args.outside_sandbox:
             return attrs.evolve(needed, sandboxed=True)
+        # In addition to the command's own rights, and only once: a command outside may do anything.
         way_out = RequiredRight(permission=OUTSIDE, pattern=args.command)
         return attrs.evolve(
             needed, permission=OUTSIDE, patterns=(args.command,), rights=(way_out, *needed.rights), offers=()

@@ -17,6 +17,7 @@ from engine.tools.tool_text import description, metadata
 # The name of the approval in the shared context: JSON text, the mode of the session.
 VALUE: Final = APPROVAL
 Mode = Literal["plan", "build"]
+# The user has to read it.
 MAX_CHARS: Final = 20_000
 
 APPROVE: Final = Choice(label="Approve", description="carry out this plan")

@@ -14,6 +14,7 @@ from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, description, metadata
 
+# More questions at once would be a form to fill in.
 MAX_QUESTIONS: Final = 4
 MAX_CHOICES: Final = 8
 MAX_CHARS: Final = 2_000

@@ -21,6 +21,7 @@ from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
 PERMISSION: Final = "task"
+# About 12,000 tokens; larger material should be named by its path.
 MAX_PROMPT_CHARS: Final = 50_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -179,6 +180,7 @@ _BACKGROUND: Final = (
 async def _hand_on(table: Agents, args: Task, ctx: ToolContext, *, background: bool = False) -> ToolOutput:
     agent = table.get(args.agent)
     if agent is None:
+        # Hidden agents are not suggested: the user calls them by name.
         close = difflib.get_close_matches(args.agent, table.shown, n=3, cutoff=0.6) or table.shown
         raise ToolError(f"There is no sub-agent named {args.agent[:64]!r}. There is: {', '.join(close) or 'none'}.")
     # Some models fill in every optional argument.

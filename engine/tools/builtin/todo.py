@@ -18,6 +18,7 @@ from engine.tools.tool_text import counted, description, metadata
 
 # The list's name in the shared context: `{"last": 7, "todos": [{"id": "7", "content": "…", "status": "pending"}]}`.
 VALUE: Final = "todos"
+# The list is a part of every result of the tool.
 MAX_TODOS: Final = 100
 MAX_CHARS: Final = 500
 

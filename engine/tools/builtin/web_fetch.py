@@ -19,7 +19,9 @@ from engine.web.address_guard import MAX_REDIRECTS, Guard, parse_url
 PERMISSION: Final = "web"
 DEFAULT_TIMEOUT: Final = 30.0
 MAX_TIMEOUT: Final = 120.0
+# The text of a page is much smaller; images and PDFs have limits of their own.
 MAX_BYTES: Final = 5 * 1024 * 1024
+# Markdown first: some documentation sites serve it, and need no conversion.
 _ACCEPT: Final = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5"
 
 
@@ -83,5 +85,6 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
 
 
 def _need(args: WebFetch) -> Need:
+    # Rules are about hosts: `allow web docs.python.org`.
     host = parse_url(args.url).host
     return Need(permission=PERMISSION, patterns=(host,), detail=args.url)

@@ -25,6 +25,7 @@ from engine.tools.read.pdf import MAX_ATTACHED_PAGES
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, metadata
 
+# As for `read`: beyond these, the text is cut.
 _MAX_PAGES: Final = 500
 _MAX_TEXT_BYTES: Final = 4_000_000
 _ODD: Final = re.compile(r"[^A-Za-z0-9._ -]+")

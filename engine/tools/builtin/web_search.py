@@ -22,6 +22,7 @@ PERMISSION: Final = "web"
 MAX_QUERY_CHARS: Final = 400
 MAX_COUNT: Final = 20
 DEFAULT_COUNT: Final = 8
+# Services answer within seconds.
 TIMEOUT: Final = 30.0
 
 

@@ -14,6 +14,7 @@ from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps
 if TYPE_CHECKING:
     from engine.web.fetch import FetchReply
 
+# Services answer with some kilobytes; some include whole pages if asked to.
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_TITLE_CHARS: Final = 200
 MAX_SNIPPET_CHARS: Final = 600
@@ -172,6 +173,7 @@ def provider_from(environment: Mapping[str, str]) -> SearchProvider | None:
 
 def _service(name: str, key: str, base_url: str) -> SearchProvider:
     kind = next(kind for kind in _KINDS if kind.name == name)
+    # It becomes a header: a line feed in it would add another one.
     if kind.needs_key and not (key.isascii() and key.isprintable() and key.strip() == key and key):
         raise ConfigError(f"the key of {name} must be printable ASCII without blanks around it")
     url = (base_url or kind.base_url).rstrip("/")
@@ -232,6 +234,7 @@ class _Service:
             if not self.kind.needs_key:
                 return "refuses: do its settings allow the format json?"
             return f"does not accept the key in {self.kind.variable}. Tell the user"
+        # 432 and 433 are Tavily's, for a plan's limit and for pay-as-you-go.
         if status in {402, 432, 433}:
             return "says that the account's plan or money is used up. Tell the user"
         if status == 429:
@@ -246,6 +249,7 @@ class _Service:
         """Return *message* without the key, which the service may quote."""
         if not self.key:
             return message
+        # Also in the form in which it would be in a URL.
         return message.replace(self.key, "[key]").replace(quote(self.key, safe=""), "[key]")
 
 
@@ -255,6 +259,7 @@ def _message(body: bytes) -> str:
         value: object = loads(body)
     except ValueError:
         return ""
+    # `{"error": {"detail": {"message": …}}}`: each service nests it differently.
     for _ in range(4):
         if isinstance(value, str):
             return _one_line(value, _MAX_MESSAGE_CHARS)
@@ -265,6 +270,7 @@ def _message(body: bytes) -> str:
 
 def _result(item: Json, kind: _Kind) -> SearchResult | None:
     url = text(item, "url")
+    # A result is untrusted: other schemes would be dangerous to open.
     if not url.startswith(("http://", "https://")) or len(url) > _MAX_URL_CHARS or not url.isprintable():
         return None
     title = _one_line(text(item, "title"), MAX_TITLE_CHARS)

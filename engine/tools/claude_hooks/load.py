@@ -70,6 +70,7 @@ def load_hooks(
             something, so none is silently left out.
     """
     where, document = _document(source)
+    # A switch of Claude Code's settings.
     if document.get("disableAllHooks") is True:
         return Hooks()
     # A settings file has many other sections; a mapping may be the hooks section itself.
@@ -192,6 +193,7 @@ def _handler(place: str, matcher: str, raw: Mapping[str, object]) -> _Listed:
         handler = structure(_Handler, fields)
     except InvalidArguments as error:
         raise ConfigError(f"{place}: {error}") from error
+    # Claude Code also knows PowerShell.
     if handler.shell != "bash":
         raise ConfigError(f"{place}: the shell must be 'bash' here, not {handler.shell!r}")
     return _Listed(place, matcher, handler, is_async)

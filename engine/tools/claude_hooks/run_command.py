@@ -54,6 +54,7 @@ class ShellHook(Generic[S, D]):
         Raises `BadReply` for a malformed reply, and if it was killed or could not be started.
         """
         names = self.point.matched(subject)
+        # Not started at all: most hooks are for few events.
         if names is None or not self.matches(names):
             return None
         reply = await self._run(subject)

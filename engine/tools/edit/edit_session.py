@@ -193,6 +193,7 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
     """
     around = around or ctx.edit_reviewer or EditChecks()
     locks = await ctx.to_thread(_lock_names, ctx.cwd, tuple(names), ctx.approved_paths)
+    # In the order in which `hold` sorts them, so that two edits can't wait for each other.
     async with ctx.locks.hold(*locks):
         # Abandoned on cancel: it only reads.
         planned = await ctx.to_thread(plan, Basis(ctx.shared, ctx.approved_paths))

@@ -31,6 +31,7 @@ Diagnose = Callable[[str], Awaitable[str]]
 
 _SHOWN_BYTES: Final = 2_000
 _PROCESS_GRACE: Final = 0.8 * GRACE
+# About 2,000 tokens: the first errors explain most of the others.
 _DIAGNOSTICS_CHARS: Final = 8_000
 
 
@@ -122,6 +123,7 @@ async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> 
     kept = bytearray()
     try:
         finished = await run_tree(
+            # On a copy: a formatter that fails half-way must not leave a broken file.
             formatter.argv(str(copy)),
             cwd=ctx.cwd,
             marker=marker(ctx.session_id, ctx.call_id),

@@ -18,6 +18,7 @@ from engine.files.line_diff import Difference, differences
 from engine.tools.edit.source_text import SourceText, Splice
 
 _TAB: Final = 4
+# Enough to tell the indentation; a file may have a million lines.
 _SAMPLE_LINES: Final = 1_000
 
 

@@ -15,6 +15,7 @@ from engine.tools.edit.match_lines import Tier
 from engine.tools.edit.source_text import SourceText, unix
 
 _PLACES_NAMED: Final = 20
+# A screen: more would crowd out the rest of the model's window.
 _COMPARED_LINES: Final = 60
 
 

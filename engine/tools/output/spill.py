@@ -162,6 +162,7 @@ class SpillStore:
 
     def note_kept(self) -> None:
         """Note that something was kept; if the folder has grown much, sweep it in the background. Not a checkpoint."""
+        # Also without a restart: an engine may run for months.
         if self._unswept > LARGEST_SUM // 4:
             self._unswept = 0
             in_background(self._sweep)
@@ -217,6 +218,7 @@ class Spills:
         if not _ID.match(spill_id):
             raise ToolError(f"{PREFIX}{spill_id} is no name of a kept output: these have 16 letters and digits.")
         try:
+            # Through descriptors: no link can lead elsewhere.
             folder = open_folder(self._store.directory, self._folder, create=False)
             try:
                 fd = os.open(spill_id, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)

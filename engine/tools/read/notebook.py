@@ -13,6 +13,7 @@ from engine.core.messages import ImagePart
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, is_object, loads, text
 from engine.tools.read.image import GOOD_SIDE, picture_of
 
+# A training log may have megabytes.
 MAX_OUTPUT_CHARS: Final = 4_000
 MAX_IMAGES: Final = 8
 _IMAGE_KINDS: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")

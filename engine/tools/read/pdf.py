@@ -21,6 +21,7 @@ from engine.tools.tool_text import counted, metadata
 
 # What hosts accept. A request with more is refused, and so is every later one.
 MAX_ATTACHED_BYTES: Final = 10_000_000
+# The limit of Anthropic's API.
 MAX_ATTACHED_PAGES: Final = 100
 MAX_BYTES: Final = 200_000_000
 _MAX_PAGES: Final = 2_000

@@ -97,6 +97,7 @@ def _rules(data: bytes) -> Iterator[_Rule]:
 def _rule(line: str) -> _Rule | None:
     if line.startswith("#"):
         return None
+    # Blanks at the end count only if they are escaped.
     if not line.endswith("\\ "):
         line = line.rstrip()
     if not line:
@@ -110,6 +111,7 @@ def _rule(line: str) -> _Rule | None:
     folders_only = line.endswith("/")
     if folders_only:
         line = line[:-1].removesuffix("\\")
+    # A slash in the middle anchors a pattern, too.
     by_name = not anchored and "/" not in line
     if by_name and not line:
         line = "*"  # a lone ! re-includes everything

@@ -24,10 +24,12 @@ from engine.tools.search.walk import VCS_FOLDERS
 
 # From 2021; in Debian 12 and Ubuntu 22.04.
 OLDEST: Final = (13, 0)
+# Minified files have lines of megabytes.
 MAX_COLUMNS: Final = 2_000
 
 _VERSION: Final = re.compile(rb"ripgrep (\d+)\.(\d+)")
 _VERSION_BYTES: Final = 4_096
+# A program called `rg` may be anything.
 _VERSION_TIMEOUT: Final = 5.0
 # Whether a program is a usable ripgrep, by path and modification time: checked once per `trio.run`.
 _usable: trio.lowlevel.RunVar[dict[tuple[str, int], bool]] = trio.lowlevel.RunVar("engine.ripgrep")

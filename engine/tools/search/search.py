@@ -22,6 +22,7 @@ from engine.tools.search.result_buffers import AllHits, HitBuffer, HitCounter, H
 from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader
 from engine.tools.search.ripgrep import SearchRequest, command
 
+# Some 15,000 results; more are searched again, in order.
 MAX_HELD_BYTES: Final = 8_388_608
 
 # Per line: more would never be shown.

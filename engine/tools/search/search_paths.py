@@ -33,6 +33,7 @@ from engine.tools.search.walk import is_in_repository, without_waiting
 # Globs that may be passed to ripgrep. To ripgrep `?` is a byte, here it is a character, so it is not among them.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.*+@%~-]+")
 _MAX_NAMES: Final = 50
+# As git does: a NUL in the first 8,000 bytes means binary.
 _SNIFFED_BYTES: Final = 8_192
 
 
@@ -155,6 +156,7 @@ def narrowed(cwd: str, place: SearchPlace, pattern: str) -> tuple[SearchPlace, P
     folder, rest = start_of(place.folder, pattern)
     if folder != place.folder:
         place = folder_at(cwd, _relative(cwd, folder))
+    # It would lead out of the folder that was approved.
     if ".." in rest.split("/"):
         raise ToolError(f"{pattern}: after a wildcard there can be no '..'.")
     if rest in {"**", "**/*"}:
@@ -175,6 +177,7 @@ def start_of(folder: Path, pattern: str) -> tuple[Path, str]:
     names = pattern.split("/")
     if names[0] in {"", "~"}:
         folder = resolve(str(folder), f"{names.pop(0)}/")
+    # A folder may really be called `[id]`, as in Next.js.
     while len(names) > 1 and (not is_magic(names[0]) or is_folder(folder / names[0])):
         folder = folder / names.pop(0)
     rest = "/".join([*names[:-1], names[-1] or "**"])

@@ -74,6 +74,7 @@ class Folder:
         """List it; of a huge folder only the first *most* entries that the system returns. Raises `OSError`."""
         with os.scandir(self.path) as entries:
             there: dict[bytes, Kind] = {entry.name: _kind(entry) for entry in islice(entries, most)}
+            # One more entry than allowed tells that there are more.
             is_whole = next(entries, None) is None
         kept = [FolderEntry(name, there[name]) for name in sorted(there) if name not in _VCS_NAMES]
         chains = self.chains
