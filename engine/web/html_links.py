@@ -45,4 +45,5 @@ class LinkResolver:
         self._room -= max(0, len(url) - len(href))
         if _SCHEME.match(url) and not url.lower().startswith(_FOLLOWED):
             return ""
+        # Markdown ends a link at a blank or a parenthesis.
         return squeezed(url).replace(" ", "%20").replace("(", "%28").replace(")", "%29")

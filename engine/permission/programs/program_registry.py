@@ -15,6 +15,7 @@ from engine.permission.programs.tables.option_spec import EXECUTING, ProgramOpti
 from engine.permission.programs.tables.program_spec import CustomReader, Dashes, Program, Reading, Tail
 
 _MAX_ARITY: Final = 8
+# `gcloud compute instances list` has three levels below the program.
 _MAX_DEPTH: Final = 4
 
 
@@ -39,6 +40,7 @@ class ProgramRegistry:
 
     def arity_of(self, path: Sequence[str]) -> int:
         """Return how many words, without options, of a command that begins with these say what it does; 0: unknown."""
+        # The longest entry decides: `npm run` has another arity than `npm`.
         for length in range(min(len(path), 3), 0, -1):
             count = self.arity.get(tuple(path[:length]))
             if count is not None:
@@ -75,6 +77,7 @@ def extend_registry(tables: Mapping[str, object]) -> ProgramRegistry:
             raise ConfigError(f"programs.{name}: name a program without its folder")
         programs[name] = _parse_program(f"programs.{name}", table, (name,), arity)
     registry = ProgramRegistry(programs, arity)
+    # All of them at once, so that the user need not repair one after the other.
     problems = [problem for name in tables for problem in find_program_contradictions(registry, name)]
     if problems:
         raise ConfigError("; ".join(problems))

@@ -45,6 +45,7 @@ def run_plain_words(analysis: ProgramAnalysis, value: Argument) -> None:
 def split_words(analysis: ProgramAnalysis, value: Argument) -> list[Argument] | None:
     """Split a text into words as a shell does; None: the result is uncertain."""
     text = exact_text(value)
+    # Only what `shlex` and a shell split alike.
     if text is None or any(sign in text for sign in "\\$#`"):
         analysis.mark_opaque("splits an unknown text into words")
         return None

@@ -36,6 +36,7 @@ class ConverseBlock:
             out.append(ReasoningChunk(self.id, piece))
         if piece := text(delta, "signature"):
             self._pieces.append(piece)
+        # Base64, and each delta is padded by itself.
         if piece := text(delta, "redactedContent"):
             self._redacted.append(piece)
 

@@ -33,7 +33,9 @@ def wire(quirks: Quirks) -> WireFormat:
 
 
 def _path(quirks: Quirks, request: ModelRequest) -> str:
+    # Some models can't stream answers with calls.
     operation = "converse-stream" if quirks.streams else "converse"
+    # A model may be named by its ARN, which contains slashes and colons.
     return f"/model/{quote(bare_model_name(request), safe='')}/{operation}"
 
 

@@ -34,6 +34,7 @@ from engine.providers.failures.error_codes import (
 )
 from engine.providers.failures.overflow import is_overflow, is_wordless_overflow, other_cause
 
+# A proxy's error may be a whole web page.
 _LONGEST_TEXT = 600
 
 _FLAGS = re.IGNORECASE | re.DOTALL

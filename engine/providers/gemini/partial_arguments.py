@@ -64,6 +64,7 @@ def _parse_path(path: str) -> list[_Step]:
             return []
         name, index, single, double = cast("tuple[str | None, ...]", match.groups())
         if index is not None:
+            # A longer number would take quadratic time to convert, and is invalid anyway.
             steps.append(int(index) if len(index) < 10 else -1)
         else:
             steps.append(_ESCAPED.sub(r"\1", single or double or "") if name is None else name)
@@ -80,6 +81,7 @@ def _set_value(root: Json, steps: list[_Step], value: object) -> bool:
         parent = cast("dict[_Step, object]", place)  # or a list: both are indexed
         old = parent[step]
         if after is None:
+            # Strings come in pieces.
             parent[step] = old + value if isinstance(old, str) and isinstance(value, str) else value
         elif old is None:
             parent[step] = [] if isinstance(after, int) else dict[str, object]()

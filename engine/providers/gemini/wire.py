@@ -42,5 +42,6 @@ def _decoder(host: str, content_type: str) -> WireDecoder | None:
     """Return a decoder; JSON may be an array of events or a single document."""
     reader = GeminiReader(host)
     if content_type == "application/json":
+        # Vertex and some proxies ignore `alt=sse`.
         return StreamDecoder(reader, JsonFraming())
     return decoder_for(reader, content_type)

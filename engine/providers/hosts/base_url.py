@@ -92,6 +92,7 @@ def _fill_template(template: str, host: Host, env: Mapping[str, str], allowed: r
         if place[0] == _MODEL:
             return _MODEL
         variable, text = _placeholder_value(place, env)
+        # Azure's resource is often given as its whole URL.
         text = text.removeprefix("https://").rstrip("/")
         # The template continues with the rest of the host name; nothing else may change the host.
         text = text.removesuffix(template[place.end() :].partition("/")[0] or " ")
@@ -111,6 +112,7 @@ def _placeholder_value(place: re.Match[str], env: Mapping[str, str]) -> tuple[st
 def normalize_url(url: str, setting: str, host: Host) -> str:
     """Normalize *url* for requests to *host*. Raises a `ConfigError` that names *setting* but not its value."""
     url = url.strip()
+    # `OLLAMA_HOST=127.0.0.1:11434` is the form of Ollama itself.
     is_short = "://" not in url and host.is_local
     if is_short:
         url = f"http://{url}"
@@ -131,6 +133,7 @@ def normalize_url(url: str, setting: str, host: Host) -> str:
 def _path(path: str, host: Host) -> str:
     for ending in _REQUEST_PATHS:
         path = path.removesuffix(ending)
+    # The wire format adds its own.
     for version in _VERSIONS.get(host.wire, ()):
         if path.endswith(version):
             return path.removesuffix(version)

@@ -36,6 +36,7 @@ def _apply_overrides(name: str, overrides: HostConfig) -> Host:
     if overrides.local is not None:
         changes["is_local"] = overrides.local
     if overrides.parallel is not None:
+        # 0 means no limit.
         changes["parallel"] = overrides.parallel or None
     if overrides.key is not None:
         changes |= {
@@ -97,6 +98,7 @@ def parse_quirk(name: str, value: QuirkValue, setting: str) -> object:
 
 
 def _has_type_of(value: object, default: object, name: str) -> bool:
+    # Their default is None, which says nothing about their type.
     if name.startswith("default_"):
         return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
     return type(value) is type(default)

@@ -53,6 +53,7 @@ class AnswerBlocks:
         """Add the reasoning of a delta, from any of its members; text in two members counts once."""
         plain = text(delta, "reasoning_content") or text(delta, "reasoning")
         field, details = details_of(delta)
+        # OpenRouter sends the same text as `reasoning` and in the details.
         is_twice = not plain or plain == visible_text(details)
         if not is_twice:
             self.add_reasoning(plain, out)

@@ -49,6 +49,7 @@ class CitationCollector:
         """Emit the rest; return how many have no text."""
         results = {text(facts, "url"): facts for facts in map(as_object, self._search_results)}
         listed = [{"url": each} if isinstance(each, str) else as_object(each) for each in self._listed]
+        # Perplexity's newer list has titles, the older one only URLs.
         for facts in listed or [as_object(each) for each in self._search_results]:
             url = text(facts, "url")
             if url and url not in self._named:

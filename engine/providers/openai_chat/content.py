@@ -57,6 +57,7 @@ class Content:
         own = _OwnItems.of(item, ids)
         if not words and not ids and not own.members:
             return {}
+        # The content comes last, so that a cache marker can follow it.
         body = self._reasoning(thoughts, _renamed(item.calls, ids)) | own.members
         if own.calls:
             body["tool_calls"] = own.calls
@@ -73,6 +74,7 @@ class Content:
         parts = [_text(combined)] if combined else []
         if self.quirks.reasoning_field == "content" and (thought := _all_text(thoughts)):
             return [{"type": "thinking", "thinking": [_text(thought)]}, *parts]
+        # With calls, most hosts want null instead of an empty text.
         return parts if parts and self.is_list else combined or None
 
     def _reasoning(self, thoughts: Sequence[ReasoningPart], names: Mapping[str, str]) -> Json:

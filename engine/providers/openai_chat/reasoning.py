@@ -54,6 +54,7 @@ class ReasoningBlock:
         """Add the members of *detail* other than its text."""
         self.field = field
         name = visible_name(detail)
+        # A later delta of the same piece: its signature comes last.
         if self._text is not None and name and _is_continuation(self._text, detail):
             self._text.update({word: value for word, value in detail.items() if value and word != name})
             return
@@ -64,6 +65,7 @@ class ReasoningBlock:
 
     def close(self, out: list[StreamEvent]) -> None:
         """End the block."""
+        # Without host data the text alone is enough to send it back.
         is_signed = any(detail.get(name) for detail in self.details for name in _SECRET)
         signature = dumps({"field": self.field, "details": self.details}) if is_signed else None
         out.append(ReasoningDone(self.id, signature))

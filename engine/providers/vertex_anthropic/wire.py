@@ -23,6 +23,7 @@ def wire(quirks: Quirks) -> WireFormat:
 
 
 def _headers(_: ModelRequest) -> dict[str, str]:
+    # The version is in the body here, not in a header.
     return {}
 
 
@@ -37,5 +38,6 @@ class VertexDialect(AnthropicDialect):
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return the part that stays the same between steps, without the model's name."""
+        # The first piece is the model's name, which is in the path.
         _, *rest = super().opening(request)
         return [Piece("version", b'{"anthropic_version":"%s"' % API_VERSION.encode()), *rest]

@@ -101,6 +101,7 @@ def _spellings(names: str, *, single: bool) -> Iterator[str]:
     for name in names.split("|"):
         if name in {"", "-", "--"} or name[0] not in "-+":
             raise ValueError(f"an option begins with a dash, not like {name!r}")
+        # `-abc` in the notation means three options, except where a dash begins a word.
         if single or name.startswith("--") or name == "+":
             yield name
         else:
@@ -173,6 +174,7 @@ class ArgumentParser:
             self._end_options()
             return False
         if _may_be_option(word):
+            # `--output=$file`: the option is certain, its value is not.
             if isinstance(word, WordPrefix) and self._take_prefix(word):
                 return True
             self.is_uncertain = True
@@ -184,6 +186,7 @@ class ArgumentParser:
     def _end_options(self) -> None:
         """Handle `--`, which may also be the value of the unknown option before it."""
         rest = self._words[self._at :]
+        # An unknown option may take `--` as its value; then the words after it are options.
         if self.unknown and any(map(self._executes, rest)):
             self.is_uncertain = True
 
@@ -268,8 +271,10 @@ class ArgumentParser:
         """Return the option that a name abbreviates; of several the most dangerous one."""
         if self.single:
             return name[1:] if name.startswith("--") and name[1:] in self.options else None
+        # getopt accepts any unique beginning of a long option.
         if len(name) < 3:
             return None
+        # An ambiguous abbreviation is an error to the program; the most dangerous reading is safe.
         matches = [spelling for spelling in self.options if spelling.startswith(name)]
         return max(matches, key=lambda spelling: _badness(self.options[spelling]), default=None)
 
@@ -277,6 +282,7 @@ class ArgumentParser:
         for at, letter in enumerate(word[1:], start=1):
             option = self.options.get(f"-{letter}")
             if option is None:
+                # `head -20`: the table writes such numbers as `-0`.
                 if not letter.isdigit() or "-0" not in self.options:
                     self.unknown = self.unknown or f"-{letter}"
                 continue
@@ -285,6 +291,7 @@ class ArgumentParser:
                 self.used.append(UsedOption(f"-{letter}", option, ""))
                 continue
             value: Argument = rest
+            # `-n5` and `-n 5` are the same; an optional value must be attached.
             if option.takes != "attached" and not rest:
                 value = self._value(option)
             self.used.append(UsedOption(f"-{letter}", option, value))

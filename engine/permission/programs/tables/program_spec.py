@@ -146,6 +146,7 @@ class Program:
 
 def _assign_roles(roles: list[str], count: int) -> list[Role]:
     fixed = [role for role in roles if role[-1] not in "*?"]
+    # `cp a b c dir`: roles without a sign take one operand each, the starred one takes the rest.
     spare = max(count - len(fixed), 0)
     assigned: list[Role] = []
     for role in roles:
