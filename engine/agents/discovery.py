@@ -221,7 +221,7 @@ def _files(place: AgentFolder, problems: list[tuple[str, str]]) -> list[Path]:
             raise ValueError("it leads out of the project by a link")
         for folder, names, files in os.walk(real):
             depth = len(Path(folder).relative_to(real).parts)
-            # Changing the list in place is how `os.walk` is told to skip a folder.
+            # `os.walk` skips the folders that are removed from this list.
             names[:] = sorted(n for n in names if not n.startswith(".") and depth + 1 < _MAX_DEPTH)
             paths += [Path(folder, name) for name in sorted(files) if name.endswith(".md") and not name.startswith(".")]
             if len(paths) > _MAX_ENTRIES:

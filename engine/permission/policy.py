@@ -150,7 +150,7 @@ class Policy:
     def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
         """Add the grants of an "always" for the whole tree of sessions. Not a checkpoint.
 
-        Raises `ConfigError`, and adds none, for a grant that makes no sense.
+        Raises `ConfigError`, and adds none, for an invalid grant.
         """
         root, now, project = query.chain[0], self.now(), self._project_at(query.cwd).root
         if allowance.scope == "project" and not project:

@@ -58,7 +58,7 @@ def granted_rights(rights: Sequence[Right], cwd: str, project: str) -> Iterator[
 
 
 def would_grant(permission: str, pattern: Wildcard | PathPattern | None, right: Right) -> bool:
-    """Tell whether a grant of *pattern* would cover *right*."""
+    """Return whether a grant of *pattern* would cover *right*."""
     return (
         pattern is not None
         and permission in {right.permission, base_permission(right.permission)}

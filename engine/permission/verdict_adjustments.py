@@ -23,7 +23,7 @@ _SCRIPT_PERMISSIONS: Final = ("bash", "edit", "read", OUTSIDE)
 def allow_consequence(verdict: RuleVerdict, causes: Sequence[RuleVerdict | None]) -> RuleVerdict:
     """Return *verdict*, or "allow" if a rule or a grant allows each of its *causes*.
 
-    Whoever allowed a command has not allowed what lies outside of the project, nor files that a rule names.
+    Allowing a command does not allow what lies outside of the project, nor files that a rule names.
     """
     if verdict.right is None or verdict.right.permission == OUTSIDE or not verdict.is_general:
         return verdict

@@ -25,7 +25,7 @@ def find_imports(text: str, folder: str, home: str) -> list[str]:
 
 
 def has_only_imports(text: str) -> bool:
-    """Tell whether a text consists of imports only."""
+    """Return whether a text consists of imports only."""
     names = set(_names(text))
     return bool(names) and all(word.startswith("@") and word[1:] in names for word in text.split())
 

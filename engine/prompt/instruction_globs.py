@@ -35,7 +35,7 @@ class GlobResult:
 
 
 def is_pattern(path: str) -> bool:
-    """Tell whether *path* contains wildcards."""
+    """Return whether *path* contains wildcards."""
     return any(character in path for character in "*?[")
 
 

@@ -166,7 +166,7 @@ class InstructionReader:
         return True
 
     def _is_duplicate(self, text: InstructionText) -> bool:
-        """Tell whether the same file, or one with the same text, was read already."""
+        """Return whether the same file, or one with the same text, was read already."""
         # By content as well: copies of one file in CLAUDE.md and AGENTS.md are common.
         marks = {text.real, sha256(text.text.encode()).hexdigest()}
         is_duplicate = bool(marks & self._seen)

@@ -216,7 +216,7 @@ class PromptLayers:
         return self._skills(workspace, workspace.project if self._may_read(workspace.project) else "")
 
     def may_have_skills(self, cwd: str) -> bool:
-        """Tell whether there are skills, or would be if the project were trusted. It blocks."""
+        """Return whether there are skills, or would be if the project were trusted. It blocks."""
         workspace = Workspace.of(cwd, self.home)
         return bool(self._skills(workspace, workspace.project).available)
 
@@ -305,9 +305,9 @@ class PromptLayers:
         self._keep_uncached(reader, failed)
         if inputs.is_new or workspace not in self._named_files:
             self._named_files[workspace] = named_candidates(reader.config, workspace)
-        found = self._named_files[workspace]
-        reader.problems += found.problems
-        named = [each for each in found.candidates if is_own or not each.within]
+        named_files = self._named_files[workspace]
+        reader.problems += named_files.problems
+        named = [each for each in named_files.candidates if is_own or not each.within]
         in_project = list(project_candidates(reader.config, workspace)) if is_own else []
         pinned = list(self._pinned.cached(reader.config.urls).items())
         reader.read_baseline([*user_candidates(self.user_files), *named, *in_project], pinned)

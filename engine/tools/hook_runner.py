@@ -93,7 +93,7 @@ def _timeout_of(hook: object, default: float) -> float:
 
 
 def _wrong(decided: object, default: Remark) -> str | None:
-    """Say what makes no sense: one verdict must never pass for another, nor a text be no text."""
+    """Return what is invalid in a decision; None if it is valid."""
     kind = type(default)
     if type(decided) is not kind:
         return f"{type(decided).__name__}, not {kind.__name__}"

@@ -157,14 +157,14 @@ class ToolContext:
 
     @property
     def locks(self) -> Locks:
-        """Locks by name, shared by all sessions of the engine: hold the one of a file while it is changed."""
+        """Locks by name, shared by all sessions of the engine: hold a file's lock while you change the file."""
         return self._host.locks
 
     @property
     def spills(self) -> Spills | None:
-        """Where an output is kept that is too long to be shown; None if the session has no tool to read it there.
+        """Stores outputs that are too long to show; None if the session has no tool that could read them.
 
-        Most tools don't need it: what they return is cut, and kept, if it is too long.
+        Most tools don't need it: a result that is too long is stored and truncated anyway.
         """
         return self._host.spills
 
@@ -180,18 +180,18 @@ class ToolContext:
 
     @property
     def edit_reviewer(self) -> EditReviewer | None:
-        """What formats and checks each file that is edited: formatters, checkers, diagnostics; None: nothing does."""
+        """Formats and checks each edited file; None if nothing does."""
         return self._host.edit_reviewer
 
     async def about_to_change(self, *paths: str) -> None:
-        """Say which files, by their real paths, the body is about to change, so that `session.undo` can put them back.
+        """Announce changes to files, by their real paths, so that `session.undo` can restore them.
 
-        A checkpoint if they have to be recorded: where there is git, they are recorded anyway.
+        A checkpoint if they have to be recorded now: in a git repository they are recorded anyway.
         """
         await self._host.about_to_change(paths)
 
     def progress(self, message: str = "", *, output: str = "") -> None:
-        """Say how far the tool is; *output* is kept and shown if it is aborted. Not a checkpoint.
+        """Report progress; *output* is kept, and shown if the tool is aborted. Not a checkpoint.
 
         From a thread, call it with `trio.from_thread.run_sync(ctx.progress, ...)`.
         """
@@ -209,34 +209,34 @@ class ToolContext:
         return await to_thread(function, *args)
 
     async def ask(self, need: Need) -> tuple[AnswerKind, str]:
-        """Ask the user for a right in the middle of the work. A checkpoint; if cancelled, the question is withdrawn."""
+        """Ask the user for a further right. A checkpoint; if cancelled, the question is withdrawn."""
         return await self._host.ask(need)
 
     def permits(self, need: Need) -> bool:
-        """Tell whether something more may be done without asking anybody. Not a checkpoint.
+        """Return whether something more may be done without a question. Not a checkpoint.
 
-        It may if the rules allow it, or if the same rule asks about it that asked about this call, which was allowed. A
-        search asks this about each file that it finds, for example.
+        It may if the rules allow it, or if they ask about it by the same rule as about this call, which was approved. A
+        search checks each file that it finds, for example.
         """
         return self._host.permits(need, self.answered)
 
     async def ask_user(self, question: str, choices: Sequence[Choice] = (), *, several: bool = False) -> UserAnswers:
-        """Ask the user something; return `("answered", answers)`, or why there is no answer. A checkpoint.
+        """Ask the user a question; return `("answered", answers)`, or why there is no answer. A checkpoint.
 
-        The answers are labels of the choices, or the user's own text. Without a user to answer, it is "declined" at once. If cancelled, the question is withdrawn.
+        The answers are labels of the choices, or the user's own text. If no user is available, it is "declined" at once.
+        If cancelled, it is withdrawn.
         """
         return await self._host.ask_user(question, tuple(choices), several=several)
 
     async def result_from_outside(self) -> ToolOutput:
-        """Wait for the result that the host brings with `session.settle`, and return it. Always a checkpoint.
+        """Wait for the result that the host sets with `session.settle`, and return it. Always a checkpoint.
 
-        The tool should be *resumable*: then the wait goes on after a restart. If cancelled,
-        a result that comes later is dropped.
+        The tool should be *resumable*: then the wait continues after a restart. If cancelled, a later result is dropped.
         """
         return await self._host.result_from_outside()
 
     def context_report(self) -> ContextReport:
-        """Return what fills the window of the session's model, this step's answer not among it. Not a checkpoint."""
+        """Return what fills the window of the session's model, without this step's answer. Not a checkpoint."""
         return self._host.context_report()
 
     async def run_agent(
@@ -255,24 +255,24 @@ class ToolContext:
     ) -> AgentResult:
         """Run a sub-agent, a turn of a child session, inside this call; return how it ended. Always a checkpoint.
 
-        It shares this turn's budgets, and has this session's rights and tools, and never more. If this call is
-        cancelled, the child's turn is settled and saved first, within this call's grace.
+        It shares this turn's budgets, and never has more rights or tools than this session. If this call is cancelled,
+        the child's turn is settled and saved first, within this call's grace.
 
         Args:
             prompt: its task.
             agent: its configuration; the arguments below override it.
-            name: what it is called, in the record.
-            resume: the `session_id` of an `AgentResult` before: that conversation goes on.
+            name: its name in the record.
+            resume: the `session_id` of an earlier `AgentResult`, whose conversation continues.
             model: its model; None: this turn's.
             system: its system prompt; None: this turn's.
-            steps: provider requests it may use up.
-            seconds: time that it may take.
-            cost: money that it may spend.
-            tools: names of those of the session's tools that it has; None: all.
+            steps: how many requests it may send.
+            seconds: how long it may take.
+            cost: how much money it may spend.
+            tools: the names of its tools, which are some of the session's; None: all.
 
         Raises:
-            SubAgentRefused: it would be too deep, or *resume* names no idle child of this session.
-            ConfigError: its model or its tools make no sense.
+            SubAgentRefused: it would be nested too deeply, or *resume* is no idle child of this session.
+            ConfigError: its model or its tools are invalid.
         """
         base = AgentConfig() if agent is None else agent
         overrides = AgentConfig(
@@ -290,17 +290,17 @@ class ToolContext:
     async def start_agent(
         self, prompt: str, *, agent: AgentConfig | None = None, name: str = "", resume: str | None = None
     ) -> AgentJob:
-        """Start a sub-agent in the background, and return as soon as it is certain to run. A checkpoint.
+        """Start a sub-agent in the background, and return once it is certain to run. A checkpoint.
 
-        It goes on when this call and its turn are over, until it is done, is stopped, or the session or the engine is
-        closed; the model hears of its end. If cancelled before, there is none. Raises as `run_agent` does.
+        It continues after this call and its turn, until it is done or stopped, or the session or the engine is closed; the
+        model gets a report. If cancelled before, there is none. Raises as `run_agent` does.
         """
         config = AgentConfig() if agent is None else agent
         return await self._host.start_agent(AgentRequest(prompt=prompt, agent=config, name=name, resume=resume))
 
 
 def names_of(tools: Collection[str]) -> tuple[str, ...]:
-    """Return the names of tools. Raises `ConfigError` for what is no collection of names."""
+    """Return *tools* as a tuple. Raises `ConfigError` if it is not a collection of names."""
     value = cast("object", tools)
     several = tuple(cast("Collection[object]", value)) if isinstance(value, Collection) else (None,)
     if isinstance(value, str) or not all(isinstance(name, str) for name in several):

@@ -170,7 +170,7 @@ class Guard:
 
     @classmethod
     def of(cls, allowed: Iterable[str]) -> Guard:
-        """Make a guard that allows these addresses and networks too. Raises `ConfigError` for what is none."""
+        """Make a guard that also allows these addresses and networks. Raises `ConfigError` if one is invalid."""
         if isinstance(allowed, str):
             raise ConfigError(f"the private addresses to allow are several texts, not one: {allowed!r}")
         try:
@@ -179,7 +179,7 @@ class Guard:
             raise ConfigError(f"allow_private takes IP addresses and networks such as 127.0.0.0/8: {error}") from error
 
     def allows(self, address: str) -> bool:
-        """Tell whether *address* is allowed by name, even if it is private."""
+        """Return whether *address* is allowed by name, even if it is private."""
         parsed = ip_address(address.partition("%")[0])
         return any(parsed in network for network in self.allowed)
 

@@ -1,6 +1,6 @@
 """What to offer for "always": patterns that match a command, the narrowest first.
 
-The first is the command itself. The second, if there is one, is the words that say what it does
+The first is the command itself. The second, if any, is the words that identify what it does
 (`git push`, `npm run build`) followed by anything. There is none for a program that runs its
 arguments (`sudo`, `npx`, `python -c`, `xargs`), for one that destroys, or for an unknown one. Where
 a wrapper's command is known, its words are part of the prefix: `sudo npm install *`.
@@ -70,7 +70,7 @@ def bare_command_line(argv: Sequence[Argument], registry: ProgramRegistry = DEFA
 
 
 def command_prefix(argv: Sequence[Argument], registry: ProgramRegistry = DEFAULT_REGISTRY) -> tuple[str, ...] | None:
-    """Return the words that say what a command does, if anything may follow them; None if there are none."""
+    """Return the words that identify what a command does, if anything may follow them; None if it has none."""
     return _prefix(tuple(_drop_idle_options(argv)), registry, _MAX_DEPTH)
 
 
@@ -178,7 +178,7 @@ def _interpreter_prefix(
 def _subcommand_prefix(
     argv: tuple[Argument, ...], name: str, program: Program, registry: ProgramRegistry
 ) -> tuple[str, ...] | None:
-    """Return the sub-commands that say what a command does, with the options between them."""
+    """Return the sub-commands that identify what a command does, with the options between them."""
     path: list[str] = [name]
     end = 1
     row: Program | None = program

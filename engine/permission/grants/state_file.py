@@ -105,7 +105,7 @@ class StateFile:
     def _check(self, state: os.stat_result, folder: os.stat_result) -> None:
         if not stat.S_ISREG(state.st_mode):
             raise ConfigError(f"{self.path} is not a regular file, so it is ignored")
-        # Whoever can write to the file or its folder could grant anything in the user's name. A sticky folder such as
+        # With write access to the file or its folder, another user could grant anything in this user's name. A sticky folder such as
         # /tmp is safe, since only owners can rename files there.
         for subject, status in ((str(self.path), state), (f"the folder of {self.path}", folder)):
             is_shared = status.st_mode & 0o022 and not (status is folder and status.st_mode & stat.S_ISVTX)
@@ -147,9 +147,8 @@ def _try_lock(descriptor: int) -> bool:
 def _replace(path: Path, data: bytes) -> None:
     """Replace a file atomically; only its owner may read it."""
     prefix = f".{path.name}."
-    for leftover in path.parent.glob(
-        f"{prefix}*"
-    ):  # of a process that was killed; the lock is held, so nobody else writes one
+    # Left by a process that was killed: while the lock is held, no other process writes one.
+    for leftover in path.parent.glob(f"{prefix}*"):
         leftover.unlink(missing_ok=True)
     temporary = path.with_name(prefix + secrets.token_hex(8))
     try:
@@ -158,7 +157,6 @@ def _replace(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    # Removed on any error, a cancel included.
     except BaseException:  # re-raised: a partial file must not stay behind
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Trusted folders: the files of any other project start no programs and widen no permissions.
 
 Trust belongs to a folder, by its real path, and to the folders below it in the same repository:
-a repository inside it is not what the user looked at. All of it blocks, so it runs in a thread
+a repository inside it is not what the user has reviewed. All of it blocks, so it runs in a thread
 that is waited for.
 """
 

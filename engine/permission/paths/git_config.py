@@ -2,7 +2,7 @@
 
 Git looks for its repository from the working folder upwards. Any folder with the right names in it
 is one: a cloned repository may contain another, with settings of its own. All of this reads the
-file system, and whatever is in doubt counts as a risk.
+file system, and all doubtful cases count as a risk.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _OPENED: Final = re.compile(r"/dev/fd/[0-9]{1,4}")
 _OPTION_INSIDE: Final = re.compile(r"\s-")
 # Folders searched for names that look like options: `os.walk` over a large tree would hold up every call.
 _MAX_FOLDERS: Final = 2_000
-# Nobody would read a longer list in a question.
+# A longer list in a question would not be read.
 _MAX_SECRETS: Final = 20
 # Running these programs needs no question about the folder, which lies outside of every project.
 _PROGRAM_FOLDERS: Final = frozenset(

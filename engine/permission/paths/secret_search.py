@@ -11,13 +11,13 @@ from engine.permission.effects.scan_result import PathUse, ScannedCommand
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import NO_SECRETS, SECRETS
 
-# These search all files of a folder unless told otherwise.
+# These search all files of a folder by default.
 _ALWAYS: Final = frozenset({"rg", "ag", "ack"})
 _RECURSIVE_ON_REQUEST: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
 _RECURSIVE_OPTIONS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
 # With one of these, `rg` and `ag` search hidden files too.
 _HIDDEN: Final = ("--hidden", "--unr", "--no-ignore", "--all-types", "--all-text")
-# Files looked at per folder: a walk through more would hold up the call.
+# Files checked per folder: walking more would delay the call.
 _MAX_SEEN: Final = 50_000
 
 
@@ -74,7 +74,7 @@ def _begins_one(word: str, options: tuple[str, ...]) -> bool:
 
 
 def _has_flag(word: str, letters: str) -> bool:
-    """Tell whether a word holds one of some one-letter options."""
+    """Return whether a word holds one of some one-letter options."""
     return word[:1] == "-" and word[:2] != "--" and any(letter in word for letter in letters)
 
 

@@ -25,7 +25,7 @@ class ProgramRegistry:
 
     Attributes:
         programs: what they do with their arguments.
-        arity: how many words of a command say what it does (see `subcommand_depth`).
+        arity: how many words of a command identify what it does (see `subcommand_depth`).
     """
 
     programs: Mapping[str, Program] = attrs.field(repr=False)
@@ -39,7 +39,7 @@ class ProgramRegistry:
         return None
 
     def arity_of(self, path: Sequence[str]) -> int:
-        """Return how many words, without options, of a command that begins with these say what it does; 0: unknown."""
+        """Return how many words, without options, identify what a command beginning with *path* does; 0: unknown."""
         # The longest entry decides: `npm run` has another arity than `npm`.
         for length in range(min(len(path), 3), 0, -1):
             count = self.arity.get(tuple(path[:length]))

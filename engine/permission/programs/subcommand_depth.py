@@ -1,4 +1,4 @@
-"""How many words of a command say what it does: `git push`, `npm run build`, `docker compose up`.
+"""How many words of a command identify what it does: `git push`, `npm run build`, `docker compose up`.
 
 A number counts words without options. The longest entry that a command begins with counts. Programs that
 only read need no entry: they have one word. A program that is in no table has none: it is unknown which of its

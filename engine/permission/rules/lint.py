@@ -136,7 +136,7 @@ def lint(
         home: the user's home folder, absolute and real.
         permissions: the names of all permissions that exist.
     """
-    # In the order in which the layers are applied, whatever their order here.
+    # In the order in which the layers are applied.
     ordered = sorted(layers, key=lambda layer: LAYERS.index(layer.name))
     linter = _Linter(project, home, tuple(permissions))
     entries = [_LintRule(rule, layer.name, *linter.patterns(rule)) for layer in ordered for rule in layer.rules]
@@ -331,7 +331,7 @@ def _check_breadth(entry: _LintRule) -> Iterator[LintFinding]:
     name = base_permission(rule.permission)
     if rule.permission == "*" and every:
         yield _finding(entry, "warning", "it allows everything: use the profile 'full' to say so")
-    # Exactly one script may be allowed: it is known what it says.
+    # A rule may allow exactly one script, whose text is known.
     elif name == "opaque" and entry.command is not None and not entry.command.is_plain:
         yield _finding(entry, "warning", "it allows scripts whose effects cannot be determined")
     elif rule.permission == "outside" and every:

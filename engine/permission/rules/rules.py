@@ -8,7 +8,7 @@ A part of a right may be unknown before the call runs. An "allow" must match wha
 turns out to be; for "ask" and "deny" it is enough that they could match, but a rule that only
 could match does not hide earlier rules. Other spellings of a right (`/bin/rm x` is `rm x` too)
 are judged separately and the strictest verdict wins, except that an "ask" or "deny" which
-matched the right as it stands is not counted again. So an additional deny, or an additional
+matched the right's own pattern is not counted again. So an additional deny, or an additional
 spelling, never allows more.
 
 A permission may end with `:read`, for what changes nothing: `bash:read` is a command that only

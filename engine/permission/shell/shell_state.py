@@ -174,7 +174,7 @@ def escape_pattern(text: str) -> str:
 
 
 def join_states(one: ShellState | None, other: ShellState | None) -> ShellState | None:
-    # Whatever differs becomes unknown: too little certainty makes a scan ask, too much would make it wrong.
+    # All differences become unknown: too little certainty makes a scan ask, too much would make it wrong.
     """Return what is certain if the shell is in one of two states; None: that state is not reached."""
     if one is None or other is None or one is other:
         return one if other is None else other

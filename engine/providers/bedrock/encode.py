@@ -173,7 +173,7 @@ class BedrockDialect:
         return b'"toolConfig":{"tools":[' + b",".join(written) + b"]" + choice + b"},"
 
     def _must_call(self, request: ModelRequest) -> bool:
-        """Tell whether a call is required. The API cannot forbid one."""
+        """Return whether a call is required. The API cannot forbid one."""
         return request.tool_choice == "required" and bool(request.tools) and self.quirks.forced_tools
 
     def _thinking(self, state: BedrockState, request: ModelRequest) -> Json:

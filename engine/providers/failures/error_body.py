@@ -1,4 +1,4 @@
-"""Extracts the facts of an error response, whatever its format.
+"""Extracts the facts of an error response in any format.
 
 No two hosts share a format. `error` is an object, a sentence or a list; `code` is a name, a status or a number of the host's
 own; details may be one or two objects deeper, as JSON in a string, or in a header. So no host's format is matched: all
@@ -247,7 +247,7 @@ def _codes_of(layer: Json) -> Iterator[str]:
 
 
 def _is_code(code: str) -> bool:
-    """Tell whether *code* is an error code: no sentence, no status, no event type."""
+    """Return whether *code* is an error code: no sentence, no status, no event type."""
     return (
         0 < len(code) <= _LONGEST_WORD
         and not any(letter.isspace() for letter in code)
@@ -287,7 +287,7 @@ def _read_times(layer: Json, facts: _ErrorFacts) -> None:
 
 
 def _is_lasting(layer: Json) -> bool:
-    """Tell whether *layer* names a daily limit: Google's `quotaId`, OpenRouter's `limit_source`."""
+    """Return whether *layer* names a daily limit: Google's `quotaId`, OpenRouter's `limit_source`."""
     violations = (as_object(item) for item in as_list(layer.get("violations")))
     names = [text(layer, "limit_source"), *(text(violation, "quotaId") for violation in violations)]
     return any("perday" in name.lower() or "daily" in name.lower() for name in names)

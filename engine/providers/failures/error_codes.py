@@ -160,15 +160,15 @@ def generic_kind_of(codes: Iterable[str]) -> ErrorKind | None:
 
 
 def is_too_large(codes: Iterable[str]) -> bool:
-    """Tell whether a code means that the request is too large, in bytes or in tokens."""
+    """Return whether a code means that the request is too large, in bytes or in tokens."""
     return any(word in _TOO_LARGE for word in map(normalize, codes))
 
 
 def is_lasting(codes: Iterable[str]) -> bool:
-    """Tell whether a code means a limit that is not lifted within minutes."""
+    """Return whether a code means a limit that is not lifted within minutes."""
     return any(word in _LASTING for word in map(normalize, codes))
 
 
 def is_model_error(codes: Iterable[str]) -> bool:
-    """Tell whether a code blames the model's output, not the request."""
+    """Return whether a code blames the model's output, not the request."""
     return any(word in _MODEL_ERRORS for word in map(normalize, codes))

@@ -62,7 +62,7 @@ _WORDLESS = ("cerebras", "mistral")
 
 
 def is_overflow(message: str) -> bool:
-    """Tell whether *message* means that the request exceeds the context window."""
+    """Return whether *message* means that the request exceeds the context window."""
     return other_cause(message) is None and any(pattern.search(message) for _, pattern in OVERFLOW)
 
 
@@ -74,5 +74,5 @@ def other_cause(message: str) -> Literal["rate", "busy"] | None:
 
 
 def is_wordless_overflow(host: str, status: int | None, message: str) -> bool:
-    """Tell whether an empty error from *host* means that the request is too long."""
+    """Return whether an empty error from *host* means that the request is too long."""
     return not message and status in {400, 413} and host.casefold().startswith(_WORDLESS)

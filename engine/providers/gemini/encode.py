@@ -130,7 +130,7 @@ class GeminiDialect:
         if not self.quirks.thinking_budget:
             return {"includeThoughts": True, "thinkingLevel": level}
         if not _BUDGETS[level]:
-            return {"thinkingBudget": 0}  # thoughts that there will not be must not be asked for
+            return {"thinkingBudget": 0}  # without a budget, asking for thoughts is an error
         budget = max(_MIN_BUDGET, min(_BUDGETS[level], request.max_output - _ROOM_FOR_ANSWER))
         return {"includeThoughts": True, "thinkingBudget": budget}
 

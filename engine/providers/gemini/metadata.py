@@ -30,7 +30,7 @@ _SOURCES = ("web", "retrievedContext", "maps", "image")
 
 
 def has_counts(usage: Json) -> bool:
-    """Tell whether *usage* has any count: it may hold only the service tier."""
+    """Return whether *usage* has any count: it may hold only the service tier."""
     return any(name in usage for name in _COUNTS)
 
 

@@ -112,7 +112,7 @@ CLOUDS: tuple[Host, ...] = (
         example="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
         prices="aws",
         quirks=Quirks(
-            # What a model has beyond this, its family says. A space for a text, as Claude elsewhere wants it between
+            # The rest depends on the model's family. A space for a text, as Claude elsewhere wants it between
             # thoughts, is refused here since 2026.
             user_media=DOCUMENTS,
             output="tool",

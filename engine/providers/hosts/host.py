@@ -33,7 +33,7 @@ class Host:
         base_path: appended to a user's URL that has no path.
         base_variables: environment variables that override the base URL.
         key_variables: environment variables for the key, in order.
-        token_variables: those for a token instead, which is sent as a bearer token whatever `auth` is.
+        token_variables: those for a token instead, which is always sent as a bearer token, regardless of `auth`.
         auth: the authentication scheme.
         key_optional: it works without a key.
         quirks: its quirks.

@@ -133,5 +133,5 @@ def _merge_chunks(stream: _NetworkStream) -> None:
         merger.expect_answer()
         await write_all(buffer, timeout)
 
-    with suppress(AttributeError):  # a stream with slots is read as it is
+    with suppress(AttributeError):  # a stream with slots is read without merging
         stream.read, stream.write = read, write

@@ -1,4 +1,4 @@
-"""Limits and prices of models, whatever their source.
+"""Limits and prices of models, from all sources.
 
 The user's configuration wins over what is published for the model at its host, and that over its family's defaults. The
 context window of a local server is what it was started with, which none of these knows: `HttpModel.learn` queries it.

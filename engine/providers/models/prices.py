@@ -31,7 +31,7 @@ _BEGINNING = re.compile(r"\^([a-z0-9-]+)(?![a-z0-9\-?*{])[^|]*$")
 
 
 def _may_match(name: str, pattern: str) -> bool:
-    """Tell whether *name* has the literal prefix of *pattern*: this saves compiling most patterns."""
+    """Return whether *name* has the literal prefix of *pattern*: this saves compiling most patterns."""
     beginning = _BEGINNING.match(pattern)
     return beginning is None or name.startswith(beginning[1])
 

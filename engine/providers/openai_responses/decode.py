@@ -213,7 +213,7 @@ class ResponsesReader:
 
 
 def _is_redundant(kind: str) -> bool:
-    """Tell whether another event repeats all of it: the progress of a hosted tool, whose item holds the outcome, say."""
+    """Return whether another event repeats all of it: the progress of a hosted tool, whose item holds the outcome, say."""
     # For instance `response.web_search_call.searching`.
     if kind in _REPEATED:
         return True

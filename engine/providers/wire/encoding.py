@@ -128,7 +128,7 @@ class _History(Generic[S]):
     used: int = 0
 
     def matches(self, request: ModelRequest) -> bool:
-        """Tell whether *request* begins with these bytes."""
+        """Return whether *request* begins with these bytes."""
         return (
             self.messages <= len(request.transcript)
             and self.normalizer.reasoning_from == request.reasoning_from

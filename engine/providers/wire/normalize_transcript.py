@@ -1,7 +1,7 @@
 """Normalizes a transcript for a wire format: the rules that every host needs.
 
 Messages go in one at a time; items come out and never change afterwards, so their encoded bytes stay valid as the
-transcript grows. Whatever goes in, the output guarantees:
+transcript grows. For any input, the output guarantees:
 
 - every call is followed by exactly one result, and every result has a call: a missing result is stated as text, a
   surplus one is dropped;

@@ -58,7 +58,7 @@ def merge_schemas(under: Json, over: Json) -> Json:
 
 
 def is_object_schema(schema: Json) -> bool:
-    """Tell whether *schema* allows only objects."""
+    """Return whether *schema* allows only objects."""
     return types_of(schema) == ["object"] or ("properties" in schema and not types_of(schema))
 
 
@@ -88,7 +88,7 @@ def infer_types(schema: Json) -> list[str]:
 
 
 def has_any_keyword(schema: Json, words: Iterable[str]) -> bool:
-    """Tell whether *schema* has any of the keywords *words*."""
+    """Return whether *schema* has any of the keywords *words*."""
     return any(word in schema for word in words)
 
 
@@ -111,7 +111,7 @@ def _type_of(value: object) -> str:
 
 
 def applies_to(word: str, types: list[str]) -> bool:
-    """Tell whether the keyword *word* applies to one of *types*."""
+    """Return whether the keyword *word* applies to one of *types*."""
     return (
         not types or any(word in _TYPES[name] for name in types) or not any(word in words for words in _TYPES.values())
     )

@@ -56,7 +56,7 @@ def whole_characters(text: str) -> str:
 
 
 def is_object(value: object) -> TypeGuard[Json]:
-    """Tell whether *value* is a JSON object."""
+    """Return whether *value* is a JSON object."""
     return isinstance(value, dict)
 
 

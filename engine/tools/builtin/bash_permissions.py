@@ -98,7 +98,7 @@ def need_of(
         command: the command line.
         cwd: the folder that it runs in.
         home: the user's home folder; None: this user's.
-        programs: what is known of programs; None: what everybody's do.
+        programs: the user's knowledge of programs; None: the built-in one.
         earlier: a scan of it with the same *programs*, used if it still holds.
     """
     knowledge = programs or DEFAULT_REGISTRY
@@ -188,7 +188,8 @@ def _exactly(argv: Sequence[Argument]) -> str | None:
 def _like(argv: Sequence[Argument], knowledge: ProgramRegistry) -> str | None:
     """Return a pattern for similar commands; None if there is none.
 
-    One that would only read but for an option is asked about because of that option: others with other ones are not like it.
+    A command that would only read without one of its options is asked about because of that option, so commands with
+    other options are not similar.
     """
     # The last offer is the widest.
     pattern = next(reversed(offers_for(argv, knowledge)), None)

@@ -45,7 +45,7 @@ class SandboxedBash(Bash):
 
 
 def sandboxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -> Tool:
-    """Make the tool; *programs* is what is known of them, by default what everybody's do."""
+    """Make the tool; *programs* is the user's knowledge of programs, by default the built-in one."""
     jail = SandboxLauncher(sandbox)
     scans = CommandScans(programs)
 

@@ -24,7 +24,7 @@ def builtin_tools(
     `web_search` is among them if *environment*, by default that of the process, names a
     service (`web_search_hosts.provider_from`; raises `ConfigError` as that does). For `skill` and
     `task` see `skill_tool` and `task_tool`. With a *sandbox*, `bash` runs its commands in it, or not at all.
-    *programs* is what is known of them, where a configuration says more than everybody knows.
+    *programs* is the user's knowledge of programs, by default the built-in one.
     """
     from engine.tools.builtin.web_search import configured_web_search
 

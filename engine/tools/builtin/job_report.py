@@ -116,7 +116,7 @@ class Shown:
 
 
 def _not_shown(job: Job, position: int, start: int) -> str:
-    """Say what before byte *start* is not shown, and how to see it."""
+    """Return a note on the output before byte *start* that is not shown, and how to see it."""
     if start <= position:
         return ""
     what = f"{start - position:,} bytes before this are not shown"

@@ -31,7 +31,7 @@ class Agent(AgentConfig):
     """A kind of sub-agent. Settings that it lacks are those of its caller.
 
     Attributes:
-        name: what it is called by.
+        name: its name.
     """
 
     name: str
@@ -133,13 +133,13 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = (),
     """Return the tool `task`.
 
     Args:
-        agents: the sub-agents there are.
+        agents: the sub-agents.
         denied: names of those that the rules forbid: they are neither listed nor run.
-        background: they may be left to work in the background; offer `TASK_OUTPUT` and `TASK_STOP` then, as
+        background: they may work in the background; offer `TASK_OUTPUT` and `TASK_STOP` then, as
             `task_tools` does.
 
     Raises:
-        ConfigError: for two agents of one name.
+        ConfigError: two agents have the same name.
     """
     table = (agents if isinstance(agents, Agents) else Agents.of(agents)).without(denied)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 def writes_patches(model: str) -> bool:
-    """Tell whether a model, by its own name, is used to the patches of Codex."""
+    """Return whether a model, by its own name, is used to the patches of Codex."""
     name = model.lower()
     return "gpt-" in name and "oss" not in name and "gpt-4" not in name
 
 
 def makes_edits(model: str) -> bool:
-    """Tell whether it is offered the other tools instead."""
+    """Return whether it is offered the other tools instead."""
     return not writes_patches(model)

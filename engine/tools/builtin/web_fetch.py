@@ -47,10 +47,10 @@ def web_fetch_tool(*, allow_private: Sequence[str] = ()) -> Tool:
 
     Args:
         allow_private: addresses and networks (`127.0.0.1`, `10.0.0.0/8`) that may be
-            fetched from although they are not the world's.
+            fetched from although they are not public.
 
     Raises:
-        ConfigError: for what is neither.
+        ConfigError: one of them is invalid.
     """
     guard = Guard.of(allow_private)
 

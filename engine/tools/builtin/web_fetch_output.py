@@ -48,7 +48,7 @@ async def page_output(requested_url: str, reply: FetchReply, ctx: ToolContext) -
 
 
 async def _failure(reply: FetchReply, kind: Kind) -> ToolOutput:
-    """Return an answer that is an error; what it says often tells why."""
+    """Return the output for an HTTP error; the page often contains the reason."""
     status = f"HTTP {reply.status} {reply.reason}".rstrip()
     text = await _text(reply, kind) if kind in {"html", "text"} else ""
     if len(text) > _ERROR_CHARS:

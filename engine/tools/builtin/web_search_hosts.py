@@ -60,13 +60,13 @@ class _Kind:
     """A kind of service.
 
     Attributes:
-        name: what it is called by in the environment.
-        base_url: where it is; empty: where its user says.
-        variable: the environment variable of its key, or, where it needs none, of its base URL.
-        needs_key: whether it needs one.
-        question: makes a request of a key, a query and a count.
-        results: finds the results in an answer.
-        snippet: finds the text of one.
+        name: its name in the environment.
+        base_url: its URL; empty: the user sets it.
+        variable: the environment variable with its key or, if it needs none, with its base URL.
+        needs_key: whether it needs a key.
+        question: makes a request from a key, a query and a count.
+        results: returns the results in an answer.
+        snippet: returns the text of a result.
     """
 
     name: str
@@ -150,10 +150,9 @@ def searxng(base_url: str) -> SearchProvider:
 def provider_from(environment: Mapping[str, str]) -> SearchProvider | None:
     """Return the service whose key or URL is in the environment; None if none is.
 
-    Where there are several, it is the one that `ENGINE_WEB_SEARCH` names, else the
-    first of Brave, Tavily, Exa, SearXNG. `TAVILY_BASE_URL` and the like say that a service
-    is elsewhere. Raises `ConfigError` for what can't be a key or a URL, and for a choice
-    that is none.
+    Of several, it is the one that `ENGINE_WEB_SEARCH` names, else the first of Brave, Tavily, Exa, SearXNG.
+    `TAVILY_BASE_URL` and the like set another address for a service. Raises `ConfigError` for an invalid key, URL or
+    choice.
     """
     choice = environment.get(CHOICE, "").strip().lower()
     names = [kind.name for kind in _KINDS]

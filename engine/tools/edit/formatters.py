@@ -26,7 +26,7 @@ from engine.tools.edit.checkers import check
 from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext
 
-# Asked for a file that was edited; answers with what is wrong in it, as text for the model, or nothing.
+# Returns the errors in an edited file as text for the model; empty if there are none.
 Diagnose = Callable[[str], Awaitable[str]]
 
 _SHOWN_BYTES: Final = 2_000

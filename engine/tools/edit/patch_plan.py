@@ -99,7 +99,7 @@ class _Tree:
             raise ToolError(f"{path} is a symbolic link, which this tool does not {verb}. Use bash.")
         file = self._file(path)
         if file.now is None:
-            attrs.evolve(file.seen, data=None).text()  # says what is wrong
+            attrs.evolve(file.seen, data=None).text()  # raises the error
         return file
 
     def _add(self, operation: AddFile) -> str:
@@ -129,7 +129,7 @@ class _Tree:
 
 
 def _has_moved(file: _File) -> bool:
-    """Tell whether a file is gone and another one is there that it has become, and that nothing else was."""
+    """Return whether a file is gone and another one is there that it has become, and that nothing else was."""
     target = file.moved_to
     return (
         target is not None

@@ -169,7 +169,7 @@ def image(file: io.BufferedReader, side: int, size: int, pixels: int) -> tuple[d
     pil = importlib.import_module("PIL.Image")
     turned = cast("Callable[[_Image], _Image]", importlib.import_module("PIL.ImageOps").exif_transpose)
     vars(pil)["MAX_IMAGE_PIXELS"] = (
-        None  # its own limit is looked at too early: here, before anything is decoded, is in time
+        None  # its own limit is checked too early; ours is checked below, before anything is decoded
     )
     image_ = cast("_Image", pil.open(file))
     if image_.size[0] * image_.size[1] > pixels:

@@ -17,7 +17,7 @@ from engine.tools.search.search_paths import SearchPlace, approved_place, folder
 from engine.tools.search.walk import Folder, FolderEntry, Listing, start
 from engine.tools.tool_text import counted, metadata
 
-# How many names are looked at: of one folder, and in all.
+# How many names are read: of one folder, and in total.
 MAX_SEEN_IN_ONE: Final = 50_000
 MAX_SEEN: Final = 200_000
 
@@ -96,7 +96,7 @@ class FolderTree:
         return folders
 
     def _read(self, folder: Folder) -> Listing:
-        # What is left of all that may be looked at, but enough to say that there is something.
+        # The rest of the total, but enough to tell that the folder is not empty.
         listing = folder.read(min(MAX_SEEN_IN_ONE, max(1, MAX_SEEN - self.seen)))
         self.seen += len(listing.entries) + listing.left_out
         self.ignored += listing.left_out

@@ -19,7 +19,7 @@ _UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def line_text(folder: Path, hit: Hit) -> str:
-    """Return a line that was found as it is shown. It reads the file again if the searcher has cut the line."""
+    """Return a found line in the form in which it is shown. It reads the file again if the searcher has cut the line."""
     start = _start(hit)
     if start == 0:
         return fitted(hit.text, 0)

@@ -31,7 +31,7 @@ from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import counted, metadata
 
-# More files than these are not sorted by time: each has to be asked for it.
+# More files are not sorted by time: that takes a system call for each.
 MAX_HELD_BYTES: Final = 40_000_000
 
 

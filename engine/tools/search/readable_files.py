@@ -37,7 +37,7 @@ class Readable:
     _readable: set[bytes] = attrs.field(factory=set[bytes], init=False)
 
     def __call__(self, path: bytes) -> bool:
-        """Tell whether a file is searched. Not a checkpoint."""
+        """Return whether a file is searched. Not a checkpoint."""
         if not self.path_filter(path):
             return False
         if self.place.only or path in self._readable:

@@ -42,7 +42,7 @@ class SearchReport:
     withheld: int = 0
 
     def output(self) -> ToolOutput:
-        """Return what the model reads. Raises `ToolError` if what was asked for lies behind the last match."""
+        """Return the report for the model. Raises `ToolError` if the requested part is beyond the last match."""
         results = self.results
         if not results.hits and self.offset and results.total:
             raise ToolError(f"There are only {results.total:,} matches; offset={self.offset} is behind the last one.")
