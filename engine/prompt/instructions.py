@@ -1,8 +1,8 @@
 """Instruction files: find those that apply, read them, and make sections of them. Everything here blocks.
 
 The outermost file comes first and the nearest last; where they conflict the nearest wins, and each section says so.
-Duplicates are shown once. All files share a budget of bytes; the nearest files are served first, and truncation is marked.
-If a file can't be read now, the model keeps its current section: an editor may be just writing it.
+Duplicates are shown once. All files share a budget of bytes; the nearest files are served first, and truncation is
+marked. If a file can't be read now, the model keeps its current section: an editor may be just writing it.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class Workspace:
     def folders_to(self, folder: str) -> list[str]:
         """Return the folders from the project's down to *folder*, a real path; none if it is outside.
 
-        Also none inside of third-party code: installed packages and nested repositories. Their authors are not the user's
-        colleagues, so their instructions don't count.
+        Also none inside of third-party code: installed packages and nested repositories. Their authors are not the
+        user's colleagues, so their instructions don't count.
         """
         if not is_within(folder, self.project):
             return []

@@ -1,10 +1,11 @@
 """Background jobs: named commands that continue when the call and the turn that started them are over.
 
-A job belongs to a session. It is a task in the engine's nursery with its own cancel scope. It ends, with its whole process
-tree, when its command ends, when it is stopped, with its session, or with the engine. Nothing outlives the engine.
+A job belongs to a session. It is a task in the engine's nursery with its own cancel scope. It ends, with its whole
+process tree, when its command ends, when it is stopped, with its session, or with the engine. Nothing outlives the
+engine.
 
-While a job starts, it belongs to the call that starts it (`trio.Nursery.start`): a call that is cancelled before it could
-report the job leaves none. After that, cancelling a turn does not affect it.
+While a job starts, it belongs to the call that starts it (`trio.Nursery.start`): a call that is cancelled before it
+could report the job leaves none. After that, cancelling a turn does not affect it.
 
 The newest part of a job's output is in memory (`Recent`). All of it is in the spill, readable once the job has ended.
 """
@@ -55,7 +56,8 @@ class StartTask(Protocol):
     async def __call__(self, task: TaskFunction, *, name: str) -> None:
         """Start it, and return when it reports that it has started. A checkpoint.
 
-        If cancelled, the task is cancelled and waited for. Raises `EngineClosed`, and what the task raised while starting.
+        If cancelled, the task is cancelled and waited for. Raises `EngineClosed`, and what the task raised while
+        starting.
         """
         ...
 

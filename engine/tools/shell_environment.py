@@ -50,9 +50,9 @@ def environment() -> dict[str, str]:
 def marker(session_id: str, call_id: str = "") -> str:
     """Return the marker of a call's processes, an environment variable by which they are found even if they detach.
 
-    Without *call_id*, it is the common prefix of the markers of all calls of the session: to find the session's processes,
-    use `find_marked(lambda mark: mark.startswith(marker(session_id)))`. A call's marker ends with the engine that owns it,
-    so that a later engine finds what a crashed one has left.
+    Without *call_id*, it is the common prefix of the markers of all calls of the session: to find the session's
+    processes, use `find_marked(lambda mark: mark.startswith(marker(session_id)))`. A call's marker ends with the engine
+    that owns it, so that a later engine finds what a crashed one has left.
     """
     name = f"{session_id}/{call_id}".replace(":", "_")
     return owned(name) if call_id else name

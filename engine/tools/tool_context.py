@@ -223,15 +223,16 @@ class ToolContext:
     async def ask_user(self, question: str, choices: Sequence[Choice] = (), *, several: bool = False) -> UserAnswers:
         """Ask the user a question; return `("answered", answers)`, or why there is no answer. A checkpoint.
 
-        The answers are labels of the choices, or the user's own text. If no user is available, it is "declined" at once.
-        If cancelled, it is withdrawn.
+        The answers are labels of the choices, or the user's own text. If no user is available, it is "declined" at
+        once. If cancelled, it is withdrawn.
         """
         return await self._host.ask_user(question, tuple(choices), several=several)
 
     async def result_from_outside(self) -> ToolOutput:
         """Wait for the result that the host sets with `session.settle`, and return it. Always a checkpoint.
 
-        The tool should be *resumable*: then the wait continues after a restart. If cancelled, a later result is dropped.
+        The tool should be *resumable*: then the wait continues after a restart. If cancelled, a later result is
+        dropped.
         """
         return await self._host.result_from_outside()
 
@@ -292,8 +293,8 @@ class ToolContext:
     ) -> AgentJob:
         """Start a sub-agent in the background, and return once it is certain to run. A checkpoint.
 
-        It continues after this call and its turn, until it is done or stopped, or the session or the engine is closed; the
-        model gets a report. If cancelled before, there is none. Raises as `run_agent` does.
+        It continues after this call and its turn, until it is done or stopped, or the session or the engine is closed;
+        the model gets a report. If cancelled before, there is none. Raises as `run_agent` does.
         """
         config = AgentConfig() if agent is None else agent
         return await self._host.start_agent(AgentRequest(prompt=prompt, agent=config, name=name, resume=resume))

@@ -110,7 +110,8 @@ class Target:
 def parse_url(text: str) -> Target:
     """Parse a URL. Raises `ToolError` for anything but a plain http(s) URL; its message does not repeat the URL.
 
-    Parsers disagree on odd URLs, and a check with one parser is bypassed through another. So all code goes by this result.
+    Parsers disagree on odd URLs, and a check with one parser is bypassed through another. So all code goes by this
+    result.
     """
     import httpx
 

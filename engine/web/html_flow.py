@@ -1,8 +1,8 @@
 """Build Markdown: blocks one after the other, in lists and quotations, and the line being filled.
 
-A page is one flow, and so is each cell of a table. Depths are bounded, so what is repeated for each level (the prefix of a
-line, the text of an open mark) is repeated a limited number of times. Otherwise a page of 100,000 nested lists would
-grow quadratically.
+A page is one flow, and so is each cell of a table. Depths are bounded, so what is repeated for each level (the prefix
+of a line, the text of an open mark) is repeated a limited number of times. Otherwise a page of 100,000 nested lists
+would grow quadratically.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Decodes the stream of the Anthropic Messages API.
 
 A response is `message_start`, then content blocks, each `content_block_start`, deltas, `content_block_stop`; then
-`message_delta` with the stop reason and the usage, and `message_stop`. `ping` may come anywhere; `error` ends the stream.
-Blocks are distinguished by their index. A block of a kind without an event of ours (the work of hosted tools) is collected and
-emitted whole, as JSON.
+`message_delta` with the stop reason and the usage, and `message_stop`. `ping` may come anywhere; `error` ends the
+stream. Blocks are distinguished by their index. A block of a kind without an event of ours (the work of hosted tools)
+is collected and emitted whole, as JSON.
 
 Usage is merged, later numbers over earlier ones: `message_delta` counts from the start of the response, may correct
 `message_start`, and may omit unchanged numbers.
 
-A call whose block was never stopped gets no `ToolCallDone`, so that it is not taken for complete: the token limit can cut a
-response there.
+A call whose block was never stopped gets no `ToolCallDone`, so that it is not taken for complete: the token limit can
+cut a response there.
 """
 
 from __future__ import annotations

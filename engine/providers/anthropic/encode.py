@@ -1,7 +1,7 @@
 """Encodes a transcript for the Anthropic Messages API.
 
-The API requires alternating turns of user and assistant, the user first; results at the start of the turn after their calls;
-no thinking that it has not signed, and none at the end of a turn. Half of a hosted tool's work is dropped. The
+The API requires alternating turns of user and assistant, the user first; results at the start of the turn after their
+calls; no thinking that it has not signed, and none at the end of a turn. Half of a hosted tool's work is dropped. The
 `TranscriptNormalizer` repairs everything else.
 """
 

@@ -1,8 +1,9 @@
 """AWS credentials: from the environment, or from botocore.
 
-A Bedrock API key is a plain bearer key and needs none of this. Keys in the environment are used as they are. Everything else
-(profiles, single sign-on, roles, containers, instances) is left to botocore. It reads files and may use the network, so it
-runs in a thread, one at a time: a cancelled caller leaves its thread behind, and the next one waits for it.
+A Bedrock API key is a plain bearer key and needs none of this. Keys in the environment are used as they are. Everything
+else (profiles, single sign-on, roles, containers, instances) is left to botocore. It reads files and may use the
+network, so it runs in a thread, one at a time: a cancelled caller leaves its thread behind, and the next one waits for
+it.
 """
 
 from __future__ import annotations

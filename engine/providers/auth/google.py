@@ -1,11 +1,12 @@
 """Google credentials for Vertex, through google-auth: service accounts, `gcloud`, workload identity.
 
-google-auth blocks: it reads files, signs, and calls a token server. So it runs in a thread, one at a time for all requests,
-and a token is reused until shortly before it expires. Its requests go through httpx like all others, with the same proxies
-and certificates, so no second HTTP library is needed.
+google-auth blocks: it reads files, signs, and calls a token server. So it runs in a thread, one at a time for all
+requests, and a token is reused until shortly before it expires. Its requests go through httpx like all others, with the
+same proxies and certificates, so no second HTTP library is needed.
 
-Cancellation: a cancelled request abandons its thread. The refresh continues there and its token serves the next request,
-which waits in a thread for a lock that threads share. A request to the token server has a timeout, so the wait is bounded.
+Cancellation: a cancelled request abandons its thread. The refresh continues there and its token serves the next
+request, which waits in a thread for a lock that threads share. A request to the token server has a timeout, so the wait
+is bounded.
 """
 
 from __future__ import annotations

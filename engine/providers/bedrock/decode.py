@@ -1,16 +1,16 @@
 """Decodes responses of the Bedrock Converse API.
 
-A stream is `messageStart`, then content blocks distinguished by their index, then `messageStop` with the reason, and last
-`metadata` with the usage. The response is complete after that, or at the end of the bytes if they end between the two. A
-call opens with a `contentBlockStart`; text and reasoning have none, so their first delta opens them. A delta of a kind other
-than the block's own closes that block and opens the next one. Blocks come in any order of kinds, and some models leave them
-open.
+A stream is `messageStart`, then content blocks distinguished by their index, then `messageStop` with the reason, and
+last `metadata` with the usage. The response is complete after that, or at the end of the bytes if they end between the
+two. A call opens with a `contentBlockStart`; text and reasoning have none, so their first delta opens them. A delta of
+a kind other than the block's own closes that block and opens the next one. Blocks come in any order of kinds, and some
+models leave them open.
 
-The work of the host's own tools (`toolUse` of the type `server_tool_use`, `toolResult`) and images are collected and emitted
-whole, as the content block of a request.
+The work of the host's own tools (`toolUse` of the type `server_tool_use`, `toolResult`) and images are collected and
+emitted whole, as the content block of a request.
 
-A call is complete if its block has stopped and its arguments are JSON. If they are not, the stop reason decides: either a
-limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
+A call is complete if its block has stopped and its arguments are JSON. If they are not, the stop reason decides: either
+a limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
 """
 
 from __future__ import annotations

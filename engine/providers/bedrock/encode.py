@@ -1,11 +1,12 @@
 """Encodes a transcript for the Bedrock Converse API.
 
-One format serves the models of many makers, each of which accepts a part of it. All require alternating turns of user and
-assistant, the user first; no blank text; a result for each call in the next turn; and declared tools if there was a call.
-Quirks say which models accept the rest: cache points, thinking, a tool choice, text together with calls or results.
+One format serves the models of many makers, each of which accepts a part of it. All require alternating turns of user
+and assistant, the user first; no blank text; a result for each call in the next turn; and declared tools if there was a
+call. Quirks say which models accept the rest: cache points, thinking, a tool choice, text together with calls or
+results.
 
-`toolConfig` holds the tool choice, which may change between steps, so it comes after the messages. To a cache it is still
-the start of the request, so `opening` lists its tools as labels without bytes.
+`toolConfig` holds the tool choice, which may change between steps, so it comes after the messages. To a cache it is
+still the start of the request, so `opening` lists its tools as labels without bytes.
 """
 
 from __future__ import annotations

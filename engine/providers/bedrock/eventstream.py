@@ -1,12 +1,12 @@
 """Parses AWS event streams (`application/vnd.amazon.eventstream`) at any chunk boundaries.
 
 A message is a prelude (its length, the length of its headers, a CRC of both), the headers, the payload, and a CRC of
-everything before. Parsing stops at a wrong CRC, since the start of the next message is then unknown. The prelude's CRC is
-checked first, so a corrupted length is never waited for.
+everything before. Parsing stops at a wrong CRC, since the start of the next message is then unknown. The prelude's CRC
+is checked first, so a corrupted length is never waited for.
 
-`EventStreamParser` parses messages; `EventStreamFraming` turns them into the events that a `StreamDecoder` reads, named by
-their type. Names of anything else begin with a colon: an exception (`:throttlingException`), an error, or a colon alone for a
-corrupted stream.
+`EventStreamParser` parses messages; `EventStreamFraming` turns them into the events that a `StreamDecoder` reads, named
+by their type. Names of anything else begin with a colon: an exception (`:throttlingException`), an error, or a colon
+alone for a corrupted stream.
 
 botocore's parser takes four times as long (see docs/design/0013-wire-formats.md).
 """

@@ -1,13 +1,14 @@
 """Decodes responses of Cohere's chat API (version 2).
 
-A stream is `message-start`; content blocks of text or thinking, each `content-start`, deltas, `content-end`; calls in the same
-three steps, preceded by the tool plan in deltas; and `message-end` with the reason and the usage. `citation-start` comes in the
-middle of the text that it refers to; one that refers to a plan or a thought moves to the next text, or to a new one.
+A stream is `message-start`; content blocks of text or thinking, each `content-start`, deltas, `content-end`; calls in
+the same three steps, preceded by the tool plan in deltas; and `message-end` with the reason and the usage.
+`citation-start` comes in the middle of the text that it refers to; one that refers to a plan or a thought moves to the
+next text, or to a new one.
 
 The plan is not text: it is collected and emitted as a provider item.
 
-A call is complete if it has ended and its arguments are JSON. If they are not, the finish reason decides: either the token
-limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
+A call is complete if it has ended and its arguments are JSON. If they are not, the finish reason decides: either the
+token limit cut them, or the model wrote invalid JSON (then the call is emitted, to be answered by an error).
 """
 
 from __future__ import annotations

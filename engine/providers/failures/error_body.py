@@ -1,9 +1,9 @@
 """Extracts the facts of an error response in any format.
 
-No two hosts share a format. `error` is an object, a sentence or a list; `code` is a name, a status or a number of the host's
-own; details may be one or two objects deeper, as JSON in a string, or in a header. So no host's format is matched: all
-objects in which an error may be are searched, and the facts are handed to `classify`, which decides. That module is imported
-only for an error: its tables take milliseconds to build.
+No two hosts share a format. `error` is an object, a sentence or a list; `code` is a name, a status or a number of the
+host's own; details may be one or two objects deeper, as JSON in a string, or in a header. So no host's format is
+matched: all objects in which an error may be are searched, and the facts are handed to `classify`, which decides. That
+module is imported only for an error: its tables take milliseconds to build.
 """
 
 from __future__ import annotations

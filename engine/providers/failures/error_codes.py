@@ -1,8 +1,8 @@
 """Hosts' error codes, and the engine's error for each.
 
-Codes are compared without case and punctuation: `RateLimitReached`, `rate_limit_reached` and `RATE-LIMIT-REACHED` are the
-same. A generic code (a request that is somehow invalid, a server that somehow failed) decides only if there is no status and
-the wording matches nothing.
+Codes are compared without case and punctuation: `RateLimitReached`, `rate_limit_reached` and `RATE-LIMIT-REACHED` are
+the same. A generic code (a request that is somehow invalid, a server that somehow failed) decides only if there is no
+status and the wording matches nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recognises requests that exceed the context window by their message, for hosts without an error code.
 
-Each pattern is from a host, or from a gateway that repeats one, and is as narrow as possible. Messages about other limits
-(of output, tools, images, tokens per minute) must not match: the engine drops history for an overflow.
+Each pattern is from a host, or from a gateway that repeats one, and is as narrow as possible. Messages about other
+limits (of output, tools, images, tokens per minute) must not match: the engine drops history for an overflow.
 """
 
 from __future__ import annotations

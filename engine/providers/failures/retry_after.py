@@ -1,7 +1,7 @@
 """When to retry: from headers, from members of the body, and last from the message.
 
-Hosts give seconds, milliseconds, durations (`6m0s`), timestamps in seconds or milliseconds, and dates in two formats. A time
-in the past, or a value that cannot be parsed, counts as none.
+Hosts give seconds, milliseconds, durations (`6m0s`), timestamps in seconds or milliseconds, and dates in two formats. A
+time in the past, or a value that cannot be parsed, counts as none.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
 """Decodes the stream of the Gemini API.
 
 Every event is a complete `GenerateContentResponse` with the next parts of its first candidate. There are no blocks:
-consecutive parts of one kind form a block, which ends where another kind begins. Only the end of the bytes ends the response;
-it is complete if there was a finish reason.
+consecutive parts of one kind form a block, which ends where another kind begins. Only the end of the bytes ends the
+response; it is complete if there was a finish reason.
 
-Usage is in every event and counts from the start, so the last one counts. It is reported on its first occurrence and at the
-end.
+Usage is in every event and counts from the start, so the last one counts. It is reported on its first occurrence and at
+the end.
 
-Signatures. Any part may have a `thoughtSignature`, which must be sent back with the same part. A signed thought has it in its
-own `ReasoningDone`. For other parts it becomes a reasoning block without text right before them, whose signature names what it
-is attached to: `text` (and how many characters were signed), `empty` (an empty text), `call`, `item`, or `last` (the preceding
-call, if it came with a later piece of that). It is JSON that only `gemini.encode` reads.
+Signatures. Any part may have a `thoughtSignature`, which must be sent back with the same part. A signed thought has it
+in its own `ReasoningDone`. For other parts it becomes a reasoning block without text right before them, whose signature
+names what it is attached to: `text` (and how many characters were signed), `empty` (an empty text), `call`, `item`, or
+`last` (the preceding call, if it came with a later piece of that). It is JSON that only `gemini.encode` reads.
 
-Calls. Most are sent whole. Vertex can stream one in pieces: a part with a name opens it, parts without a name add to it, an
-empty one or any other part ends it.
+Calls. Most are sent whole. Vertex can stream one in pieces: a part with a name opens it, parts without a name add to
+it, an empty one or any other part ends it.
 
-Ids. Most hosts send none, so blocks and calls are numbered here, and such an id begins with `#`, as no host's does: `#3`. A
-host's id that is used twice in a response gets the number appended.
+Ids. Most hosts send none, so blocks and calls are numbered here, and such an id begins with `#`, as no host's does:
+`#3`. A host's id that is used twice in a response gets the number appended.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Encodes a transcript for `generateContent`.
 
-The API requires turns of user and model; the turn after calls must begin with all their results. A part is sent back with its
-signature: see `gemini.decode` for where the transcript keeps it. Gemini 3 refuses a step whose first call has none (another
-model made it, or its reasoning was dropped), unless a special value skips the check.
+The API requires turns of user and model; the turn after calls must begin with all their results. A part is sent back
+with its signature: see `gemini.decode` for where the transcript keeps it. Gemini 3 refuses a step whose first call has
+none (another model made it, or its reasoning was dropped), unless a special value skips the check.
 
-The instructions, the tools and the messages come first; members that may change between steps are in `generationConfig` and
-`toolConfig`, at the end.
+The instructions, the tools and the messages come first; members that may change between steps are in `generationConfig`
+and `toolConfig`, at the end.
 """
 
 from __future__ import annotations

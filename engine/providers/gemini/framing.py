@@ -1,8 +1,8 @@
 """Framing of Gemini streams without `alt=sse`: one JSON array, whose elements are the events.
 
-A response that was not streamed has the same content type and is one JSON object: the first character distinguishes them.
-Elements are found by counting brackets outside of strings, and no byte is scanned twice, at any chunk boundaries; parsing an
-element is left to the JSON parser.
+A response that was not streamed has the same content type and is one JSON object: the first character distinguishes
+them. Elements are found by counting brackets outside of strings, and no byte is scanned twice, at any chunk boundaries;
+parsing an element is left to the JSON parser.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A host: where models are served, in which wire format, and with which quirks.
 
-A host is data. One that speaks an existing wire format is added as a row of `engine.providers.hosts.host_table`, or in a
-user's configuration, without code. Importing the table imports no wire format and no HTTP library.
+A host is data. One that speaks an existing wire format is added as a row of `engine.providers.hosts.host_table`, or in
+a user's configuration, without code. Importing the table imports no wire format and no HTTP library.
 """
 
 from __future__ import annotations

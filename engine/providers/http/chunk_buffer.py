@@ -1,8 +1,9 @@
 """Merges HTTP chunks that arrived together.
 
-Hosts send each event of a stream as an HTTP chunk, and httpx passes each one through six generators. When many arrive at
-once (a buffering gateway, a busy machine) that dominates the cost of reading a response. So the framing of a chunked body is
-rewritten as its bytes arrive: everything that is there becomes one chunk. The content is the same, and no byte is delayed.
+Hosts send each event of a stream as an HTTP chunk, and httpx passes each one through six generators. When many arrive
+at once (a buffering gateway, a busy machine) that dominates the cost of reading a response. So the framing of a chunked
+body is rewritten as its bytes arrive: everything that is there becomes one chunk. The content is the same, and no byte
+is delayed.
 
 Anything that is not a well-formed chunked body passes unchanged, for the HTTP library to judge.
 """

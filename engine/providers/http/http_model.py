@@ -3,10 +3,10 @@
 It never retries, and has only a connect timeout: both belong to the turn, which knows what has happened so far and what
 waits for it.
 
-httpx reads a response through a chain of async generators. If one were left suspended, the garbage collector would have to
-clean it up at some later time. So a response that is abandoned is read once more in a cancelled scope, which unwinds the
-whole chain and closes the socket at once. (Only an exception from the innermost generator does that, which is why nothing is
-decompressed in between.)
+httpx reads a response through a chain of async generators. If one were left suspended, the garbage collector would have
+to clean it up at some later time. So a response that is abandoned is read once more in a cancelled scope, which unwinds
+the whole chain and closes the socket at once. (Only an exception from the innermost generator does that, which is why
+nothing is decompressed in between.)
 """
 
 from __future__ import annotations

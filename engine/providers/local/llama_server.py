@@ -1,10 +1,10 @@
 """The child process of a local model: llama.cpp's own server, for one file and one engine.
 
-Run as `python -m engine.providers.local.llama_server FILE CONTEXT PARENT`; the key comes in the environment. It reports its
-URL in one line, serves until it is killed, and exits when its parent is gone, even after a crash.
+Run as `python -m engine.providers.local.llama_server FILE CONTEXT PARENT`; the key comes in the environment. It reports
+its URL in one line, serves until it is killed, and exits when its parent is gone, even after a crash.
 
-It is a separate process because the binding holds the GIL while it loads a file and while it stops, which would block the
-engine.
+It is a separate process because the binding holds the GIL while it loads a file and while it stops, which would block
+the engine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Requests that ask a local server for a model's limits, and how to read the responses.
 
-A server was started with its own context window, which may be far smaller than the model's. `HttpModel.learn` queries it,
-in the way that each kind of server offers.
+A server was started with its own context window, which may be far smaller than the model's. `HttpModel.learn` queries
+it, in the way that each kind of server offers.
 
 - Ollama: the window of a loaded model is in the list of running ones; otherwise a `num_ctx` in its Modelfile counts.
   Otherwise the window is unknown: it depends on the graphics card. The model's own window, which is reported as well, means

@@ -1,7 +1,7 @@
 """The blocks of a chat response, whose boundaries are not on the wire.
 
-Text is a block until something else comes; it stays open to the end, for later citations. Reasoning ends where anything else
-begins. Provider items stand between blocks.
+Text is a block until something else comes; it stays open to the end, for later citations. Reasoning ends where anything
+else begins. Provider items stand between blocks.
 """
 
 from __future__ import annotations

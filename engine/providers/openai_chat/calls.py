@@ -1,9 +1,9 @@
 """Assembles the calls of a chat response from deltas, which hosts split and number in every possible way.
 
-A delta of a call has an index, an id, a name and a piece of the arguments, and each may be missing: hosts send calls whole, in
-pieces, without an index, all with the same index, or with a reused id. A delta belongs to the call of its index, else of its
-id, else to the last one. But if it has a name, and that call has one already, it starts a new call if its id differs or that
-call is complete.
+A delta of a call has an index, an id, a name and a piece of the arguments, and each may be missing: hosts send calls
+whole, in pieces, without an index, all with the same index, or with a reused id. A delta belongs to the call of its
+index, else of its id, else to the last one. But if it has a name, and that call has one already, it starts a new call
+if its id differs or that call is complete.
 
 A call is announced when its name is known. It is done at the end of the response, or when the next call begins and its
 arguments are a complete object, since they cannot grow any more. A truncated response leaves incomplete calls open.

@@ -1,11 +1,11 @@
 """Decodes the OpenAI Chat Completions stream of all its hosts.
 
-An event holds a *delta* of a message: pieces of text, of reasoning, of calls. The finish reason comes in the last delta, or
-twice; the usage with it, after it or in each event; and sometimes an error after both. So the response ends with `[DONE]`, or at
-the end of the bytes if there was a finish reason.
+An event holds a *delta* of a message: pieces of text, of reasoning, of calls. The finish reason comes in the last
+delta, or twice; the usage with it, after it or in each event; and sometimes an error after both. So the response ends
+with `[DONE]`, or at the end of the bytes if there was a finish reason.
 
-The same reasoning may come in up to three members, as text (`reasoning_content`, `reasoning`) and as details: it counts once. A
-response that was not streamed has a message with the same members.
+The same reasoning may come in up to three members, as text (`reasoning_content`, `reasoning`) and as details: it counts
+once. A response that was not streamed has a message with the same members.
 """
 
 from __future__ import annotations

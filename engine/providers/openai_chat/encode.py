@@ -1,7 +1,8 @@
 """Encodes a transcript for a Chat Completions API.
 
-A request is a list of messages: the system prompt, the user's, the model's with its calls, and one for each result. No two
-hosts accept quite the same; `Quirks` holds the differences. A message's content comes last, so that a cache marker can be added.
+A request is a list of messages: the system prompt, the user's, the model's with its calls, and one for each result. No
+two hosts accept quite the same; `Quirks` holds the differences. A message's content comes last, so that a cache marker
+can be added.
 """
 
 from __future__ import annotations

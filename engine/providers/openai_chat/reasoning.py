@@ -1,9 +1,9 @@
 """Reasoning in a chat response, with the data that its host needs to accept it again.
 
-A gateway sends reasoning as a list of *details*, in addition to the plain text: pieces of text or of a summary, some with a signature,
-and encrypted ones without text. A piece comes in many deltas. They are assembled here, one reasoning block for each piece of
-text, and kept in the block's signature, as JSON, without the text itself, which the transcript has. `reasoning_members` puts the
-text back. LiteLLM has its own list, `thinking_blocks`, in Anthropic's form.
+A gateway sends reasoning as a list of *details*, in addition to the plain text: pieces of text or of a summary, some
+with a signature, and encrypted ones without text. A piece comes in many deltas. They are assembled here, one reasoning
+block for each piece of text, and kept in the block's signature, as JSON, without the text itself, which the transcript
+has. `reasoning_members` puts the text back. LiteLLM has its own list, `thinking_blocks`, in Anthropic's form.
 
 Reasoning without signed or encrypted parts has no signature: the text is all there is.
 """

@@ -1,7 +1,7 @@
 """Token usage of chat hosts.
 
-Most report totals, and how many of them were cached or reasoning; at some hosts these come on top of the totals. Quirks say
-which, because the numbers alone do not.
+Most report totals, and how many of them were cached or reasoning; at some hosts these come on top of the totals. Quirks
+say which, because the numbers alone do not.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Decodes the stream of the OpenAI Responses API.
 
 A response is a list of items: messages, reasoning, calls, the work of hosted tools. An item is announced
-(`output_item.added`), grows by deltas, and is sent whole (`output_item.done`); the last event holds the whole response again.
-Hosts omit some of these: deltas, announcements, the items of the last event, or everything but the last event. So whatever
-arrives whole is compared with what was streamed, and the difference is emitted. A response that was not streamed is the last
-event alone.
+(`output_item.added`), grows by deltas, and is sent whole (`output_item.done`); the last event holds the whole response
+again. Hosts omit some of these: deltas, announcements, the items of the last event, or everything but the last event.
+So whatever arrives whole is compared with what was streamed, and the difference is emitted. A response that was not
+streamed is the last event alone.
 
-Events are matched to items by `output_index`, because some hosts make up a new id for each event. In the last event's list,
-which may omit items, an item is matched by its id, else it is the next one of its kind.
+Events are matched to items by `output_index`, because some hosts make up a new id for each event. In the last event's
+list, which may omit items, an item is matched by its id, else it is the next one of its kind.
 
-A call that never arrives whole gets no `ToolCallDone`, so that it is not taken for complete: the token limit can cut a response
-there.
+A call that never arrives whole gets no `ToolCallDone`, so that it is not taken for complete: the token limit can cut a
+response there.
 """
 
 from __future__ import annotations

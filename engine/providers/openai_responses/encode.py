@@ -1,9 +1,9 @@
 """Encodes a transcript for the OpenAI Responses API.
 
-The API takes one flat list of items, and is sent all of it every time: nothing is stored there (`store: false`), so its own
-item ids mean nothing to it later, and are dropped unless the host needs them. Reasoning is sent back encrypted, right before
-what it led to: a message may not end with reasoning. The system prompt is the first item and not `instructions`, because
-only items are certain to be cached.
+The API takes one flat list of items, and is sent all of it every time: nothing is stored there (`store: false`), so its
+own item ids mean nothing to it later, and are dropped unless the host needs them. Reasoning is sent back encrypted,
+right before what it led to: a message may not end with reasoning. The system prompt is the first item and not
+`instructions`, because only items are certain to be cached.
 """
 
 from __future__ import annotations

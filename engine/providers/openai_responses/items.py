@@ -1,8 +1,8 @@
 """The items of a Responses answer while they are streamed, one class for each kind.
 
-An item grows by deltas and is closed with the whole item; `close` emits what the deltas lacked. Data that must be sent back
-to the host is kept with it: encrypted reasoning and its position as JSON in `ReasoningDone.signature`; the `phase` of a message
-in a `ProviderItem` after its text; the work of hosted tools whole, in a `ProviderItem`.
+An item grows by deltas and is closed with the whole item; `close` emits what the deltas lacked. Data that must be sent
+back to the host is kept with it: encrypted reasoning and its position as JSON in `ReasoningDone.signature`; the `phase`
+of a message in a `ProviderItem` after its text; the work of hosted tools whole, in a `ProviderItem`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`bash` in a sandbox: its commands can change the project only, unless they ask to run outside.
 
-That needs a permission of its own, `unsandboxed`: a rule that allows a command does not allow it outside. Formatters, hooks,
-searches and media processing are not the model's commands, and run outside anyway.
+That needs a permission of its own, `unsandboxed`: a rule that allows a command does not allow it outside. Formatters,
+hooks, searches and media processing are not the model's commands, and run outside anyway.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A shell command as a hook: it reads its event, runs, and prints its reply.
 
-A command runs in its own process tree, which is ended when the command has exited, takes too long, or its call is cancelled:
-what it leaves in the background goes with it.
+A command runs in its own process tree, which is ended when the command has exited, takes too long, or its call is
+cancelled: what it leaves in the background goes with it.
 """
 
 from __future__ import annotations

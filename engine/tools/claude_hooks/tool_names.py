@@ -1,7 +1,7 @@
 """Translate tools and arguments to the names that Claude Code's hooks expect, and back.
 
-A hook written for Claude Code looks for `Bash` and `tool_input.file_path`; ours are `bash` and `path`. What a hook changes is
-translated back.
+A hook written for Claude Code looks for `Bash` and `tool_input.file_path`; ours are `bash` and `path`. What a hook
+changes is translated back.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 Each new text is first written next to its file, so that a full disk or a missing right is noticed before anything has
 changed. Then each file is compared with the content that the change was made for, and immediately replaced by a rename:
-readers see the old or the new text, never half of it. If one of several files fails, those before it get their old content
-back.
+readers see the old or the new text, never half of it. If one of several files fails, those before it get their old
+content back.
 
-All of this happens in folders opened by their real paths, so a link that appears meanwhile leads nowhere else. Between the
-comparison and the rename another program has some microseconds to write unnoticed: POSIX offers no way to close that gap.
+All of this happens in folders opened by their real paths, so a link that appears meanwhile leads nowhere else. Between
+the comparison and the rename another program has some microseconds to write unnoticed: POSIX offers no way to close
+that gap.
 """
 
 from __future__ import annotations

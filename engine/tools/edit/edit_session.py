@@ -1,9 +1,9 @@
 """The common part of the tools that change files: plan, ask, plan again, write.
 
-A plan changes nothing. It is made for the permission question, which shows the diff, and again after the answer, from what
-the files contain by then: a file that the session has not read, or that has changed since, is not touched. From the second
-plan to the writing the files' locks are held, which keeps out the engine's other sessions; `commit` compares once more,
-because of other programs.
+A plan changes nothing. It is made for the permission question, which shows the diff, and again after the answer, from
+what the files contain by then: a file that the session has not read, or that has changed since, is not touched. From
+the second plan to the writing the files' locks are held, which keeps out the engine's other sessions; `commit` compares
+once more, because of other programs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Find the place in a file that a model's request means: an exact match, or the only place that it can mean.
 
-An exact match is searched first; if there are several, the request is ambiguous, and nothing is guessed. Only without one
-are the tiers tried, from the strictest to the loosest. The first tier with a result decides: one place is used, several
-are ambiguous. A place is never used if
+An exact match is searched first; if there are several, the request is ambiguous, and nothing is guessed. Only without
+one are the tiers tried, from the strictest to the loosest. The first tier with a result decides: one place is used,
+several are ambiguous. A place is never used if
 
 - it is much larger than the request,
 - lines would be lost that the request does not contain,
@@ -58,9 +58,9 @@ class Ambiguous:
 class Missing:
     """No place is certain: why, and the lines concerned.
 
-    `absent`: nothing matches; the lines are the most similar ones. `applied`: the new text is there already. `lossy`: the
-    similar lines include others that the request does not have. `long`: the file is so long that only exact matches were
-    searched.
+    `absent`: nothing matches; the lines are the most similar ones. `applied`: the new text is there already. `lossy`:
+    the similar lines include others that the request does not have. `long`: the file is so long that only exact matches
+    were searched.
     """
 
     why: Literal["absent", "applied", "lossy", "long"]

@@ -42,8 +42,8 @@ class Request:
 def merge(source: SourceText, request: Request, pairs: Sequence[int | None]) -> tuple[Splice, ...]:
     """Return the splices that carry out *request*.
 
-    *pairs* maps each old line of the request to the index of the file's line; None: the file does not have it. An old line
-    that the file does not have, and the request keeps, is not added.
+    *pairs* maps each old line of the request to the index of the file's line; None: the file does not have it. An old
+    line that the file does not have, and the request keeps, is not added.
     """
     indents = Indents.of(source, request, pairs)
     text: list[Splice] = []

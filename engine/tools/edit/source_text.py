@@ -1,8 +1,8 @@
 """A file's text for editing: lines, splices by offset, and preserved line endings.
 
-Models write no carriage returns, even if the file has them. So a text is searched without those at its line ends, and what is
-found is spliced into the original. Nothing outside of a splice is changed, even in a file of mixed endings; inside, the
-prevailing line ending of the place is used.
+Models write no carriage returns, even if the file has them. So a text is searched without those at its line ends, and
+what is found is spliced into the original. Nothing outside of a splice is changed, even in a file of mixed endings;
+inside, the prevailing line ending of the place is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The spill: files with the whole of outputs that the model was shown in part.
 
-A file is named by a digest of its content, so equal outputs are stored once. The model reads it as `spill:<id>` with the
-read tool, without a permission question. It belongs to a tree of sessions: a session, its sub-agents and theirs. Each tree
-has its own folder, so an id is of no use to other sessions, and no id is a path.
+A file is named by a digest of its content, so equal outputs are stored once. The model reads it as `spill:<id>` with
+the read tool, without a permission question. It belongs to a tree of sessions: a session, its sub-agents and theirs.
+Each tree has its own folder, so an id is of no use to other sessions, and no id is a path.
 
 A disk error does not fail the tool: the result states what was not kept.
 """
@@ -69,8 +69,8 @@ class SpillStore:
     async def forget(self, trees: Iterable[str]) -> int:
         """Remove the spills of some trees; return the number of files. Always a checkpoint.
 
-        *trees* are ids of root sessions, as for `of`. If cancelled, the thread is abandoned, and goes on. Raises `OSError` for the
-        last file that could not be removed.
+        *trees* are ids of root sessions, as for `of`. If cancelled, the thread is abandoned, and goes on. Raises
+        `OSError` for the last file that could not be removed.
         """
         return await to_thread(self._forget, [_folder_of(tree) for tree in trees])
 

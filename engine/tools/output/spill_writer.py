@@ -21,12 +21,12 @@ PROCESS_SHARE: Final = 0.2
 class SpillWriter:
     """Receives an output of any length in bounded memory: its beginning and end are shown, all of it goes to a file.
 
-    No file is created while the output is short enough to be shown. Use it in a `with` block, which discards the file unless
-    `finish` was called.
+    No file is created while the output is short enough to be shown. Use it in a `with` block, which discards the file
+    unless `finish` was called.
 
-    The event loop never waits for the disk: either a task awaits `room` after each `feed`, which slows the process down to the
-    speed of the disk; or `run` is started as a task, and what the disk can't take in time ends the file early, which the result
-    reports.
+    The event loop never waits for the disk: either a task awaits `room` after each `feed`, which slows the process down
+    to the speed of the disk; or `run` is started as a task, and what the disk can't take in time ends the file early,
+    which the result reports.
 
     Attributes:
         size: the number of bytes received.

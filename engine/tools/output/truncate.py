@@ -1,7 +1,7 @@
 """Truncate an output that is too long for the model, and mark what is missing.
 
-The limits apply to everything shown, the marker included. The output is cut between lines if that keeps at least half of
-the available room, otherwise between characters, so that an output of one huge line is shown in part.
+The limits apply to everything shown, the marker included. The output is cut between lines if that keeps at least half
+of the available room, otherwise between characters, so that an output of one huge line is shown in part.
 
 Sizes are bytes of the output. Invalid UTF-8 takes more room when shown, and is cut accordingly.
 """

@@ -1,7 +1,7 @@
 """Images for `read`: detected by their first bytes, and checked for what hosts accept.
 
-A host that can't read an image refuses the request, and every later one with the same transcript. So a damaged or too large
-image must never get into it.
+A host that can't read an image refuses the request, and every later one with the same transcript. So a damaged or too
+large image must never get into it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python read_media.py pdf PATH DEVICE INODE PAGES BYTES SECONDS
     python read_media.py image PATH DEVICE INODE SIDE BYTES PIXELS
 
-Files may come from anywhere, so the work is done in a process with limits, which is killed if it takes too long. It writes
-one line of JSON, followed by the text or the image. It imports nothing of the engine, so that it starts quickly.
+Files may come from anywhere, so the work is done in a process with limits, which is killed if it takes too long. It
+writes one line of JSON, followed by the text or the image. It imports nothing of the engine, so that it starts quickly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rules of one `.gitignore`, as ripgrep interprets them: the last matching rule decides.
 
-Paths are relative to the file's folder, and tested from the top down: the content of an ignored folder is never tested, so
-it can't be re-included.
+Paths are relative to the file's folder, and tested from the top down: the content of an ignored folder is never tested,
+so it can't be re-included.
 """
 
 from __future__ import annotations

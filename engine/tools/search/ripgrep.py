@@ -88,8 +88,8 @@ def command(ripgrep: str, request: SearchRequest, *, in_repository: bool, ordere
 async def find_ripgrep(path: str | None = None, scripts: str | None = None) -> str:
     """Return the path of a usable ripgrep: on PATH, or else in our own environment.
 
-    A checkpoint, unless there is no program of that name. If cancelled, a program that was asked for its version is ended.
-    Raises `ToolError` if there is none.
+    A checkpoint, unless there is no program of that name. If cancelled, a program that was asked for its version is
+    ended. Raises `ToolError` if there is none.
 
     Args:
         path: folders to search, in the form of PATH, which is the default.

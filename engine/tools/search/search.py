@@ -1,8 +1,8 @@
 """Search a folder with ripgrep, which is stopped once there are enough results.
 
-Files are sorted by path, so that the next call can continue where this one stopped. Ripgrep is fastest when it searches many
-files in parallel and reports them unordered. So that is tried first, and the results are sorted here. Only if they are too
-many to hold, ripgrep runs again in order, and is stopped after the last requested result.
+Files are sorted by path, so that the next call can continue where this one stopped. Ripgrep is fastest when it searches
+many files in parallel and reports them unordered. So that is tried first, and the results are sorted here. Only if they
+are too many to hold, ripgrep runs again in order, and is stopped after the last requested result.
 """
 
 from __future__ import annotations
