@@ -38,6 +38,11 @@ FACADES = (
 )
 
 
+# Defined now, before any test uses the codec: that resolves the annotations of its base class in place, and a subclass
+# that is defined afterwards has a signature with other texts.
+import_module("engine.agents.agent_result")
+
+
 def exports(facade: str) -> list[str]:
     """The names that a facade offers."""
     names: list[str] = import_module(facade).__all__

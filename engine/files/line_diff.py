@@ -1,4 +1,4 @@
-"""What differs between two texts, line by line."""
+"""The differences between two texts, line by line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-# Bits of the table that the smallest difference needs: 12 MB, some 30 ms.
+# Bits of the table for the smallest difference: 12 MB, and about 30 ms.
 _MOST_CELLS: Final = 100_000_000
 
 
@@ -28,6 +28,7 @@ def differences(old: Sequence[str], new: Sequence[str]) -> list[Difference]:
     that would take time and memory in proportion to the product of their lengths, so
     there it is all from the first to the last line that differs.
     """
+    # Equal beginnings and ends are cut off first: most edits are small, and the table grows with the product.
     head = common(old, new)
     tail = common(old[head:][::-1], new[head:][::-1])
     end, new_end = len(old) - tail, len(new) - tail
@@ -52,7 +53,7 @@ def common(old: Sequence[str], new: Sequence[str]) -> int:
 
 def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
     """Return the runs of equal lines of a longest common subsequence: where they begin, and their lengths."""
-    from rapidfuzz.distance import LCSseq  # only when something differs
+    from rapidfuzz.distance import LCSseq  # imported only when something differs: most calls end before
 
     return [
         (opcode.src_start, opcode.dest_start, opcode.src_end - opcode.src_start)

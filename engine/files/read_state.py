@@ -1,10 +1,9 @@
-"""What a session has read, and whether it is still so: a digest for each file, kept in the shared context.
+"""Which files a session has read, and whether they have changed since: a digest for each, in the shared context.
 
 A tool that reads a file returns `note_read(path, digest)` as the modifier of its
-result. One that changes a file compares `known(ctx.shared, path)` with the digest
-of what it finds there, and notes the digest of what it leaves. The digest is of all
-the file's bytes, even where only a part of them was shown: what is compared is
-whether the file is still the one that was looked at.
+result. One that changes a file compares `last_read(ctx.shared, path)` with the
+digest of the present content, and notes the digest of the new content. The digest
+is of the whole file, even if the model saw only a part: any change since counts.
 
 The modification time is not kept. It would save hashing a file that is read anyway,
 and two writes within one tick of its clock have the same.
@@ -33,7 +32,7 @@ _ORDER_DIGITS: Final = 12
 
 
 def hasher() -> hashlib.blake2b:
-    """Return what makes a digest of a file that is read in pieces: `update` it, then take its `hexdigest()`."""
+    """Return a hash object for a file that is read in pieces: call `update`, then `hexdigest()`."""
     return hashlib.blake2b(digest_size=_DIGEST_BYTES)
 
 
@@ -43,12 +42,12 @@ def digest(data: bytes) -> str:
 
 
 def note_read(path: str | os.PathLike[str], data_digest: str) -> Modifier:
-    """Return what notes that the session knows the file as it was with that digest. It follows links, so it blocks."""
+    """Return a modifier which records that the session has read the file with that digest. It follows links, so it blocks."""
     return _Note(_PREFIX + followed(path), data_digest)
 
 
 def note_gone(path: str | os.PathLike[str]) -> Modifier:
-    """Return what notes that there is nothing to know about *path* any more. It follows links, so it blocks."""
+    """Return a modifier which forgets the file at *path*. It follows links, so it blocks."""
     return _Note(_PREFIX + followed(path), None)
 
 
@@ -64,7 +63,7 @@ def last_read(shared: SharedContext, path: str | os.PathLike[str]) -> str | None
 
 
 def read_files(shared: SharedContext) -> tuple[tuple[str, str], ...]:
-    """Return all files that the session knows, each with its digest, the one that was noted last at the end."""
+    """Return all files that the session has read, each with its digest, the most recent one last."""
     noted = sorted((value, name) for name, value in shared.values if name.startswith(_PREFIX))
     return tuple((name.removeprefix(_PREFIX), value[_ORDER_DIGITS + 2 : -1]) for value, name in noted)
 

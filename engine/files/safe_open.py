@@ -1,8 +1,7 @@
-"""Opening the very file that was judged: by its real path, one folder after the other, following no link.
+"""Opens exactly the file that was checked: by its real path, one folder after the other, without following links.
 
-A real path has no link in it when it is judged. If one is there by the time it is used,
-it was put there after the permission check, and its target was never checked: so it is
-refused. An open folder stays the same folder, even if its name leads elsewhere later:
+A real path has no link in it when permission is checked. If it has one when it is used,
+the link was made after the check, and its target was never checked: so it is refused. An open folder stays the same folder, even if its name leads elsewhere later:
 what is done in it is done through its descriptor.
 """
 
@@ -22,7 +21,7 @@ _PASS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLL
 
 
 class Swapped(OSError):
-    """A part of a path has become a link since it was judged."""
+    """A part of a path has become a link since it was checked."""
 
     def __init__(self, name: str) -> None:
         super().__init__(errno.ELOOP, f"{name} has become a symbolic link meanwhile, so nothing was done")
@@ -46,7 +45,7 @@ def open_folder(path: str | os.PathLike[str]) -> Generator[tuple[RealFolder, str
 
 @attrs.define(eq=False)
 class RealFolder:
-    """An open folder. What is done in it follows no link."""
+    """An open folder. Its methods follow no links."""
 
     _descriptor: int
     _made: list[tuple[int, str]] = attrs.field(factory=list[tuple[int, str]], init=False)
@@ -57,9 +56,10 @@ class RealFolder:
 
         Raises `OSError`; then none was made.
         """
-        whole = os.path.abspath(path)  # noqa: PTH100 - it is real: there is nothing that this could get wrong
+        whole = os.path.abspath(path)  # noqa: PTH100 - a real path has no link that this could get wrong
         folder = cls(os.open("/", _PASS))
         try:
+            # One folder after the other: O_NOFOLLOW covers only the last part of a path.
             for name in filter(None, whole.split("/")[:-1]):
                 folder._enter(name, make=make)
         except BaseException:  # any error goes on; what was created must not stay
@@ -153,10 +153,12 @@ class RealFolder:
         except FileNotFoundError:
             if not make:
                 raise
+            # Another process may have made it meanwhile; then it is not ours to remove.
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=above)
                 self._made.append((above, name))
             self._descriptor = self.open(name, _PASS)
+        # A folder in which one was made stays open, for `remove_made`.
         if not self._made or self._made[-1][0] != above:
             os.close(above)
 

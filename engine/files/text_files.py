@@ -1,6 +1,6 @@
 """Files for the built-in tools: paths, texts, and errors in plain words. Everything blocks, so it runs in a thread.
 
-What goes wrong is a `ToolError` whose text tells the model what to do about it.
+Failures are `ToolError`s whose text tells the model what to do.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from engine.files.safe_open import RealFolder, open_folder
 MAX_TEXT_BYTES: Final = 20_000_000
 BOM: Final = b"\xef\xbb\xbf"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+# As git does: a NUL in the first 8,000 bytes or so means that it is no text.
 _SNIFFED_BYTES: Final = 8_192
+# Names of a folder that are compared for a suggestion; listing a huge folder would take seconds.
 _SIBLINGS: Final = 10_000
 
 
 @attrs.frozen
 class TextFile:
-    """A text, and whether its file begins with a byte order mark. Line endings are in the text as they are."""
+    """A text, and whether its file begins with a byte order mark. Line endings are not converted."""
 
     text: str
     has_bom: bool
@@ -45,7 +47,7 @@ class TextFile:
 
 
 def resolve(cwd: str, path: str) -> Path:
-    """Return *path* as seen from *cwd*. Raises `ToolError` for what is no path."""
+    """Return *path* relative to *cwd*. Raises `ToolError` if no file can have that path."""
     if not path.strip():
         raise ToolError("The path is empty.")
     if not _is_encodable(path):
@@ -59,7 +61,7 @@ def resolve(cwd: str, path: str) -> Path:
 def pattern_of(cwd: str, path: Path) -> str:
     """Return the name under which rules know *path*: seen from *cwd* if it lies inside, else absolute. It blocks.
 
-    Links are followed: what counts is which file it is, not what it is called here.
+    Links are followed: rules apply to the file, not to the name that leads to it.
     """
     return pattern_of_real(cwd, followed(path))
 
@@ -81,7 +83,7 @@ def real_file(cwd: str, path: str, approved: Collection[str] | None) -> Path:
     real = followed(target)
     if os.path.islink(real):  # noqa: PTH114 - Path's own raises
         with renamed_errors(path, target):
-            target.stat()  # says that it is a loop, if it is one
+            target.stat()  # raises for a loop of links, which `followed` leaves unresolved
     if approved is not None and real not in approved:
         raise ToolError(
             f"{path} leads to another file than when it was allowed: a link on its way was changed. Nothing was done."
@@ -144,8 +146,9 @@ def read_in(shown: str, folder: RealFolder, name: str, most: int) -> bytes:
     """Return the file of that *name* in *folder*, or its beginning, however it grows. Raises `OSError`, and `ToolError`."""
     regular(shown, folder.state(name))
     with os.fdopen(folder.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+        # Again, on the open file: it may have been replaced since the first check.
         regular(shown, os.fstat(file.fileno()))
-        return file.read(most) or b""  # None: there is nothing yet in a file of the system that could block
+        return file.read(most) or b""  # None: a file of /proc or /sys that would block
 
 
 def decoded(shown: str, data: bytes) -> TextFile:

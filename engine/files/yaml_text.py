@@ -27,7 +27,7 @@ _ALIAS: Final = re.compile(r"\*[\w-]+\Z")
 
 
 class YamlTextError(Exception):
-    """It is no YAML, or more of YAML than is read; the text says why. *line* counts from 0."""
+    """The text is no YAML, or uses a part of YAML that is refused; the message gives the reason. *line* counts from 0."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(reason)
@@ -52,7 +52,7 @@ def parse_yaml(text: str) -> Value:
 class _TextLoader(yaml.SafeLoader):
     """PyYAML's safe loader without types, and with the leniency that files in the wild need."""
 
-    # No plain scalar is anything but text.
+    # Without resolvers, every plain scalar stays text.
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as PyYAML declares it
 
     def __init__(self, text: str) -> None:
@@ -89,7 +89,7 @@ class _TextLoader(yaml.SafeLoader):
         super().fetch_flow_collection_start(TokenClass)  # pyright: ignore[reportUnknownMemberType]  # PyYAML's stubs
 
     def fetch_plain(self) -> None:
-        """Note whether the scalar stands behind a key on the same line; `scan_plain` can't see that any more."""
+        """Record whether the scalar follows a key on the same line; `scan_plain` can no longer see that."""
         self._is_after_key = not self.flow_level and not self.allow_simple_key
         super().fetch_plain()
 
@@ -98,8 +98,8 @@ class _TextLoader(yaml.SafeLoader):
         start = self.get_mark()
         token = super().scan_plain()
         parts = [token.value]
-        # A colon on a continuation line is most likely wrong indentation, except below a key of the first level, where
-        # descriptions of several lines stand.
+        # A colon on a continuation line is most likely wrong indentation, except below a key of the first level: there
+        # people write descriptions of several lines.
         while self._is_after_key and self._next_char() == ":" and (self.line == start.line or self.indent == 0):
             end = self.index
             self.forward()

@@ -35,11 +35,11 @@ class FileCopies:
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The folder of the copies."""
         return self.place.project_dir / "copies"
 
     def about_to_change(self, paths: Iterable[str]) -> None:
-        """Keep what is at these paths, unless they are known. Raises `SnapshotError`."""
+        """Copy the files at these paths, unless they have been copied before. Raises `SnapshotError`."""
         origins = self._origins()
         new = {path: self._copy(path) for path in paths if path not in origins and self._is_inside(path)}
         if new:
@@ -50,7 +50,7 @@ class FileCopies:
                 raise _write_error(error) from error
 
     def take(self, owner: str, paths: Iterable[str]) -> str:
-        """Note the known files, and *paths*, as they are; return the snapshot's name. Raises `SnapshotError`."""
+        """Record the present state of all announced files and of *paths*; return the snapshot's name. Raises `SnapshotError`."""
         origins = self._origins()
         rows = [[path, *_to_row(self._copy(path)), *_to_row(origin)] for path, origin in origins.items()]
         rows += [[path, *_to_row(self._copy(path))] for path in paths if path not in origins]
@@ -85,7 +85,7 @@ class FileCopies:
         return tuple(changes)
 
     def read(self, ids: Iterable[str]) -> dict[str, bytes]:
-        """Return what is in entries, by their ids. Raises `SnapshotError`."""
+        """Return the contents of entries, by their ids. Raises `SnapshotError`."""
         try:
             return {object_id: (self.folder / "contents" / object_id).read_bytes() for object_id in ids}
         except OSError as error:
@@ -103,7 +103,7 @@ class FileCopies:
         self._make()
         origins: _Origins = {}
         for row in _rows(self.folder / "known"):
-            # The first time counts.
+            # Two engines may both have recorded a file; the first copy is the older one.
             origins.setdefault(row[0], _entry(row[1], row[2]))
         return origins
 

@@ -20,7 +20,7 @@ from engine.snapshots.snapshot_dir import is_git_folder
 
 LARGEST_FILE: Final = 10_485_760
 _REMOVED: Final = b"0 " + b"0" * 40
-# The size of one batch; finished batches count even if the time runs out.
+# The size of one batch. Finished batches stay indexed even if a later one is cancelled.
 _BATCH_FILES: Final = 4_000
 _BATCH_BYTES: Final = 33_554_432
 
@@ -31,9 +31,9 @@ class IndexUpdate:
 
     Attributes:
         added: paths of files and links, with the size of each.
-        infos: lines for `update-index --index-info`: what is removed, and what is marked as left out.
-        marks: the paths of the latter.
-        repositories: repositories in the repository.
+        infos: lines for `update-index --index-info`: removed paths, and marks for left-out files.
+        marks: the paths of the left-out files.
+        repositories: nested repositories.
     """
 
     added: list[tuple[bytes, int]] = attrs.field(factory=list[tuple[bytes, int]])
@@ -43,11 +43,11 @@ class IndexUpdate:
 
     @property
     def size(self) -> int:
-        """How many bytes are in what is added."""
+        """The size of the added files together."""
         return sum(size for _, size in self.added)
 
     def batches(self) -> Iterator[bytes]:
-        """Yield what is added, as input for git, so much at a time that it does not take long."""
+        """Yield the added paths in batches, as input for git."""
         batch: list[bytes] = []
         size = 0
         for path, length in self.added:
@@ -88,14 +88,14 @@ def plan_index_update(
 
 
 def git_folders_among(root: str, paths: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Return those folders, with a slash, that git keeps a repository in, and that are not called `.git`."""
+    """Return the folders, with a slash, that are git directories under another name than `.git`."""
     top = os.fsencode(root)
     folders = (path.removesuffix(b"HEAD") for path in paths if path.endswith(b"/HEAD"))
     return tuple(folder for folder in folders if is_git_folder(os.fsdecode(os.path.join(top, folder))))  # noqa: PTH118 - of bytes
 
 
 def stale_marks(root: str, marked: Iterable[bytes]) -> bytes:
-    """Return lines for `update-index --index-info` that remove those marks where there is no file any more."""
+    """Return lines for `update-index --index-info` that remove the marks of files that are gone."""
     top = os.fsencode(root)
     gone = (path for path in marked if not os.path.isfile(os.path.join(top, path)))  # noqa: PTH113, PTH118 - of bytes
     return b"".join(_REMOVED + b"\t" + path + b"\0" for path in gone)
@@ -120,13 +120,14 @@ def _classify(update: IndexUpdate, top: bytes, path: bytes, *, is_indexed: bool)
 
 
 def _is_beyond_link(top: bytes, path: bytes) -> bool:
-    """Tell whether a folder on the way to *path* is a link by now: what is behind it is another file."""
+    """Tell whether a folder above *path* has become a link: then the path leads to another file."""
     parts = path.split(b"/")[:-1]
     folders = (os.path.join(top, *parts[:count]) for count in range(1, len(parts) + 1))  # noqa: PTH118 - Path has no bytes
     return any(os.path.islink(folder) for folder in folders)  # noqa: PTH114
 
 
 def _state_id(state: os.stat_result) -> str:
+    # A stand-in for the content, which is too large to read: it changes whenever the file does.
     facts = f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
     return hashlib.sha1(facts.encode(), usedforsecurity=False).hexdigest()
 

@@ -25,15 +25,16 @@ MAX_NEW_BYTES: Final = 2_000_000_000
 _MANY_FILES: Final = f"there are more than {MAX_FILES:,} files"
 # Folders of other version control systems: restoring them in part would break them.
 _HISTORIES: Final = (".hg/", ".jj/", ".svn/")
-# The listing of that many, with long names.
+# Enough for `MAX_FILES` with long names.
 _MAX_LISTING_BYTES: Final = 64_000_000
-# From so many new files on, they are packed.
+# With more new files than this, they are written into one pack.
 _PACK_FROM: Final = 500
+# Contents that are read at once when files are restored.
 _READ_BYTES: Final = 67_108_864
 
 
 class ProjectTooLarge(Exception):
-    """The project is too large for snapshots; the text says why."""
+    """The project is too large for snapshots; the message gives the limit."""
 
 
 @attrs.frozen
@@ -47,17 +48,18 @@ class GitSnapshot:
 async def take(repository: Repository, owner: str) -> GitSnapshot:
     """Record the files of the project. A checkpoint; if cancelled, no snapshot is taken, but files that were read stay indexed.
 
-    Raises `SnapshotError`, `TooLarge`.
+    Raises `SnapshotError`, `ProjectTooLarge`.
     """
     await to_thread(repository.make)
     async with repository.locked():
+        # All work is done on a copy of the index: a killed engine leaves an unused file, and no broken index.
         index = repository.new_copy()
         try:
             await to_halting_thread(partial(repository.copy_index, index))
             update = await _plan_update(repository, index)
             await _update(repository, index, update)
             tree = (await repository.git("write-tree", index=index)).decode().strip()
-            # The snapshot counts from here on. This is short, so it needs no cancellation.
+            # Only this makes the snapshot exist. It takes microseconds, so a cancel may come before it or after it.
             await to_thread(_keep, repository, index, tree, update.marks, owner)
         finally:
             repository.drop(index)
@@ -67,7 +69,7 @@ async def take(repository: Repository, owner: str) -> GitSnapshot:
 async def prime(repository: Repository) -> None:
     """Index the files of the project, so that the next snapshot is quick. A checkpoint; if cancelled, files that were read stay indexed.
 
-    Raises `SnapshotError`, `TooLarge`.
+    Raises `SnapshotError`, `ProjectTooLarge`.
     """
     await to_thread(repository.make)
     async with repository.locked():
@@ -96,13 +98,13 @@ async def _plan_update(repository: Repository, index: Path) -> IndexUpdate:
     excludes = await to_thread(_excludes, repository, inside)
     stale = await to_thread(stale_marks, root, repository.marks())
     if stale:
-        # Where there is a folder now, git would not look into it.
+        # A left-out file may have become a folder. As long as the index has the file, git would not list the folder.
         await repository.git("update-index", "-z", "--index-info", index=index, input=stale)
     try:
         listing = ("ls-files", "-z", "--others", "--exclude-standard", *excludes)
         others = _split(await repository.git(*listing, index=index, limit=_MAX_LISTING_BYTES))
         indexed = await to_thread(repository.indexed_files, index)
-        # What may have changed, by sizes and times; a repository inside is not asked.
+        # `diff-files` compares sizes and times only; the contents are read later, in batches that a cancel can end.
         dirty = ("diff-files", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
         changed = _split(await repository.git(*dirty, index=index, limit=_MAX_LISTING_BYTES)) if indexed else []
     except OutputTooLarge as error:
@@ -129,7 +131,7 @@ def _excludes(repository: Repository, inside: Iterable[bytes]) -> tuple[str, ...
 
 
 def _inside(repository: Repository) -> tuple[bytes, ...]:
-    """Return the paths of the engine's and git's own files in the project, relative to it: they are not part of it.
+    """Return the paths of the engine's and git's own files that lie in the project; snapshots leave them out.
 
     These are prefixes: `sessions.db-wal` belongs to `sessions.db`. A folder ends with a slash.
     """
@@ -141,7 +143,7 @@ def _inside(repository: Repository) -> tuple[bytes, ...]:
 
 
 async def _update(repository: Repository, index: Path, update: IndexUpdate) -> None:
-    """Bring the index up to date. A checkpoint if there is something to do; if cancelled, the batches before stay known."""
+    """Bring the index up to date. A checkpoint if there is something to do; if cancelled, finished batches stay indexed."""
     if update.infos:
         await repository.git(
             "update-index", "--replace", "-z", "--index-info", index=index, input=b"".join(update.infos)
@@ -151,12 +153,14 @@ async def _update(repository: Repository, index: Path, update: IndexUpdate) -> N
     for number, batch in enumerate(batches):
         command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
         await repository.git(*how, *command, index=index, input=batch)
+        # After each batch but the last, which `take` replaces together with the rest: a large project that is cancelled
+        # again and again still makes progress.
         if number + 1 < len(batches):
             await to_thread(repository.replace_index, index)
 
 
 async def diff(repository: Repository, old: str, new: str) -> tuple[Change, ...]:
-    """Return what became of each path from one tree to another. Always a checkpoint. Raises `SnapshotError`."""
+    """Return the changes from one tree to another, by path. Always a checkpoint. Raises `SnapshotError`."""
     what = ("--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
     try:
         output = await repository.git("diff-tree", "-r", "-z", *what, old, new)
@@ -180,7 +184,7 @@ def _entry(mode: str, object_id: str) -> TreeEntry | None:
 
 
 async def batches_of(repository: Repository, ids: Iterable[str]) -> list[list[str]]:
-    """Return ids of entries in portions that may be read at once. A checkpoint if there are any. Raises `SnapshotError`."""
+    """Group ids of entries so that the contents of a group fit into memory. A checkpoint if there are any. Raises `SnapshotError`."""
     ids_sorted = sorted(set(ids))
     if not ids_sorted:
         return []
@@ -198,7 +202,7 @@ async def batches_of(repository: Repository, ids: Iterable[str]) -> list[list[st
 
 
 async def read(repository: Repository, ids: Sequence[str]) -> dict[str, bytes]:
-    """Return what is in entries, by their ids. A checkpoint. Raises `SnapshotError`."""
+    """Return the contents of entries, by their ids. A checkpoint. Raises `SnapshotError`."""
     return dict(_contents(await repository.git("cat-file", "--batch", input=_lines(ids))))
 
 

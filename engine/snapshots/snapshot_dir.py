@@ -97,20 +97,20 @@ def is_too_wide(root: str) -> bool:
 
 
 def is_git_folder(path: str) -> bool:
-    """Tell whether a folder is a git directory, whatever its name. It blocks."""
+    """Tell whether a folder is a git directory, by its content. It blocks."""
     head, *folders = (os.path.join(path, name) for name in _GIT_DIR_ENTRIES)  # noqa: PTH118 - of a str, which may be no UTF-8
     return os.path.lexists(head) and all(map(os.path.isdir, folders))
 
 
 def git_folder(root: str) -> str | None:
-    """Return the real path of what git keeps the repository in, if that is not the usual `.git`. It blocks."""
+    """Return the real path of the git directory, if that is not the usual `.git`. It blocks."""
     mark = Path(root) / ".git"
     folder = None if mark.is_dir() else _git_folder(mark)
     return os.path.realpath(folder) if folder is not None and is_git_folder(str(folder)) else None
 
 
 def exclude_file(root: str) -> str | None:
-    """Return the path of the repository's own list of what it leaves out, `info/exclude`. It blocks."""
+    """Return the path of the user's own `info/exclude`. It blocks."""
     common = _git_folder(Path(root) / ".git")
     if common is None:
         return None
@@ -123,7 +123,7 @@ def exclude_file(root: str) -> str | None:
 
 
 def _git_folder(mark: Path) -> Path | None:
-    """Return the folder that the work trees of a repository share, however this one names it."""
+    """Return the common git directory of all work trees of a repository."""
     if mark.is_dir():
         own = mark
     else:
@@ -147,6 +147,7 @@ def _first_line(path: Path) -> str:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file atomically. It blocks. Raises `OSError`."""
+    # Random, besides the pid: two threads may write the same file.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         temporary.write_bytes(data)

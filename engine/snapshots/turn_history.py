@@ -10,7 +10,7 @@ import attrs
 from engine.core import events as ev
 from engine.core.ids import TurnId
 
-# The events that close a record after a crash.
+# The events that another engine adds after a crash, to close the turn.
 _CLOSING: Final = (
     ev.PermissionAnswered,
     ev.QuestionAnswered,
@@ -29,11 +29,11 @@ class PastTurn:
 
     Attributes:
         turn_id: the turn.
-        begins: where in the record it begins.
-        began: when that was, in seconds since the epoch.
-        trees: the snapshots of its time: the first one is of the files before its first change.
-        is_last_change_missed: its last change is not in the last of them.
-        has_no_snapshot: it may have changed files, and no snapshot shows how they were before.
+        begins: the index of its first event.
+        began: when it began, in seconds since the epoch.
+        trees: its snapshots; the first one is of the files before its first change.
+        is_last_change_missed: no snapshot was taken after its last change.
+        has_no_snapshot: it may have changed files, and there is no snapshot from before.
         until: changes before this can be the turn's, in seconds since the epoch.
         ended: when its record was closed; after a crash this is later, and changes in between may not be the turn's.
         redone: the files that the last redo changed; None: it was never redone.
@@ -58,9 +58,9 @@ class UndoneTurnRecord:
 
     Attributes:
         turn: the turn.
-        at: where in the record it was undone.
-        files: what was put back.
-        saved: snapshots of the files as they were before that, the last attempt at the end.
+        at: the index of the event that undid it.
+        files: the restored files.
+        saved: snapshots from before the undo, one for each attempt, the last attempt at the end.
     """
 
     turn: PastTurn
