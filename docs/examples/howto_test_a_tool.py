@@ -55,7 +55,7 @@ async def pretend_to_compile(target: str, marker: str) -> None:
     await trio.sleep(0.3)
 
 
-def test_it_may_be_cancelled_at_any_instant() -> None:
+def test_cancel_at_any_instant() -> None:
     locked: set[str] = set()
     cancel_everywhere(tool_scenario(make_build(pretend_to_compile, locked), {"target": "wheel"}), every=7)
     assert not locked
@@ -75,7 +75,7 @@ async def cancelled_after(seconds: float, tool: Tool) -> str:
         return session.state.last_result.stop_reason
 
 
-def test_it_leaves_no_lock_whenever_it_is_cancelled() -> None:
+def test_no_lock_is_left_after_a_cancel() -> None:
     locked: set[str] = set()
     tool = make_build(compile_in_a_process, locked)
     for milliseconds in itertools.count(0, 10):
@@ -105,6 +105,6 @@ def test_forgetful() -> None:
 
 
 if __name__ == "__main__":
-    test_it_may_be_cancelled_at_any_instant()
-    test_it_leaves_no_lock_whenever_it_is_cancelled()
+    test_cancel_at_any_instant()
+    test_no_lock_is_left_after_a_cancel()
     test_forgetful()

@@ -26,10 +26,10 @@ SCENARIO = Scenario(
 )
 
 
-def test_my_guard_may_be_cancelled_at_any_instant() -> None:
+def test_guard_cancelled_at_any_instant() -> None:
     report = cancel_everywhere(SCENARIO, every=9, seed=3)
     assert report.runs >= report.points
 
 
 if __name__ == "__main__":
-    test_my_guard_may_be_cancelled_at_any_instant()
+    test_guard_cancelled_at_any_instant()

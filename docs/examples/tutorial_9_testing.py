@@ -34,11 +34,11 @@ async def run_tests_stubbornly(args: RunTests, ctx: engine.ToolContext) -> str:
     return f"{args.suite}: 12 passed"
 
 
-def test_it_may_be_cancelled_at_any_instant() -> None:
+def test_cancel_at_any_instant() -> None:
     cancel_everywhere(tool_scenario(run_tests, {"suite": "unit"}), every=5)
 
 
-def test_a_stubborn_one_is_found() -> None:
+def test_stubborn_tool_is_reported() -> None:
     try:
         cancel_everywhere(tool_scenario(run_tests_stubbornly, {"suite": "unit"}), every=5)
     except PromiseBroken as broken:
@@ -46,5 +46,5 @@ def test_a_stubborn_one_is_found() -> None:
 
 
 if __name__ == "__main__":
-    test_it_may_be_cancelled_at_any_instant()
-    test_a_stubborn_one_is_found()
+    test_cancel_at_any_instant()
+    test_stubborn_tool_is_reported()

@@ -83,7 +83,7 @@ class FullSuite(StoreSuite):
 
     # ---- lists -----------------------------------------------------------------------------
 
-    async def test_a_row_sums_the_session_up(self) -> None:
+    async def test_row_summarises_the_session(self) -> None:
         with self.places() as place:
             store = await place.open()
             events = session(A, ("Fix the\n parser", "done"), ("And the docs", "done too"), steps=2)
@@ -111,7 +111,7 @@ class FullSuite(StoreSuite):
             ]
             await store.aclose()
 
-    async def test_the_newest_come_first_page_by_page(self) -> None:
+    async def test_newest_come_first_page_by_page(self) -> None:
         with self.places() as place:
             store = await place.open()
             names = [SessionId(f"ses_{number:02}") for number in range(25)]
@@ -123,7 +123,7 @@ class FullSuite(StoreSuite):
             assert [row.id for row in seen] == names[::-1]
             await store.aclose()
 
-    async def test_children_and_folders_are_listed_apart(self) -> None:
+    async def test_children_and_folders_are_listed_separately(self) -> None:
         with self.places() as place:
             store = await place.open()
             await put_all(store, session(A, cwd="/a"), session(B, cwd="/b"), session(CHILD, cwd="/a", parent=A))
@@ -135,7 +135,7 @@ class FullSuite(StoreSuite):
             assert (child.parent_id, child.root_id) == (A, A)
             await store.aclose()
 
-    async def test_what_a_host_counts_may_be_anything(self) -> None:
+    async def test_host_counts_may_be_anything(self) -> None:
         usage = Usage(input=2**70, output=-(2**70), cache_read=2**63)
         step = list(turn(1, "hi", "ho"))[:-2]
         ended = StepEnded(
@@ -155,7 +155,7 @@ class FullSuite(StoreSuite):
             assert row.usage.input == row.usage.cache_read > 2**40
             await store.aclose()
 
-    async def test_a_status_says_what_goes_on(self) -> None:
+    async def test_status_follows_the_session(self) -> None:
         turn_id = TurnId("t")
         started: list[Durable] = [created(), TurnStarted(turn_id=turn_id)]
         request = PermissionAsked(
@@ -180,7 +180,7 @@ class FullSuite(StoreSuite):
             assert (row.status, row.holder) == ("interrupted", "nobody")
             await other.aclose()
 
-    def test_rows_are_the_same_however_the_journal_is_cut(self) -> None:
+    def test_rows_are_equal_for_any_batches(self) -> None:
         """What is found in a batch, and in many, is one thing; and the sums agree with the fold."""
 
         @given(
@@ -208,7 +208,7 @@ class FullSuite(StoreSuite):
 
     # ---- search ----------------------------------------------------------------------------
 
-    async def test_words_are_found_in_what_was_said(self) -> None:
+    async def test_words_are_found_in_messages(self) -> None:
         with self.places() as place:
             store = await place.open()
             await put_all(
@@ -236,7 +236,7 @@ class FullSuite(StoreSuite):
             assert [hit.session.id for hit in await store.search("bitte", cwd="/home/dev/project")] == []
             await store.aclose()
 
-    async def test_a_hit_for_each_session_the_newest_first(self) -> None:
+    async def test_one_hit_per_session_newest_first(self) -> None:
         with self.places() as place:
             store = await place.open()
             await put_all(
@@ -250,7 +250,7 @@ class FullSuite(StoreSuite):
             assert [hit.session.id for hit in await store.search("needle", limit=1)] == [B]
             await store.aclose()
 
-    async def test_a_search_and_a_list_see_one_moment_whatever_others_remove_meanwhile(self) -> None:
+    async def test_searches_and_lists_are_consistent_snapshots(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
             names = [SessionId(f"ses_{number}") for number in range(10)]
@@ -278,7 +278,7 @@ class FullSuite(StoreSuite):
             await ours.aclose()
             await theirs.aclose()
 
-    async def test_what_was_taken_back_is_not_found(self) -> None:
+    async def test_undone_messages_are_not_found(self) -> None:
         ended = StepEnded(
             step=1,
             message_id=MessageId("m2.1"),
@@ -303,7 +303,7 @@ class FullSuite(StoreSuite):
             assert (await store.list_sessions(SessionQuery()))[0].title == "gamma"
             await store.aclose()
 
-    async def test_nobody_is_taken_to_have_said_what_the_engine_reports(self) -> None:
+    async def test_engine_reports_are_not_the_users_words(self) -> None:
         part = TextPart(id=PartId("p"), text="the kraken was found")
         message = UserMessage(id=MessageId("r1"), parts=(part,), origin="engine", display="a report of krakens")
         report = InputAdmitted(input_id=InputId("i"), mode="steer", message=message)
@@ -317,7 +317,7 @@ class FullSuite(StoreSuite):
 
     # ---- titles, origins -------------------------------------------------------------------
 
-    async def test_a_title_that_is_given_takes_the_place_of_what_was_asked_first(self) -> None:
+    async def test_set_title_replaces_the_first_prompt(self) -> None:
         with self.places() as place:
             store = await place.open()
             await put_all(store, session(A, ("Fix the parser", "done")))
@@ -341,7 +341,7 @@ class FullSuite(StoreSuite):
             assert [hit.role for hit in await store.search("repair")] == []
             await store.aclose()
 
-    async def test_a_title_outlives_words_that_were_taken_back(self) -> None:
+    async def test_title_survives_undone_messages(self) -> None:
         blocked = PromptBlocked(message_id=MessageId("u1"), source="hook", reason="no")
         with self.places() as place:
             store = await place.open()
@@ -354,7 +354,7 @@ class FullSuite(StoreSuite):
             assert [hit.session.id for hit in await store.search("kept")] == [A]
             await store.aclose()
 
-    async def test_a_fork_says_whose_it_is_and_has_what_it_began_with(self) -> None:
+    async def test_fork_names_its_origin_and_history(self) -> None:
         messages = fold(session(A, ("Fix the parser", "I mended it"), steps=2)).transcript[:]
         begun: list[Durable] = [
             attrs.evolve(created(), forked_from=A, agent="plan"),
@@ -368,7 +368,7 @@ class FullSuite(StoreSuite):
             assert [(hit.session.id, hit.role) for hit in await store.search("mended")] == [(B, "assistant")]
             await store.aclose()
 
-    async def test_ids_are_found_by_how_they_begin(self) -> None:
+    async def test_ids_are_found_by_prefix(self) -> None:
         with self.places() as place:
             store = await place.open()
             await put_all(store, session(B), session(A), session(CHILD, parent=A))
@@ -380,7 +380,7 @@ class FullSuite(StoreSuite):
 
     # ---- taking sessions in ------------------------------------------------------------------
 
-    async def test_sessions_are_taken_in_whole_or_not_at_all(self) -> None:
+    async def test_import_is_all_or_nothing(self) -> None:
         root, child = session(A, ("one", "done"), steps=2), session(CHILD, ("two", "done"), parent=A)
         with self.places() as place:
             store = await place.open()
@@ -406,7 +406,7 @@ class FullSuite(StoreSuite):
             await other.aclose()
             await store.aclose()
 
-    async def test_a_cancel_leaves_all_of_them_or_none(self) -> None:
+    async def test_cancelled_import_is_all_or_nothing(self) -> None:
         with self.places() as place:
             store = await place.open()
             taken = 0
@@ -424,7 +424,7 @@ class FullSuite(StoreSuite):
 
     # ---- what was spent --------------------------------------------------------------------
 
-    async def test_what_was_spent_is_added_up_by_day_model_folder_and_session(self) -> None:
+    async def test_spending_is_summed_by_every_kind(self) -> None:
         day = 86_400.0
         start = BEGIN // day * day
         dear = attrs.evolve(created(cwd="/b"), model="openai/gpt-5")
@@ -477,7 +477,7 @@ class FullSuite(StoreSuite):
             assert [(row.key, row.steps) for row in behind] == [("2023-11-13", 3), ("2023-11-14", 1)]
             await store.aclose()
 
-    async def test_what_was_deleted_stays_counted_as_nobodys(self) -> None:
+    async def test_deleted_spending_is_anonymous(self) -> None:
         with self.places() as place:
             store = await place.open()
             await put_all(store, session(A, ("one", "-"), cwd="/a"), session(CHILD, ("two", "-"), parent=A))
@@ -495,7 +495,7 @@ class FullSuite(StoreSuite):
             assert [(row.key, row.sessions, row.steps) for row in folders] == [("", 0, 2), ("/b", 1, 1)]
             await store.aclose()
 
-    def test_what_was_spent_is_the_same_however_the_journal_is_cut(self) -> None:
+    def test_spending_is_equal_for_any_batches(self) -> None:
         @settings(max_examples=25)
         @given(cuts=st.lists(st.integers(0, 60), max_size=5), steps=st.integers(1, 4))
         def check(cuts: list[int], steps: int) -> None:
@@ -520,7 +520,7 @@ class FullSuite(StoreSuite):
 
     # ---- leases ----------------------------------------------------------------------------
 
-    async def test_a_session_is_open_in_one_engine(self) -> None:
+    async def test_session_is_open_in_one_engine(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
             await ours.claim(A)
@@ -536,7 +536,7 @@ class FullSuite(StoreSuite):
             await ours.claim(A)
             await ours.aclose()
 
-    async def test_putting_claims_and_who_comes_later_writes_nothing(self) -> None:
+    async def test_putting_claims_and_later_engines_write_nothing(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
             await put_all(ours, notes(A, 3))
@@ -557,7 +557,7 @@ class FullSuite(StoreSuite):
             assert list(await theirs.load(A)) == notes(A, 7)
             await theirs.aclose()
 
-    async def test_who_lost_a_session_can_not_go_on_with_what_it_remembers(self) -> None:
+    async def test_lost_session_cannot_be_continued_from_memory(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
             await put_all(ours, notes(A, 3))
@@ -573,7 +573,7 @@ class FullSuite(StoreSuite):
             await ours.aclose()
             await theirs.aclose()
 
-    async def test_neither_a_gap_nor_a_doubled_event_is_written(self) -> None:
+    async def test_neither_gap_nor_duplicate_is_written(self) -> None:
         with self.places() as place:
             store = await place.open()
             await put_all(store, notes(A, 2), notes(B, 2))
@@ -589,7 +589,7 @@ class FullSuite(StoreSuite):
             assert list(await store.load(B)) == notes(B, 2)
             await store.aclose()
 
-    async def test_what_was_put_before_a_release_is_waited_for(self) -> None:
+    async def test_release_waits_for_earlier_events(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
             for event in notes(A, 500):
@@ -601,7 +601,7 @@ class FullSuite(StoreSuite):
             await ours.aclose()
             await theirs.aclose()
 
-    async def test_a_cancelled_claim_holds_nothing(self) -> None:
+    async def test_cancelled_claim_holds_nothing(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
             cancelled = 0
@@ -618,7 +618,7 @@ class FullSuite(StoreSuite):
             await ours.aclose()
             await theirs.aclose()
 
-    async def test_a_name_that_no_database_takes_harms_nobody(self) -> None:
+    async def test_invalid_name_harms_no_other_session(self) -> None:
         with self.places() as place:
             store = await place.open()
             for odd in (SessionId("\ud800"), SessionId("a\x00b")):
@@ -636,7 +636,7 @@ class FullSuite(StoreSuite):
 
     # ---- watching --------------------------------------------------------------------------
 
-    async def test_what_another_engine_appends_is_seen(self) -> None:
+    async def test_other_engines_events_are_seen(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
             seen: list[Durable] = []
@@ -657,7 +657,7 @@ class FullSuite(StoreSuite):
 
     # ---- remembering -----------------------------------------------------------------------
 
-    async def test_a_session_is_opened_with_its_fold(self) -> None:
+    async def test_session_is_opened_with_its_fold(self) -> None:
         with self.places() as place:
             store = await place.open()
             assert await store.open_session(A) is None
@@ -675,7 +675,7 @@ class FullSuite(StoreSuite):
                 events += more
             await store.aclose()
 
-    async def test_a_state_that_is_handed_over_is_used(self) -> None:
+    async def test_saved_state_is_used(self) -> None:
         with self.places() as place:
             store = await place.open()
             events = session(A, *[("question", "answer")] * 300)
@@ -692,7 +692,7 @@ class FullSuite(StoreSuite):
             assert opened.state == fold(more, state)
             await again.aclose()
 
-    async def test_who_lost_a_session_leaves_no_state_of_events_that_nobody_has(self) -> None:
+    async def test_lost_session_saves_no_unwritten_state(self) -> None:
         with self.places() as place:
             ours, theirs = await place.open(), await place.open()
             events = session(A, *[("question", "answer")] * 300)
@@ -716,7 +716,7 @@ class FullSuite(StoreSuite):
 
     # ---- drafts ----------------------------------------------------------------------------
 
-    async def test_drafts_are_kept_until_their_part_is_over(self) -> None:
+    async def test_drafts_last_until_their_part_ends(self) -> None:
         with self.places() as place:
             store = await place.open()
             assert isinstance(store, DraftStore)
@@ -740,7 +740,7 @@ class FullSuite(StoreSuite):
             assert [delta.text for delta in await again.drafts(B)] == ["theirs"]
             await again.aclose()
 
-    async def test_drafts_go_in_the_very_transaction_that_removes_their_session(self) -> None:
+    async def test_drafts_are_deleted_with_their_session(self) -> None:
         with self.places() as place:
             store = await place.open()
             assert isinstance(store, DatabaseStore)
@@ -754,7 +754,7 @@ class FullSuite(StoreSuite):
             assert len(await store.drafts(B)) == 1
             await store.aclose()
 
-    async def test_an_engine_that_lost_its_session_drafts_nothing(self) -> None:
+    async def test_engine_without_its_session_saves_no_drafts(self) -> None:
         with self.places() as place:
             theirs, ours = await place.open(), await place.open()
             assert isinstance(ours, DraftStore)
@@ -764,7 +764,7 @@ class FullSuite(StoreSuite):
             await ours.aclose()
             await theirs.aclose()
 
-    async def test_a_session_is_deleted_with_its_children(self) -> None:
+    async def test_session_is_deleted_with_its_children(self) -> None:
         with self.places() as place:
             store = await place.open()
             await put_all(store, session(A, ("one", "-")), session(CHILD, ("two", "-"), parent=A), session(B))
@@ -782,7 +782,7 @@ class FullSuite(StoreSuite):
             assert [hit.session.id for hit in await store.search("three")] == [A]
             await store.aclose()
 
-    async def test_old_trees_are_pruned_unless_they_are_kept_or_open(self) -> None:
+    async def test_old_trees_are_pruned_unless_kept_or_open(self) -> None:
         names = [SessionId(f"ses_{n}") for n in range(60)]
         with self.places() as place:
             store = await place.open()

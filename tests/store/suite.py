@@ -36,14 +36,14 @@ class StoreSuite(ABC):
 
     # ---- what is put is loaded -----------------------------------------------------------
 
-    async def test_nothing_is_known_of_a_session_that_never_was(self) -> None:
+    async def test_unknown_session_has_nothing(self) -> None:
         with self.places() as place:
             store = await place.open()
             assert list(await store.load(A)) == []
             await store.flushed(A, 0)
             await store.aclose()
 
-    async def test_what_was_put_is_loaded_at_once(self) -> None:
+    async def test_put_events_are_loaded_at_once(self) -> None:
         with self.places() as place:
             store = await place.open()
             events = session(A, ("hello", "well?"))
@@ -53,7 +53,7 @@ class StoreSuite(ABC):
             assert list(await store.load(B)) == []
             await store.aclose()
 
-    async def test_what_was_put_outlives_the_store(self) -> None:
+    async def test_put_events_survive_closing(self) -> None:
         with self.places() as place:
             store = await place.open()
             events = notes(A, 500)
@@ -64,7 +64,7 @@ class StoreSuite(ABC):
             assert list(await again.load(A)) == events
             await again.aclose()
 
-    async def test_a_session_goes_on_where_it_was(self) -> None:
+    async def test_session_continues_where_it_was(self) -> None:
         with self.places() as place:
             for after in (0, 5, 10):
                 store = await place.open()
@@ -85,7 +85,7 @@ class StoreSuite(ABC):
             assert (list(await store.load(A)), list(await store.load(B))) == (notes(A, 100), notes(B, 100))
             await store.aclose()
 
-    async def test_a_large_event(self) -> None:
+    async def test_large_event(self) -> None:
         with self.places() as place:
             store = await place.open()
             large = noted(A, 1, "x" * 3_000_000 + "\ud800\x00ü")
@@ -93,7 +93,7 @@ class StoreSuite(ABC):
             assert list(await store.load(A)) == [large]
             await store.aclose()
 
-    def test_any_events_come_back_through_close_and_open(self) -> None:
+    def test_any_events_survive_close_and_open(self) -> None:
         @given(journals=st.tuples(any_journals(A), any_journals(B)), cut=st.integers(0, 12), flushes=st.booleans())
         def check(journals: tuple[list[Durable], list[Durable]], cut: int, *, flushes: bool) -> None:
             with self.places() as place:
@@ -103,7 +103,7 @@ class StoreSuite(ABC):
 
     # ---- flushing, closing ---------------------------------------------------------------
 
-    async def test_flushed_returns_for_what_is_durable_already(self) -> None:
+    async def test_flushed_returns_for_durable_events(self) -> None:
         with self.places() as place:
             store = await place.open()
             for event in notes(A, 3):
@@ -131,7 +131,7 @@ class StoreSuite(ABC):
             assert list(await store.load(A)) == notes(A, 1)
             await store.aclose()
 
-    async def test_a_cancelled_flush_loses_nothing(self) -> None:
+    async def test_cancelled_flush_loses_nothing(self) -> None:
         with self.places() as place:
             store = await place.open()
             for event in notes(A, 1_000):
@@ -161,14 +161,14 @@ class StoreSuite(ABC):
                 assert list(await store.load(session_id)) == notes(session_id, 20)
             await store.aclose()
 
-    async def test_closing_twice_is_closing_once(self) -> None:
+    async def test_closing_is_idempotent(self) -> None:
         with self.places() as place:
             store = await place.open()
             store.put(noted(A, 1))
             await store.aclose()
             await store.aclose()
 
-    async def test_an_epoch_is_a_name(self) -> None:
+    async def test_epoch_is_a_name(self) -> None:
         with self.places() as place:
             store = await place.open()
             assert store.epoch
@@ -177,7 +177,7 @@ class StoreSuite(ABC):
 
     # ---- under a journal -----------------------------------------------------------------
 
-    async def test_a_journal_is_restored_as_it_was(self) -> None:
+    async def test_journal_is_restored_unchanged(self) -> None:
         with self.places() as place:
             store = await place.open()
             journal = _journal(store)
