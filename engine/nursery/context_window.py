@@ -74,14 +74,14 @@ async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
             is_over = was_at_work and not may_go_on and not steers(run)
             return after_compaction(state, is_continued=made.is_continued, is_over=is_over)
         case NotCompacted():
-            return _without(run, made)
+            return _after_failed_compaction(run, made)
         case None:
             return None
         case _:
             assert_never(made)
 
 
-def _without(run: TurnRun, made: NotCompacted) -> Stop | None:
+def _after_failed_compaction(run: TurnRun, made: NotCompacted) -> Stop | None:
     """Return the end of the turn if compacting can't help; None: go on with the history as it is. Not a checkpoint."""
     if made.reason == "ineffective":
         return Stop(reason="compaction_ineffective", detail=made.detail)

@@ -102,7 +102,7 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     return await _finish_step(run, state, step)
 
 
-def take_up_step(run: TurnRun, open_step: OpenStep, received: Received) -> None:
+def reopen_step(run: TurnRun, open_step: OpenStep, received: Received) -> None:
     """Open the step that another engine has left; `run_loop` goes on with it. Not a checkpoint."""
     state = _first_state(run)
     resume_step(run, run.deps.models[state.model_index], _request(run, state), open_step, received)

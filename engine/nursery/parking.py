@@ -11,7 +11,7 @@ from engine.core.events import TurnResumed
 from engine.core.ids import MessageId
 from engine.journal.closing_events import closing_events
 from engine.nursery.concluder import until_parked
-from engine.nursery.loop import take_up_step
+from engine.nursery.loop import reopen_step
 from engine.nursery.parkable import only_waits, spent
 from engine.nursery.running_turn import TurnCause
 from engine.nursery.turn_supervisor import run_turn
@@ -64,7 +64,7 @@ async def run_own_turn(run: TurnRun) -> None:
 
 
 @enable_ki_protection
-def begin_again(run: TurnRun) -> None:
+def reopen_turn(run: TurnRun) -> None:
     """Bring a turn to where another engine has left it; `run_loop` goes on with it. Not a checkpoint."""
     journal = run.journal.log
     turn = journal.state.turn
@@ -77,7 +77,7 @@ def begin_again(run: TurnRun) -> None:
     assert step is not None
     assert step.received is not None
     # Before any of its tasks runs: a cancel at the first instant must find the open step, to settle and save it.
-    take_up_step(run, step, step.received)
+    reopen_step(run, step, step.received)
 
 
 @enable_ki_protection

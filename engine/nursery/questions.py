@@ -45,8 +45,8 @@ class PermissionAnswer:
     source: str = ""
 
 
-# With "switch", the model to go on with.
-Way = tuple[ev.RecoveryKind, Model | None]
+# How to go on after a failed request; with "switch", the model to go on with.
+RecoveryChoice = tuple[ev.RecoveryKind, Model | None]
 OpenQuestion = ev.PermissionAsked | ev.QuestionAsked | ev.RecoveryAsked
 Unanswered = Literal["withdrawn", "expired"]
 
@@ -61,7 +61,7 @@ class _Permission:
 
 
 @attrs.frozen(kw_only=True)
-class _Words:
+class _UserQuestion:
     event: ev.QuestionAsked
     journal: TurnJournal
     answer: Deferred[UserAnswers] = attrs.field(factory=Deferred[UserAnswers])
@@ -71,7 +71,7 @@ class _Words:
 class _Recovery:
     event: ev.RecoveryAsked
     journal: TurnJournal
-    answer: Deferred[Way] = attrs.field(factory=Deferred[Way])
+    answer: Deferred[RecoveryChoice] = attrs.field(factory=Deferred[RecoveryChoice])
 
 
 @attrs.define(eq=False)
@@ -81,8 +81,8 @@ class Questions:
     approver: Approver
     # Those of the engine's other trees of sessions: a grant for the project may answer some of theirs.
     others: Callable[[], Iterable[Questions]] = lambda: ()
-    _open: dict[RequestId, _Permission | _Words | _Recovery] = attrs.field(
-        factory=dict[RequestId, _Permission | _Words | _Recovery], init=False
+    _open: dict[RequestId, _Permission | _UserQuestion | _Recovery] = attrs.field(
+        factory=dict[RequestId, _Permission | _UserQuestion | _Recovery], init=False
     )
     _shown: dict[RequestId, OpenQuestion] = attrs.field(factory=dict[RequestId, OpenQuestion], init=False)
 
@@ -115,14 +115,16 @@ class Questions:
             return PermissionAnswer(kind="withdrawn")
         return question.answer.value
 
-    async def ask_words(self, event: ev.QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> UserAnswers:
+    async def ask_user(self, event: ev.QuestionAsked, journal: TurnJournal, *, timeout: float | None) -> UserAnswers:
         """Ask the user, and return the answers. Always a checkpoint; if cancelled, the question is withdrawn."""
-        question = _Words(event=event, journal=journal)
+        question = _UserQuestion(event=event, journal=journal)
         if not await self._wait(question, timeout, lambda: None):
             return "withdrawn", ()
         return question.answer.value
 
-    async def ask_recovery(self, event: ev.RecoveryAsked, journal: TurnJournal, *, timeout: float | None) -> Way:
+    async def ask_recovery(
+        self, event: ev.RecoveryAsked, journal: TurnJournal, *, timeout: float | None
+    ) -> RecoveryChoice:
         """Ask how to go on, and return the answer. Always a checkpoint; if cancelled, the question is withdrawn."""
         question = _Recovery(event=event, journal=journal)
         if not await self._wait(question, timeout, lambda: None):
@@ -146,12 +148,14 @@ class Questions:
                 self._allow(question, answer)
             case "reject":
                 # A copy of the list: an answer takes its question out of the dict.
-                self._answer(question, answer)
+                self._answer_permission(question, answer)
                 for other in self._permissions():
                     if other.journal is question.journal:
-                        self._answer(other, attrs.evolve(answer, feedback=answer.feedback and _along(answer.feedback)))
+                        self._answer_permission(
+                            other, attrs.evolve(answer, feedback=answer.feedback and _share_feedback(answer.feedback))
+                        )
             case _:
-                self._answer(question, answer)
+                self._answer_permission(question, answer)
 
     @enable_ki_protection
     def release_allowed(self) -> None:
@@ -161,7 +165,7 @@ class Questions:
             if other.by_rule:
                 judgement = self.approver.judge(other.query)
                 if judgement.verdict == "allow":
-                    self._answer(other, PermissionAnswer(kind="once", source=judgement.source))
+                    self._answer_permission(other, PermissionAnswer(kind="once", source=judgement.source))
 
     def _allow(self, question: _Permission, answer: PermissionAnswer) -> None:
         offers = question.event.offers
@@ -171,7 +175,7 @@ class Questions:
         allowed = Allowance(rights=offers[answer.offer].rights, scope=answer.scope, seconds=answer.seconds)
         # Granted first: if that raises, the question must still be open.
         self.approver.grant(question.query, allowed)
-        self._answer(question, answer, allowed.rights)
+        self._answer_permission(question, answer, allowed.rights)
         for questions in (self, *self.others()):
             questions.release_allowed()
 
@@ -179,20 +183,20 @@ class Questions:
         return [question for question in self._open.values() if isinstance(question, _Permission)]
 
     @enable_ki_protection
-    def say(self, request_id: RequestId, words: UserAnswers) -> None:
+    def answer(self, request_id: RequestId, answers: UserAnswers) -> None:
         """Answer a question of a tool. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint."""
         question = self._open.get(request_id)
-        if not isinstance(question, _Words):
+        if not isinstance(question, _UserQuestion):
             raise RequestNotFound(f"no open question has the id {request_id!r}")
-        self._tell(question, words)
+        self._answer_user(question, answers)
 
     @enable_ki_protection
-    def recover(self, request_id: RequestId, way: Way) -> None:
+    def recover(self, request_id: RequestId, choice: RecoveryChoice) -> None:
         """Answer how to go on. Raises `RequestNotFound` if that is not asked (any more). Not a checkpoint."""
         question = self._open.get(request_id)
         if not isinstance(question, _Recovery):
             raise RequestNotFound(f"no open question about a failed request has the id {request_id!r}")
-        self._choose(question, way)
+        self._answer_recovery(question, choice)
 
     @enable_ki_protection
     def withdraw(self, journal: TurnJournal) -> None:
@@ -203,7 +207,7 @@ class Questions:
                 self._drop(question, "withdrawn")
 
     async def _wait(
-        self, question: _Permission | _Words | _Recovery, timeout: float | None, on_cancel: Callable[[], None]
+        self, question: _Permission | _UserQuestion | _Recovery, timeout: float | None, on_cancel: Callable[[], None]
     ) -> bool:
         """Wait for the answer; return whether the question could be asked. Always a checkpoint."""
         if question.journal.is_closed:
@@ -232,18 +236,20 @@ class Questions:
         return True
 
     @enable_ki_protection
-    def _drop(self, question: _Permission | _Words | _Recovery, how: Unanswered) -> None:
+    def _drop(self, question: _Permission | _UserQuestion | _Recovery, how: Unanswered) -> None:
         """Close a question without an answer; one that was answered is closed already. Not a checkpoint."""
         match question:
             case _Permission():
-                self._answer(question, PermissionAnswer(kind=how))
-            case _Words():
-                self._tell(question, (how, ()))
+                self._answer_permission(question, PermissionAnswer(kind=how))
+            case _UserQuestion():
+                self._answer_user(question, (how, ()))
             case _Recovery():
-                self._choose(question, (how, None))
+                self._answer_recovery(question, (how, None))
 
     @enable_ki_protection
-    def _answer(self, question: _Permission, answer: PermissionAnswer, allowed: tuple[ev.Right, ...] = ()) -> None:
+    def _answer_permission(
+        self, question: _Permission, answer: PermissionAnswer, allowed: tuple[ev.Right, ...] = ()
+    ) -> None:
         self._open.pop(question.event.request_id, None)
         # The slot decides who was first: the user, a rule, the timeout or a cancel. Only that one appends an event.
         if question.answer.settle(answer):
@@ -257,23 +263,22 @@ class Questions:
             question.journal.append(answered)
 
     @enable_ki_protection
-    def _tell(self, question: _Words, words: UserAnswers) -> None:
+    def _answer_user(self, question: _UserQuestion, answers: UserAnswers) -> None:
         self._open.pop(question.event.request_id, None)
-        if question.answer.settle(words):
-            outcome, answers = words
+        if question.answer.settle(answers):
             question.journal.append(
-                ev.QuestionAnswered(request_id=question.event.request_id, outcome=outcome, answers=answers)
+                ev.QuestionAnswered(request_id=question.event.request_id, outcome=answers[0], answers=answers[1])
             )
 
     @enable_ki_protection
-    def _choose(self, question: _Recovery, way: Way) -> None:
+    def _answer_recovery(self, question: _Recovery, choice: RecoveryChoice) -> None:
         self._open.pop(question.event.request_id, None)
-        if question.answer.settle(way):
-            model = "" if way[1] is None else way[1].info.name
+        if question.answer.settle(choice):
+            model = "" if choice[1] is None else choice[1].info.name
             question.journal.append(
-                ev.RecoveryAnswered(request_id=question.event.request_id, answer=way[0], model=model)
+                ev.RecoveryAnswered(request_id=question.event.request_id, answer=choice[0], model=model)
             )
 
 
-def _along(feedback: str) -> str:
+def _share_feedback(feedback: str) -> str:
     return f"another call of this step was rejected: {feedback}"

@@ -144,7 +144,7 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
         request_id=RequestId(run.deps.ids.new("ask")), call_id=CallId(""), question=question, choices=choices
     )
     ask = partial(
-        run.inputs.services.questions.ask_words, event, run.journal, timeout=run.inputs.settings.question_timeout
+        run.inputs.services.questions.ask_user, event, run.journal, timeout=run.inputs.settings.question_timeout
     )
     outcome, answers = await while_notifying(run, "question", question, event.request_id, ask)
     # Whatever the answer was: asking again in each round would make the user give in.

@@ -88,7 +88,7 @@ class TurnServices:
     Attributes:
         context_report: returns what fills the window of the session's model.
         spills: keeps long outputs of the whole tree of sessions; None: nothing is kept.
-        around: runs before and after each change of a file (a formatter, say); None: nothing does.
+        edit_reviewer: runs before and after each change of a file (a formatter, say); None: nothing does.
         prompt: the layers that requests begin with; None: requests begin with `Settings.system`.
         touched: the paths that tools have worked on since instructions were last looked for; the session's, since a turn
             may end before the next look.
@@ -101,7 +101,7 @@ class TurnServices:
     questions: Questions
     traffic: Traffic
     spills: Spills | None
-    around: EditReviewer | None
+    edit_reviewer: EditReviewer | None
     prompt: PromptLayers | None
     touched: dict[str, None]
     snapshots: TurnSnapshots | None

@@ -69,7 +69,7 @@ class ToolHost:
     @property
     def edit_reviewer(self) -> EditReviewer | None:
         """What happens around each change of a file."""
-        return self._run.inputs.services.around
+        return self._run.inputs.services.edit_reviewer
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
         """Keep files as they are before they change. A checkpoint if there are snapshots."""
@@ -134,7 +134,7 @@ class ToolHost:
         )
         self._step.note_wait(is_ending=self._run.ending.cause is not None)
         ask = partial(
-            run.inputs.services.questions.ask_words, event, run.journal, timeout=run.inputs.settings.question_timeout
+            run.inputs.services.questions.ask_user, event, run.journal, timeout=run.inputs.settings.question_timeout
         )
         return await while_notifying(run, "question", question, event.request_id, ask)
 

@@ -108,7 +108,7 @@ def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> 
         case "filtered":
             return Stop(reason="content_filter", detail=failure.message, keep=outcome.has_content)
         case _:
-            return _again(state, outcome, failure)
+            return _retry(state, outcome, failure)
 
 
 def _resume(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
@@ -131,7 +131,7 @@ def _after_overflow(state: LoopState, outcome: StepOutcome, failure: Failure) ->
             return Stop(reason="prompt_too_long", detail=failure.message, keep=outcome.has_content)
 
 
-def _again(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
+def _retry(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
     delay = next_delay(failure, state.retry, state.settings.retry, outcome.jitter)
     if delay is not None:
         # The message is taken back: the same request gives a new answer, and the user must not see both.

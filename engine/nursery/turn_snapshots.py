@@ -40,7 +40,7 @@ class TurnSnapshots:
     journal: TurnJournal
     cwd: Callable[[], str]
     trace: Trace
-    _state: Literal["untouched", "noted", "given up"] = attrs.field(default="untouched", init=False)
+    _state: Literal["none", "taken", "failed"] = attrs.field(default="none", init=False)
     _is_dirty: bool = attrs.field(default=False, init=False)
     _is_delay_reported: bool = attrs.field(default=False, init=False)
     _last: str = attrs.field(default="", init=False)
@@ -55,18 +55,18 @@ class TurnSnapshots:
             # A sub-agent in the background goes on when the turn is over; its changes then belong to no turn.
             self._report_late_changes()
             return
-        if self._state == "untouched":
+        if self._state == "none":
             # Other calls may start at the same time, those of sub-agents too: they wait for the one snapshot, since
             # each would change what it is to record.
             async with self._lock:
-                if self._state == "untouched":
+                if self._state == "none":
                     snapshot = await self._take(0, FIRST_SECONDS)
-                    self._state = "noted" if snapshot else "given up"
+                    self._state = "taken" if snapshot else "failed"
         self._is_dirty = True
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
         """Keep these files as they are, since a tool is about to change them. A checkpoint if there are snapshots."""
-        if self._state != "noted":
+        if self._state != "taken":
             return
         try:
             with trio.move_on_after(SECONDS) as scope:
@@ -81,7 +81,7 @@ class TurnSnapshots:
 
     async def after_step(self, step: int) -> None:
         """Take a snapshot after a step, if one of its calls may have changed something. A checkpoint if it does."""
-        if self._is_dirty and self._state == "noted" and await self._take(step, SECONDS):
+        if self._is_dirty and self._state == "taken" and await self._take(step, SECONDS):
             self._is_dirty = False
 
     @enable_ki_protection
@@ -90,7 +90,7 @@ class TurnSnapshots:
 
         It takes none: the concluder has no time for it, and undo compares with the files as they are.
         """
-        if self._is_dirty and self._state == "noted":
+        if self._is_dirty and self._state == "taken":
             self._notice("info", "snapshot_missed", "the turn ended before its last changes of files were noted")
         self._is_dirty = False
 

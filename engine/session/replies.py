@@ -42,7 +42,7 @@ async def answer(session: LiveSession, request_id: str, answers: tuple[str, ...]
     """See `Session.answer`. Always a checkpoint."""
     texts = tuple(require_text(text, "an answer") for text in answers)
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
-    session.questions.say(
+    session.questions.answer(
         RequestId(require_text(request_id, "a request id")), ("answered" if texts else "declined", texts)
     )
     await trio.lowlevel.checkpoint()

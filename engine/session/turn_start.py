@@ -27,7 +27,7 @@ from engine.nursery.budget import Budget
 from engine.nursery.context_window import view_from
 from engine.nursery.inbox import admit, promote
 from engine.nursery.loop_state import LoopState
-from engine.nursery.parking import begin_again, leave_parked
+from engine.nursery.parking import leave_parked, reopen_turn
 from engine.nursery.running_turn import TurnInputs, TurnRun, TurnServices, TurnState
 from engine.nursery.turn_snapshots import TurnSnapshots
 from engine.permission.permission_scope import active_scopes
@@ -171,7 +171,7 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
         raise NothingParked(f"session {session.id} has no turn that waits: use session.prompt()")
     run = _new_run(session, turn.turn_id, settings)
     try:
-        begin_again(run)
+        reopen_turn(run)
         _note_unknown_models(session, run)
     except BaseException as error:
         _abandon(session, run, error)
@@ -238,7 +238,7 @@ def _services(session: LiveSession, snapshots: TurnSnapshots | None) -> TurnServ
         questions=session.questions,
         traffic=engine.traffic,
         spills=engine.setup.spills.of(session.journal.path[0]),
-        around=engine.setup.edit_reviewer,
+        edit_reviewer=engine.setup.edit_reviewer,
         prompt=engine.setup.prompt,
         touched=session.touched,
         snapshots=snapshots,
