@@ -107,8 +107,8 @@ class AnswerRecord:
             self._on_call_opened(command.call_id, command.part_id, command.tool)
 
     def _close_block(self, command: CloseBlock) -> None:
-        # Ended with its text, although clients have had the deltas: those are not durable.
-        # The journal has joined the deltas already; a second buffer here could only differ from it.
+        # The event repeats the text, since deltas are not durable. The journal has joined them already; a second buffer
+        # here could only differ from it.
         text = self._journal.log.open_text(command.part_id)
         if command.kind == "text":
             self._texts.append(text)

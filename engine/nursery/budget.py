@@ -70,6 +70,7 @@ class Budget:
 
     def charge(self, usage: Usage, cost: float) -> Exhausted | None:
         """Count what a request used; return what this turn must stop for. Not a checkpoint."""
+        # Afterwards, so the last request may exceed the limit: its usage is known only when it is paid for.
         own: Exhausted | None = None
         # No early return: the request is paid for, so every turn counts it, also behind one that is exhausted.
         for budget in self._upwards():
@@ -97,6 +98,7 @@ class Budget:
 
     def _over(self) -> Exhausted | None:
         limits = self.limits
+        # Reached is over: a budget that is just used up leaves nothing for another request.
         if limits.tokens is not None and self.usage.total >= limits.tokens:
             return Exhausted("token_budget", f"{self.usage.total} of {limits.tokens} tokens were used")
         if limits.cost is not None and self.cost >= limits.cost:

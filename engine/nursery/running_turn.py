@@ -381,8 +381,8 @@ class TurnRun:
         """
         journal = self.journal.log
         seconds = self.inputs.settings.durable_within * (_WHEN_IT_LAGS if self._store_lags else _AT_A_BARRIER)
-        # The scope is inside of the boundary, so its end becomes an error like the store's own.
-        # A store's error is a value here: raised, it would keep the concluder from ending the turn.
+        # A store's error is a value here: raised, it would keep the concluder from ending the turn. The scope is inside of
+        # the boundary, so that running out of time is such an error, too.
         with ErrorBoundary() as boundary:
             with trio.move_on_after(seconds) as scope:
                 await self.deps.store.flushed(journal.session_id, journal.seq)

@@ -29,6 +29,7 @@ def admissible(slots: Iterable[Slot], parallel: int) -> list[int]:
     running = 0
     exclusive = False
     for index, slot in enumerate(slots):
+        # Settled, not delivered: the next batch need not wait for the results to be put in order.
         if slot.state == "settled":
             continue
         if slot.state == "admitted":

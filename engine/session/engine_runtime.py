@@ -84,7 +84,6 @@ class EngineRuntime:
         sessions = tuple(self.sessions.by_id.values())
         cause = TurnCause(kind="left", reason="aborted", detail="the engine was closed")
         ending = [run for session in sessions if (run := _end_turn(session, cause)) is not None]
-        # The turns before their background work: a turn that is parked counts on nothing having been reported to it.
         for session in sessions:
             session.background.close()
         tasks.cancel()

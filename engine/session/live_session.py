@@ -173,8 +173,8 @@ class SessionInput:
     def next_queued(self) -> PendingInput | None:
         """Return the input that the next turn begins with, if one may begin now. Not a checkpoint."""
         session = self._session
-        # A parked turn has the session too: `resume` goes on with it, or a prompt takes its place.
         self._has_missed_start = session.is_reverting
+        # A parked turn is in the way as well: `resume` goes on with it, or a prompt takes its place.
         if session.active is not None or session.is_reverting or session.journal.state.turn is not None:
             return None
         inbox = session.journal.state.inbox

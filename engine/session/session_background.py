@@ -107,7 +107,7 @@ class SessionBackground:
 
     def note_ended(self, work_id: str) -> None:
         """Record that it has ended, and was reported. Not a checkpoint."""
-        # When the engine closes, jobs end after the journal; the next engine then reports them as lost.
+        # The session of a sub-agent closes at once; its commands end a moment later.
         if not self._journal.is_closed:
             self._journal.append(BackgroundEnded(work_id=work_id))
 
