@@ -7,7 +7,7 @@ even if a rule allows the call. Each verdict is in the record with its source.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Literal
+from typing import Literal, TypeVar
 
 import attrs
 
@@ -18,8 +18,11 @@ from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement, Opinion, PermissionQuery
 from engine.tools.call_site import CallSite
 from engine.tools.call_values import Need, check_need
-from engine.tools.hook_runner import name_of
+from engine.tools.hook_runner import Hook, name_of
 from engine.tools.registry import Prepared
+
+S = TypeVar("S")
+D = TypeVar("D", ToolDecision, PermissionDecision)
 
 
 @attrs.frozen(kw_only=True)
@@ -51,13 +54,7 @@ async def ask_hooks_before(site: CallSite) -> CombinedDecision:
     for hook in site.hooks.before_tool:
         # Each hook sees the arguments as the one before has changed them.
         use = site.use if verdict.arguments is None else attrs.evolve(site.use, arguments=verdict.arguments)
-        source = f"the hook {name_of(hook)}"
-        decision = await site.hook_runner.run(hook, use, ToolDecision())
-        if decision is None:
-            # A guard that failed has not found the call harmless, so it counts as a denial.
-            source, decision = f"{source}, which failed", _FAILED
-        if decision.verdict != "none":
-            site.permission.record(decision.verdict, source)
+        decision, source = await _run_guard(site, hook, use, ToolDecision(), _FAILED)
         verdict = verdict.and_then(decision, source)
         pass_on(site, decision, source)
         if verdict.verdict == "deny":
@@ -66,6 +63,18 @@ async def ask_hooks_before(site: CallSite) -> CombinedDecision:
 
 
 _FAILED = ToolDecision(verdict="deny", reason="a hook that guards this call failed")
+
+
+async def _run_guard(site: CallSite, hook: Hook[S, D], subject: S, default: D, failed: D) -> tuple[D, str]:
+    """Return a hook's decision with its source, and record the verdict. A checkpoint if the hook is one."""
+    source = f"the hook {name_of(hook)}"
+    decision = await site.hook_runner.run(hook, subject, default)
+    if decision is None:
+        # A guard that failed has not found the call harmless, so it counts as a denial.
+        source, decision = f"{source}, which failed", failed
+    if decision.verdict != "none":
+        site.permission.record(decision.verdict, source)
+    return decision, source
 
 
 def pass_on(site: CallSite, decision: ToolDecision, source: str) -> None:
@@ -170,12 +179,7 @@ async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: Co
         is_ruled=call.needs_answer(attrs.evolve(verdict, verdict=max(verdict.verdict, "allow", key=_STRICTNESS.index))),
     )
     for hook in site.hooks.permission_request:
-        source = f"the hook {name_of(hook)}"
-        decision = await site.hook_runner.run(hook, request, PermissionDecision())
-        if decision is None:
-            source, decision = f"{source}, which failed", _FAILED_ON_PERMISSION
-        if decision.verdict != "none":
-            site.permission.record(decision.verdict, source)
+        decision, source = await _run_guard(site, hook, request, PermissionDecision(), _FAILED_ON_PERMISSION)
         verdict = verdict.and_then(decision, source)
         request = attrs.evolve(request, arguments=decision.arguments or request.arguments)
         _stop_if_demanded(site, decision)

@@ -21,7 +21,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.cohere.decode import TOOL_PLAN
-from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members, tool_pieces
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members, tools_member
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
     AssistantItem,
@@ -70,9 +70,7 @@ class CohereDialect:
         pieces = [Piece("model", b'{"model":%s,"stream":true' % to_bytes(bare_model_name(request)))]
         if form := self._response_format(request):
             pieces.append(Piece("output", b"," + members({"response_format": form})))
-        if request.tools:
-            documents = [_tool(tool) for tool in request.tools]
-            pieces += [Piece("tools", b',"tools":['), *tool_pieces(request.tools, documents), Piece("tools", b"]")]
+        pieces += tools_member(request.tools, [_tool(tool) for tool in request.tools])
         pieces.append(Piece("messages", b',"messages":['))
         if request.system.strip():  # a message always follows
             pieces.append(Piece("system", to_bytes({"role": "system", "content": request.system}) + b","))

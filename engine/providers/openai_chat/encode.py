@@ -15,7 +15,7 @@ import attrs
 from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import CallPart
 from engine.providers.openai_chat.content import Content
-from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, members, tool_pieces
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, members, tools_member
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
     AssistantItem,
@@ -92,11 +92,7 @@ class OpenAIChatDialect:
         if self.quirks.stream_usage:
             head["stream_options"] = {"include_usage": True}
         pieces = [Piece("model", b"{" + members(merge_json(head | self._settings(request), extra)))]
-        if request.tools or more_tools:
-            own = tool_pieces(request.tools, [self._tool(tool) for tool in request.tools])
-            more = b",".join(to_bytes(tool) for tool in more_tools)
-            comma = b"," if own and more else b""
-            pieces += [Piece("tools", b',"tools":['), *own, Piece("tools", comma + more + b"]")]
+        pieces += tools_member(request.tools, [self._tool(tool) for tool in request.tools], more_tools)
         return [*pieces, Piece("system", b',"messages":[' + self._system(request))]
 
     def add(self, state: ChatState, item: TranscriptItem) -> tuple[ChatState, list[EncodedChunk]]:

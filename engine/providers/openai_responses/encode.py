@@ -25,7 +25,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.openai_responses.items import CHANNELS, PHASE
-from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, members, tool_pieces
+from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, members, tools_member
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
     AssistantItem,
@@ -82,11 +82,7 @@ class ResponsesDialect:
         # Nothing is stored at the host: the transcript is the engine's.
         head: Json = {"model": bare_model_name(request), "stream": True, "store": False}
         pieces = [Piece("model", b"{" + members(merge_json(head | self._settings(request), extra)))]
-        if request.tools or more_tools:
-            own = tool_pieces(request.tools, [self._tool(tool) for tool in request.tools])
-            more = b",".join(to_bytes(tool) for tool in more_tools)
-            comma = b"," if own and more else b""
-            pieces += [Piece("tools", b',"tools":['), *own, Piece("tools", comma + more + b"]")]
+        pieces += tools_member(request.tools, [self._tool(tool) for tool in request.tools], more_tools)
         return [*pieces, Piece("system", b',"input":[' + self._system_item(request))]
 
     def add(self, state: int, item: TranscriptItem) -> tuple[int, list[EncodedChunk]]:

@@ -305,6 +305,15 @@ def members(value: Json) -> bytes:
     return to_bytes(value)[1:-1]
 
 
+def tools_member(tools: Sequence[ToolSchema], write: Sequence[Json], more: Sequence[object] = ()) -> list[Piece]:
+    """Return the member `tools`: *tools*, written as *write*, then *more* from `extra_body`; nothing without any."""
+    if not tools and not more:
+        return []
+    hosted = b",".join(map(to_bytes, more))
+    comma = b"," if tools and hosted else b""
+    return [Piece("tools", b',"tools":['), *tool_pieces(tools, write), Piece("tools", comma + hosted + b"]")]
+
+
 def tool_pieces(tools: Sequence[ToolSchema], write: Sequence[Json]) -> list[Piece]:
     """Return one labelled piece for each tool."""
     return [
