@@ -22,14 +22,14 @@ CacheLifetime = Literal["off", "5m", "1h"]
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ModelOptions(Value):
-    """How a model is to work; None: as its host has it by default.
+    """Options of a model; None: the default of its host.
 
-    What a host, or a model, does not take is left out of the request.
+    Options that a host or a model does not support are left out of the request.
 
     Attributes:
         effort: how much it thinks.
-        temperature: how much chance there is in its words.
-        cache: how long the host keeps the request's beginning, where that can be chosen.
+        temperature: the sampling temperature.
+        cache: the lifetime of the prompt cache, where it can be chosen.
         output_cap: tokens that one answer may have.
     """
 
@@ -50,7 +50,7 @@ class ModelOptions(Value):
             raise ConfigError(f"output_cap must be a whole number above 0, not {self.output_cap!r}")
 
     def over(self, base: ModelOptions) -> ModelOptions:
-        """Return these options, and those of *base* where these say nothing."""
+        """Return these options, with those of *base* for the ones that are None."""
         merged = {f.name: getattr(self, f.name) for f in attrs.fields(ModelOptions)}
         return attrs.evolve(base, **{name: value for name, value in merged.items() if value is not None})
 
@@ -61,7 +61,7 @@ def _is_number(value: object, least: float, most: float = float("inf")) -> bool:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class LongPrices(Value):
-    """What all tokens of a request cost whose prompt is longer than `above` tokens; per million."""
+    """The prices per million tokens of a request whose prompt has more than `above` tokens."""
 
     above: int
     price_input: float = 0.0
@@ -79,9 +79,9 @@ class ModelInfo(Value):
         context: tokens of the window.
         output: tokens of the longest answer.
         is_known: whether the limits are from a table or the host, not assumed.
-        family: whose models it is one of, where prompts differ by that: `claude`, `gpt`, `gemini`; empty: another's.
-        host: what requests at once are counted by; empty: this model alone.
-        parallel: requests at once that its host is sent at most, by this engine; None: no limit.
+        family: `claude`, `gpt` or `gemini`, for which prompts differ; empty: another one.
+        host: concurrent requests are counted for this name; empty: for this model alone.
+        parallel: the most concurrent requests of this engine to the host; None: no limit.
         options: defaults for this model, which a turn may override.
         long_prices: other prices for long prompts, the shortest first.
     """
@@ -101,7 +101,7 @@ class ModelInfo(Value):
     long_prices: tuple[LongPrices, ...] = ()
 
     def cost(self, usage: Usage) -> float:
-        """Return what *usage*, that of one request, costs."""
+        """Return the cost of one request with that *usage*."""
         prompt = usage.input + usage.cache_read + usage.cache_write
         prices = next((prices for prices in reversed(self.long_prices) if prompt > prices.above), self)
         return (
@@ -126,9 +126,9 @@ class ModelRequest(Value):
     """One request, complete.
 
     Attributes:
-        session_id: whose it is: hosts keep the requests of one conversation near to each other.
+        session_id: the session; hosts route requests of one conversation to the same cache.
         output_schema: a JSON schema that the answer's text must fit.
-        reasoning_from: messages before this one are sent without their thinking: the host no longer accepts it.
+        reasoning_from: messages before this index are sent without reasoning, which the host no longer accepts.
     """
 
     model: str

@@ -242,11 +242,11 @@ Message = UserMessage | AssistantMessage | ResultsMessage
 
 
 class _Items(list[Message]):
-    """A list that can be referred to weakly, and is the same only as itself."""
+    """A list that can be weakly referenced, and is compared by identity."""
 
     __slots__ = ("__weakref__",)
 
-    def __hash__(self) -> int:  # type: ignore[override]  # a list has none; this one is looked up by what it is
+    def __hash__(self) -> int:  # type: ignore[override]  # a list has none; this one is a key by identity
         return id(self)
 
     def __eq__(self, other: object) -> bool:
@@ -269,15 +269,15 @@ class Transcript(Sequence[Message]):
 
     @property
     def lineage(self) -> object:
-        """What all versions of this transcript have in common, and no other transcript has.
+        """An object that all versions of this transcript share, and no other transcript has.
 
-        Two transcripts of one lineage agree as far as the shorter one goes. It can
-        be referred to weakly.
+        Of two transcripts with the same lineage, the shorter one is the beginning of
+        the longer one. It can be weakly referenced, so caches can use it as a key.
         """
         return self._items
 
     def first(self, count: int) -> Transcript:
-        """Return what it was when it had so many messages, of the same lineage."""
+        """Return the version of this transcript with so many messages; its lineage is the same."""
         shorter = Transcript.__new__(Transcript)
         shorter._items = self._items
         shorter._length = min(count, self._length)
@@ -285,6 +285,7 @@ class Transcript(Sequence[Message]):
 
     def append(self, *messages: Message) -> Transcript:
         """Return this transcript followed by *messages*."""
+        # Shared if this is the longest version so far: no other version looks beyond its own length.
         items = self._items if len(self._items) == self._length else _Items(self._items[: self._length])
         items.extend(messages)
         longer = Transcript.__new__(Transcript)

@@ -89,7 +89,7 @@ class RetryPolicy:
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """All that shapes a turn, apart from its model and tools.
+    """The settings of a turn, apart from its model and tools.
 
     Attributes:
         limits: budgets, shared with sub-agents.
@@ -98,27 +98,27 @@ class Settings:
         wrap_up: spend the last step of a step limit on an answer without tools.
         parallel: calls that may run at once, if all of them are safe together.
         chain: a failed call of a chained tool stops the ones queued after it.
-        options: how the model is to work; they go before those of the model itself.
+        options: options of the model; they override those of the model itself.
         output_cap: tokens that one answer may have, unless an option sets it; raised once to `output_cap_raised`, if that is more.
         output_cap_raised: see there.
         output_recoveries: how often a cut answer is continued.
-        token_target: keep the model at work until so many output tokens (C9).
+        token_target: continue the turn until the model has written so many output tokens (C9).
         stop_hook_limit: how often a stop hook may send the model back.
         hook_timeout: seconds that one hook may take, unless it has a `timeout` of its own.
-        headless: what becomes of what would be asked: it waits for an answer ("wait"), or is denied because nobody is
-            there to answer ("deny"); with "rules", so is all that no rule allows by name.
-        on_exhausted: what becomes of a turn whose model can't be reached, all retries and fallbacks spent: it stops,
+        headless: what happens to questions: they wait for an answer ("wait"), or are denied since there is no user
+            ("deny"); with "rules", everything that no rule allows by name is denied too.
+        on_exhausted: what happens to a turn whose model can't be reached after all retries and fallbacks: it stops,
             or asks the user (`RecoveryAsked`).
         question_timeout: seconds after which an open question counts as rejected.
         auto_compact: let the context keeper make room when the window is full.
-        auto_continue: how often a turn may go on by itself after its history was summarised in the middle of its work.
-        agent_depth: how many levels of sub-agents there may be below the session that the user talks to; 0: none.
-        agents_at_once: sub-agents that work at the same time, at most, on each level below one session; others wait.
-        wake_on_report: a sub-agent that ends in the background begins a turn in which the model hears of it; else its
-            report waits for the next turn.
-        park: a turn in the engine's own nursery that only waits for an answer is kept open when the engine closes, so
-            that a later one can go on with it.
-        durable_within: seconds that the store has before a turn ends without it.
+        auto_continue: how often a turn may continue by itself after its history was summarised.
+        agent_depth: how many levels of sub-agents there may be below the user's session; 0: none.
+        agents_at_once: the most concurrent sub-agents on each level below one session; others wait.
+        wake_on_report: a background sub-agent that ends starts a turn with its report; else the report waits for the
+            next turn.
+        park: a turn in the engine's own nursery that only waits for an answer stays open when the engine closes, so
+            that a later engine can continue it.
+        durable_within: seconds that a turn's end waits for the store.
         system: the system prompt.
     """
 

@@ -75,6 +75,7 @@ def _close_step(step: OpenStep, results_id: MessageId, ending: Callable[[OpenCal
     events: list[ev.Durable] = []
     calls = {call.part_id: call for call in step.calls}
     events += [_close_part(step, part, calls.get(part.part_id)) for part in step.parts if part.part is None]
+    # Every call gets a result: hosts refuse a request in which one has none.
     events += [
         ev.CallSettled(call_id=call.call_id, settlement=ending(call)) for call in step.calls if call.settlement is None
     ]
@@ -96,6 +97,7 @@ def _close_part(step: OpenStep, part: OpenPart, call: OpenCall | None) -> ev.Dur
     if call is not None:
         cut = CallPart(id=part.part_id, call_id=call.call_id, tool=call.tool, arguments=part.text, complete=False)
         return ev.PartEnded(message_id=step.message_id, part=cut)
+    # Received text is kept, since the user has seen it. An empty part, or one of the provider, could not be sent back.
     if part.text and part.kind == "text":
         return ev.PartEnded(message_id=step.message_id, part=TextPart(id=part.part_id, text=part.text))
     if part.text and part.kind == "reasoning":

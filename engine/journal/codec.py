@@ -158,11 +158,12 @@ def decode_resync(text: str | bytes, *, schema: Schema = PRESENT) -> Resync:
 
 # -- writing -----------------------------------------------------------------------------
 
+# ASCII by default, so that lone surrogates survive. Documents are trees, and need no check for cycles.
 _to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
 def _encode(value: object, schema: Schema) -> str:
-    kind: Any = type(value)  # (mypy takes a type[object] for unhashable)
+    kind: Any = type(value)  # Any, since mypy considers a type[object] unhashable
     tag = TAGS.get(kind)
     if tag is None:
         raise TypeError(f"there is no JSON of a {kind.__name__}")
@@ -170,6 +171,7 @@ def _encode(value: object, schema: Schema) -> str:
     try:
         return _to_json(document)
     except ValueError:
+        # There is a NaN or an infinity in it, which is rare: so they are looked for only now.
         return _to_json(_finite(document))
 
 

@@ -59,8 +59,8 @@ class Journal:
     """The ordered log of one session.
 
     Attributes:
-        state: the fold of everything, what is held included.
-        refused: why the store would not take an event; from then on nothing of the session is durable.
+        state: the fold of all events, held ones included.
+        refused: the error with which the store rejected an event; nothing of the session is durable since then.
     """
 
     session_id: SessionId
@@ -91,7 +91,7 @@ class Journal:
             self._parent._children.append(self)
 
     def attach(self, parent: Journal) -> None:
-        """Show from now on in *parent*, and above it, what is appended here: for a child that was restored. Not a checkpoint."""
+        """Show later events in *parent* and its ancestors too, for a child that was restored. Not a checkpoint."""
         self._parent = parent
         parent._children.append(self)
 
@@ -110,13 +110,15 @@ class Journal:
         read.
         """
         self.state = fold(events) if state is None else state
+        # `copy`, not `list`: a copy of `LazyEvents` decodes nothing.
         kept = events if isinstance(events, MutableSequence) else list(events)
         self._durable, self._log = copy(kept), copy(kept)
         self._inputs_before = inputs or (lambda: (event for event in events if isinstance(event, InputAdmitted)))
 
+    # Protected: a KeyboardInterrupt in the middle would leave a state without its event, or an event that is not stored.
     @enable_ki_protection
     def append(self, event: E, *, turn_id: TurnId | None = None, held: bool = False) -> E:
-        """Put *event* into the log and return it as it stands there. Not a checkpoint."""
+        """Append *event* to the log, and return it with its number and time. Not a checkpoint."""
         self._trace.point("journal.append")
         stamped = attrs.evolve(
             event,
@@ -172,7 +174,7 @@ class Journal:
 
     @enable_ki_protection
     def release(self, replacement: Durable | None = None) -> None:
-        """Let cursors see the held event and all after it; *replacement* stands in its place."""
+        """Show the held event and all after it to cursors; *replacement* takes its place."""
         hold = self._hold
         if hold is None:
             return
@@ -181,6 +183,7 @@ class Journal:
             self._durable[replacement.seq - 1] = replacement
             self._log[hold.index] = replacement
             self._tail[hold.position - self._base] = replacement
+            # Everything after the held event is folded again, on the state from before it.
             self.state = fold(self._durable[replacement.seq - 1 :], hold.state)
         waiting = self._tail[hold.position - self._base :]
         self._hold = None
@@ -289,6 +292,7 @@ class Journal:
 
     def _index_after(self, seq: int) -> int:
         """Return where, in the log, the events after the own one of that number begin."""
+        # Without descendants the two lists are the same. Else the event is at `seq - 1` at the earliest.
         if seq == 0 or len(self._log) == len(self._durable):
             return seq
         event = self._durable[seq - 1]
@@ -324,7 +328,7 @@ class TurnJournal:
 
     @enable_ki_protection
     def append(self, event: E) -> E | None:
-        """Append *event*, and return it as it stands there; None: the turn's record is closed. Not a checkpoint."""
+        """Append *event*, and return it with its number and time; None: the turn's record is closed. Not a checkpoint."""
         if self.is_closed:
             self.dropped += 1
             return None

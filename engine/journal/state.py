@@ -197,7 +197,7 @@ class PromptState(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BackgroundWork(Value):
-    """What works in the background. See `BackgroundStarted`."""
+    """A piece of background work. See `BackgroundStarted`."""
 
     work_id: str
     kind: BackgroundKind
@@ -207,10 +207,10 @@ class BackgroundWork(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CountedRequest(Value):
-    """What the newest request took, as its host counted.
+    """The tokens of the newest request, as its host counted them.
 
     Attributes:
-        messages: so many of the transcript, its first ones, were in it.
+        messages: how many messages of the transcript it had, from the first one on.
     """
 
     usage: Usage
@@ -219,18 +219,18 @@ class CountedRequest(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionState(Value):
-    """A session as it stands after its last event.
+    """The state of a session after its last event.
 
     Attributes:
         title: set by the user or by a model; empty: by neither.
         titled_by: by which of them.
-        agent: the way of working that was chosen for it; empty: the usual one.
-        forked_from: the session whose history it began with.
-        prompt: what requests begin with; None: what the settings say.
-        reasoning_from: messages before this one are sent without their thinking, which the host has rejected.
-        undone: the turns that can be redone, the one to be redone first at the end.
-        counted: the newest request that a host has counted; None: it had another history.
-        background: what works in the background, or did when the engine that ran it went away.
+        agent: the name of its agent; empty: the default one.
+        forked_from: the session that it was forked from.
+        prompt: the beginning of requests; None: the system prompt of the settings.
+        reasoning_from: messages before this index are sent without reasoning, which the host has rejected.
+        undone: the turns that can be redone, the next one last.
+        counted: the newest request that a host has counted; None: there is none for this history.
+        background: the background work that runs, or ran when its engine ended.
     """
 
     session_id: SessionId = SessionId("")
@@ -257,7 +257,7 @@ class SessionState(Value):
 
     @property
     def status(self) -> Status:
-        """What the session is doing, as a tagged union."""
+        """The status of the session, as a tagged union."""
         if self.turn is None:
             return Idle()
         if waiting := self.turn.waiting:
@@ -269,10 +269,10 @@ class SessionState(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Resync(Value):
-    """What a cursor gives when it can't go on from where it was: the state now.
+    """What a cursor returns if it can't continue from its position: the present state.
 
-    The client forgets what it had and goes on from `state`, whose open parts
-    hold the text received so far.
+    The client replaces its own state by `state`, whose open parts hold the text
+    received so far, and continues from there.
     """
 
     session_id: SessionId

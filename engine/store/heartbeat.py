@@ -26,6 +26,7 @@ class HeartbeatTarget(Protocol):
 class Heartbeat:
     """Calls its target every few seconds, once started."""
 
+    # Weak: a store that was never closed can be collected, and then the thread ends.
     _target: weakref.ref[HeartbeatTarget]
     _seconds: float
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
@@ -51,6 +52,7 @@ class Heartbeat:
     def _run(self, token: trio.lowlevel.TrioToken) -> None:
         while not self._stopped.wait(self._seconds) and self._target() is not None:
             try:
+                # Idempotent: while the event loop is blocked, calls do not pile up.
                 token.run_sync_soon(self._notify, idempotent=True)
             except trio.RunFinishedError:
                 return

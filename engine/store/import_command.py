@@ -19,7 +19,7 @@ from engine.store.write_commands import WriteCommand, WriteTransaction, take_lea
 
 @attrs.define(eq=False)
 class ImportSessions(WriteCommand):
-    """Write whole journals of sessions that are not there yet.
+    """Writes whole journals of new sessions.
 
     Attributes:
         error: why none of them was written.
@@ -31,13 +31,13 @@ class ImportSessions(WriteCommand):
     _rows: Sequence[EventRow] | None = attrs.field(default=None, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Write them, unless one is there."""
+        """Write them all, or none if one exists already."""
         ids = [journal[0].session_id for journal in self.journals]
         self.error = self._claim_all(at, ids)
         if self.error is not None:
             return
         if self._rows is None:
-            # Here, in the writer's thread: it may take seconds.
+            # Encoded here, in the writer's thread, since it may take seconds; and once, even if the transaction is retried.
             self._rows = [_row(event, self.schema) for journal in self.journals for event in journal]
         at.tables.write(self._rows, [_change(journal) for journal in self.journals])
         for session_id in ids:

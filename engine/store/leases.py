@@ -5,7 +5,7 @@
        └── released, or the engine died, or its last renewal is too old
 
 The transaction that writes events checks the lease too, so an engine that lost its lease can
-write nothing more, however late it notices. An engine that was killed on this machine is
+write nothing more, even if it notices that much later. An engine that was killed on this machine is
 recognised as dead at once, by its process number and start time; one on another machine,
 or in another container, only by its silence.
 """
@@ -79,6 +79,8 @@ class Owner:
             return True
         if lease.expires <= time.time():
             return False
+        # Only of processes on this machine, since its boot and in our PID namespace, can we see whether they are alive. Any
+        # other engine is believed until its lease expires.
         return not lease.machine or lease.machine != self.machine or is_alive(ProcessId(lease.pid, lease.started))
 
 

@@ -17,9 +17,10 @@ from engine.core.ids import SessionId
 from engine.core.messages import AssistantMessage, AssistantPart, Message, TextPart, Usage, UserMessage
 
 TITLE_CHARS: Final = 100
-# Spending is summed by quarters of an hour: in every time zone, a day begins with one.
+# Spending is summed by quarters of an hour, since every time zone's offset is a multiple of that: so any zone's day is a
+# sum of slots.
 SLOT_SECONDS: Final = 900
-# Any other event changes only the number and the time in a row.
+# All other events change only `seq` and `updated` of a row, so a rebuild need not decode them.
 PROJECTED_TYPES: Final[tuple[type[ev.Durable], ...]] = (
     ev.SessionCreated,
     ev.SessionTitled,
@@ -44,6 +45,7 @@ PROJECTED_TYPES: Final[tuple[type[ev.Durable], ...]] = (
     ev.HistoryReplaced,
 )
 
+# Clocks may be wrong by any amount; a slot must fit into a database's integer.
 _MOST_SLOTS: Final = 1 << 40
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")

@@ -1,4 +1,4 @@
-"""Turns a `Change` into values for the tables `sessions`, `spent` and `texts`. Every database writes the same ones."""
+"""Turns a `SessionChange` into values for the tables `sessions`, `spent` and `texts`. Every database writes the same ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from engine.core.ids import SessionId
 from engine.store.projection import IndexedText, RemovedText, SessionChange, storable
 
-# Only the beginning of each text is indexed.
+# Only the beginning of each text is indexed: a pasted log would make the index larger than the journal.
 INDEXED_CHARS: Final = 65_536
 # Per batch, so that sums stay within SQLite's integers.
 _MAX_COUNT: Final = 1 << 48

@@ -8,12 +8,13 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
-# Other machines may have the same file open, or a file is not memory that two processes share. SQLite's WAL needs that.
+# On these, other machines may have the same file open, or memory mapped by two processes is not shared. SQLite's WAL
+# needs shared memory.
 _SHARED: Final = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs"}
     | {"nfs", "nfs4", "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
 )
-# What a program serves may be anything; these are known to be on a disk of this machine.
+# A FUSE file system may be anything. These are known to be on a disk of this machine.
 _LOCAL_FUSE: Final = frozenset(
     {"fuse.ntfs-3g", "fuse.ntfs", "fuse.exfat", "fuse.encfs", "fuse.fuse-overlayfs"} | {"fuse.gocryptfs", "fuseblk"}
 )
@@ -36,7 +37,7 @@ def is_shared(kind: str) -> bool:
 
 
 def _mounted(mountinfo: str) -> Mapping[str, str]:
-    """Return the kind of each mounted folder. A later line lies over an earlier one."""
+    """Return the file system of each mount point. A later mount covers an earlier one."""
     kinds: dict[str, str] = {}
     for line in mountinfo.splitlines():
         before, separator, after = line.partition(" - ")
@@ -47,5 +48,5 @@ def _mounted(mountinfo: str) -> Mapping[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    """Put back the blanks and others that are written as octal numbers."""
+    """Replace octal escapes, by which the kernel writes blanks and backslashes."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

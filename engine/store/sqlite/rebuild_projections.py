@@ -19,6 +19,7 @@ from engine.store.projection import PROJECTED_TYPES, SessionChange
 from engine.store.sqlite.schema import PROJECTED, PROJECTIONS
 from engine.store.sqlite.table_writer import SqliteTableWriter
 
+# Events in memory at the same time.
 _AT_ONCE: Final = 2_000
 _Row: TypeAlias = tuple[SessionId, int, str]
 
