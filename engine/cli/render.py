@@ -31,6 +31,7 @@ CONTINUED: Final[Mapping[ev.ContinueReason, str]] = {
     "output_escalate": "the answer was cut off; retrying with a higher output limit",
     "output_recover": "the answer was cut off; asking for the rest",
     "resume_after_break": "the connection broke; continuing from what was done",
+    "empty_retry": "the answer was empty; asking again",
     "signature_retry": "the provider rejected earlier reasoning; retrying without it",
     "model_fallback": "continuing with the next model",
 }

@@ -23,6 +23,7 @@ ContinueReason = Literal[
     "compacted",
     "provider_pause",
     "schema_repair",
+    "empty_retry",
     "signature_retry",
     "model_fallback",
 ]

@@ -29,6 +29,7 @@ class AnswerRecord:
         model: the name of the model that answers; thinking and provider items can be sent back to no other.
         has_content: whether the answer has anything but thinking.
         has_hosted_work: whether the provider ran tools of its own for it.
+        ends_with_call: whether a call is the last that has come so far.
     """
 
     _journal: TurnJournal = attrs.field(alias="journal")
@@ -40,6 +41,9 @@ class AnswerRecord:
     _on_call_closed: Callable[[CloseCall, str], None] = attrs.field(alias="on_call_closed")
     has_content: bool = attrs.field(default=False, init=False)
     has_hosted_work: bool = attrs.field(default=False, init=False)
+    ends_with_call: bool = attrs.field(default=False, init=False)
+    _is_over: bool = attrs.field(default=False, init=False)
+    _has_calls: bool = attrs.field(default=False, init=False)
     _parts: list[PartId] = attrs.field(factory=list[PartId], init=False)
     _texts: list[str] = attrs.field(factory=list[str], init=False)
 
@@ -47,6 +51,20 @@ class AnswerRecord:
     def text(self) -> str:
         """The visible text of the answer."""
         return "".join(self._texts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in the answer for a reader: no word, no call, no work of the provider's."""
+        return not (self._has_calls or self.has_hosted_work or self.text.strip())
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether the next thing to come may be that the model, or its host's filter, takes the last call back.
+
+        A refusal comes right behind the call, in a chunk of its own. So a call that changes something waits until
+        another block begins or the answer ends, which costs it next to nothing.
+        """
+        return self.ends_with_call and self._demux.finish is None and not self._is_over
 
     @property
     def last_text(self) -> str:
@@ -60,9 +78,11 @@ class AnswerRecord:
     def end(self) -> None:
         """Close the parts that are still open. Not a checkpoint."""
         self._carry_out(self._demux.end())
+        self._is_over = True
 
     def restore(self, parts: Iterable[OpenPart]) -> None:
         """Take the parts from the record of an earlier engine. No event. Not a checkpoint."""
+        self._is_over = True
         for part in parts:
             self._parts.append(part.part_id)
             if isinstance(part.part, TextPart):
@@ -70,6 +90,7 @@ class AnswerRecord:
             # As `_close_block` and its like have counted them in the engine that received them.
             self.has_content = self.has_content or (part.kind != "reasoning" and bool(part.text or part.kind == "call"))
             self.has_hosted_work = self.has_hosted_work or part.kind == "provider"
+            self._has_calls = self._has_calls or part.kind == "call"
 
     def discard(self, reason: ContinueReason | Literal["failed"]) -> None:
         """Take all parts back: clients have shown them, but they don't enter the transcript. Not a checkpoint."""
@@ -102,6 +123,8 @@ class AnswerRecord:
     def _open(self, command: OpenBlock) -> None:
         # Kept from its start on: a step that is taken back discards the parts that were cut off, too.
         self._parts.append(command.part_id)
+        self.ends_with_call = command.kind == "call"
+        self._has_calls = self._has_calls or self.ends_with_call
         self._journal.append(PartStarted(message_id=self._message_id, part_id=command.part_id, kind=command.kind))
         if command.call_id is not None:
             self._on_call_opened(command.call_id, command.part_id, command.tool)

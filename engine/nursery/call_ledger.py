@@ -137,6 +137,7 @@ class Ledger:
     Attributes:
         context: what calls share (the working directory, say), after the modifiers that were applied so far.
         entries: the calls, in the order in which the model made them.
+        cut_calls: the calls that the model did not bring to an end.
         late: how many moves came too late and were dropped.
     """
 
@@ -148,6 +149,7 @@ class Ledger:
     context: SharedContext
     _on_modifier_error: Callable[[CallEntry, BaseException], None] = attrs.field(alias="on_modifier_error")
     entries: list[CallEntry] = attrs.field(factory=list[CallEntry], init=False)
+    cut_calls: list[CallEntry] = attrs.field(factory=list[CallEntry], init=False)
     late: int = attrs.field(default=0, init=False)
     _by_id: dict[CallId, CallEntry] = attrs.field(factory=dict[CallId, CallEntry], init=False)
     _broken_by: str = attrs.field(default="", init=False)
@@ -196,12 +198,18 @@ class Ledger:
             entry.state = "delivered" if call.state == "delivered" else "settled"
 
     @enable_ki_protection
-    def admit(self) -> list[CallEntry]:
-        """Admit the calls that may start now, and return them. Not a checkpoint."""
+    def admit(self, *, holds_last: bool = False) -> list[CallEntry]:
+        """Admit the calls that may start now, and return them. Not a checkpoint.
+
+        *holds_last*: the last call must wait unless it is safe.
+        """
         if self._closed:
             return []
         admitted: list[CallEntry] = []
-        for index in admissible((Slot(_slot(e), safe=e.safe is True) for e in self.entries), self._parallel):
+        slots = [Slot(_slot(e), safe=e.safe is True) for e in self.entries]
+        if holds_last and slots and not slots[-1].safe:
+            slots = slots[:-1]
+        for index in admissible(slots, self._parallel):
             entry = self.entries[index]
             # A modifier takes effect only between batches: calls that run together must all see the same context,
             # whichever of them ends first.

@@ -23,6 +23,7 @@ from engine.nursery.hook_points import (
     while_notifying,
 )
 from engine.nursery.inbox import nudge, promote, steers
+from engine.nursery.loop_detection import Finding, signature_of
 from engine.nursery.loop_state import Continue, LoopState, Move, StepOutcome, Stop
 from engine.nursery.request_prefix import prepare_prompt, system_text
 from engine.nursery.running_turn import RequestUsage, TurnRun, wait_for_retry
@@ -185,7 +186,12 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, st
     """Add to an outcome what is known only now: repetition, steers, stop hooks, the fit of a structured answer."""
     text = step.answer.text
     if outcome.calls == 0:
-        outcome = _look_for_monologue(run, outcome, text)
+        outcome = _note_finding(run, outcome, run.state.repetition.check_text(text))
+    for entry in step.ledger.cut_calls:
+        # Calls that run are looked at before they start; these never do.
+        entry.seen, finding = run.state.repetition.check(signature_of(entry.tool_name, entry.arguments))
+        entry.seen.note(entry.settlement.value)
+        outcome = _note_finding(run, outcome, finding)
     if wants_stop_hooks(outcome) and not steers(run):
         hooks = run.inputs.hooks.sub_agent_stop if run.inputs.is_child else run.inputs.hooks.stop
         verdict, reason = await ask_to_stop(run, hooks, text, state.stop_blocks)
@@ -200,13 +206,13 @@ async def _judge_answer(run: TurnRun, state: LoopState, outcome: StepOutcome, st
     return attrs.evolve(outcome, steered=bool(steers(run)))
 
 
-def _look_for_monologue(run: TurnRun, outcome: StepOutcome, text: str) -> StepOutcome:
-    """Add to an outcome that the model repeats itself: the first time it gets a nudge, then it is stopped. Not a checkpoint."""
-    finding = run.state.repetition.check_text(text)
+def _note_finding(run: TurnRun, outcome: StepOutcome, finding: Finding | None) -> StepOutcome:
+    """Add to an outcome that the model repeats itself: first it gets a nudge, then it is stopped. Not a checkpoint."""
     if finding is None:
         return outcome
     run.journal.append(DoomDetected(kind=finding.kind, action=finding.action, detail=finding.detail))
-    if finding.action == "nudge":
+    # A call that was cut off has not run, so there is nothing to ask the user about.
+    if finding.action == "nudge" or (finding.action == "ask" and outcome.cut_calls):
         return attrs.evolve(outcome, monologue=finding.detail)
     return attrs.evolve(outcome, repetition=finding.detail)
 
@@ -231,7 +237,7 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
         run.state.repeats_step = not move.keep
     _close(run, move)
     run.journal.append(LoopContinued(reason=move.reason, step=number))
-    if step is not None and move.reason in _JOINED:
+    if step is not None and move.reason in _JOINED and not step.ledger.entries:
         # Not `run.state.answer`: of a step that said nothing, that is the text of an older one.
         run.state.answer_prefix += step.answer.text
     elif step is not None and move.keep:

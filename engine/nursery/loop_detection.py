@@ -1,7 +1,7 @@
 """Detects a model that goes in circles: a pure function of what happened since the last user input (T6).
 
 It compares calls across all steps, with their results: the same call with a changed result is progress. It finds blocks of
-one to four calls that repeat three times, streaks of errors, repeated text without calls, and calls that are nearly equal;
+one to twelve calls that repeat three times, streaks of errors, repeated text without calls, and calls that are nearly equal;
 the last kind only ever leads to a nudge. The other findings escalate: nudge, then ask, then stop.
 """
 
@@ -14,11 +14,12 @@ import json
 import attrs
 
 from engine.core.events import DoomAction, DoomKind
+from engine.core.messages import Settlement
 
 # Twice is common in good work: a test is run, something is changed elsewhere, and it is run again.
 REPEATS = 3
 # Read, edit, test, read the log. Longer circles are left to the limit of steps.
-PERIODS = (1, 2, 3, 4)
+PERIODS = tuple(range(1, 13))
 # Of the same tool. A model that searches for a file fails a few times on its way.
 ERROR_STREAK = 5
 # How similar two argument texts are, as difflib has it: a changed number or path passes, a changed command does not.
@@ -57,6 +58,12 @@ class SeenCall:
     result: str | None = None
     is_error: bool = False
 
+    def note(self, settlement: Settlement, produced: str | None = None) -> None:
+        """Take the result, unless there is one already: what the call *produced*, or else its text."""
+        if self.result is None:
+            self.result = digest(f"{settlement.status}:{settlement.text if produced is None else produced}")
+            self.is_error = settlement.status == "error"
+
 
 def signature_of(tool: str, arguments: str) -> Signature:
     """Return the identity of a call; arguments that are not JSON are compared as text."""
@@ -92,6 +99,10 @@ class RepetitionDetector:
         self._allowed.clear()
         self._level = 0
 
+    def forget(self, seen: SeenCall) -> None:
+        """Take a call out of the window, as if it had not been made."""
+        self._calls = [call for call in self._calls if call is not seen]
+
     def allow(self, signature: Signature) -> None:
         """Ignore that call from now on: the user has answered "always"."""
         self._allowed.add(signature)
@@ -123,6 +134,8 @@ class RepetitionDetector:
                 )
         if self._is_error_streak(signature):
             return self._escalated("errors", f"{ERROR_STREAK} errors of {signature.tool} in a row")
+        if len(self._calls) == WINDOW and all(seen.is_error for seen in self._calls):
+            return self._escalated("errors", f"{WINDOW} errors in a row")
         if self._is_near(signature) and signature.tool not in self._near_nudged:
             self._near_nudged.add(signature.tool)
             return Finding(kind="near_repeat", action="nudge", detail=f"nearly the same call of {signature.tool} again")

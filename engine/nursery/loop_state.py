@@ -21,13 +21,14 @@ class LoopState:
 
     Attributes:
         escalated: the cap on the answer's length was raised.
-        recoveries: continuations of answers that were cut off.
+        recoveries: continuations of answers that were cut off, since the last call that was completed.
         stop_blocks: how often stop hooks have kept the turn from ending.
         increments: the tokens that each continuation for a target has added.
         nudged_at: the turn's tokens at the last such continuation.
         pauses: how often the provider has paused an answer.
         breaks: streams that broke in a row.
         malformed: unreadable calls in a row.
+        empties: empty answers since the last call that was completed.
         schema_repairs: how often a structured answer was asked for again.
         signature_retried: a request was repeated without the thinking whose signature the host rejects.
         collapsed: large results were collapsed since the last good answer.
@@ -48,6 +49,7 @@ class LoopState:
     pauses: int = 0
     breaks: int = 0
     malformed: int = 0
+    empties: int = 0
     schema_repairs: int = 0
     signature_retried: bool = False
     collapsed: bool = False
@@ -84,6 +86,9 @@ class StepOutcome:
         finish: why the model stopped; None if the stream ended without a reason.
         failure: what broke the request or the stream.
         calls: local calls that were announced and settled.
+        cut_calls: those of them that the model did not bring to an end.
+        has_progress: whether any of them was completed.
+        is_empty: whether there is nothing in the answer for a reader: no word, no call.
         started: whether the body of any of them was entered.
         has_content: whether the answer has anything but thinking.
         steered: whether a steer waits in the inbox.
@@ -103,6 +108,9 @@ class StepOutcome:
     finish_detail: str = ""
     failure: Failure | None = None
     calls: int = 0
+    cut_calls: int = 0
+    has_progress: bool = False
+    is_empty: bool = False
     started: bool = False
     has_content: bool = False
     steered: bool = False

@@ -6,6 +6,7 @@ together. `step_runner` owns the tasks.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Literal
@@ -86,6 +87,7 @@ class Step:
             self._journal.dropped += len(batch)
         else:
             self.answer.feed(batch)
+            self._apply_finish()
 
     @enable_ki_protection
     def stop_receiving(self, failure: Failure | None, *, is_interrupted: bool) -> None:
@@ -99,6 +101,7 @@ class Step:
         self.failure, self._is_interrupted = failure, is_interrupted
         if not self._journal.is_closed:
             self.answer.end()
+            self._apply_finish()
             if failure is not None and not self.ledger.has_started:
                 # Nothing of the request has had an effect, so all of it can be sent again: keep it that way.
                 self.ledger.refuse_waiting("the connection to the model broke before it could start")
@@ -108,13 +111,26 @@ class Step:
         if self._is_asking:
             self.note_wait(is_ending=is_interrupted)
 
+    def _apply_finish(self) -> None:
+        """Settle the calls that the finish reason forbids to run, once it is known."""
+        match self.demux.finish:
+            case "refusal" | "content_filter":
+                self.ledger.refuse_waiting("the model's answer was refused")
+            case "length" if self.answer.ends_with_call:
+                last = self.ledger.entries[-1]
+                # Some hosts close the block of a call that they have cut off, so it arrives as a whole one.
+                if last.state == "queued" and not _is_json(last.arguments):
+                    self._settle_cut_off(last, last.arguments)
+            case _:
+                pass
+
     def _receive_call(self, command: CloseCall, arguments: str) -> None:
         if command.complete:
             self.ledger.queue(command.call_id, command.tool, arguments, self._prepare(command.tool, arguments))
         else:
             entry = self.ledger.find(command.call_id)
             assert entry is not None  # announced when its block was opened
-            self.ledger.settle(entry, self._cut_off(command.tool, arguments))
+            self._settle_cut_off(entry, arguments)
 
     def _prepare(self, tool: str, arguments: str) -> Prepared | Settlement:
         if self.is_last:
@@ -125,19 +141,23 @@ class Step:
             )
         return self.registry.prepare(tool, arguments)
 
-    def _cut_off(self, tool: str, arguments: str) -> Settlement:
-        """Return why a call whose arguments did not arrive whole was not run (C7)."""
+    def _settle_cut_off(self, entry: CallEntry, arguments: str) -> None:
+        """Settle a call whose arguments did not arrive whole (C7)."""
         if self._is_interrupted or self.failure is not None:
             why = "the answer was interrupted before its arguments were complete"
-            return Settlement(status="aborted", reason="not_executed", text=f"Not executed: {why}.")
-        # The model itself stopped in the middle, at its output limit: it must not repeat the same call.
-        return Settlement(
-            status="error",
-            text=(
-                f"The arguments of {tool} were cut off after {len(arguments)} characters, so it was not run. They "
-                f"began with: {arguments[:_SHOWN_OF_ARGUMENTS]}\nCall it again, with less in one call."
-            ),
-        )
+            settlement = Settlement(status="aborted", reason="not_executed", text=f"Not executed: {why}.")
+        else:
+            # The model itself stopped in the middle, at its output limit: it must not repeat the same call.
+            entry.arguments = arguments
+            self.ledger.cut_calls.append(entry)
+            settlement = Settlement(
+                status="error",
+                text=(
+                    f"The arguments of {entry.tool_name} were cut off after {len(arguments)} characters, so it was not "
+                    f"run. They began with: {arguments[:_SHOWN_OF_ARGUMENTS]}\nCall it again, with less in one call."
+                ),
+            )
+        self.ledger.settle(entry, settlement)
 
     def _report_slips(self) -> None:
         if self.demux.slips:
@@ -235,6 +255,14 @@ class Step:
         )
         # In call order, whichever hook was quicker: the same run must give the same transcript.
         return [text for _, text in sorted(self._remarks, key=itemgetter(0))] if keep else []
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _counts(kinds: Mapping[str, int]) -> str:

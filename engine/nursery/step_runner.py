@@ -159,6 +159,9 @@ def _outcome(run: TurnRun, step: Step) -> StepOutcome:
         finish_detail=step.demux.finish_detail,
         failure=step.failure or step.overflow(),
         calls=len(step.ledger.entries),
+        cut_calls=len(step.ledger.cut_calls),
+        has_progress=any(e.is_settled and e.settlement.value.status == "completed" for e in step.ledger.entries),
+        is_empty=step.answer.is_empty and not run.state.answer_prefix,
         started=step.ledger.has_started,
         has_content=step.answer.has_content,
         wrapped_up=step.is_last,
@@ -210,7 +213,7 @@ class _StepRunner:
                 # Whether this call is safe takes long to find out (a script is parsed, say), and the reader can't wait.
                 self._assessed.add(entry.call_id)
                 self._nursery.start_soon(self._assess, entry, name=f"safety of {entry.tool_name} {entry.call_id}")
-        for entry in self._step.ledger.admit():
+        for entry in self._step.ledger.admit(holds_last=self._step.answer.may_be_refused):
             self._nursery.start_soon(self._run_call, entry, name=f"call {entry.tool_name} {entry.call_id}")
 
     @enable_ki_protection

@@ -19,7 +19,7 @@ from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement
 from engine.core.settings import Settings
 from engine.nursery.call_permission import CallPermission
-from engine.nursery.loop_detection import Finding, digest, signature_of
+from engine.nursery.loop_detection import Finding, signature_of
 from engine.nursery.request_prefix import touch
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.tool_host import ToolHost
@@ -59,7 +59,7 @@ async def work(run: TurnRun, step: Step, entry: CallEntry) -> None:
         outcome = await _guarded(call)
     if outcome is None:
         # The engine itself failed: after the body, its result still stands; before or in it, the model must know.
-        outcome = entry.provisional or Outcome(settlement=_broken(boundary.error))
+        outcome = entry.provisional or Outcome(settlement=_broken(boundary.error), engine_failed=True)
     # No checkpoint between what the tool returned and its settlement: a cancel here would lose the result.
     call.settle(outcome)
 
@@ -79,7 +79,7 @@ async def _guarded(call: _Call) -> Outcome:
     if finding is None or finding.action != "nudge":
         return outcome
     # Before the nudge is added: our text would make the same result look like another one at the next repetition.
-    note_result(call.entry, outcome.settlement)
+    _note_result(call, outcome)
     text = (
         f"{outcome.settlement.text}\n\n[You are going in circles: {finding.detail}. Do something else, or say what "
         "keeps you from it.]"
@@ -110,12 +110,14 @@ async def _may_repeat(call: _Call, finding: Finding) -> bool:
     return answer in {"once", "always"}
 
 
-def note_result(entry: CallEntry, settlement: Settlement) -> None:
+def _note_result(call: _Call, outcome: Outcome) -> None:
     """Note the result of a call, so that the same call with the same result counts as a repetition. Not a checkpoint."""
-    seen = entry.seen
-    if seen is not None and seen.result is None:
-        seen.result = digest(f"{settlement.status}:{settlement.text}")
-        seen.is_error = settlement.status == "error"
+    seen = call.entry.seen
+    if seen is not None and outcome.engine_failed:
+        # A store that is down fails every call, whatever the model tries: that is no loop of the model's.
+        call.run.state.repetition.forget(seen)
+    elif seen is not None:
+        seen.note(outcome.settlement, outcome.produced)
 
 
 def _aborted(entry: CallEntry) -> Settlement:
@@ -199,7 +201,7 @@ class _Call:
     def settle(self, outcome: Outcome) -> None:
         # Before the ledger: once the call is settled, the step may close and the turn's summary be made. Both notes are
         # harmless if another settlement was first.
-        note_result(self.entry, outcome.settlement)
+        _note_result(self, outcome)
         self.run.state.changes.note(outcome.changed, may_have=self.entry.may_change)
         self._step.ledger.settle(self.entry, outcome.settlement, outcome.modify)
         if outcome.stop is not None:

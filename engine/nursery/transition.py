@@ -37,6 +37,7 @@ def wants_stop_hooks(outcome: StepOutcome) -> bool:
         and outcome.finish in {"stop", "unknown", "calls"}
         and outcome.calls == 0
         and not (outcome.steered or outcome.wrapped_up or outcome.prevented or outcome.repetition)
+        and not _shows_nothing(outcome)
     )
 
 
@@ -52,7 +53,7 @@ def transition(state: LoopState, outcome: StepOutcome) -> Move:
 
 def _decide(state: LoopState, outcome: StepOutcome) -> Move:
     # These two before a failure: they were decided while the answer was still good.
-    if outcome.repetition is not None:
+    if outcome.repetition is not None and not outcome.cut_calls:
         return Stop(reason="doom_loop", detail=outcome.repetition)
     if outcome.prevented is not None:
         return Stop(reason="hook_stopped", detail=outcome.prevented)
@@ -62,8 +63,20 @@ def _decide(state: LoopState, outcome: StepOutcome) -> Move:
     state = attrs.evolve(
         state, retry=attrs.evolve(state.retry, attempts_made=0), breaks=0, collapsed=False, compactions=0
     )
+    if outcome.finish == "refusal":
+        return Stop(reason="refusal", detail=outcome.finish_detail)
+    if outcome.finish == "content_filter":
+        return Stop(reason="content_filter", detail=outcome.finish_detail)
+    if outcome.cut_calls:
+        move = _after_cut_call(state, outcome)
+        if outcome.repetition is not None and isinstance(move, Continue):
+            return Stop(reason="doom_loop", detail=outcome.repetition)
+        return move
     if outcome.calls:
-        return _after_calls(attrs.evolve(state, malformed=0), outcome)
+        if outcome.has_progress:
+            # So what the model may do wrong in a row begins anew.
+            state = attrs.evolve(state, malformed=0, empties=0, recoveries=0)
+        return _after_calls(state, outcome)
     return _after_finish(state, outcome)
 
 
@@ -75,15 +88,11 @@ def _after_finish(state: LoopState, outcome: StepOutcome) -> Move:
             return _after_pause(state, outcome)
         case "malformed":
             return _after_malformed(state, outcome)
-        case "refusal":
-            return Stop(reason="refusal", detail=outcome.finish_detail)
-        case "content_filter":
-            return Stop(reason="content_filter", detail=outcome.finish_detail)
         case "overflow":
             return Stop(reason="prompt_too_long", detail=outcome.finish_detail)
         case None:
             return Stop(reason="incomplete", detail="the answer ended without a finish reason")
-        case "stop" | "calls" | "unknown":
+        case _:
             return _after_answer(state, outcome)
 
 
@@ -172,6 +181,30 @@ def _failed(outcome: StepOutcome, failure: Failure) -> Stop:
 # -- an answer with calls ------------------------------------------------------------------
 
 
+def _after_cut_call(state: LoopState, outcome: StepOutcome) -> Move:
+    """Go on after a call that the model did not bring to an end; its result tells the model so."""
+    if outcome.wrapped_up:
+        return Stop(reason="step_limit", detail="a call of the last step was cut off")
+    at_limit = outcome.finish == "length"
+    if at_limit and state.can_escalate and outcome.can_raise_cap:
+        # Sent again with more room; but what other calls of the answer have done must stay in the record.
+        has_results = outcome.calls > outcome.cut_calls
+        return Continue(reason="output_escalate", state=attrs.evolve(state, escalated=True), keep=has_results)
+    where = "at the output limit" if at_limit else "before its arguments were complete"
+    if state.recoveries >= state.settings.output_recoveries:
+        detail = f"{state.recoveries + 1} times in a row, a call was cut off {where}"
+        return Stop(reason="output_limit" if at_limit else "incomplete", detail=detail)
+    done = state.recoveries + 1
+    return Continue(
+        reason="output_recover",
+        state=attrs.evolve(state, recoveries=done),
+        nudge=(
+            f"Your call was cut off {where}, so it was not run (attempt {done} of {state.settings.output_recoveries}). "
+            "Do the same in several smaller calls."
+        ),
+    )
+
+
 def _after_calls(state: LoopState, outcome: StepOutcome) -> Move:
     # A model that calls tools although none are offered has used up its last step.
     if outcome.wrapped_up:
@@ -234,6 +267,8 @@ def _after_answer(state: LoopState, outcome: StepOutcome) -> Move:
         return Continue(reason="steered", state=state)
     if outcome.wrapped_up:
         return Stop(reason="step_limit", detail="the last step that the limit allows was used")
+    if _shows_nothing(outcome):
+        return _after_empty(state, outcome)
     if outcome.stop_hook == "prevented":
         return Stop(reason="hook_stopped", detail=outcome.stop_hook_text)
     if outcome.stop_hook == "blocked":
@@ -241,6 +276,22 @@ def _after_answer(state: LoopState, outcome: StepOutcome) -> Move:
     if outcome.invalid_output is not None:
         return _after_invalid(state, outcome.invalid_output)
     return _after_target(state, outcome)
+
+
+def _shows_nothing(outcome: StepOutcome) -> bool:
+    return outcome.is_empty or (outcome.finish == "calls" and outcome.calls == 0)
+
+
+def _after_empty(state: LoopState, outcome: StepOutcome) -> Move:
+    """Ask once more: an answer without a word is an accident of the model or its host, not the end of a task."""
+    what = "it announced a call and made none" if outcome.finish == "calls" else "it had no text and no call"
+    if state.empties >= 1:
+        return Stop(reason="incomplete", detail=f"the model's answer was empty twice: {what}", keep=outcome.has_content)
+    return Continue(
+        reason="empty_retry",
+        state=attrs.evolve(state, empties=state.empties + 1),
+        keep=False,
+    )
 
 
 def _after_block(state: LoopState, outcome: StepOutcome) -> Move:

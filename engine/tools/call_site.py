@@ -29,6 +29,8 @@ class Outcome:
         stop: the tool ends the turn, for this reason (C11).
         is_cut: the tool has truncated its text itself.
         changed: the files that it has changed; None: unknown.
+        produced: what makes it the same as the outcome of another call; None: its text.
+        engine_failed: the engine could not run the call, so it says nothing about what the model does.
     """
 
     settlement: Settlement
@@ -36,6 +38,8 @@ class Outcome:
     stop: str | None = None
     is_cut: bool = False
     changed: tuple[str, ...] | None = None
+    produced: str | None = None
+    engine_failed: bool = False
 
 
 class PermissionCheck(Protocol):

@@ -36,6 +36,8 @@ class ToolOutput:
         modify: changes the shared context, in call order once the batch is over (C4).
         metadata: JSON text for clients, never for the model.
         is_cut: the tool has truncated the text itself, and the text says so.
+        produced: what makes this result the same as another one of the same call, if not the whole text: without
+            durations and ids that differ each time. A model that repeats itself is found by it.
         stop: ends the turn after this step, for this reason (C11).
         changed: absolute paths of all files that it has changed; None: unknown.
     """
@@ -47,6 +49,7 @@ class ToolOutput:
     modify: Callable[[SharedContext], SharedContext] | None = None
     metadata: str = ""
     is_cut: bool = False
+    produced: str | None = None
     stop: str | None = None
     changed: tuple[str, ...] | None = None
 
@@ -157,6 +160,7 @@ def find_output_problem(output: ToolOutput) -> str | None:
         ),
         (output.stop is None or _is_a(str, output.stop), "stop must be a str or None"),
         (_is_a(bool, output.is_cut), "is_cut must be a bool"),
+        (output.produced is None or _is_a(str, output.produced), "produced must be a str or None"),
         (output.changed is None or _are(output.changed, str), "changed must be a tuple of str, or None"),
     )
     return next((problem for is_right, problem in fields if not is_right), None)

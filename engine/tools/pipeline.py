@@ -47,9 +47,10 @@ async def run_call(site: CallSite) -> Outcome:
         return Outcome(settlement=permitted)
     prepared = permitted.prepared
     # Again, since a question may have taken hours, and the host may have replaced the tool.
-    refused = site.stale(prepared) or await site.start(prepared)
-    if refused is not None:
-        return Outcome(settlement=refused)
+    if (stale := site.stale(prepared)) is not None:
+        return Outcome(settlement=stale)
+    if (unrecorded := await site.start(prepared)) is not None:
+        return Outcome(settlement=unrecorded, engine_failed=True)
     site.touched(permitted.need)
     direction = prepared.tool.direction
     context = attrs.evolve(site.context, approved_paths=frozenset(permitted.need.paths), answered=permitted.answered)
@@ -121,6 +122,7 @@ def _outcome_of(returned: object) -> Outcome:
         stop=returned.stop,
         is_cut=returned.is_cut,
         changed=returned.changed,
+        produced=returned.produced,
     )
 
 
@@ -134,6 +136,9 @@ async def _cut(site: CallSite, direction: Direction, outcome: Outcome, reach: Ca
     """
     if outcome.is_cut or fits(outcome.settlement.text):
         return outcome
+    if outcome.produced is None:
+        # The truncated text names a spill, which is another one each time.
+        outcome = attrs.evolve(outcome, produced=outcome.settlement.text)
     data = encoded(outcome.settlement.text)
     # Before the await: a cancel while the spill is written must find the result.
     reach(_with_text(outcome, cut(data, _HEADS[direction], Rest(trouble="the turn ended"))))

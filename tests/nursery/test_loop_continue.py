@@ -113,6 +113,7 @@ CASES: dict[str, Case] = {
         reasons=["output_escalate", "output_recover"],
         script=[[*text("Cu"), *done("length")], [*text("Cut a"), *done("length")], DONE],
     ),
+    "empty_retry": Case(reasons=["empty_retry"], script=[done(), DONE]),
     "stop_hook_blocked": Case(reasons=["stop_hook_blocked"], script=[DONE, DONE], hooks=Hooks(stop=(block_once,))),
     "budget_continue": Case(
         reasons=["budget_continue"],

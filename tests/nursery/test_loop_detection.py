@@ -62,14 +62,16 @@ def same(calls: str, times: int) -> list[Call]:
         (same("ab", 3), (6, "repeat")),
         (same("abc", 3), (9, "repeat")),
         (same("abcd", 3), (12, "repeat")),
-        (same("abcde", 5), None),
+        (same("abcde", 3), (15, "repeat")),
+        (same("abcdefghijkl", 3), (36, "repeat")),
+        (same("abcdefghijklm", 5), None),
         ([*same("b", 2), *same("a", 3)], (5, "repeat")),
         ([*same("xyz", 1), *same("ab", 3)], (9, "repeat")),
         ([*same("aa", 1), *same("b", 1), *same("aa", 1)], None),
     ],
     ids=lambda value: "".join(call[0][0] for call in value) if isinstance(value, list) else str(value),
 )
-def test_repeated_blocks_of_one_to_four_calls(calls: list[Call], found: tuple[int, DoomKind] | None) -> None:
+def test_repeated_blocks_of_one_to_twelve_calls(calls: list[Call], found: tuple[int, DoomKind] | None) -> None:
     """Found when the last call of the third block is looked at, which is before it starts."""
     assert found_first(calls) == found
 

@@ -30,10 +30,10 @@ async def test_t1_stop_with_settled_call_continues(autojump_clock: MockClock) ->
     assert played.reasons == ["next_step"]
 
 
-async def test_t1_calls_finish_without_calls_ends_turn(autojump_clock: MockClock) -> None:
+async def test_t1_calls_finish_without_calls_is_asked_once_more(autojump_clock: MockClock) -> None:
     async with world([*text("I would call."), *done("calls")], repeat=True) as w:
         played = await w.play()
-    assert (len(w.requests), played.stop_reason) == (1, "completed")
+    assert (len(w.requests), played.stop_reason, played.result.text) == (2, "incomplete", "I would call.")
 
 
 async def test_t1_provider_executed_items_make_no_further_request(autojump_clock: MockClock) -> None:

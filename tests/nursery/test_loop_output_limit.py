@@ -131,7 +131,7 @@ async def test_c7_half_parsed_call_never_runs(autojump_clock: MockClock, argumen
     """Not even where what arrived happens to be valid JSON: the end of the arguments never came."""
     bench = Bench()
     first = [*text("I write."), ToolCallStarted("1", "write"), ToolCallChunk("1", arguments), *done("length")]
-    async with world(first, rest("Done."), tools=bench.tools()) as w:
+    async with world(first, rest("Done."), tools=bench.tools(), info=SMALL) as w:
         played = await w.play()
         assert bench.log == []
         assert played.statuses == ["error"]
@@ -139,7 +139,7 @@ async def test_c7_half_parsed_call_never_runs(autojump_clock: MockClock, argumen
         assert f"cut off after {len(arguments)} characters" in told
         assert "not run" in told
         assert "less in one call" in told
-        assert (played.stop_reason, played.reasons) == ("completed", ["next_step"])
+        assert (played.stop_reason, played.reasons) == ("completed", ["output_recover"])
         call_part = next(m for m in w.session.state.transcript if isinstance(m, AssistantMessage)).calls[0]
         assert (call_part.arguments, call_part.complete) == (arguments, False)
         await w.goes_on()

@@ -24,6 +24,7 @@ from engine.core.llm_types import ModelRequest
 from engine.core.settings import Settings
 from engine.session.answers import Answer as Reply
 from engine.session.turn import Turn
+from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, call, done, reasoning, text
 from engine.tools.tool import Tool
 from tests.support.world import Played, React, Seen, said, world
@@ -314,3 +315,34 @@ async def test_t6_monologue_nudge_reaches_the_model(autojump_clock: MockClock) -
         assert found(played) == [("monologue", "nudge"), ("monologue", "ask")]
         assert played.stop_reason == "doom_loop"
         assert [any("circles" in said(m) for m in r.transcript) for r in w.requests] == [False, False, False, True]
+
+
+# -- what counts as the same result ------------------------------------------------------------------
+
+
+async def test_t6_durations_are_no_progress(autojump_clock: MockClock) -> None:
+    """What the command produced is compared, not the whole text with its duration."""
+    count = itertools.count(1)
+
+    @engine.tool(read_only=True)
+    async def look(args: Poll, ctx: engine.ToolContext) -> engine.ToolOutput:
+        return engine.ToolOutput(text=f"red [exit code 1, 0.{next(count)} s]", produced="red [exit code 1]")
+
+    async with world(*steps(*[SAME] * 9), DONE, tools=[look]) as w:
+        played = await w.play(settings=HEADLESS)
+    assert (played.stop_reason, len(w.requests)) == ("doom_loop", 4)
+    assert played.settlements[0].text == "red [exit code 1, 0.1 s]"
+
+
+async def test_t6_engine_failures_are_no_loop(autojump_clock: MockClock) -> None:
+    """A store that is down fails every call that changes something, whatever the model tries."""
+
+    @engine.tool
+    async def write(args: Poll, ctx: engine.ToolContext) -> str:
+        raise AssertionError("it can't be recorded, so it must not run")
+
+    async with world(*steps(*[("write", '{"what": "a"}')] * 20), DONE, tools=[write], store=SlowStore(fails=True)) as w:
+        played = await w.play(settings=HEADLESS)
+    assert {s.text.split(",")[0] for s in played.settlements} == {"Not executed: the store could not record it"}
+    assert played.stop_reason == "completed"
+    assert played.all(DoomDetected) == []

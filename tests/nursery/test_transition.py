@@ -114,6 +114,30 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
     (FRESH, outcome("pause"), Continue(reason="provider_pause", state=state(pauses=1))),
     (
         FRESH,
+        outcome(is_empty=True),
+        Continue(
+            reason="empty_retry",
+            state=state(empties=1),
+            keep=False,
+        ),
+    ),
+    (
+        FRESH,
+        outcome("length", calls=2, cut_calls=1, can_raise_cap=True),
+        Continue(reason="output_escalate", state=state(escalated=True)),
+    ),
+    (
+        FRESH,
+        outcome("length", calls=1, cut_calls=1),
+        Continue(
+            reason="output_recover",
+            state=state(recoveries=1),
+            nudge="Your call was cut off at the output limit, so it was not run (attempt 1 of 3). Do the same in several "
+            "smaller calls.",
+        ),
+    ),
+    (
+        FRESH,
         outcome(invalid_output="a field is missing"),
         Continue(
             reason="schema_repair",
@@ -174,7 +198,6 @@ STOPS: list[tuple[LoopState, StepOutcome, Stop]] = [
     ),
     (FRESH, outcome(), Stop(reason="completed")),
     (FRESH, outcome("unknown"), Stop(reason="completed")),
-    (FRESH, outcome("calls"), Stop(reason="completed")),
     (
         FRESH,
         outcome("calls", calls=1, wrapped_up=True),
@@ -319,7 +342,8 @@ def test_which_reason_comes_first(what: StepOutcome, reason: str) -> None:
     [
         (outcome(), True),
         (outcome("unknown"), True),
-        (outcome("calls"), True),
+        (outcome("calls"), False),
+        (outcome(is_empty=True), False),
         (outcome("length"), False),
         (outcome("pause"), False),
         (outcome("refusal"), False),
@@ -364,6 +388,16 @@ def reasons(before: LoopState, outcomes: list[StepOutcome]) -> list[str]:
             ["output_escalate", *["output_recover"] * 3, "output_limit"],
         ),
         ([outcome("length")] * 9, [*["output_recover"] * 3, "output_limit"]),
+        (
+            [outcome("length", calls=1, cut_calls=1, can_raise_cap=True)] * 9,
+            ["output_escalate", *["output_recover"] * 3, "output_limit"],
+        ),
+        ([outcome("stop", calls=1, cut_calls=1)] * 9, [*["output_recover"] * 3, "incomplete"]),
+        ([outcome(is_empty=True)] * 9, ["empty_retry", "incomplete"]),
+        (
+            [outcome(is_empty=True), outcome(calls=1, has_progress=True), outcome(is_empty=True)],
+            ["empty_retry", "next_step", "empty_retry"],
+        ),
         ([outcome(stop_hook="blocked")] * 9, [*["stop_hook_blocked"] * 3, "stop_hook_limit"]),
         ([outcome("pause")] * 99, [*["provider_pause"] * PAUSES, "incomplete"]),
         ([outcome(invalid_output="no")] * 9, ["schema_repair", "incomplete"]),

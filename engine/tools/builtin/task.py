@@ -212,4 +212,6 @@ def _output(agent: Agent, result: AgentResult) -> ToolOutput:
         failed=result.status != "completed",
         metadata=result_facts(agent.name, result),
         changed=(),
+        # The footer has the id of the sub-agent, another one each time.
+        produced=f"{result.status}: {result.text}",
     )

@@ -320,6 +320,14 @@ def test_descriptions_of_an_end(finished: FinishedProcess, notes: str, failed: b
     assert (output.text, output.failed) == (f"hi\n{notes}", failed)
 
 
+def test_durations_make_no_other_result() -> None:
+    """A loop of the same failing command is found although each run takes another time and is kept under another id."""
+    slower = attrs.evolve(ENDED, duration=9.5)
+    one, other = (CapturedOutput(text=f"red\n[all of it: spill:{name}]", spill_id=name) for name in ("a1", "b2"))
+    assert report(ENDED, one, 5).produced == report(slower, other, 5).produced
+    assert report(ENDED, one, 5).produced != report(attrs.evolve(ENDED, exit_code=1), one, 5).produced
+
+
 @pytest.mark.usefixtures("not_root")
 async def test_a_folder_that_may_not_be_entered(ctx: ToolContext, tmp_path: Path) -> None:
     tmp_path.chmod(0)
