@@ -89,6 +89,7 @@ class CallPermission:
         if by_rule and (run.inputs.hooks.permission_request or self.opinion is not None):
             now = self.judge(query)
             if now.verdict == "allow":
+                # A checkpoint on this path as well, as the docstring promises.
                 await trio.lowlevel.checkpoint()
                 self.record("allow", now.source)
                 return "once", ""
@@ -128,6 +129,7 @@ class CallPermission:
             metadata=query.metadata,
             opaque=query.opaque,
             rule=judgement.source,
+            # For clients that show a countdown; the wait itself is on trio's clock.
             until=None if timeout is None else run.deps.clock.now() + timeout,
         )
         # Before the question is in the record: a parked turn must have its whole answer there, or it can't be resumed.

@@ -50,6 +50,7 @@ async def make_room(run: TurnRun, state: LoopState) -> Move | None:
         move = await _compact_before(run, state)
         if move is not None:
             return move
+    # Last: what is blocked now, nothing above could help.
     view = view_of(run, state)
     if keeper.is_blocked(view):
         return Stop(
@@ -83,6 +84,7 @@ async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
 
 def _after_failed_compaction(run: TurnRun, made: NotCompacted) -> Stop | None:
     """Return the end of the turn if compacting can't help; None: go on with the history as it is. Not a checkpoint."""
+    # The next attempt would find the same history; any other failure may be over in the next round.
     if made.reason == "ineffective":
         return Stop(reason="compaction_ineffective", detail=made.detail)
     run.state.failed_compactions += 1
@@ -195,6 +197,7 @@ def view_of(run: TurnRun, state: LoopState) -> ContextView:
         run.deps.models[state.model_index].info,
         run.registry,
         loop=state,
+        # Tools that are not offered take no room.
         hidden=run.hidden,
         system=system_text(run),
         counted=run.state.counted,

@@ -185,6 +185,7 @@ class Demux:
             case ReasoningDone():
                 self._end_reasoning(event, out)
             case ProviderItem():
+                # A part like any other, so that its place among texts and calls is kept.
                 part_id = PartId(self._new_id("part"))
                 out.append(OpenBlock(part_id, "provider"))
                 out.append(CloseItem(part_id=part_id, kind=event.kind, data=event.data))
@@ -321,6 +322,7 @@ class Demux:
         A lone surrogate can't be encoded as UTF-8, so it must not get into the journal.
         """
         if block.half or not text.isascii():
+            # Only here: most deltas are ASCII, and cost one test.
             text, block.half = block.half + text, ""
             if "\ud800" <= text[-1] <= "\udbff":
                 block.half, text = text[-1], text[:-1]
@@ -364,6 +366,7 @@ class Demux:
         if self.finish is not None:
             # Still taken: text behind a premature finish is text of the answer.
             self._slip("block_after_finish")
+        # An id of our own: those of hosts are unique within an answer at best, and the ledger needs one for each call.
         call_id = CallId(self._new_id("call")) if kind == "call" else None
         block = _Block(PartId(self._new_id("part")), call_id, tool)
         self._open[kind, stream_id] = block

@@ -113,6 +113,7 @@ async def ask_to_stop(
         session_id=run.session_id,
         cwd=run.cwd,
         text=text,
+        # For a hook that gives up by itself; the loop has a limit of its own.
         already_blocked=already_blocked,
         agent=run.journal.log.state.agent,
     )
@@ -159,6 +160,7 @@ async def run_compaction_hooks(run: TurnRun, trigger: CompactionTrigger) -> None
     """Show the new history to the hooks; what they add for the model comes after it. A checkpoint if a hook is one."""
     if not run.inputs.hooks.after_compaction:
         return
+    # A copy: a hook may keep it, and the transcript goes on.
     messages = run.journal.log.state.transcript[:]
     subject = Compacted(session_id=run.session_id, cwd=run.cwd, trigger=trigger, messages=messages)
     answers = await run.hook_runner.run_each(run.inputs.hooks.after_compaction, subject, Context())

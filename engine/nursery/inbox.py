@@ -91,6 +91,7 @@ def steers(run: TurnRun) -> list[PendingInput]:
 @enable_ki_protection
 def promote(run: TurnRun, queued: PendingInput | None = None) -> None:
     """Put all steers into the transcript, in the order of their admission, then *queued*. Not a checkpoint."""
+    # Steers first: they were sent before the queued input had its turn.
     waiting = steers(run)
     for item in [*waiting, *([] if queued is None or queued in waiting else [queued])]:
         run.journal.append(InputPromoted(input_id=item.input_id))

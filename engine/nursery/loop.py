@@ -116,6 +116,7 @@ def _first_state(run: TurnRun) -> LoopState:
 async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
     """Run a step to its end, and return the move that follows. A checkpoint."""
     outcome = await run_step(run, step)
+    # A host that reports no usage leaves the older count, which is better than none.
     if step.demux.usage.prompt:
         run.state.counted = RequestUsage(usage=step.demux.usage, transcript=step.request.transcript)
     if outcome.failure is None:

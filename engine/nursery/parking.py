@@ -36,6 +36,7 @@ def park(run: TurnRun) -> bool:
     Its tasks are cancelled, and change nothing any more: no call is settled, no question
     withdrawn, the turn has no end. What the record has so far is flushed.
     """
+    # Ending already, not allowed, between two steps, or with a broken answer: then it ends like any other turn.
     step = run.step
     if run.ending.cause is not None or not run.state.may_park or step is None or step.failure is not None:
         return False
@@ -60,7 +61,7 @@ async def run_own_turn(run: TurnRun) -> None:
         await run_turn(run)
 
 
-# -- later ---------------------------------------------------------------------------------------
+# -- going on with a parked turn -------------------------------------------------------------------
 
 
 @enable_ki_protection
@@ -69,6 +70,7 @@ def reopen_turn(run: TurnRun) -> None:
     journal = run.journal.log
     turn = journal.state.turn
     assert turn is not None
+    # The limits hold for the whole turn, in however many engines it runs.
     usage, cost = spent(journal.newest_first(), turn.turn_id)
     run.budget.steps, run.budget.usage, run.budget.cost = turn.steps, usage, cost
     run.state.output_tokens = usage.output

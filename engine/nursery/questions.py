@@ -169,6 +169,7 @@ class Questions:
 
     def _allow(self, question: _Permission, answer: PermissionAnswer) -> None:
         offers = question.event.offers
+        # Checked here and not where the host's answer comes in: only the question knows its offers.
         if answer.offer >= len(offers):
             many = f"it has {len(offers)} of them" if offers else "it can be allowed only once"
             raise ConfigError(f"the question has no offer number {answer.offer}: {many}")
@@ -217,6 +218,7 @@ class Questions:
         request_id = question.event.request_id
         # Open before its event is visible: a client may answer as soon as it sees it.
         self._open[request_id] = question
+        # As it stands in the journal, with its number and its session: clients compare it with what they have seen.
         shown = question.journal.append(question.event)
         if shown is not None:
             self._shown[request_id] = shown

@@ -109,6 +109,7 @@ class Passage:
     def note_start(self) -> None:
         """Note that the answer has begun, so its prompt is in the host's cache. Not a checkpoint."""
         if self._prefix is not None:
+            # Renewed by each batch: the cache is warm from its last use, and a long answer is one use.
             self._prefix.warm_until = trio.current_time() + WARM
             self._step_down(self._prefix)
 
@@ -142,6 +143,7 @@ class Passage:
         self._places = places
 
     def _leave(self) -> None:
+        # Idempotent: a request that fails leaves before its answer, others step down when the answer begins.
         if self._prefix is not None:
             self._step_down(self._prefix)
         if self._places is not None:

@@ -176,6 +176,7 @@ def _apply(run: TurnRun, reading: Reading, reason: Reason | None) -> None:
         # Only what was looked at: calls may have added others while the threads were reading.
         for path in list(run.inputs.services.touched)[:_TOUCHED_MOST]:
             del run.inputs.services.touched[path]
+    # Before the differences: they are counted from this baseline.
     if reason is not None:
         project = reading.project if reading.is_own else ""
         run.journal.append(PromptSet(sections=tuple(sections), cwd=run.cwd, project=project, reason=reason))

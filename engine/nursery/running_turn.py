@@ -351,6 +351,7 @@ class TurnRun:
 
     def crash(self, error: BaseException) -> None:
         """End this turn, and no other, for an error of ours; if it is ending already, only report it. Not a checkpoint."""
+        # With a notice, as the cause that was first stays in the result.
         if not self.end(TurnCause(kind="crashed", reason="internal_error", detail=describe(error))):
             self.notice("warning", "internal_error", f"while the turn was ending: {describe(error)}")
 
@@ -379,6 +380,7 @@ class TurnRun:
         A checkpoint; if cancelled, nothing is lost. A store that did not answer in time gets little time from then on,
         until it answers again: a turn of many steps must not wait that long in each.
         """
+        # Not through `TurnJournal`: also what came after its end, such as `TurnEnded`, has to be durable.
         journal = self.journal.log
         seconds = self.inputs.settings.durable_within * (_WHEN_IT_LAGS if self._store_lags else _AT_A_BARRIER)
         # A store's error is a value here: raised, it would keep the concluder from ending the turn. The scope is inside of

@@ -126,6 +126,7 @@ class Asker:
                     failure="" if failure is None else f"{listener.model.info.name}: {failure.message}",
                     is_too_long=failure is not None and failure.kind == "overflow",
                 )
+            # For the rest of this compaction: a model that has failed for good is not asked again for the next piece.
             self.models = self.models[1:]
 
     async def _until_answered(self, system: str, text: str, max_output: int) -> ReplyListener:

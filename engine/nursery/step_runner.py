@@ -79,6 +79,7 @@ def _new_step(
     def report_modifier(entry: CallEntry, error: BaseException) -> None:
         run.notice("warning", "modifier_failed", f"{entry.tool_name}'s change of the context failed: {describe(error)}")
 
+    # The context as of now: what earlier steps have changed in it is in the record.
     ledger = Ledger(
         journal=run.journal,
         message_id=message_id,
@@ -138,6 +139,7 @@ def charge_step(run: TurnRun, step: Step) -> None:
     if not step.is_charged:
         step.is_charged = True
         run.state.output_tokens += step.demux.usage.output
+        # This may end the turn, or one above it. The step is saved all the same, by the concluder.
         run.budget.charge(step.demux.usage, step.cost)
 
 
@@ -295,6 +297,7 @@ class _StepRunner:
         """Report a round that ended late: something blocked the event loop, and with it every cancel."""
         if late < BLOCKED:
             return
+        # Of these one is mostly to blame, but which one can't be seen from here.
         entries = self._step.ledger.entries
         names = sorted({entry.tool_name for entry in entries if entry.body.entered and not entry.is_delivered})
         self._run.notice(

@@ -99,6 +99,7 @@ class ToolHost:
         # No hooks and no second opinion here: they have judged the call, and this is a part of it.
         judgement = permission.judge(query)
         permission.record(judgement.verdict, judgement.source)
+        # A checkpoint on each path: a tool may ask in a loop, and must not block the event loop by that.
         if judgement.verdict == "deny":
             await trio.lowlevel.checkpoint()
             return "reject", f"denied by {judgement.source}"
@@ -143,6 +144,7 @@ class ToolHost:
         run, call_id = self._run, self._entry.call_id
         # The wait may last for days, in another engine: the answer must be in the record before.
         self._step.note_wait(is_ending=self._run.ending.cause is not None)
+        # A slot and not a channel: the first result counts, and a second one raises at its sender.
         waiting = run.state.outside[call_id] = Deferred[ToolOutput]()
         try:
             await waiting.wait()

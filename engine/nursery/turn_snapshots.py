@@ -81,6 +81,7 @@ class TurnSnapshots:
 
     async def after_step(self, step: int) -> None:
         """Take a snapshot after a step, if one of its calls may have changed something. A checkpoint if it does."""
+        # Still dirty if it fails: the snapshot of the next step makes up for it.
         if self._is_dirty and self._state == "taken" and await self._take(step, SECONDS):
             self._is_dirty = False
 
