@@ -196,7 +196,7 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
     ),
     "calls that are assessed": _assessed,
     "slow stream": lambda: Scenario(
-        script=[[*text("a"), Pause(1), *_LOOK, Pause(1), *_WORK, Pause(1), *done("calls")]]
+        script=[[*text("a"), Pause(1), *_LOOK, Pause(1), *_WORK, *text("b", id="b"), Pause(1), *done("calls")]]
     ),
     "one chunk": lambda: Scenario(
         batch=100, script=[[*text("abc", pieces=3), *_LOOK, *_WORK, *_LOOK_MORE, *done("calls")]]
@@ -227,7 +227,7 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
             [*text("ok"), *done()],
         ]
     ),
-    "runs before a break": lambda: Scenario(script=[[*_WORK, Pause(1), Break()], _ask_for_work_once]),
+    "runs before a break": lambda: Scenario(script=[[*_WORK, *text("and"), Pause(1), Break()], _ask_for_work_once]),
     "break in the arguments": lambda: Scenario(
         script=[[*text("abc"), *call("look", {"key": "q"}, id="1", pieces=3)[:-2], Break()]]
     ),
