@@ -1,13 +1,13 @@
-r"""Glob patterns as regular expressions that take no more time for a hostile pattern than for another.
+r"""Glob patterns as regular expressions whose time is bounded even for hostile patterns.
 
 The dialect is ripgrep's, so that its answers and ours are the same: `*` and `?` stay
 inside a name, `**` as a whole component stands for any folders, `[a-z]` and `[!a-z]`
 are classes (a backslash in them is itself), `{a,b}` are alternatives, `\` escapes.
 
-Python's matcher tries all ways and holds the interpreter's lock meanwhile, so a
-pattern of many stars would stop the whole process. Therefore a star takes the first
-fit of what follows it, and is not asked again (`(?>…)`): what comes after the next
-star can begin anywhere behind it, so a later fit could do no better.
+Python's matcher backtracks, and holds the interpreter's lock meanwhile, so a pattern
+of many stars would stop the whole process. Therefore a star takes the first match of
+what follows it, in an atomic group (`(?>…)`) that never backtracks: the text after the
+next star can begin anywhere behind it, so a later match could do no better.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 MAX_ALTERNATIVES: Final = 1_000
-# Of all alternatives together: ten bytes in braces can make a thousand of a long pattern.
+# Of all alternatives together: a few braces can multiply a long pattern by a thousand.
 MAX_CHARS: Final = 50_000
 MAGIC: Final = frozenset("*?[]{}\\")
 
@@ -26,7 +26,7 @@ _NAME: Final = "[^/]*"
 
 
 class GlobError(ValueError):
-    """A pattern that makes no sense; the text says why."""
+    """An invalid pattern; the message gives the reason."""
 
 
 def glob_regex(pattern: str) -> str:
@@ -95,7 +95,7 @@ def _pieces(pattern: str) -> Iterator[str]:
 
 
 def _class_end(pattern: str, start: int) -> int | None:
-    """Return where the class ends that begins at *start*; None if it does not end, and so is none."""
+    """Return the end of the class that begins at *start*; None if it has no end and so is no class."""
     first = start + 2 if pattern[start + 1 : start + 2] in {"!", "^"} else start + 1
     end = pattern.find("]", first + 1)  # a ] at the very beginning is a member
     return None if end < 0 else end + 1

@@ -39,7 +39,7 @@ T = TypeVar("T")
 class ProjectSnapshots:
     """Snapshots of projects, in a private folder of the user's, or in *folder*. See docs/how-to/undo.md.
 
-    *left_out* is what is no part of any project, though it lies in one: the file of a store, say.
+    *left_out* are files that snapshots leave out although they lie in a project, such as the file of a store.
     """
 
     _folder: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path), alias="folder")
@@ -52,19 +52,19 @@ class ProjectSnapshots:
 
     @property
     def folder(self) -> Path:
-        """Where they are kept."""
+        """The private folder."""
         if self._folder is None:
             self._folder = default_folder()
         return self._folder
 
     async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> SnapshotResult:
-        """Note the files of the project around *cwd* as they are. See `engine.core.protocols.Snapshots`."""
+        """Record the files of the project around *cwd*. See `engine.core.protocols.Snapshots`."""
         place = SnapshotDir(self.folder, await to_thread(project_root, cwd))
         remarks: list[str] = []
         with trio.move_on_after(within):
             backend = await self._choose_backend(place, remarks)
             if place.root in self._unread or self._attempts.get(place.root, 0) >= _MAX_ATTEMPTS:
-                # Waiting for it would be in vain.
+                # It was too slow several times, or `tend` is reading it: another attempt would only delay the turn.
                 return SnapshotResult(None)
             if backend == "git":
                 try:
@@ -89,7 +89,7 @@ class ProjectSnapshots:
             await to_thread(FileCopies(SnapshotDir(self.folder, root)).about_to_change, tuple(paths))
 
     async def diff(self, old: str, new: str, *, owner: str) -> tuple[Change, ...]:
-        """Return what became of each path. See `engine.core.protocols.Snapshots`."""
+        """Return the changes, by path. See `engine.core.protocols.Snapshots`."""
         store, before = await self._store(old)
         other, after = _parse_name(new)[0::2]
         if (other, _parse_name(new)[1]) != _parse_name(old)[:2]:
@@ -101,7 +101,7 @@ class ProjectSnapshots:
         return await git.diff(store, before, after)
 
     async def read(self, tree: str, entries: Collection[TreeEntry]) -> dict[str, bytes]:
-        """Return what is in entries. See `engine.core.protocols.Snapshots`."""
+        """Return the contents of entries. See `engine.core.protocols.Snapshots`."""
         store, _ = await self._store(tree)
         contents: dict[str, bytes] = {}
         for ids in await self._batches_of(store, entries):
@@ -109,7 +109,7 @@ class ProjectSnapshots:
         return contents
 
     async def put(self, tree: str, puts: Sequence[Put], *, cwd: str) -> None:
-        """Put files back. See `engine.core.protocols.Snapshots`."""
+        """Restore files. See `engine.core.protocols.Snapshots`."""
         from engine.snapshots.restore import RestoreJob
 
         store, _ = await self._store(tree)
@@ -124,15 +124,15 @@ class ProjectSnapshots:
                 await to_thread(putting.stage, contents, trio.from_thread.check_cancelled, abandon_on_cancel=False)
             await to_thread(putting.make, trio.from_thread.check_cancelled, abandon_on_cancel=False)
         finally:
-            # At once: nothing can be awaited in a scope that is cancelled.
+            # In the trio thread, although it blocks: nothing can be awaited in a scope that is cancelled.
             putting.clean_up()
 
     def leave_out(self, path: str) -> None:
-        """Let *path*, and what begins as it, be no part of any project. Not a checkpoint."""
+        """Leave *path*, and all paths that begin with it, out of snapshots. Not a checkpoint."""
         self._left_out = tuple(dict.fromkeys((*self._left_out, path)))
 
     async def tend(self) -> None:
-        """Remove what is old, once a day; then read what turns had no time for, until cancelled. Always a checkpoint."""
+        """Remove old snapshots, once a day; then index the projects that were too slow for a turn, until cancelled. Always a checkpoint."""
         from engine.snapshots.retention import clean_up
 
         await clean_up(self.folder, await find_git())
@@ -142,7 +142,7 @@ class ProjectSnapshots:
             for place in tuple(self._unread.values()):
                 with trio.move_on_after(_READING_SECONDS), suppress(SnapshotError, ProjectTooLarge):
                     await git.prime(await self._repository(place))
-                    # From now on it is quick.
+                    # It is indexed now, so the next snapshot is quick: attempts count from zero again.
                     self._attempts.pop(place.root, None)
                 del self._unread[place.root]
 
@@ -168,7 +168,7 @@ class ProjectSnapshots:
         if (place.root, text) in self._reported:
             return ()
         self._reported.add((place.root, text))
-        # It is for people to read, so names that are no UTF-8 become such.
+        # A remark is stored as text, which names that are not UTF-8 could not be.
         return (os.fsencode(text).decode(errors="replace"),)
 
     async def _take_with_git(self, place: SnapshotDir, owner: str, remarks: list[str]) -> SnapshotResult:

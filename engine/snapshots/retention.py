@@ -21,13 +21,13 @@ KEPT_DAYS: Final = 30
 _STAMP_FILE: Final = ".swept"
 _DAY: Final = 86_400.0
 _SECONDS: Final = 20.0
-# Of one of the 256 folders of loose objects, as git's own rule of thumb has it; and of packs.
+# Git's own limits for `gc --auto`: 6,700 loose objects, estimated from one of their 256 folders, and 50 packs.
 _MOST_LOOSE: Final = 27
 _MOST_PACKS: Final = 50
 
 
 async def clean_up(folder: Path, program: str | None) -> None:
-    """Remove what is old, once a day. A checkpoint; if cancelled, the rest is removed another time."""
+    """Remove old snapshots, once a day. A checkpoint; if cancelled, the rest is removed another time."""
     if not await to_thread(_is_due, folder):
         return
     for key in await to_thread(_keys, folder):
@@ -81,7 +81,7 @@ def _kept_folders(own: Path) -> tuple[Path, Path]:
 
 
 def _drop(place: SnapshotDir, before: float) -> bool:
-    """Drop what was kept before that; tell whether git has something to do. A project of which nothing is kept goes whole."""
+    """Drop snapshots from before that time, and the whole project if none is left; return whether git should clean up."""
     dropped = False
     left = 0
     for folder in _kept_folders(place.project_dir):
@@ -102,6 +102,7 @@ def _drop(place: SnapshotDir, before: float) -> bool:
 def _is_untidy(objects: Path) -> bool:
     """Tell whether there are so many loose objects, or packs, that git is slow."""
     return (
+        # Objects are spread evenly by hash, so one folder is enough of a sample; git looks at the same one.
         sum(1 for _ in (objects / "17").glob("*")) > _MOST_LOOSE
         or sum(1 for _ in (objects / "pack").glob("*.pack")) > _MOST_PACKS
     )

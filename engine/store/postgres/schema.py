@@ -139,6 +139,7 @@ PRESENT: Final = PostgresMigration(version=VERSION, tables=TABLES)
 
 def migrate(connection: Connection, address: Address, plan: PostgresMigration = PRESENT) -> None:
     """Bring the database to the version of *plan*. It blocks. Raises `StoreMismatch`, and then it is as it was."""
+    # Without the lock, which would wait for writers at each opening. Tables and version become visible in one commit.
     if _version(connection, address, plan) == plan.version:
         return
     with connection.transaction():
@@ -165,7 +166,7 @@ def advisory_lock_key(address: Address) -> int:
 
 
 def version_mismatch(actual: int, supported: int) -> StoreMismatch:
-    """Return what to raise where a newer engine has been."""
+    """Build the error for tables that a newer engine has migrated."""
     return StoreMismatch(
         f"the store's tables have version {actual}, made by a newer engine; this one knows {supported}: "
         "use the newer one, or give another database or schema",
@@ -198,7 +199,7 @@ def _version(connection: Connection, address: Address, plan: PostgresMigration) 
 def _make(connection: Connection, address: Address, plan: PostgresMigration) -> None:
     known = connection.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (address.namespace,))
     if known.fetchone() is None:
-        # The name has no character that would have to be quoted: `Address` has looked.
+        # No injection: `Address` has checked that the name has no character which needs quoting.
         connection.execute(f'CREATE SCHEMA "{address.namespace}"'.encode())
     # By its full name: without the schema, missing rights look like a missing table.
     connection.execute(

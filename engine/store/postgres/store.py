@@ -111,7 +111,7 @@ class _DatabaseOpening:
             connection = connect(self._address)
             try:
                 migrate(connection, self._address)
-                # This is where a database that can be read only is found out.
+                # Also the test whether the database can be written: a read-only one fails here and not at the first event.
                 register_writer(connection, self.owner.id)
                 damaged = find_gaps_if_due(connection, self._address)
             except BaseException:  # re-raised: only this frame can close the connection yet

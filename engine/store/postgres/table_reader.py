@@ -21,8 +21,9 @@ from engine.store.session_row import COLUMNS, MAX_SEARCHED_TEXTS, holders, sessi
 from engine.store.spending_report import spending_from_row, spending_statement
 from engine.store.store_protocols import Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
+# Texts that are loaded at the same time to find the phrase in them.
 _AT_ONCE: Final = 50
-# What can be done about a gap: `engine sessions repair` is for files.
+# The advice for a gap in the journal. (`engine sessions repair` is for files.)
 _REMEDY: Final = "restore the database from a backup"
 
 
@@ -128,13 +129,13 @@ class PostgresTableReader:
 
     @contextlib.contextmanager
     def _consistent_view(self) -> Generator[None]:
-        """Let all queries of the block see the same: between two of them another engine may end a turn, or remove it."""
+        """Let all queries in the block see the same data: between two of them another engine may write, or delete a session."""
         with self._connection.transaction():
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             yield
 
     def _newest_matches(self, query: SearchQuery, limit: int, cwd: str | None) -> Mapping[_Text, str]:
-        """Return the newest text of each of the *limit* sessions that were spoken in last, and its snippet."""
+        """Return the newest matching text of each of the *limit* sessions that match last, and its snippet."""
         texts = self._connection.execute(
             "SELECT id, session_id FROM texts WHERE words @@ %(query)s::tsquery"
             " AND (%(cwd)s::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE cwd = %(cwd)s))"
@@ -145,7 +146,7 @@ class PostgresTableReader:
         for start in range(0, len(texts), _AT_ONCE):
             numbers = [number for number, name in texts[start : start + _AT_ONCE] if name not in matches]
             for text in self._texts(numbers):
-                # The index knows words; that they stand in the order that was asked for is seen here.
+                # The index finds words in any order. Whether they form the phrase is only seen in the text.
                 snippet = None if text.session_id in matches else query.snippet(text.text)
                 if snippet is not None:
                     matches[text.session_id] = text, snippet

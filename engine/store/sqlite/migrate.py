@@ -44,6 +44,7 @@ PRESENT: Final = SqliteMigration(
 
 def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> None:
     """Bring the file to the version of *plan*. Raises `StoreMismatch`, and then it is as it was."""
+    # First without the lock, which would wait for a writer at each opening.
     if _version_at_one_instant(connection, plan) == plan.version:
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -75,7 +75,7 @@ class SqliteTextTable:
         return row[0]
 
     def first_title(self, session_id: SessionId) -> str:
-        """Make a title of the first text of the user that is left; empty if there is none."""
+        """Make a title from the user's first text that is left; empty if there is none."""
         texts = self._connection.execute(
             "SELECT text FROM texts JOIN words ON words.rowid = texts.id WHERE session_id = ? AND role = 'user'"
             " ORDER BY seq, texts.id",
@@ -100,10 +100,11 @@ class SqliteTextTable:
         return list(newest.values())
 
     def snippets(self, query: str, text_ids: Sequence[int]) -> Mapping[int, str]:
-        """Return what surrounds the matches in those texts."""
+        """Return snippets around the matches in those texts."""
         if not text_ids:
             return {}
-        # The plus makes this one pass over the index: row by row, SQLite would look a common word up again each time.
+        # The unary plus keeps SQLite from using the list as its outer loop: then it would search the index once per row,
+        # instead of once.
         rows: list[tuple[int, str]] = self._connection.execute(
             f"SELECT rowid, snippet(words, 0, ?1, ?2, '…', {SNIPPET_TOKENS}) FROM words"  # noqa: S608  # a constant
             " WHERE words MATCH ?3 AND rowid BETWEEN ?4 AND ?5 AND +rowid IN (SELECT value FROM json_each(?6))",
