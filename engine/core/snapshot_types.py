@@ -1,6 +1,6 @@
-"""What snapshots are made of: entries, what became of them between two snapshots, and what is to be put in their place.
+"""The values of snapshots: entries, their changes between two snapshots, and the changes that restore them.
 
-Paths are real and absolute, so that nobody has to know what a snapshot was taken of to say which
+Paths are real and absolute, so that no caller has to know the folder of a snapshot to say which
 file is meant. Names that are no UTF-8 have the form that `os.fsdecode` gives them.
 """
 

@@ -203,7 +203,7 @@ def _send(process: ProcessId, number: signal.Signals) -> bool:
     """Signal exactly that process; return whether it was alive, and ours to signal."""
     pidfd = open_pidfd(process.pid)
     try:
-        # Only now: the pidfd holds the process that is compared here, whatever becomes of its pid.
+        # Only now: the pidfd holds the process that is compared here, even if its pid is reused.
         if not is_alive(process):
             return False
         if pidfd is not None:
