@@ -43,7 +43,7 @@ full: check ## what a release needs: the checks, and every test with nothing sam
 
 check: static guards ## lint, types, words, documentation, wheel, import layers, examples
 
-static: lint types words docs wheel fragments # what needs no test run
+static: lint types words shape docs wheel fragments # what needs no test run
 
 soak: dev ## the property tests for SOAK seconds each, from SEED
 	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py tests/store -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \

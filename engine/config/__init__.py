@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.config.instruction_config import Instructions as Instructions
     from engine.config.sandbox_config import Sandbox as Sandbox
     from engine.core.llm_types import ModelOptions as ModelOptions
+    from engine.core.settings import AnswerLimits as AnswerLimits
     from engine.core.settings import Limits as Limits
     from engine.core.settings import RetryPolicy as RetryPolicy
     from engine.core.settings import Settings as Settings
@@ -29,6 +30,6 @@ else:
             "engine.config.instruction_config": "Instructions",
             "engine.config.sandbox_config": "Sandbox",
             "engine.core.llm_types": "ModelOptions",
-            "engine.core.settings": "Limits RetryPolicy Settings Timeouts",
+            "engine.core.settings": "AnswerLimits Limits RetryPolicy Settings Timeouts",
         },
     )

@@ -66,6 +66,25 @@ class Timeouts:
 
 
 @attrs.frozen(kw_only=True)
+class AnswerLimits:
+    """How much one answer may hold; a host that sends more is cut off, and the turn ends.
+
+    Attributes:
+        chars: characters of all its texts, thoughts and calls.
+        call_chars: characters of the arguments of one call.
+        calls: calls.
+    """
+
+    chars: int = 4_000_000
+    call_chars: int = 1_000_000
+    calls: int = 256
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("chars", "call_chars", "calls"):
+            _number(f"answer.{name}", getattr(self, name), 1, whole=True)
+
+
+@attrs.frozen(kw_only=True)
 class RetryPolicy:
     """When a failed request is sent again.
 
@@ -95,6 +114,7 @@ class Settings:
         limits: budgets, shared with sub-agents.
         timeouts: of the model's host.
         retry: of failed requests.
+        answer: how much one answer may hold.
         wrap_up: spend the last step of a step limit on an answer without tools.
         parallel: calls that may run at once, if all of them are safe together.
         chain: a failed call of a chained tool stops the ones queued after it.
@@ -125,6 +145,7 @@ class Settings:
     limits: Limits = attrs.field(factory=Limits)
     timeouts: Timeouts = attrs.field(factory=Timeouts)
     retry: RetryPolicy = attrs.field(factory=RetryPolicy)
+    answer: AnswerLimits = attrs.field(factory=AnswerLimits)
     wrap_up: bool = True
     parallel: int = 10
     chain: bool = False
@@ -152,6 +173,7 @@ class Settings:
             ("limits", Limits),
             ("timeouts", Timeouts),
             ("retry", RetryPolicy),
+            ("answer", AnswerLimits),
             ("options", ModelOptions),
             ("system", str),
         ):

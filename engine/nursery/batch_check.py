@@ -1,4 +1,4 @@
-"""Checks the types of what a provider sends before any of it is used: a wrong type must not get into the record.
+"""Checks what a provider sends before any of it is used: a wrong type must not get into the record, nor a text without end.
 
 A provider is foreign code and may be untyped. A batch is good up to its first event that does not match
 `engine.core.llm_types`; the good part is kept, the rest is an error.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import cast, get_args
+
+import attrs
 
 from engine.core.errors import ProviderProtocolError
 from engine.core.llm_types import (
@@ -27,6 +29,7 @@ from engine.core.llm_types import (
     UsageReported,
 )
 from engine.core.messages import FinishReason, Usage
+from engine.core.settings import AnswerLimits
 
 # Checked by hand and not by a validator on the classes: those are built by the engine's own decoders as well, once for
 # each delta, and there the type checker has done the work.
@@ -68,6 +71,55 @@ def check_batch(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolE
             # What came before is good text that the user has paid for, and may hold calls that are complete.
             return events[:index], ProviderProtocolError(f"the provider broke its protocol: {wrong}")
     return events, None
+
+
+@attrs.define(eq=False)
+class AnswerMeter:
+    """Measures one answer against its limits."""
+
+    _limits: AnswerLimits
+    _chars: int = attrs.field(default=0, init=False)
+    _calls: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _longest: int = attrs.field(default=0, init=False)
+
+    def take(self, batch: Sequence[StreamEvent]) -> tuple[Sequence[StreamEvent], str]:
+        """Return the events of *batch* that the limits allow, and which limit the next one exceeds; empty: none."""
+        limits = self._limits
+        for index, event in enumerate(batch):
+            if type(event) is TextChunk:
+                self._chars += len(event.text)
+            else:
+                self._measure(event)
+            if self._chars > limits.chars:
+                return batch[:index], f"the answer has more than {limits.chars:,} characters"
+            if len(self._calls) > limits.calls:
+                return batch[:index], f"the answer has more than {limits.calls:,} calls"
+            if self._longest > limits.call_chars:
+                return batch[:index], f"the arguments of a call have more than {limits.call_chars:,} characters"
+        return batch, ""
+
+    def _measure(self, event: StreamEvent) -> None:
+        match event:
+            case TextChunk() | ReasoningChunk():
+                self._chars += len(event.text)
+            case ToolCallStarted():
+                self._calls.setdefault(event.id, 0)
+            case ToolCallChunk():
+                self._chars += len(event.text)
+                self._grow_call(event.id, self._calls.get(event.id, 0) + len(event.text))
+            case ToolCallDone() if event.arguments is not None:
+                # It repeats what was streamed, or stands alone.
+                self._grow_call(event.id, max(self._calls.get(event.id, 0), len(event.arguments)))
+            case TextDone() if event.text is not None:
+                self._chars = max(self._chars, len(event.text))
+            case ProviderItem():
+                self._chars += len(event.data)
+            case _:
+                pass
+
+    def _grow_call(self, call_id: str, size: int) -> None:
+        self._calls[call_id] = size
+        self._longest = max(self._longest, size)
 
 
 def _wrong(event: object) -> str | None:

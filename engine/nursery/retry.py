@@ -24,7 +24,9 @@ DOUBLINGS = 60  # enough to turn a nanosecond into years; without a cap the powe
 # Seconds. Without a floor the jitter may draw nearly nothing several times in a row, and all retries are spent at once.
 SHORTEST = 0.1
 
-FailureKind = Literal["overflow", "media", "auth", "filtered", "signature", "rate_limited", "transient", "fatal"]
+FailureKind = Literal[
+    "overflow", "media", "auth", "filtered", "signature", "oversized", "rate_limited", "transient", "fatal"
+]
 
 
 @attrs.frozen(kw_only=True)

@@ -43,12 +43,12 @@ class ReplyListener:
     finish: FinishReason | None = attrs.field(default=None, init=False)
     finish_detail: str = attrs.field(default="", init=False)
     calls: list[str] = attrs.field(factory=list[str], init=False)
-    _texts: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
+    _texts: dict[str, list[str]] = attrs.field(factory=dict[str, list[str]], init=False)
 
     @property
     def text(self) -> str:
         """The text of the answer."""
-        return "".join(self._texts.values())
+        return "".join(text for texts in self._texts.values() for text in texts)
 
     def feed(self, batch: Sequence[StreamEvent]) -> None:
         """Keep what was received. Not a checkpoint."""
@@ -56,12 +56,12 @@ class ReplyListener:
         for event in batch:
             match event:
                 case TextStarted():
-                    self._texts.setdefault(event.id, "")
+                    self._texts.setdefault(event.id, [])
                 case TextChunk():
-                    self._texts[event.id] = self._texts.get(event.id, "") + event.text
+                    self._texts.setdefault(event.id, []).append(event.text)
                 case TextDone():
                     if event.text is not None:
-                        self._texts[event.id] = event.text
+                        self._texts[event.id] = [event.text]
                 case ToolCallStarted():
                     self.calls.append(event.tool)
                 case UsageReported():

@@ -104,7 +104,13 @@ class Step:
             self._apply_finish()
             if failure is not None and not self.ledger.has_started:
                 # Nothing of the request has had an effect, so all of it can be sent again: keep it that way.
-                self.ledger.refuse_waiting("the connection to the model broke before it could start")
+                is_oversized = failure.kind == "oversized"
+                why = (
+                    "the answer was too large"
+                    if is_oversized
+                    else "the connection to the model broke before it could start"
+                )
+                self.ledger.refuse_waiting(why)
             self._report_slips()
         # After the record: who waits for this reads the settled calls.
         self.stream_over.set()

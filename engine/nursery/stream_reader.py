@@ -19,7 +19,7 @@ from engine.core.llm_types import ModelRequest, StreamEvent
 from engine.core.protocols import Model, ModelStream
 from engine.journal.log import Journal
 from engine.journal.partial_output import SAVE_INTERVAL
-from engine.nursery.batch_check import check_batch
+from engine.nursery.batch_check import AnswerMeter, check_batch
 from engine.nursery.rate_limiter import Passage
 from engine.nursery.retry import Failure, failure_of, timed
 from engine.nursery.running_turn import TurnRun
@@ -52,7 +52,9 @@ async def read_stream(run: TurnRun, model: Model, request: ModelRequest, receive
 
     def fail(error: BaseException) -> None:
         nonlocal failure
-        if isinstance(error, ProviderError):
+        if isinstance(error, _AnswerTooLarge):
+            failure = Failure(kind="oversized", message=str(error))
+        elif isinstance(error, ProviderError):
             # It may say when to try again; that time counts from now.
             failure = timed(failure_of(error), run.deps.clock.now())
         else:
@@ -72,6 +74,10 @@ async def read_stream(run: TurnRun, model: Model, request: ModelRequest, receive
                 await _receive(run, model, request, receiver, passage)
     finally:
         receiver.stop_receiving(failure, is_interrupted=is_interrupted)
+
+
+class _AnswerTooLarge(Exception):
+    """The answer exceeds `Settings.answer`."""
 
 
 def _failure_of_foreign(error: BaseException) -> Failure:
@@ -96,10 +102,13 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
     timeouts = run.inputs.settings.timeouts
     # The total counts from the request on: a host that is slow to answer leaves less time for the answer.
     total_at = trio.current_time() + timeouts.total
+    meter = AnswerMeter(run.inputs.settings.answer)
     stream = await _open(model, request, min(timeouts.headers, timeouts.total))
     try:
         while True:
             batch, error = check_batch(await _next(stream, timeouts.idle, timeouts.total, total_at))
+            ended = not batch
+            batch, excess = meter.take(batch)
             if batch:
                 passage.note_start()
                 # The port promises that `receive` is a checkpoint, so this loop lets
@@ -109,9 +118,11 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
                 if own.error is not None:
                     # Not raised: outside of this boundary it would count as the provider's, and be retried.
                     return
+            if excess:
+                raise _AnswerTooLarge(excess)
             if error is not None:
                 raise error
-            if not batch:
+            if ended:
                 # The port's sign for the end of the stream.
                 return
     finally:

@@ -100,6 +100,9 @@ def _after_finish(state: LoopState, outcome: StepOutcome) -> Move:
 
 
 def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
+    if failure.kind == "oversized":
+        # Whatever calls of it have done: a host that sends without end would do so again.
+        return Stop(reason="output_limit", detail=failure.message, keep=outcome.has_content)
     if outcome.started:
         # A call has run: its results are saved and the next request goes on from them. Sending this request again would
         # run the call twice.
