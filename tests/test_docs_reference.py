@@ -63,7 +63,7 @@ VALUES = (
     FilePart,
     Resync,
 )
-SETTINGS = (settings.Settings, ModelOptions, settings.Limits, settings.Timeouts, settings.RetryPolicy)
+SETTINGS = (settings.Settings, ModelOptions, settings.Limits, settings.Timeouts, settings.RetryPolicy, settings.AnswerLimits)
 
 
 def page(name: str) -> str:
