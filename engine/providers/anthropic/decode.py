@@ -8,6 +8,8 @@ is collected and emitted whole, as JSON.
 Usage is merged, later numbers over earlier ones: `message_delta` counts from the start of the response, may correct
 `message_start`, and may omit unchanged numbers.
 
+Proxies lose the start of a text, or put a second message behind the first: what was written is kept.
+
 A call whose block was never stopped gets no `ToolCallDone`, so that it is not taken for complete: the token limit can
 cut a response there.
 """
@@ -78,6 +80,9 @@ class AnthropicReader:
     _blocks: dict[int, _Block] = attrs.field(factory=dict[int, _Block], init=False)
     _ids: UniqueIds = attrs.field(factory=UniqueIds, init=False)
     _usage: Usage = attrs.field(factory=Usage, init=False)
+    _usage_before: Usage = attrs.field(factory=Usage, init=False)
+    _has_message: bool = attrs.field(default=False, init=False)
+    _second_start: Json | None = attrs.field(default=None, init=False)
     _stop_reason: str | None = attrs.field(default=None, init=False)
     _detail: str = attrs.field(default="", init=False)
 
@@ -106,6 +111,8 @@ class AnthropicReader:
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
         """Read an event; its type is a member of it."""
+        if self.is_over and not self._resume(event, out):
+            return
         match event.get("type"):
             case "content_block_delta":
                 self._extend(event, out)
@@ -117,7 +124,7 @@ class AnthropicReader:
                 if block is not None:
                     self._close(block, out)
             case "message_start":
-                self._count(self._object(event, "message").get("usage"), out)
+                self._start_message(event, out)
             case "message_delta":
                 self._record_stop(self._object(event, "delta"))
                 self._count(event.get("usage"), out)
@@ -132,9 +139,32 @@ class AnthropicReader:
             case other:
                 self.ignored[str(other)] += 1
 
+    def _start_message(self, event: Json, out: list[StreamEvent]) -> None:
+        """Begin a message; a second one in a stream continues the first."""
+        if self._has_message:
+            self._close_open_blocks(out)
+            self._usage_before, self._usage = self._total_usage(), Usage()
+        self._has_message = True
+        self._count(self._object(event, "message").get("usage"), out)
+
+    def _resume(self, event: Json, out: list[StreamEvent]) -> bool:
+        """Whether *event*, after the end of a message, continues the response: another message with content does."""
+        kind = event.get("type")
+        if kind == "message_start":
+            self._second_start = event
+        if kind not in {"content_block_start", "content_block_delta"}:
+            return False
+        self.is_over = False
+        if out and isinstance(out[-1], Finished):
+            out.pop()
+        start, self._second_start = self._second_start, None
+        if start is not None:
+            self._start_message(start, out)
+        return True
+
     def _extend(self, event: Json, out: list[StreamEvent]) -> None:
         delta = self._object(event, "delta")
-        block = self._blocks.get(_index(event))
+        block = self._blocks.get(_index(event)) or self._open_unannounced(event, text(delta, "type"), out)
         # A chunk was lost in between: the response is useless, but another attempt may succeed.
         if block is None:
             raise ProviderProtocolError(f"{self.host}: a delta for a block that is not open", retryable=True)
@@ -151,6 +181,17 @@ class AnthropicReader:
                     out.append(ToolCallChunk(block.id, piece))
             case _:
                 self._add(block, delta, out)
+
+    def _open_unannounced(self, event: Json, kind: str, out: list[StreamEvent]) -> _Block | None:
+        """Open the block of a delta whose start is missing; None if it cannot be used without its start.
+
+        The delta tells all that the start of a text or of thinking tells; the start of a call has its name.
+        """
+        opened = {"text_delta": "text", "citations_delta": "text", "thinking_delta": "thinking"}.get(kind)
+        if opened is None:
+            return None
+        self._open(event | {"content_block": {"type": opened}}, out)
+        return self._blocks[_index(event)]
 
     def _add(self, block: _Block, delta: Json, out: list[StreamEvent]) -> None:
         """Add a delta that is only emitted with the complete block."""
@@ -204,12 +245,18 @@ class AnthropicReader:
     def _count(self, usage: object, out: list[StreamEvent]) -> None:
         if raw := as_object(usage):
             self._usage = _merge_usage(self._usage, raw)
-            out.append(UsageReported(self._usage))
+            out.append(UsageReported(self._total_usage()))
 
-    def _finish(self, out: list[StreamEvent]) -> None:
+    def _total_usage(self) -> Usage:
+        return self._usage_before + self._usage
+
+    def _close_open_blocks(self, out: list[StreamEvent]) -> None:
         for block in self._blocks.values():
             self._close_unfinished(block, out)
         self._blocks.clear()
+
+    def _finish(self, out: list[StreamEvent]) -> None:
+        self._close_open_blocks(out)
         raw = self._stop_reason
         out.append(Finished(FINISH_REASONS.get(raw or "", "unknown"), raw, self._detail))
         self.is_over = True

@@ -3,9 +3,10 @@
 A delta of a call has an index, an id, a name and a piece of the arguments, and each may be missing: hosts send calls
 whole, in pieces, without an index, all with the same index, or with a reused id. A delta belongs to the call of its
 index, else of its id, else to the last one. But if it has a name, and that call has one already, it starts a new call
-if its id differs or that call is complete.
+if its id differs or that call is complete; without an index and an id, only a piece of a name continues a call.
 
-A call is announced when its name is known. It is done at the end of the response, or when the next call begins and its
+A name may come in pieces, or whole in each delta. So a call is announced when its arguments begin, or at its end: by
+then the name is complete. It is done at the end of the response, or when the next call begins and its
 arguments are a complete object, since they cannot grow any more. A truncated response leaves incomplete calls open.
 """
 
@@ -28,6 +29,9 @@ class _Call:
     host_id: str
     id: str = ""
     tool: str = ""
+    is_announced: bool = False
+    # Its name came again after its arguments: at the start of another call to the same tool, if arguments follow.
+    is_name_repeated: bool = False
     pieces: list[str] = attrs.field(factory=list[str])
     is_done: bool = False
 
@@ -72,11 +76,10 @@ class CallAssembler:
     def finish(self, out: list[StreamEvent], *, was_cut: bool) -> None:
         """End all calls; incomplete ones stay open if the response *was_cut*."""
         for call in self._calls:
-            if call.is_done:
-                continue
-            if not call.id:
+            if not call.is_announced:
                 self._announce(call, out)
-            if call.is_whole() or not was_cut:
+        for call in self._calls:
+            if not call.is_done and (call.is_whole() or not was_cut):
                 _end(call, out)
 
     def read(self, delta: Json, out: list[StreamEvent]) -> None:
@@ -85,29 +88,40 @@ class CallAssembler:
         name, piece = text(function, "name"), _arguments(function.get("arguments"))
         call = self._find(delta, name, piece)
         if call is None:
+            before = self._matching_call(_index(delta), text(delta, "id"), name)
+            if before is not None and before.is_name_repeated:
+                name = name or before.tool
             call = self._begin(delta, out)
         # Some hosts repeat the whole call in the last event.
         elif call.is_done or (piece and piece == call.arguments):
             return  # repeated
-        call.tool = call.tool or name
+        if not call.is_announced:
+            call.tool = _join_name(call.tool, name)
         call.host_id = call.host_id or text(delta, "id")
         if piece:
             call.pieces.append(piece)
         if call.tool and not call.id:
+            call.id = self.new_id(call.host_id)
+        if call.tool and call.pieces and not call.is_announced:
             self._announce(call, out)
-        elif call.id and piece:
+        elif call.is_announced and piece:
             out.append(ToolCallChunk(call.id, piece))
 
     def _find(self, delta: Json, name: str, piece: str) -> _Call | None:
         """Return the call that *delta* extends; None if it starts one."""
         host_id = text(delta, "id")
         call = self._matching_call(_index(delta), host_id, name)
+        if call is not None and call.is_name_repeated and piece and not name:
+            return None
         if call is None or not name or not call.tool:
             return call
         if host_id and call.host_id and host_id != call.host_id:
             return None
         # A second name starts a new call, unless the same call is repeated.
-        return None if call.is_whole() and piece != call.arguments else call
+        if not call.is_whole() or piece == call.arguments:
+            return call
+        call.is_name_repeated = name == call.tool and not piece
+        return call if call.is_name_repeated else None
 
     def _matching_call(self, index: int | None, host_id: str, name: str) -> _Call | None:
         """Return the call with that index, else with that id, else the last one for a delta without a name."""
@@ -120,6 +134,8 @@ class CallAssembler:
     def _begin(self, delta: Json, out: list[StreamEvent]) -> _Call:
         # A call that is shorter than that may be the placeholder `{}`, with arguments to come.
         for before in self._calls:
+            if before.tool and not before.is_announced:
+                self._announce(before, out)
             if not before.is_done and before.id and len(before.arguments) >= _SHORTEST and before.is_whole():
                 _end(before, out)
         call = _Call(_index(delta), text(delta, "id"))
@@ -129,10 +145,16 @@ class CallAssembler:
         return call
 
     def _announce(self, call: _Call, out: list[StreamEvent]) -> None:
-        call.id = self.new_id(call.host_id)
+        call.id = call.id or self.new_id(call.host_id)
+        call.is_announced = True
         out.append(ToolCallStarted(call.id, call.tool))
         if arguments := call.arguments:
             out.append(ToolCallChunk(call.id, arguments))
+
+
+def _join_name(known: str, piece: str) -> str:
+    """Return the name after another delta: hosts send pieces of it, repeat it, or send all of it so far."""
+    return piece if piece.startswith(known) else known + piece
 
 
 def _end(call: _Call, out: list[StreamEvent]) -> None:

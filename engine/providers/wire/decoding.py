@@ -19,6 +19,17 @@ from engine.core.llm_types import Finished, StreamEvent, Unread
 from engine.providers.wire.sse import ServerSentEvent, SseParser
 from engine.providers.wire.untrusted_json import Json, as_object, loads
 
+# What a second message of the Anthropic format consists of.
+_MESSAGE_EVENTS = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    }
+)
 _LARGEST_DOCUMENT = 64 * 1024 * 1024
 # A host that never stops would fill the memory, with one event as well as with many.
 _LARGEST_STREAM = 128 * 1024 * 1024
@@ -30,8 +41,8 @@ _LONGEST_UNREAD = 64
 class Reader(Protocol):
     """Turns a wire format's events into stream events. One per response.
 
-    Each method appends to *out* and raises `ProviderError`; events appended before the error are kept. Nothing is read
-    once `is_over` is true.
+    Each method appends to *out* and raises `ProviderError`; events appended before the error are kept. Once `is_over`
+    is true, only the parts of another message are read: proxies put one behind the first.
 
     Attributes:
         host: the host, for error messages.
@@ -141,11 +152,19 @@ class StreamDecoder(_Decoder):
         reader = self._reader
         for frame in frames:
             if reader.is_over:
-                return
+                self._read_late(frame, out)
+                continue
             if frame.data == "[DONE]":
                 _end(reader, out)
                 return
             reader.read(frame.event, _parse_event(frame.data, reader.host), out)
+
+    def _read_late(self, frame: ServerSentEvent, out: list[StreamEvent]) -> None:
+        """Read a frame after the end of the response, if it is a part of another message."""
+        with suppress(ValueError):
+            event = as_object(loads(frame.data))
+            if event.get("type") in _MESSAGE_EVENTS:
+                self._reader.read(frame.event, event, out)
 
 
 @final

@@ -342,6 +342,42 @@ def test_events_after_the_end_are_ignored() -> None:
     assert decoder.close() == []
 
 
+def text_of(events: list[StreamEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextChunk))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ({"type": "text_delta", "text": "hi"}, [TextStarted("0"), TextChunk("0", "hi"), TextDone("0")]),
+        (
+            {"type": "thinking_delta", "thinking": "hm"},
+            [ReasoningStarted("0"), ReasoningChunk("0", "hm"), ReasoningDone("0")],
+        ),
+    ],
+)
+def test_delta_without_start_keeps_its_text(kind: object, expected: list[StreamEvent]) -> None:
+    _, *rest = block(0, None, kind)
+    assert whole(START, *rest, *end("end_turn")) == [*expected, Finished("stop", "end_turn")]
+
+
+@pytest.mark.parametrize("gap", [end("end_turn"), []])
+@pytest.mark.parametrize("together", [True, False])
+def test_second_message_keeps_its_text(gap: list[object], together: bool) -> None:
+    def message(text: str) -> list[object]:
+        start = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}}
+        return [start, *block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": text})]
+
+    events = [*message("one "), *gap, *message("two"), *end("end_turn")]
+    decoder = decoder_of()
+    pieces = [sse(*events)] if together else [sse(event) for event in events]
+    out = [event for piece in pieces for event in decoder.feed(piece)]
+    assert text_of(out) == "one two"
+    assert out[-1] == Finished("stop", "end_turn")
+    assert [event.usage for event in out if isinstance(event, UsageReported)][-1] == Usage(input=10, output=2)
+    assert decoder.close() == []
+
+
 # -- answers that were not streamed --------------------------------------------------
 
 
@@ -504,7 +540,7 @@ def test_the_last_blank_line_may_be_missing() -> None:
     [
         b"data: nonsense\n\n",
         b"data: " + b"[" * 100_000 + b"\n\n",
-        sse({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}),
+        sse({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{"}}),
         sse({"type": "content_block_delta", "index": 0}),
         sse({"type": "content_block_start", "index": 0}),
         sse(*block(0, {"type": "server_tool_use"}, {"type": "input_json_delta", "partial_json": "{"})),

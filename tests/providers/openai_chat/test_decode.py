@@ -556,6 +556,7 @@ def arguments_of(events: list[StreamEvent]) -> dict[str, str]:
         [call("read", '{"n": 1}', id="a"), call("read", '{"n": 2}', id="a")],
         [call("read", '{"n": 1}'), call("read", '{"n": 2}')],
         [call("read", '{"n": 1}', index=0), call("read", '{"n": 2}', index=0)],
+        [call("read", '{"n": 1}', index=0), call("read", "", index=0), call(None, '{"n": 2}', index=0)],
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
@@ -594,6 +595,36 @@ def test_name_starts_an_unindexed_call() -> None:
     events = read(called(call("read", "")), called(call("write", '{"n": 1}')), CALLS, DONE)
     assert [event.tool for event in events if isinstance(event, ToolCallStarted)] == ["read", "write"]
     assert list(arguments_of(events).values()) == ["{}", '{"n": 1}']
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        # In pieces, the last of them with the arguments or before them.
+        [call("lo", "", index=0, id="a"), call("ok", "", index=0), call(None, '{"n": 1}', index=0)],
+        [call("lo", "", index=0, id="a"), call("ok", '{"n": 1}', index=0)],
+        [
+            call("l", index=0, id="a"),
+            call("oo", index=0, id="a"),
+            call("k", '{"n"', index=0),
+            call("", ": 1}", index=0),
+        ],
+        [call("lo", id="a"), call("ok", '{"n": 1}', id="a")],
+        # Whole in each delta, or all of it so far.
+        [
+            call("look", '{"n"', index=0, id="a"),
+            call("look", ": ", index=0, id="a"),
+            call("look", "1}", index=0, id="a"),
+        ],
+        [call("look", "", index=0, id="a"), call("look", '{"n": 1}', index=0), call("look", "", index=0)],
+        [call("look", '{"n": 1}', index=0, id="a"), call("look", "", index=0, id="a")],
+        [call("lo", "", index=0, id="a"), call("look", '{"n": 1}', index=0, id="a")],
+    ],
+)
+def test_a_name_in_several_deltas(deltas: list[Json]) -> None:
+    events = read(*[called(each) for each in deltas], CALLS, DONE)
+    assert [event for event in events if isinstance(event, ToolCallStarted)] == [ToolCallStarted("a", "look")]
+    assert arguments_of(events) == {"a": '{"n": 1}'}
 
 
 def test_an_id_that_comes_late() -> None:
