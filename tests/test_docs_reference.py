@@ -63,7 +63,14 @@ VALUES = (
     FilePart,
     Resync,
 )
-SETTINGS = (settings.Settings, ModelOptions, settings.Limits, settings.Timeouts, settings.RetryPolicy, settings.AnswerLimits)
+SETTINGS = (
+    settings.Settings,
+    ModelOptions,
+    settings.Limits,
+    settings.Timeouts,
+    settings.RetryPolicy,
+    settings.AnswerLimits,
+)
 
 
 def page(name: str) -> str:

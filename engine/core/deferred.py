@@ -25,6 +25,11 @@ class Deferred(Generic[T]):
     dropped: int = attrs.field(default=0, init=False)
 
     @property
+    def event(self) -> trio.Event:
+        """Set when it is settled; for those who wait with a time limit."""
+        return self._event
+
+    @property
     def is_settled(self) -> bool:
         """Whether it has a value."""
         return self._slot is not None

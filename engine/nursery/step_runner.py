@@ -121,7 +121,7 @@ async def run_step(run: TurnRun, step: Step) -> StepOutcome:
             if run.journal.log.keeps_drafts:
                 nursery.start_soon(save_drafts, run.journal.log, step.stream_over, name="drafts")
         # The calls run meanwhile, in the nursery. They are collected only now since the list of calls is complete now.
-        await step.stream_over.wait()
+        await runner.watch_stream()
         await runner.collect()
     # The nursery is left, so no call is at work any more: the snapshot below sees all that the step has changed.
     charge_step(run, step)
@@ -182,6 +182,8 @@ class _StepRunner:
     _step: Step
     _nursery: trio.Nursery
     _assessed: set[CallId] = attrs.field(factory=set[CallId], init=False)
+    # Set when there is something to watch: a call was started, or the stream is over.
+    _is_busy: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     # -- the stream; see `engine.nursery.stream_reader.Receiver` ------------------------
 
@@ -197,6 +199,7 @@ class _StepRunner:
         """Close the answer, and start the calls that were held back by one that was cut off. Not a checkpoint."""
         self._step.stop_receiving(failure, is_interrupted=is_interrupted or self._is_ending)
         self.start_calls()
+        self._is_busy.set()
 
     # -- the calls ------------------------------------------------------------------------
 
@@ -216,6 +219,7 @@ class _StepRunner:
                 self._assessed.add(entry.call_id)
                 self._nursery.start_soon(self._assess, entry, name=f"safety of {entry.tool_name} {entry.call_id}")
         for entry in self._step.ledger.admit(holds_last=self._step.answer.may_be_refused):
+            self._is_busy.set()
             self._nursery.start_soon(self._run_call, entry, name=f"call {entry.tool_name} {entry.call_id}")
 
     @enable_ki_protection
@@ -236,25 +240,38 @@ class _StepRunner:
         entry.safe = await entry.prepared.assess(self._step.ledger.context.cwd)
         self.start_calls()
 
+    async def watch_stream(self) -> None:
+        """Wait for the end of the stream, in rounds once a call was started. A checkpoint unless it is over."""
+        over = self._step.stream_over
+        if not over.is_set():
+            # A stream without calls needs no rounds, and a thousand sessions at once would pay for them.
+            await self._is_busy.wait()
+            await self._wait_in_rounds(over)
+
     async def collect(self) -> None:
         """Wait for the calls, in call order, and deliver each. A checkpoint unless all are settled.
 
         If cancelled, what is not delivered is left to the concluder.
         """
         for entry in self._step.ledger.entries:
-            while not entry.is_settled:
-                # Not one long wait: heartbeats, the timeout of a tool that ignores it, and the report of a blocked loop
-                # all need this task to look up now and then.
-                until = trio.current_time() + ROUND
-                with trio.move_on_at(until):
-                    await entry.settlement.wait()
-                self._report_block(trio.current_time() - until)
-                # Seen from inside the host's scopes; the turn's frame may sit outside of some of them.
-                self._run.state.host_deadline = trio.current_effective_deadline()
-                if not entry.is_settled:
-                    self._end_round()
+            await self._wait_in_rounds(entry.settlement.event)
             self._step.ledger.deliver(entry)
         self._step.ledger.apply_modifiers()
+
+    async def _wait_in_rounds(self, event: trio.Event) -> None:
+        """Wait for *event*; show at the end of each round that calls are alive. A checkpoint unless it is set.
+
+        A round's end never ends a call, unless the call has outlasted its own timeout.
+        """
+        while not event.is_set():
+            until = trio.current_time() + ROUND
+            with trio.move_on_after(ROUND):
+                await event.wait()
+            self._report_block(trio.current_time() - until)
+            # Seen from inside the host's scopes; the turn's frame may sit outside of some of them.
+            self._run.state.host_deadline = trio.current_effective_deadline()
+            if not event.is_set():
+                self._end_round()
 
     def _end_round(self) -> None:
         """Show that the calls are alive: all that are at work, not only the one that is waited for."""

@@ -281,7 +281,7 @@ async def test_c1_call_starts_before_the_next_arguments_arrive(autojump_clock: M
     assert bench.spans["one"] == (0.0, about(1))  # while the stream went on
     order = [type(e).__name__ for e in played.own if getattr(e, "call_id", None) == first_call(played)]
     assert order[:4] == ["CallAnnounced", "CallQueued", "CallJudged", "CallStarted"]
-    assert order[4:6] == ["CallSettled", "CallDelivered"]
+    assert order[4:] == ["CallHeartbeat"] * 3 + ["CallSettled", "CallDelivered"]
     assert bench.began["three"] == about(10)
     # Call 2's end never came: it was cut off, and is not run.
     assert played.statuses == ["completed", "error", "completed"]
