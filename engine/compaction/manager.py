@@ -18,7 +18,7 @@ from engine.compaction.token_estimate import WindowEstimate
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Summariser
 from engine.core.errors import ConfigError
 from engine.core.messages import Message
-from engine.core.protocols import ContextView
+from engine.core.protocols import ContextKeeper, ContextView
 
 if TYPE_CHECKING:
     from engine.compaction.prune import PruneResult
@@ -147,9 +147,9 @@ class Keeper:
             report=self.report(view).brief,
         )
         made = await compactor.run()
-        is_sure = self._tokens(view) >= WindowEstimate.of(view.model, view.max_output, self.reserve).usable
+        is_sure = self._counter.certain(view) >= WindowEstimate.of(view.model, view.max_output, self.reserve).usable
         if isinstance(made, NotCompacted) and made.reason == "ineffective" and wish.trigger == "full" and not is_sure:
-            # By the catalogue's window there is room, so try the request; another refusal ends the turn.
+            # By the catalogue's window, or by the text, there is room, so try the request; another refusal ends the turn.
             return attrs.evolve(made, reason="failed")
         return made
 
@@ -158,7 +158,7 @@ class Keeper:
         if not self.auto or not view.model.is_known:
             return False
         most = view.model.context * (1.0 if self._counter.is_exact(view) else UNCOUNTED_TOLERANCE)
-        return self._tokens(view) > most
+        return self._counter.certain(view) > most
 
     def report(self, view: ContextView, sections: Sequence[PromptSection] = ()) -> ContextReport:
         """Return what fills the window; *sections* are those of the system prompt, if available."""
@@ -198,3 +198,12 @@ class Keeper:
             )
         model = view.model.name
         return prune(view.transcript[:], rules, model, self._counter.ratio(model))
+
+
+def report_of(keeper: ContextKeeper, view: ContextView, sections: Sequence[PromptSection] = ()) -> ContextReport:
+    """Return what fills the window: by the keeper's own figures if it is the engine's."""
+    if isinstance(keeper, Keeper):
+        return keeper.report(view, sections)
+    from engine.compaction.report import build_report
+
+    return build_report(view, sections=sections)

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 import attrs
 
 from engine.compaction.media_tokens import media_of, media_tokens
-from engine.core.llm_types import ModelInfo, ToolSchema
+from engine.core.llm_types import ModelInfo, ModelRequest, ToolSchema
 from engine.core.messages import (
     AssistantMessage,
     AssistantPart,
@@ -32,6 +32,9 @@ CALL: Final = 12
 
 # The minimal reserve, for errors of the estimate.
 SPARE: Final = 20_000
+
+# The count of a request that fills the window contradicts the estimate if that is smaller by more than this factor.
+CERTAIN: Final = 1.25
 
 _DIGITS: Final = "0123456789"
 # Tokens for a digit.
@@ -125,6 +128,12 @@ def result_tokens(settlement: Settlement, model: str) -> int:
 def tool_tokens(tool: ToolSchema) -> int:
     """Estimate the tokens of a tool's declaration."""
     return CALL + text_tokens(tool.description) + text_tokens(tool.schema)
+
+
+def request_tokens(request: ModelRequest) -> int:
+    """Estimate the tokens of a whole request."""
+    messages = sum([message_tokens(message, request.model) for message in request.transcript])
+    return text_tokens(request.system) + sum(map(tool_tokens, request.tools)) + messages
 
 
 @attrs.frozen

@@ -54,7 +54,7 @@ async def make_room(run: TurnRun, state: LoopState) -> Move | None:
     view = view_of(run, state)
     if keeper.is_blocked(view):
         return Stop(
-            reason="blocking_limit", detail=f"the next request can't fit into the model's window: {_report(view)}"
+            reason="blocking_limit", detail=f"the next request can't fit into the model's window: {_report(run, view)}"
         )
     return None
 
@@ -243,12 +243,13 @@ def _is_at_work(run: TurnRun) -> bool:
     return is_mid_turn(run.journal.log.state.transcript[:])
 
 
-def _report(view: ContextView) -> str:
+def _report(run: TurnRun, view: ContextView) -> str:
     """Return what fills the window, for a person."""
     # Imported here: hardly any turn ends so.
-    from engine.compaction.report import build_report
+    from engine.compaction.manager import report_of
 
-    return build_report(view).brief
+    # By the keeper's own figures: with others, the message might say that there is room.
+    return report_of(run.deps.keeper, view).brief
 
 
 def _replace(run: TurnRun, kind: Literal["prune", "collapse", "compact"], messages: Sequence[Message] | None) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import attrs
 
+from engine.compaction.token_estimate import CERTAIN
 from engine.core.errors import (
     AuthFailed,
     ContentFiltered,
@@ -80,16 +82,21 @@ def timed(failure: Failure, now: float) -> Failure:
     return failure
 
 
-def silent_overflow(info: ModelInfo, usage: Usage, finish: FinishReason | None, detail: str) -> Failure | None:
+def silent_overflow(
+    info: ModelInfo, usage: Usage, finish: FinishReason | None, detail: str, *, estimate: Callable[[], int]
+) -> Failure | None:
     """Return that the window was too small although an answer came, or None (T23).
 
-    Some hosts stop where the window ends. Some accept more than it holds, bill it, and answer from a part of it.
+    Some hosts stop where the window ends. Some accept more than it holds, bill it, and answer from a part of it. *estimate*
+    returns the size of the request by its text: a count that contradicts it proves nothing.
     """
     if finish == "overflow":
         word = f": {detail}" if detail else ""
         return Failure(kind="overflow", message=f"the answer reached the end of the model's window{word}")
     prompt = usage.input + usage.cache_read + usage.cache_write
     if prompt <= info.context or not info.is_known:  # a window that was only assumed proves nothing
+        return None
+    if CERTAIN * estimate() <= info.context:
         return None
     message = f"the request had {prompt} tokens, and the window of {info.name} has {info.context}"
     return Failure(kind="overflow", message=f"{message}: its host took it all the same")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import attrs
 from trio.lowlevel import enable_ki_protection
 
+from engine.compaction.token_estimate import text_tokens
 from engine.core.compaction_types import ModelReply
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import (
@@ -112,7 +113,11 @@ class Asker:
         while True:
             listener = await self._until_answered(system, text, max_output)
             failure = listener.failure or silent_overflow(
-                listener.model.info, listener.usage, listener.finish, listener.finish_detail
+                listener.model.info,
+                listener.usage,
+                listener.finish,
+                listener.finish_detail,
+                estimate=lambda: text_tokens(system) + text_tokens(text),
             )
             if failure is not None and failure.kind == "filtered" and len(self.models) == 1:
                 # A filter decides the same each time. As a refusal, a summary without a model can stand in for it.

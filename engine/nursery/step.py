@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Literal
 
@@ -15,6 +16,7 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.compaction.token_estimate import request_tokens
 from engine.core.events import ContinueReason, Notice, StepEnded, StepReceived
 from engine.core.ids import MessageId
 from engine.core.llm_types import ModelRequest, StreamEvent
@@ -233,7 +235,13 @@ class Step:
             return None
         # What hosted tools read is counted each time it is read: that proves nothing of the request.
         usage = Usage() if self.answer.has_hosted_work else self.demux.usage
-        return silent_overflow(self.model.info, usage, self.demux.finish, self.demux.finish_detail)
+        return silent_overflow(
+            self.model.info,
+            usage,
+            self.demux.finish,
+            self.demux.finish_detail,
+            estimate=partial(request_tokens, self.request),
+        )
 
     @enable_ki_protection
     def close(self, results_id: MessageId, *, keep: bool, reason: ContinueReason | Literal["failed"]) -> list[str]:

@@ -355,8 +355,7 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
 def report_context(session: LiveSession) -> ContextReport:
     """Return what fills the window of a session's next request. Not a checkpoint."""
     # Imported here: most sessions are never asked.
-    from engine.compaction.manager import Keeper
-    from engine.compaction.report import build_report
+    from engine.compaction.manager import report_of
 
     run, deps, state = session.active, session.deps, session.journal.state
     settings = session.config.settings if run is None else run.inputs.settings
@@ -372,6 +371,4 @@ def report_context(session: LiveSession) -> ContextReport:
         counted=session.counted if run is None else run.state.counted,
     )
     sections = () if state.prompt is None else state.prompt.sections
-    if isinstance(deps.keeper, Keeper):
-        return deps.keeper.report(view, sections)
-    return build_report(view, sections=sections)
+    return report_of(deps.keeper, view, sections)

@@ -8,6 +8,7 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
+from engine.compaction.manager import NoKeeper
 from engine.core.llm_types import Finished, ModelInfo, ProviderItem, UsageReported
 from engine.core.messages import Message, Usage
 from engine.core.protocols import ContextView
@@ -15,11 +16,14 @@ from engine.core.settings import Settings
 from engine.testing.fakes import ScriptedKeeper
 from engine.testing.script import Answer, call, done, text
 from tests.support.bench import Bench
+from tests.support.histories import words
 from tests.support.world import world
 
 INFO = ModelInfo(name="scripted/model", context=1_000)
 OVER = Usage(input=901, cache_read=60, cache_write=40, output=5)
 TOLD = "the request had 1001 tokens, and the window of scripted/model has 1000: its host took it all the same"
+# It nearly fills the window, so a count above the window is credible.
+FULL = words(900)
 DONE: Answer = [*text("Done."), *done(usage=Usage(input=300, output=5))]
 ENDED: Answer = [*text("Half of"), Finished("overflow", "model_context_window_exceeded")]
 
@@ -35,7 +39,7 @@ def last_only(view: ContextView) -> Sequence[Message]:
 async def test_t23_usage_above_the_window_is_an_overflow(autojump_clock: MockClock) -> None:
     keeper = ScriptedKeeper(forced=[last_only])
     async with world(answer(OVER), DONE, info=INFO, keeper=keeper) as w:
-        played = await w.play()
+        played = await w.play(FULL)
         assert (played.stop_reason, played.result.text) == ("completed", "Done.")
         assert played.reasons == ["overflow_prune_retry"]
         assert keeper.requests == ["collapse"]
@@ -44,8 +48,8 @@ async def test_t23_usage_above_the_window_is_an_overflow(autojump_clock: MockClo
 
 
 async def test_t23_irreducible_overflow_keeps_the_answer(autojump_clock: MockClock) -> None:
-    async with world(answer(OVER), DONE, info=INFO) as w:
-        played = await w.play()
+    async with world(answer(OVER), DONE, info=INFO, keeper=NoKeeper()) as w:
+        played = await w.play(FULL)
         assert (played.stop_reason, played.result.detail) == ("prompt_too_long", TOLD)
         assert (played.result.text, played.reasons, len(w.requests)) == ("As you said", [], 1)
         await w.goes_on()
@@ -54,7 +58,7 @@ async def test_t23_irreducible_overflow_keeps_the_answer(autojump_clock: MockClo
 async def test_t23_host_with_constant_overflow_ends(autojump_clock: MockClock) -> None:
     keeper = ScriptedKeeper(forced=[last_only] * 9)
     async with world(answer(OVER), repeat=True, info=INFO, keeper=keeper) as w:
-        played = await w.play()
+        played = await w.play(FULL)
         assert played.reasons == ["overflow_prune_retry", "reactive_compact_retry"]
         assert played.stop_reason == "prompt_too_long"
         await w.goes_on()
@@ -76,7 +80,14 @@ async def test_t23_what_is_no_overflow(
 ) -> None:
     keeper = ScriptedKeeper(forced=[last_only])
     async with world(said, info=info, keeper=keeper, settings=settings) as w:
-        played = await w.play()
+        played = await w.play(FULL)
+    assert (played.stop_reason, played.result.text, keeper.requests) == ("completed", "As you said", [])
+
+
+async def test_t23_short_request_is_no_overflow(autojump_clock: MockClock) -> None:
+    keeper = ScriptedKeeper(forced=[last_only])
+    async with world(answer(OVER), info=INFO, keeper=keeper) as w:
+        played = await w.play("A third of the window: " + words(300))
     assert (played.stop_reason, played.result.text, keeper.requests) == ("completed", "As you said", [])
 
 
@@ -85,7 +96,7 @@ async def test_t23_calls_of_overflowing_answer_run_once(autojump_clock: MockCloc
     asks: Answer = [*call("read", {"name": "a"}, id="1"), *done("calls", usage=OVER)]
     keeper = ScriptedKeeper(forced=[last_only])
     async with world(asks, DONE, info=INFO, tools=bench.tools(), keeper=keeper) as w:
-        played = await w.play()
+        played = await w.play(FULL)
     assert (played.stop_reason, played.reasons, keeper.requests) == ("completed", ["next_step"], [])
     assert played.statuses == ["completed"]
 
