@@ -105,11 +105,15 @@ class Keeper:
         return pruned.messages
 
     async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
-        """Return the history with as many results cleared as possible, after a request was too large. Not a checkpoint."""
+        """Return the history with as many results cleared as possible, if that is enough. Not a checkpoint.
+
+        That is the last resort: after a request was too large, or if the next one would be.
+        """
         if not (forced and self.auto):
             return None
-        # The host has refused the request, so it is larger than estimated; correct all later estimates.
-        self._counter.reject(view)
+        if view.failure != "none":
+            # The host has refused the request, so it is larger than estimated; correct all later estimates.
+            self._counter.reject(view)
         pruned = self._prune(view, is_forced=True) if self.clears else None
         if pruned is None or self._tokens(view) - pruned.spared > self._window(view).usable:
             return None

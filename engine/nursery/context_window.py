@@ -50,7 +50,9 @@ async def make_room(run: TurnRun, state: LoopState) -> Move | None:
         move = await _compact_before(run, state)
         if move is not None:
             return move
-    # Last: what is blocked now, nothing above could help.
+    # Last: what is blocked now, nothing above could help, so all that can be cleared is cleared.
+    if keeper.is_blocked(view_of(run, state)):
+        await _clear(run, state)
     view = view_of(run, state)
     if keeper.is_blocked(view):
         return Stop(
@@ -75,21 +77,28 @@ async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
             is_over = was_at_work and not may_go_on and not steers(run)
             return after_compaction(state, is_continued=made.is_continued, is_over=is_over)
         case NotCompacted():
-            return _after_failed_compaction(run, made)
+            return await _after_failed_compaction(run, state, made)
         case None:
             return None
         case _:
             assert_never(made)
 
 
-def _after_failed_compaction(run: TurnRun, made: NotCompacted) -> Stop | None:
-    """Return the end of the turn if compacting can't help; None: go on with the history as it is. Not a checkpoint."""
+async def _after_failed_compaction(run: TurnRun, state: LoopState, made: NotCompacted) -> Stop | None:
+    """Return the end of the turn if nothing can help; None: go on with the history. A checkpoint if clearing is one."""
     # The next attempt would find the same history; any other failure may be over in the next round.
     if made.reason == "ineffective":
+        if await _clear(run, state):
+            return None
         return Stop(reason="compaction_ineffective", detail=made.detail)
     run.state.failed_compactions += 1
     run.notice("warning", "compaction_failed", f"the history could not be summarised and is as it was: {made.detail}")
     return None
+
+
+async def _clear(run: TurnRun, state: LoopState) -> bool:
+    """Clear old results as far as possible, as after a request that was refused; return whether that helps. A checkpoint."""
+    return _replace(run, "collapse", await run.deps.keeper.collapse(view_of(run, state), forced=True))
 
 
 async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> Room:
