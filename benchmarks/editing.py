@@ -48,7 +48,7 @@ class _Host:
     """All that an edit asks of the turn."""
 
     locks: Locks = attrs.field(factory=Locks)
-    around: None = None
+    edit_reviewer: None = None
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
         """Note nothing."""

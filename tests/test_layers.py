@@ -177,6 +177,7 @@ PURE = (
     "tools.edit.merge",
     "tools.edit.patch_format",
     "tools.edit.patch_match",
+    "tools.edit.rivals",
     "tools.edit.source_text",
     "tools.output.truncate",
     "tools.search.gitignore",

@@ -6,7 +6,8 @@ several are ambiguous. A place is never used if
 
 - it is much larger than the request,
 - lines would be lost that the request does not contain,
-- the new text is there already, so that the edit seems to have been made before.
+- the new text is there already, so that the edit seems to have been made before,
+- it lacks a line of the request that another place has, which holds about as much of the request (`rivals.py`).
 
 A match is described by splices (`source_text.py`), made so that only what the request changes is changed (`merge.py`).
 """
@@ -23,6 +24,7 @@ from engine.files.line_diff import differences
 from engine.tools.edit.match_lines import MOST_PLACES, Finder, LineSearch, TextRange, Tier, runs
 from engine.tools.edit.match_parts import inside_a_line, occurrences, trimmed_boundary, unescaped
 from engine.tools.edit.merge import Request, merge
+from engine.tools.edit.rivals import find_rival
 from engine.tools.edit.similarity import align, closest, similarity
 from engine.tools.edit.source_text import SourceText, Splice, unix
 
@@ -47,11 +49,15 @@ class Matched:
 
 @attrs.frozen
 class Ambiguous:
-    """Several places match: their number, and the first line of each, up to a thousand."""
+    """Several places match: their number, and the first line of each, up to a thousand.
+
+    *best* is the place that the request probably means, with lines that the request does not have.
+    """
 
     tier: Tier
     lines: tuple[int, ...]
     count: int
+    best: Lines | None = None
 
 
 @attrs.frozen
@@ -153,7 +159,8 @@ def _decide(search: LineSearch, tiers: Iterable[Finder]) -> Answer:
         for place in places:
             # An exact match can't lose anything that the model has not seen.
             if tier == "exact" or not _is_lossy(source, place, request):
-                return _match_at(source, tier, place, request)
+                rival = _rival(source, place, request)
+                return _match_at(source, tier, place, request) if rival is None else _ambiguous(tier, place, rival)
             lossy = lossy or (place.first + 1, place.last + 1)
     if lossy is None and len(request.old) > 2 and (block := search.richer_block()) is not None:
         lossy = (block[0] + 1, block[1] + 1)
@@ -168,6 +175,18 @@ def _match_at(source: SourceText, tier: Tier, place: TextRange, request: Request
         return Missing("applied", lines)
     applied = None if tier == "exact" else _applied_at(source, tier, place, request)
     return Matched(tier, (lines,), splices) if applied is None else Missing("applied", applied)
+
+
+def _rival(source: SourceText, place: TextRange, request: Request) -> Lines | None:
+    """Return the lines, from 0, of another place that holds as much of the request, and a line that *place* lacks."""
+    if place.splice is not None:
+        return None
+    return find_rival(source, [line.strip() for line in request.old], range(place.first, place.last + 1), place.pairs)
+
+
+def _ambiguous(tier: Tier, place: TextRange, rival: Lines) -> Ambiguous:
+    first, last = rival[0] + 1, rival[1] + 1
+    return Ambiguous(tier, tuple(sorted((place.first + 1, first))), 2, best=(first, last))
 
 
 def _is_lossy(source: SourceText, place: TextRange, request: Request) -> bool:

@@ -12,7 +12,7 @@ from engine.tools.edit.edit_session import Basis, Plan, Revision, SeenFile, fitt
 from engine.tools.edit.match import Ambiguous, Missing
 from engine.tools.edit.patch_format import AddFile, DeleteFile, Operation, UpdateFile, parse_patch
 from engine.tools.edit.patch_match import Placed, Unplaced, place_chunks
-from engine.tools.edit.replace import compared, named
+from engine.tools.edit.replace import best_place, compared, named
 from engine.tools.edit.source_text import SourceText
 from engine.tools.tool_text import counted
 
@@ -175,8 +175,11 @@ def _refused(path: str, source: SourceText, unplaced: Unplaced) -> str:
     match answer:
         case Ambiguous():
             lines = named([(line, line) for line in answer.lines], answer.count)
+            more = best_place(source, old, answer, "the patch")
             how = "" if answer.tier == "exact" else f" or alike ({answer.tier})"
-            return f"{what} Its lines are there{how} {answer.count:,} times, on {lines}. Add context, or an @@ line."
+            return (
+                f"{what} Its lines are there{how} {answer.count:,} times, on {lines}. Add context, or an @@ line.{more}"
+            )
         case Missing(why="applied", lines=(first, last)):
             return f"{what} What it would make is there already, on {named([(first, last)])}."
         case Missing(lines=(first, last)):

@@ -67,7 +67,7 @@ def replace(shown: str, text: str, old: str, new: str, *, replace_all: bool = Fa
             raise ToolError(
                 f"old_string was not found exactly in {shown}, and {answer.count:,} places are like it "
                 f"({answer.tier}), on {_lines(answer)}. Give it as it stands in the file, with enough lines around it to "
-                "fit one place. Nothing was changed."
+                f"fit one place. Nothing was changed.{best_place(source, old, answer, 'old_string')}"
             )
         case Missing():
             raise ToolError(
@@ -90,6 +90,14 @@ def compared(source: SourceText, old: str, lines: Lines) -> str:
     return comparison(
         unix(old).strip("\n"), "\n".join(source.lines[first - 1 : last]), first=first, limit=_COMPARED_LINES
     )
+
+
+def best_place(source: SourceText, old: str, answer: Ambiguous, request: str) -> str:
+    """Return a comparison with the place that the request probably means; empty if no place is more probable."""
+    if answer.best is None:
+        return ""
+    differs = compared(source, old, answer.best).removesuffix("\n")
+    return f" It probably means {named([answer.best])}. This is what differs (- {request}, + the file):\n{differs}"
 
 
 def _lines(answer: Ambiguous) -> str:

@@ -12,7 +12,7 @@ from engine.files.line_diff import differences
 from engine.tools.edit.source_text import SourceText
 
 # Longer lines are compared for equality only.
-_LINE_CHARS: Final = 2_000
+LINE_CHARS: Final = 2_000
 # Pairs of lines compared to align one gap.
 _MOST_PAIRS: Final = 2_500
 # Lines of a file that are searched for the closest ones, and lines of the request that they are compared with.
@@ -26,7 +26,7 @@ def similarity(one: str, other: str) -> float:
     """Return the normalised Levenshtein similarity: 1 for equal lines, 0 for lines with nothing in common."""
     if one == other:
         return 1.0
-    if max(len(one), len(other)) > _LINE_CHARS:
+    if max(len(one), len(other)) > LINE_CHARS:
         return 0.0
     from rapidfuzz.distance import Levenshtein
 
