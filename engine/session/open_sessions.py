@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, final
 
 import attrs
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import SessionNotFound, SubAgentRefused
+from engine.core.errors import EngineError, SessionNotFound, SubAgentRefused
 from engine.core.events import BackgroundEnded, InputAdmitted, ModelSwitched, SessionCreated, SharedContext
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.permission_types import ScopedApprover
@@ -89,12 +90,10 @@ class OpenSessions:
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
         journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of_type, InputAdmitted))
         session = self._add(journal, config, questions=None if parent is None else parent.questions)
-        open_turn = journal.state.turn
         # A parked turn is left open for `Session.resume`; that of a sub-agent is closed, as nothing can resume it.
         may_stay_open = config.settings.park and len(journal.path) == 1
         if not (may_stay_open and only_waits(journal.state, partial(may_enter_again, config.registry))):
-            for event in closing_events(journal.state, MessageId(ids.new("msg")), agents=agents):
-                journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
+            _close_turn(journal, ids, agents)
         if journal.state.background:
             _report_lost_work(journal, ids)
         # Reasoning of another model must go to this one as plain text, so the record has to know of the change.
@@ -128,6 +127,34 @@ class OpenSessions:
                 if child_id not in self.by_id:
                     services.store.release(child_id)
                 raise
+
+    async def settle_agents(self, agents: Iterable[RunningAgent]) -> None:
+        """Close the turns that a crash has left open in the sessions of sub-agents, and of theirs. A checkpoint if any.
+
+        If cancelled, or where a session can't be opened, its turn is closed when it is opened by itself.
+        """
+        services = self._services
+        for agent in agents:
+            with suppress(EngineError):
+                async with services.locks.hold(f"session:{agent.session_id}"):
+                    if agent.session_id in self.by_id:
+                        continue
+                    stored = await services.store.open_for_writing(agent.session_id)
+                    try:
+                        inner = await services.store.running_agents(stored.state)
+                        # The innermost first: once a session's own calls are settled, they lead to no other any more.
+                        await self.settle_agents(inner)
+                        self._settle(stored, inner)
+                    finally:
+                        services.store.release(agent.session_id)
+
+    @enable_ki_protection
+    def _settle(self, stored: StoredSession, agents: Iterable[RunningAgent]) -> None:
+        """Close the open turn of a session that stays closed. Not a checkpoint."""
+        journal = self._journal(stored.state.session_id, stored.events[0].path, None)
+        journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of_type, InputAdmitted))
+        _close_turn(journal, self._services.setup.ids, agents)
+        journal.close()
 
     @enable_ki_protection
     def close(self, session: LiveSession) -> None:
@@ -205,6 +232,13 @@ class OpenSessions:
 
 
 @enable_ki_protection
+def _close_turn(journal: Journal, ids: IdSource, agents: Iterable[RunningAgent]) -> None:
+    """Append what closes an open turn. Not a checkpoint."""
+    turn = journal.state.turn
+    for event in closing_events(journal.state, MessageId(ids.new("msg")), agents=agents):
+        journal.append(event, turn_id=None if turn is None else turn.turn_id)
+
+
 def _report_lost_work(journal: Journal, ids: IdSource) -> None:
     """Add a report to the next request on the background work that a crash has ended. Not a checkpoint."""
     # Imported here: it takes a crash.

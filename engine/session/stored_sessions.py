@@ -48,6 +48,8 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
             await runtime.prepare_rules(stored.state.context.cwd)
             config = _config_of(runtime, stored, options)
             await runtime.learn_models(config)
+            # Before this session is open, since a cancel may strike in it.
+            await runtime.sessions.settle_agents(agents)
             session = runtime.sessions.restore(stored, config, agents=agents)
             if options.agent is not None:
                 renew_bounds(session.journal)

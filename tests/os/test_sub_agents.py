@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 import engine
 from engine.core.events import CallSettled, CallStarted, TurnEnded
+from engine.core.ids import SessionId
 from engine.core.messages import ResultsMessage
 from engine.core.settings import Settings
+from engine.journal.fold import fold
 from engine.permission.allow_all import AllowAll
 from engine.process.kill_tree import find_marked
 from engine.session.engine_options import PermissionOptions
 from engine.session.session import Session, live_session
+from engine.store import open_sqlite_store
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.bash import BASH
@@ -145,6 +150,65 @@ async def test_killed_sub_agents_can_be_continued_by_name(tmp_path: Path) -> Non
         told = next(said(m) for m in request.transcript if isinstance(m, ResultsMessage))
         assert told.startswith("Interrupted: the engine's process ended while this ran.")
         assert f"[any, task_id {name}: interrupted." in told
+    await trio.to_thread.run_sync(end_leftovers_of, call_id)
+
+
+async def test_recovery_settles_the_calls_of_sub_agents(tmp_path: Path) -> None:
+    """All levels, and when only the session of the user is opened."""
+    store = str(tmp_path / "store.db")
+    root, child, grandchild, call_id = await trio.to_thread.run_sync(killed, tmp_path, store)
+    async with engine.open_engine(model=ScriptedProvider([]), tools=TOOLS, store=store) as eng:
+        await eng.open_session(root)
+    kept = await open_sqlite_store(store)
+    for session_id in (root, child, grandchild):
+        state = fold(await kept.load(SessionId(session_id)))
+        assert state.turn is None
+        assert state.last_result is not None
+        assert state.last_result.stop_reason == "aborted"
+    await kept.aclose()
+    await trio.to_thread.run_sync(end_leftovers_of, call_id)
+
+
+@attrs.define(eq=False)
+class CancelAtStep(trio.abc.Instrument):
+    """Cancel a scope at a step of one task."""
+
+    scope: trio.CancelScope
+    task: trio.lowlevel.Task
+    left: int
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self.task:
+            self.left -= 1
+            if self.left == 0:
+                self.scope.cancel()
+
+
+async def test_recovery_may_be_cancelled_at_every_step(tmp_path: Path) -> None:
+    killed_store = tmp_path / "killed"
+    killed_store.mkdir()
+    sessions = await trio.to_thread.run_sync(killed, tmp_path, str(killed_store / "store.db"))
+    root, call_id = sessions[0], sessions[3]
+    for steps in range(1, 200):
+        folder = tmp_path / str(steps)
+        shutil.copytree(killed_store, folder)
+        store = str(folder / "store.db")
+        was_cancelled = False
+        async with engine.open_engine(model=ScriptedProvider([]), tools=TOOLS, store=store) as eng:
+            with trio.CancelScope() as scope:
+                instrument = CancelAtStep(scope, trio.lowlevel.current_task(), steps)
+                trio.lowlevel.add_instrument(instrument)
+                await eng.open_session(root)
+            trio.lowlevel.remove_instrument(instrument)
+            was_cancelled = scope.cancelled_caught
+            await eng.open_session(root)
+        kept = await open_sqlite_store(store)
+        for session_id in sessions[:3]:
+            assert fold(await kept.load(SessionId(session_id))).turn is None
+        await kept.aclose()
+        if not was_cancelled:
+            break
+    assert steps > 5
     await trio.to_thread.run_sync(end_leftovers_of, call_id)
 
 
