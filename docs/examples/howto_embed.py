@@ -79,6 +79,27 @@ async def disconnect(eng: engine.Engine) -> None:
     print("later:", result.stop_reason, "-", result.text)
 
 
+# -- other threads -----------------------------------------------------------------------------
+
+
+def stop_button(turn: engine.Turn) -> None:
+    turn.cancel_from_thread()
+
+
+def say_from_thread(turn: engine.Turn, token: trio.lowlevel.TrioToken) -> None:
+    trio.from_thread.run_sync(turn.steer, "Be brief.", trio_token=token)
+
+
+async def threads(eng: engine.Engine) -> None:
+    session = await eng.create_session()
+    token = trio.lowlevel.current_trio_token()
+    async with session.prompt("Wait for me.") as turn:
+        await trio.to_thread.run_sync(say_from_thread, turn, token)
+        await trio.to_thread.run_sync(stop_button, turn)
+        result = await turn.wait()
+    print("from a thread:", result.stop_reason)
+
+
 # -- the model, and the program ---------------------------------------------------------------
 
 
@@ -87,6 +108,8 @@ def answer(request: ModelRequest) -> Answer:
     match getattr(prompt, "text", ""):
         case "Take your time.":
             return [*text("Well,"), Pause(0.1), *text(" yes.", id="2"), *done()]
+        case "Wait for me.":
+            return [Pause(3_600), *done()]
         case "Is it ready?" if request.output_schema is not None:
             return [*text('{"ready": false, "why": "Nobody has run the tests."}'), *done()]
         case question:
@@ -107,5 +130,11 @@ async def main() -> None:
         await disconnect(eng)
 
 
+async def in_real_time() -> None:
+    async with engine.open_engine(model=ScriptedProvider([answer], repeat=True)) as eng:
+        await threads(eng)
+
+
 if __name__ == "__main__":
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    trio.run(in_real_time)

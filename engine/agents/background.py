@@ -10,6 +10,7 @@ import trio
 from engine.agents.agent_result import AgentResult
 from engine.core.errors import ToolError
 from engine.core.ids import SessionId
+from engine.core.threads import check_run, current_token
 
 # Ended jobs that can still be asked for their result; older ones are in the store.
 MAX_ENDED = 16
@@ -38,6 +39,7 @@ class AgentJob:
     is_stopped: bool = attrs.field(default=False, init=False)
     finished: trio.Event = attrs.field(factory=trio.Event, init=False)
     _began_at: float = attrs.field(factory=trio.current_time, init=False)
+    _token: trio.lowlevel.TrioToken | None = attrs.field(factory=current_token, init=False)
 
     @property
     def is_running(self) -> bool:
@@ -60,11 +62,13 @@ class AgentJob:
 
     def mark_finished(self) -> None:
         """Mark it finished and release the session, which the callbacks keep in memory. Not a checkpoint."""
+        check_run(self._token)
         self._stop, self._peek = _do_nothing, _no_text
         self.finished.set()
 
     def stop(self) -> None:
         """Stop it. Not a checkpoint; `finished` is set once its turn is settled and saved."""
+        check_run(self._token)
         self.is_stopped = True
         self._stop()
 
@@ -83,6 +87,7 @@ class AgentJobs:
 
     _jobs: dict[str, AgentJob] = attrs.field(factory=dict[str, AgentJob], init=False)
     is_closed: bool = attrs.field(default=False, init=False)
+    _token: trio.lowlevel.TrioToken | None = attrs.field(factory=current_token, init=False)
 
     def all(self) -> tuple[AgentJob, ...]:
         """Return the jobs, oldest first; of the ended ones only the latest."""
@@ -105,6 +110,7 @@ class AgentJobs:
 
     def add(self, job: AgentJob) -> None:
         """Add a job that is about to start. Not a checkpoint."""
+        check_run(self._token)
         # A continued sub-agent has the same id; it moves to the end, as the newest.
         self._jobs.pop(job.session_id, None)
         self._jobs[job.session_id] = job
@@ -114,6 +120,7 @@ class AgentJobs:
 
     def close(self) -> None:
         """Stop all jobs and accept no more. Not a checkpoint; their turns are settled and saved a moment later."""
+        check_run(self._token)
         self.is_closed = True
         for job in self.running:
             job.stop()

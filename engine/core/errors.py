@@ -171,6 +171,10 @@ class EngineClosed(SessionError):
     """The engine was closed; open a new one."""
 
 
+class WrongThread(SessionError):
+    """Called outside of the Trio run that opened the engine, from another thread say. Nothing was changed."""
+
+
 class CursorInUse(SessionError):
     """A turn has one cursor; use `session.subscribe()` for more."""
 

@@ -9,6 +9,8 @@ from typing import Final, TypeVar, TypeVarTuple, Unpack
 
 import trio
 
+from engine.core.errors import WrongThread
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -68,6 +70,26 @@ async def to_thread_within(seconds: float, function: Callable[[Unpack[Ts]], T], 
         finally:
             timer.cancel()
     raise trio.TooSlowError
+
+
+def current_token() -> trio.lowlevel.TrioToken | None:
+    """Return the token of the Trio run in this thread, if there is one. Not a checkpoint."""
+    try:
+        return trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        return None
+
+
+def check_run(token: trio.lowlevel.TrioToken | None) -> None:
+    """Raise `WrongThread` outside of the Trio run that *token* belongs to, if it belongs to one. Not a checkpoint.
+
+    Guest mode's host runs in the thread of its Trio run, so its callbacks pass.
+    """
+    if token is not None and current_token() is not token:
+        raise WrongThread(
+            "this works only in the Trio run that opened the engine, and this is another thread: use "
+            "turn.cancel_from_thread(), or trio.from_thread.run_sync(function, trio_token=token)"
+        )
 
 
 def current_limiter() -> trio.CapacityLimiter:

@@ -17,6 +17,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core import events as ev
 from engine.core.ids import PartId, SessionId
 from engine.core.messages import AssistantPart, CallPart, ProviderPart, ReasoningPart, TextPart
+from engine.core.threads import check_run
 from engine.journal.log import Journal, JournalEntry
 from engine.journal.open_text import DELTAS
 from engine.journal.state import Resync
@@ -44,12 +45,15 @@ class Position:
     children: tuple[tuple[SessionId, int], ...] = ()
 
 
-def follow(journal: Journal, after: int | Position | None = None) -> Cursor:
+def follow(
+    journal: Journal, after: int | Position | None = None, *, token: trio.lowlevel.TrioToken | None = None
+) -> Cursor:
     """Return a cursor over *journal* which begins after that sequence number, or after now. Not a checkpoint.
 
-    A `Position` of another epoch, or of a future, yields one `Resync` first.
+    A `Position` of another epoch, or of a future, yields one `Resync` first. With *token*, it waits in that Trio run only.
     """
     cursor = Cursor(journal)
+    cursor._token = token
     epoch = journal._store.epoch
     if after is None:
         cursor._go_to_end()
@@ -86,6 +90,7 @@ class Cursor:
     _offsets: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
     _must_resync: bool = attrs.field(default=False, init=False)
     _credit: int = attrs.field(default=REFILL, init=False)
+    _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
 
     def __aiter__(self) -> Cursor:
         """Return itself."""
@@ -109,6 +114,8 @@ class Cursor:
                 return entry
             if self.journal.is_closed:
                 raise StopAsyncIteration
+            # The task that appends wakes those in the lot: a task of another run would break it.
+            check_run(self._token)
             await self.journal._lot.park()
             self._credit = REFILL
 

@@ -246,10 +246,10 @@ class TurnEnding:
         """Write the cause, if there is none yet, and cancel the loop's scope; see `TurnRun.end`. Not a checkpoint."""
         if self.cause is not None:
             return False
+        # What may raise comes first: a slot that holds a cause while nothing was cancelled would keep the turn for ever.
+        now, during = trio.current_time(), self._caught or self._now()
         # All of it before the cancel: the tasks that the scope wakes read the cause.
-        self.cause = cause
-        self.at = trio.current_time()
-        self.during = self._caught or self._now()
+        self.cause, self.at, self.during = cause, now, during
         self.scope.cancel(reason=f"the turn ends: {cause.kind}")
         self.requested.set()
         return True

@@ -13,6 +13,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineClosed
 from engine.core.exception_groups import leave
+from engine.core.threads import check_run
 
 if TYPE_CHECKING:
     from engine.tools.background_jobs import TaskFunction
@@ -28,6 +29,7 @@ class EngineTasks:
     # here; they are ended, so that each settles its calls first.
     _scopes: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
     # A nursery that came here through a fork has the tasks of the parent, and no event loop.
+    _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
     _pid: int = attrs.field(factory=os.getpid, init=False)
     _closed: bool = attrs.field(default=False, init=False)
 
@@ -37,14 +39,26 @@ class EngineTasks:
         return self._closed or self._nursery is None or self._pid != os.getpid()
 
     def check_open(self) -> trio.Nursery:
-        """Return the nursery. Raises `EngineClosed`."""
+        """Return the nursery. Raises `EngineClosed`, `WrongThread`."""
         if self._pid != os.getpid():
             raise EngineClosed("this process was forked; an engine works only in the process that opened it")
         if self._closed:
             raise EngineClosed("the engine was closed; open a new one")
         if self._nursery is None:
             raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
+        self.check_run()
         return self._nursery
+
+    @property
+    def token(self) -> trio.lowlevel.TrioToken:
+        """Calls functions in the Trio run of the engine, from any thread. Raises `EngineClosed` before it is open."""
+        if self._token is None:
+            raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
+        return self._token
+
+    def check_run(self) -> None:
+        """Raise `WrongThread` outside of the Trio run that opened the engine. Not a checkpoint."""
+        check_run(self._token)
 
     def check_unused(self) -> None:
         """Raise `EngineClosed` if the engine was opened before."""
@@ -56,6 +70,7 @@ class EngineTasks:
         """Open the nursery. Not a checkpoint."""
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
+        self._token = trio.lowlevel.current_trio_token()
 
     @enable_ki_protection
     def close(self) -> None:

@@ -55,6 +55,7 @@ class SessionBackground:
     @property
     def jobs(self) -> Jobs:
         """Its background commands."""
+        self._tasks.check_run()
         if self._jobs is None:
             # Imported here: most sessions have none, and processes cost an import.
             from engine.tools.background_jobs import Jobs
@@ -65,6 +66,7 @@ class SessionBackground:
     @property
     def agents(self) -> AgentJobs:
         """Its sub-agents that work in the background."""
+        self._tasks.check_run()
         return self._children.jobs
 
     @property
@@ -83,10 +85,12 @@ class SessionBackground:
 
     def share_limit(self, gate: SubAgentLimiter) -> None:
         """Count the sub-agents of this session, itself a sub-agent's, against the same limit. Not a checkpoint."""
+        self._tasks.check_run()
         self._children.gate = gate
 
     def close(self) -> None:
         """End all of it, for good. Not a checkpoint; its tasks are over a moment later."""
+        self._tasks.check_run()
         # What was never asked for has no object yet, and makes none now.
         if self._jobs is not None:
             self._jobs.close()
@@ -103,10 +107,12 @@ class SessionBackground:
 
     def note_started(self, work_id: str, kind: BackgroundKind, name: str, detail: str = "") -> None:
         """Record that something began, so that it can be reported as lost after a crash. Not a checkpoint."""
+        self._tasks.check_run()
         self._journal.append(BackgroundStarted(work_id=work_id, kind=kind, name=name, detail=detail))
 
     def note_ended(self, work_id: str) -> None:
         """Record that it has ended, and was reported. Not a checkpoint."""
+        self._tasks.check_run()
         # The session of a sub-agent closes at once; its commands end a moment later.
         if not self._journal.is_closed:
             self._journal.append(BackgroundEnded(work_id=work_id))

@@ -8,7 +8,7 @@ order in which they were entered, as all nurseries are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, final
 
@@ -126,6 +126,7 @@ class Turn:
 
         Raises `TurnParked` if the engine was closed while the turn waited for an answer.
         """
+        self._session.check_run()
         await self._started()[0].ending.over.wait()
         return self.result
 
@@ -135,17 +136,28 @@ class Turn:
 
         The block then ends normally with `stop_reason == "aborted"`. Before the start
         it cancels the turn as soon as it starts; after the end it does nothing.
+        Raises `WrongThread` outside of the engine's Trio run; see `cancel_from_thread`.
         """
+        self._session.check_run()
         if self._run is None:
             self._cancelled_early = True
         else:
             self._run.end(_CANCELLED)
+
+    def cancel_from_thread(self) -> None:
+        """Cancel this turn a moment later, from any thread or signal handler. Not a checkpoint.
+
+        It does nothing after the end of the turn, or of its Trio run.
+        """
+        with suppress(trio.RunFinishedError):
+            self._session.engine.tasks.token.run_sync_soon(self.cancel, idempotent=True)
 
     def steer(self, text: str, *, input_id: str | None = None) -> InputId:
         """Add a user message at the next step boundary; running tools go on. Not a checkpoint.
 
         Raises `TurnOver` if the turn is ending. The same id with the same text is taken once.
         """
+        self._session.check_run()
         run = self._started()[0]
         if run.ending.cause is not None:
             raise TurnOver("the turn has ended or is ending; use session.prompt() or session.queue()")
@@ -153,6 +165,7 @@ class Turn:
 
     def skip_wait(self) -> None:
         """Send a failed request again now instead of after its delay. Not a checkpoint."""
+        self._session.check_run()
         self._started()[0].state.skip_wait.set()
 
     async def reply(self, request_id: str, answer: Answer) -> None:
@@ -173,7 +186,7 @@ class Turn:
         # The cursor begins before the turn's first event, which is appended in the next line.
         before = self._session.journal.snapshot().seq
         self._run = self._begin()
-        self._cursor = follow(self._session.journal, before)
+        self._cursor = follow(self._session.journal, before, token=self._session.engine.tasks.token)
         if self._cancelled_early:
             # Begun and ended, so that the host gets a result and the record says what became of the prompt.
             self._run.end(_CANCELLED)

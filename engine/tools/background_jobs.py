@@ -22,6 +22,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import ToolError
 from engine.core.exception_groups import describe, public
+from engine.core.threads import check_run, current_token
 from engine.process.redact import Mask, secrets_in
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE, MAX_JOBS, RECENT_BYTES
@@ -124,6 +125,7 @@ class Job:
     _is_started: bool = attrs.field(default=False, init=False)
     _on_over: Callable[[], None] | None = attrs.field(default=None, init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _token: trio.lowlevel.TrioToken | None = attrs.field(factory=current_token, init=False)
     _news: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
 
     @property
@@ -142,10 +144,12 @@ class Job:
 
     def when_over(self, do: Callable[[], None]) -> None:
         """Call *do* when it ends, unless the engine ends it. Not a checkpoint."""
+        check_run(self._token)
         self._on_over = do
 
     def stop(self) -> None:
         """End it with its process tree. Not a checkpoint; `over` is set when that is done."""
+        check_run(self._token)
         self._scope.cancel(reason="the background job is stopped")
 
     async def wait_for_output(self, after: int, seconds: float) -> None:
@@ -259,6 +263,7 @@ class Jobs:
     _note_over: Callable[[str], None] = attrs.field(default=lambda _: None)
     _jobs: dict[str, Job] = attrs.field(factory=dict[str, Job], init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
+    _token: trio.lowlevel.TrioToken | None = attrs.field(factory=current_token, init=False)
 
     def all(self) -> tuple[Job, ...]:
         """Return the jobs, oldest first; of the ended ones only the latest."""
@@ -326,6 +331,7 @@ class Jobs:
 
     def close(self) -> None:
         """Stop all jobs, and accept no more. Not a checkpoint; their tasks end a moment later."""
+        check_run(self._token)
         self._is_closed = True
         for job in self._jobs.values():
             job.stop()
