@@ -179,6 +179,7 @@ PURE = (
     "tools.edit.patch_match",
     "tools.edit.rivals",
     "tools.edit.source_text",
+    "tools.edit.unicode_forms",
     "tools.output.truncate",
     "tools.search.gitignore",
     "web.html_flow",

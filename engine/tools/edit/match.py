@@ -22,7 +22,7 @@ import attrs
 
 from engine.files.line_diff import differences
 from engine.tools.edit.match_lines import MOST_PLACES, Finder, LineSearch, TextRange, Tier, runs
-from engine.tools.edit.match_parts import inside_a_line, occurrences, trimmed_boundary, unescaped
+from engine.tools.edit.match_parts import inside_a_line, occurrences, plain_part, trimmed_boundary, unescaped
 from engine.tools.edit.merge import Request, merge
 from engine.tools.edit.rivals import find_rival
 from engine.tools.edit.similarity import align, closest, similarity
@@ -93,6 +93,7 @@ def find(source: SourceText, old: str, new: str, *, replace_all: bool = False, f
     tiers: tuple[Finder, ...] = (
         *search.equal_tiers(),
         ("whitespace-normalised", lambda: inside_a_line(source, old, new)),
+        ("punctuation-normalised", lambda: plain_part(source, old, new)),
         ("escape-normalised", lambda: unescaped(source, old, new)),
         ("trimmed-boundary", lambda: trimmed_boundary(source, old, new)),
         *search.similar_tiers(),

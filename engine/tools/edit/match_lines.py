@@ -10,12 +10,14 @@ import attrs
 from engine.tools.edit.merge import Request
 from engine.tools.edit.similarity import align
 from engine.tools.edit.source_text import SourceText, Splice
+from engine.tools.edit.unicode_forms import composed, plain
 
 Tier = Literal[
     "exact",
     "indentation-flexible",
     "line-trimmed",
     "whitespace-normalised",
+    "unicode-normalised",
     "punctuation-normalised",
     "escape-normalised",
     "trimmed-boundary",
@@ -72,11 +74,12 @@ class LineSearch:
         return "exact", lambda: self._blocks(str)
 
     def equal_tiers(self) -> tuple[Finder, ...]:
-        """Return the tiers of lines that are equal except for blanks or punctuation."""
+        """Return the tiers of lines that are equal except for blanks, Unicode forms or punctuation."""
         return (
             ("indentation-flexible", self._indented),
             ("line-trimmed", lambda: self._blocks(str.strip)),
             ("whitespace-normalised", lambda: self._blocks(_squeezed)),
+            ("unicode-normalised", lambda: self._blocks(_composed)),
             ("punctuation-normalised", lambda: self._blocks(_plain)),
         )
 
@@ -200,16 +203,9 @@ def _squeezed(line: str) -> str:
     return " ".join(line.split())
 
 
-# Models replace typographic punctuation by ASCII.
-_SIGNS: Final = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        "\u2026": "...",
-    }
-)
+def _composed(line: str) -> str:
+    return _squeezed(composed(line))
 
 
 def _plain(line: str) -> str:
-    return _squeezed(line).translate(_SIGNS)
+    return _squeezed(plain(line))

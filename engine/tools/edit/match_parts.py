@@ -9,6 +9,7 @@ from typing import Final
 
 from engine.tools.edit.match_lines import MOST_PLACES, TextRange
 from engine.tools.edit.source_text import SourceText, Splice, unix
+from engine.tools.edit.unicode_forms import keep_forms, plain_places
 
 _ESCAPE: Final = re.compile(r"\\([ntr\"'`\\$\n])")
 _MEANINGS: Final = {"n": "\n", "t": "\t", "r": "\r"}
@@ -54,6 +55,12 @@ def trimmed_boundary(source: SourceText, old: str, new: str) -> list[TextRange]:
     text = _trimmed_like(old, new)
     starts = islice(_whole_words(source.text, trimmed), MOST_PLACES)
     return [_part(source, start, start + len(trimmed), text) for start in starts]
+
+
+def plain_part(source: SourceText, old: str, new: str) -> list[TextRange]:
+    """Return the places that differ from *old* in Unicode forms and typographic punctuation only."""
+    places = islice(plain_places(source.text, old), MOST_PLACES)
+    return [_part(source, start, end, keep_forms(old, new, source.text[start:end])) for start, end in places]
 
 
 def unescaped(source: SourceText, old: str, new: str) -> list[TextRange]:

@@ -16,6 +16,7 @@ import attrs
 
 from engine.files.line_diff import Difference, differences
 from engine.tools.edit.source_text import SourceText, Splice
+from engine.tools.edit.unicode_forms import keep_forms
 
 _TAB: Final = 4
 # Enough to tell the indentation; a file may have a million lines.
@@ -48,13 +49,25 @@ def merge(source: SourceText, request: Request, pairs: Sequence[int | None]) -> 
     indents = Indents.of(source, request, pairs)
     text: list[Splice] = []
     for change in differences(request.old, request.new):
-        added = [indents.of_line(line, change.start) for line in request.new[change.new_start : change.new_end]]
+        new = _with_forms(source, request, change, pairs)
+        added = [indents.of_line(line, change.start) for line in new]
         replaced = [pair for pair in pairs[change.start : change.end] if pair is not None]
         if replaced:
             text.append(source.replaced(replaced[0], replaced[-1], added))
         elif added:
             text.append(source.inserted(_place(change, pairs), added))
     return tuple(splice for splice in text if not source.is_idle(splice))
+
+
+def _with_forms(source: SourceText, request: Request, change: Difference, pairs: Sequence[int | None]) -> Sequence[str]:
+    """Return the new lines of a change, with the file's characters where the request has others that look alike."""
+    new = request.new[change.new_start : change.new_end]
+    old = [(request.old[i], pair) for i in range(change.start, change.end) if (pair := pairs[i]) is not None]
+    if all(line.isascii() and source.lines[pair].isascii() for line, pair in old):
+        return new
+    before = "\n".join(line.strip() for line, _ in old)
+    actual = "\n".join(source.stripped[pair] for _, pair in old)
+    return keep_forms(before, "\n".join(new), actual).split("\n")
 
 
 def _place(change: Difference, pairs: Sequence[int | None]) -> int:

@@ -183,7 +183,7 @@ def _refused(path: str, source: SourceText, unplaced: Unplaced) -> str:
         case Missing(why="applied", lines=(first, last)):
             return f"{what} What it would make is there already, on {named([(first, last)])}."
         case Missing(lines=(first, last)):
-            differs = compared(source, old, (first, last)).removesuffix("\n")
+            differs = compared(source, old, (first, last))
             more = " The file has more there, which would be lost." if answer.why == "lossy" else ""
             return (
                 f"{what} Its lines were not found behind the change before it. The most similar place is "

@@ -13,6 +13,7 @@ from engine.files.text_files import MAX_TEXT_BYTES
 from engine.tools.edit.match import Ambiguous, Lines, Matched, Missing, find
 from engine.tools.edit.match_lines import Tier
 from engine.tools.edit.source_text import SourceText, unix
+from engine.tools.edit.unicode_forms import lookalikes
 
 _PLACES_NAMED: Final = 20
 # A screen: more would crowd out the rest of the model's window.
@@ -87,16 +88,16 @@ def named(places: Sequence[Lines], count: int = 0) -> str:
 def compared(source: SourceText, old: str, lines: Lines) -> str:
     """Return a comparison of the request's text with the given lines of the file."""
     first, last = lines
-    return comparison(
-        unix(old).strip("\n"), "\n".join(source.lines[first - 1 : last]), first=first, limit=_COMPARED_LINES
-    )
+    request = unix(old).strip("\n")
+    differs = comparison(request, "\n".join(source.lines[first - 1 : last]), first=first, limit=_COMPARED_LINES)
+    return differs.removesuffix("\n") + lookalikes(source, request.split("\n"), first - 1, last - 1)
 
 
 def best_place(source: SourceText, old: str, answer: Ambiguous, request: str) -> str:
     """Return a comparison with the place that the request probably means; empty if no place is more probable."""
     if answer.best is None:
         return ""
-    differs = compared(source, old, answer.best).removesuffix("\n")
+    differs = compared(source, old, answer.best)
     return f" It probably means {named([answer.best])}. This is what differs (- {request}, + the file):\n{differs}"
 
 
@@ -116,5 +117,5 @@ def _instead(source: SourceText, old: str, answer: Missing) -> str:
     hint = f"The most similar place is {where}"
     if answer.why == "lossy":
         hint = f"Much of it is like {where}, but the file has more there, which would be lost"
-    differs = compared(source, old, answer.lines).removesuffix("\n")
+    differs = compared(source, old, answer.lines)
     return f"{hint}. This is what differs (- old_string, + the file):\n{differs}"
