@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from engine.compaction.plain_statements import is_plain_statement
+
 _WORDS: Final = frozenset(
     """
     must mustn't needn't never always don't dont do-not shouldn't should shall shan't cannot can't only solely exclusively
@@ -79,7 +81,9 @@ def is_rule(sentence: str) -> bool:
     plain = sentence.replace("\u2019", "'").replace("\u02bc", "'")
     if not _WORDS.isdisjoint(_WORD.findall(plain.lower())) or _PHRASES.search(plain) is not None:
         return True
-    return not plain.isascii() and _SIGNS.search(plain) is not None
+    if not plain.isascii() and _SIGNS.search(plain) is not None:
+        return True
+    return is_plain_statement(plain)
 
 
 def directives_in(text: str) -> Iterator[str]:

@@ -65,26 +65,35 @@ def read_text(path: str, *, limit: int, within: str = "") -> InstructionText | N
         text = codecs.getincrementaldecoder("utf-8")().decode(data[:limit], final=not is_cut)
     except UnicodeDecodeError as error:
         raise UnusableFileError(f"it is not UTF-8 (byte {error.start + 1:,})") from error
-    # A line cut in half could mean the opposite: end at the last whole one.
-    whole = text.rpartition("\n")[0] if is_cut else ""
     return InstructionText(
         # Files in /proc and some network file systems report the size 0.
         path=path,
         real=real.path,
-        text=_tidy(whole or text),
+        text=_tidy(_whole_lines(text) if is_cut else text),
         size=max(size, len(data)),
         is_cut=is_cut,
     )
 
 
 def cut_text(text: str, room: int) -> str:
-    """Return as many whole lines of *text* as fit into *room* bytes."""
+    """Return as much of *text* as fits into *room* bytes: whole lines, or the beginning of a line that takes most of it."""
     data = text.encode()
     if len(data) <= room:
         return text
-    kept = data[: max(room, 0)].decode(errors="ignore")
-    whole = kept.rpartition("\n")[0]
-    return whole or kept
+    return _whole_lines(data[: max(room, 0)].decode(errors="ignore"))
+
+
+def _whole_lines(text: str) -> str:
+    """Return *text* without its last line, which is cut off; of a huge one, the beginning up to a sentence or a word."""
+    whole = text.rpartition("\n")[0]
+    # A line cut in half could mean the opposite; but a file may be a single line below a title.
+    if len(whole) >= len(text) // 2:
+        return whole
+    for end in (". ", " "):
+        at = text.rfind(end, len(whole) + (len(text) - len(whole)) // 2)
+        if at > 0:
+            return text[: at + 1].rstrip()
+    return text
 
 
 def _read(path: str, limit: int) -> tuple[bytes, int]:

@@ -390,6 +390,17 @@ def test_t28_huge_file_is_visibly_truncated(home: Path, project: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("before", ["", "# Rules\n\n", "# Rules\nUse tabs.\n"])
+def test_t28_huge_line_is_cut_by_characters(home: Path, project: Path, before: str) -> None:
+    write(project / "AGENTS.md", before + "Never touch the tests. " * 10_000)
+    reading = read(layers_of(home, max_bytes=1_000), project)
+    (section,) = instructions(reading)
+    shown = section.text.partition("\n[Cut: ")[0]
+    assert shown.endswith("Never touch the tests.")
+    assert shown.count("Never touch the tests.") > 30
+    assert len(problems(reading)) == 1
+
+
 def test_t28_the_nearest_ones_get_their_bytes_first(home: Path, project: Path) -> None:
     write(project / "AGENTS.md", "outer\n" * 200)
     write(project / "pkg/AGENTS.md", "inner\n" * 100)
