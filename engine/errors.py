@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from engine.core.errors import UndoConflict as UndoConflict
     from engine.core.errors import UndoIncomplete as UndoIncomplete
     from engine.core.errors import UnknownModel as UnknownModel
+    from engine.core.errors import WrongTask as WrongTask
     from engine.core.errors import WrongThread as WrongThread
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -58,7 +59,7 @@ else:
                 "Overloaded ProviderError ProviderProtocolError QuotaExhausted RateLimited RequestNotFound "
                 "SessionBusy SessionElsewhere SessionError SessionNotFound SignatureRejected SnapshotError "
                 "StoreCorrupt StoreError StoreMismatch StreamTimeout SubAgentRefused ToolError TurnNotEnded "
-                "TurnOver TurnParked UndoConflict UndoIncomplete UnknownModel WrongThread"
+                "TurnOver TurnParked UndoConflict UndoIncomplete UnknownModel WrongTask WrongThread"
             ),
         },
     )

@@ -1,5 +1,7 @@
 """How to embed the engine in a larger Trio program."""
 
+import contextlib
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 import attrs
@@ -79,6 +81,23 @@ async def disconnect(eng: engine.Engine) -> None:
     print("later:", result.stop_reason, "-", result.text)
 
 
+# -- an async generator --------------------------------------------------------------------------
+
+
+async def deltas(session: engine.Session, prompt: str) -> AsyncGenerator[str]:
+    async with session.prompt(prompt) as turn:
+        async for event in turn:
+            if isinstance(event, engine.TextDelta):
+                yield event.text
+
+
+async def first_words(session: engine.Session) -> str:
+    async with contextlib.aclosing(deltas(session, "Take your time.")) as texts:
+        async for words in texts:
+            return words  # the generator is closed here, by this task
+    return ""
+
+
 # -- other threads -----------------------------------------------------------------------------
 
 
@@ -128,6 +147,7 @@ async def main() -> None:
         print(stopped.stop_reason, "-", stopped.text)
         print(await structured(session))
         await disconnect(eng)
+        print("first:", await first_words(session))
 
 
 async def in_real_time() -> None:

@@ -175,6 +175,19 @@ class WrongThread(SessionError):
     """Called outside of the Trio run that opened the engine, from another thread say. Nothing was changed."""
 
 
+class WrongTask(SessionError):
+    """A block was entered by one task and left by another, or not at all: by an async generator that was not closed.
+
+    What was in the block has ended all the same.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the block of {what} was not left by the task that entered it. If it is inside of an async generator, "
+            "iterate with: async with contextlib.aclosing(generator()) as items: async for item in items"
+        )
+
+
 class CursorInUse(SessionError):
     """A turn has one cursor; use `session.subscribe()` for more."""
 

@@ -19,7 +19,7 @@ at which the cause was written, so the steps share one budget of time instead of
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 # Of a grace that a parent's call allows: the rest is for the flush and the way back up to that call.
 FLUSH_SHARE = 0.9
+# How often a nursery that belongs to another task is looked at, in seconds.
+_LOOK: Final = 0.01
 
 
 @enable_ki_protection
@@ -257,6 +259,19 @@ async def all_over(runs: Iterable[TurnRun]) -> None:
         deadline = run.ending.at + max(graces) + run.inputs.settings.durable_within
         with trio.CancelScope(shield=True, deadline=deadline):
             await run.ending.over.wait()
+
+
+async def until_empty(nursery: trio.Nursery, seconds: float) -> None:
+    """Wait until a nursery whose tasks are ending has none left, in a task that did not open it. A checkpoint; shielded.
+
+    Not for longer than *seconds*: a task may not stop.
+    """
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds):
+        # Looked at again and again, since only the task that opened a nursery is woken when it is empty.
+        for _ in range(round(seconds / _LOOK)):
+            if not nursery.child_tasks:
+                break
+            await trio.sleep(_LOOK)
 
 
 async def close_bounded(aclose: Callable[[], Awaitable[None]], seconds: float) -> bool:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import EngineClosed
-from engine.core.exception_groups import leave
+from engine.core.errors import EngineClosed, WrongTask
 from engine.core.threads import check_run
+from engine.session.host_block import HostBlock
 
 if TYPE_CHECKING:
     from engine.tools.background_jobs import TaskFunction
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class EngineTasks:
     """The nursery of an engine."""
 
-    _manager: AbstractAsyncContextManager[trio.Nursery] | None = attrs.field(default=None, init=False)
-    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    _block: HostBlock | None = attrs.field(default=None, init=False)
+    # The blocks of turns that are open, in the order in which they were entered.
+    _blocks: dict[HostBlock, None] = attrs.field(factory=dict["HostBlock", None], init=False)
     # One scope for each task and not one for all: a model's server is cancelled alone, and turns are never cancelled
     # here; they are ended, so that each settles its calls first.
     _scopes: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
@@ -36,7 +37,7 @@ class EngineTasks:
     @property
     def is_closed(self) -> bool:
         """Whether the engine was closed, was not opened yet, or came here through a fork."""
-        return self._closed or self._nursery is None or self._pid != os.getpid()
+        return self._closed or self._block is None or self._pid != os.getpid()
 
     def check_open(self) -> trio.Nursery:
         """Return the nursery. Raises `EngineClosed`, `WrongThread`."""
@@ -44,10 +45,10 @@ class EngineTasks:
             raise EngineClosed("this process was forked; an engine works only in the process that opened it")
         if self._closed:
             raise EngineClosed("the engine was closed; open a new one")
-        if self._nursery is None:
+        if self._block is None:
             raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
         self.check_run()
-        return self._nursery
+        return self._block.nursery
 
     @property
     def token(self) -> trio.lowlevel.TrioToken:
@@ -62,14 +63,13 @@ class EngineTasks:
 
     def check_unused(self) -> None:
         """Raise `EngineClosed` if the engine was opened before."""
-        if self._manager is not None:
+        if self._block is not None:
             raise EngineClosed("an engine is opened once; call open_engine() again")
 
     @enable_ki_protection
     async def open(self) -> None:
         """Open the nursery. Not a checkpoint."""
-        self._manager = trio.open_nursery()
-        self._nursery = await self._manager.__aenter__()
+        self._block = await HostBlock.enter("the engine")
         self._token = trio.lowlevel.current_trio_token()
 
     @enable_ki_protection
@@ -85,9 +85,38 @@ class EngineTasks:
 
     @enable_ki_protection
     async def leave(self, error: BaseException | None) -> None:
-        """Wait until the last task is over; *error* is that of the engine's block. A schedule point."""
-        assert self._manager is not None
-        await leave(self._manager, error)
+        """Wait until the last task is over; *error* is that of the engine's block. A schedule point.
+
+        Raises `WrongTask` if this task, or the one that entered a turn's block, did not leave it: all tasks are over then.
+        """
+        assert self._block is not None
+        if not self._block.is_own:
+            raise await self._block.leave_elsewhere() from error
+        misplaced: WrongTask | None = None
+        for block in reversed(tuple(self._blocks)):
+            if block.is_own:
+                # Inside of the engine's block, but not left before it. Left here, the stack of Trio's scopes is in order.
+                misplaced = WrongTask(block.what)
+                with suppress(RuntimeError):
+                    await block.leave(error or misplaced)
+        await self._block.leave(error)
+        if misplaced is not None and error is None:
+            raise misplaced
+
+    @enable_ki_protection
+    async def enter_block(self, what: str) -> HostBlock:
+        """Enter a block of a turn in this task. Not a checkpoint."""
+        block = await HostBlock.enter(what)
+        self._blocks[block] = None
+        return block
+
+    @enable_ki_protection
+    async def leave_block(self, block: HostBlock, error: BaseException | None) -> None:
+        """Leave a block whose turn is ending; *error* is its own. A schedule point. Raises `WrongTask`."""
+        if not block.is_own:
+            raise await block.leave_elsewhere() from error
+        self._blocks.pop(block, None)
+        await block.leave(error)
 
     @enable_ki_protection
     def start(self, work: Callable[[], Awaitable[None]], *, name: str) -> trio.CancelScope | None:
@@ -95,11 +124,11 @@ class EngineTasks:
 
         None: the engine is closed already.
         """
-        if self.is_closed or self._nursery is None:
+        if self.is_closed or self._block is None:
             return None
         scope = trio.CancelScope()
         self._scopes.add(scope)
-        self._nursery.start_soon(self._run, work, scope, name=name)
+        self._block.nursery.start_soon(self._run, work, scope, name=name)
         return scope
 
     async def start_task(self, task: TaskFunction, *, name: str) -> None:

@@ -8,7 +8,7 @@ order in which they were entered, as all nurseries are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, final
 
@@ -17,17 +17,18 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import CursorInUse, SessionError, TurnNotEnded, TurnOver, TurnParked
 from engine.core.events import Durable, Live, TurnEnded, TurnResult
-from engine.core.exception_groups import leave
 from engine.core.ids import InputId, TurnId
 from engine.core.protocols import Model
 from engine.journal.cursors import Cursor, follow
 from engine.journal.state import Resync
+from engine.nursery.concluder import all_over
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_supervisor import run_turn
 from engine.session.answers import Answer, Recovery, require_text
 from engine.session.replies import answer, recover, reply
 
 if TYPE_CHECKING:
+    from engine.session.host_block import HostBlock
     from engine.session.live_session import LiveSession
 
 
@@ -42,7 +43,7 @@ class Turn:
     _session: LiveSession
     _begin: Callable[[], TurnRun]
     _run: TurnRun | None = None
-    _nursery: AbstractAsyncContextManager[trio.Nursery] | None = None
+    _block: HostBlock | None = None
     _cursor: Cursor | None = None
     _in_use: bool = False
     _seen_end: bool = False
@@ -56,10 +57,8 @@ class Turn:
     async def __aenter__(self) -> Self:
         """Start the turn. Not a checkpoint. Raises `SessionBusy`, `EngineClosed`."""
         run = self._start()
-        self._nursery = trio.open_nursery()
-        # By hand, since the block is the host's: `__aexit__` leaves it, with the care that `leave` takes of its errors.
-        nursery = await self._nursery.__aenter__()
-        nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
+        self._block = await self._session.engine.tasks.enter_block(f"turn {run.journal.turn_id}")
+        self._block.nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
         return self
 
     @enable_ki_protection
@@ -69,15 +68,18 @@ class Turn:
         """End the turn if it has not ended, wait until nothing of it is left.
 
         A schedule point. If cancelled, the turn is settled and saved all the same. The
-        body's own exception goes on as it is: the nursery never sees it.
+        body's own exception goes on as it is: the nursery never sees it. Raises `WrongTask` in a task that did not enter
+        the block, after the turn has ended.
         """
-        assert self._nursery is not None
+        assert self._block is not None
         assert self._run is not None
         if self._run.ending.cause is None:
             # A `Cancelled` that gets here is the host's, or it came with the turn's own deadline; the turn's own cancel
             # never leaves the scope of its loop.
             self._run.end(self._run.ending.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
-        await leave(self._nursery, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
+        if not self._block.is_own:
+            await all_over([self._run])  # noqa: ASYNC102  # bounded: see concluder.py
+        await self._session.engine.tasks.leave_block(self._block, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         # The body's own exception goes on as it is.
         return False
 

@@ -1,0 +1,67 @@
+"""`HostBlock`: a nursery that a host's `async with` holds open, and what to do when another task leaves it.
+
+A nursery can be left only by the task that entered it. The block of an async generator that was not iterated to its end
+is left by whichever task finalises the generator, where Trio would wait for ever.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Self
+
+import attrs
+import trio
+from trio.lowlevel import enable_ki_protection
+
+from engine.core.errors import WrongTask
+from engine.core.exception_groups import leave
+from engine.nursery.concluder import until_empty
+
+# For the tasks of a block that has been concluded: those that have not gone by then don't stop.
+_SECONDS: Final = 1.0
+
+
+@attrs.define(eq=False)
+class HostBlock:
+    """A block.
+
+    Attributes:
+        what: what it is of, for people.
+        nursery: holds its tasks.
+        is_misplaced: another task has left it, so its nursery is still open in the task that entered it.
+    """
+
+    what: str
+    nursery: trio.Nursery
+    _manager: AbstractAsyncContextManager[trio.Nursery]
+    _task: trio.lowlevel.Task = attrs.field(factory=trio.lowlevel.current_task, init=False)
+    is_misplaced: bool = attrs.field(default=False, init=False)
+    _is_left: bool = attrs.field(default=False, init=False)
+
+    @classmethod
+    async def enter(cls, what: str) -> Self:
+        """Open a nursery in this task. Not a checkpoint."""
+        manager = trio.open_nursery()
+        # By hand, since the block is the host's: `leave` takes care of its errors.
+        return cls(what, await manager.__aenter__(), manager)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this task has entered it, and it is open."""
+        return not self._is_left and trio.lowlevel.current_task() is self._task
+
+    @enable_ki_protection
+    async def leave(self, error: BaseException | None) -> None:
+        """Leave the nursery, in the task that entered it; *error* is the block's own. A schedule point."""
+        self._is_left = True
+        await leave(self._manager, error)
+
+    async def leave_elsewhere(self) -> WrongTask:
+        """Wait until its tasks, which are ending, have gone, in any task; return what to raise. A checkpoint; shielded.
+
+        The nursery stays open, without tasks, in the task that entered it.
+        """
+        self.is_misplaced = True
+        if not self._is_left:
+            await until_empty(self.nursery, _SECONDS)  # noqa: ASYNC102  # bounded: see concluder.py
+        return WrongTask(self.what)
