@@ -8,6 +8,7 @@ what it returns, atomically.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import attrs
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 PRUNED_SHARE = 0.9
 # An estimate without a count may be off by this factor: only beyond it a request is refused without sending it.
 UNCOUNTED_TOLERANCE = 1.5
+
+# A window that is only guessed says nothing below this: local servers are started with any.
+GUESSED_LEAST = 65_536
+# In a smaller window the reserve is a large part of it: a request is sent as long as it fits at all.
+SMALL_WINDOW = 16_384
 
 # A host's own summariser: gets the messages and the previous summary, returns the new one.
 Summarise = Callable[[Sequence[Message], str], Awaitable[str]]
@@ -151,9 +157,10 @@ class Keeper:
             report=self.report(view).brief,
         )
         made = await compactor.run()
-        is_sure = self._counter.certain(view) >= WindowEstimate.of(view.model, view.max_output, self.reserve).usable
+        is_sure = self._counter.certain(view) >= self._least_ineffective(view)
         if isinstance(made, NotCompacted) and made.reason == "ineffective" and wish.trigger == "full" and not is_sure:
-            # By the catalogue's window, or by the text, there is room, so try the request; another refusal ends the turn.
+            # By the catalogue's window, or by the text, there is room, or the window is a guess: try the request.
+            # Another refusal ends the turn.
             return attrs.evolve(made, reason="failed")
         return made
 
@@ -185,8 +192,18 @@ class Keeper:
     def _tokens(self, view: ContextView) -> int:
         return self._counter.tokens(view)
 
+    def _least_ineffective(self, view: ContextView) -> float:
+        """Return the size from which a request is not even tried."""
+        if not view.model.is_known:
+            return inf
+        window = WindowEstimate.of(view.model, view.max_output, self.reserve)
+        return window.context if window.context <= SMALL_WINDOW else window.usable
+
     def _is_full(self, view: ContextView) -> bool:
-        return self._tokens(view) >= self._window(view).usable
+        least = self._window(view).usable
+        # A refusal has made a guess a measurement.
+        is_guess = not view.model.is_known and not self._counter.has_refused(view.model)
+        return self._tokens(view) >= (max(least, GUESSED_LEAST) if is_guess else least)
 
     def _prune(self, view: ContextView, *, is_forced: bool) -> PruneResult | None:
         from engine.compaction.prune import KEPT_TOKENS, MIN_CLEARED_TOKENS, PruneRules, prune

@@ -166,6 +166,10 @@ class TokenCounter:
         most = self._refused.get(info.name, info.context)
         return info if most >= info.context else attrs.evolve(info, context=most)
 
+    def has_refused(self, info: ModelInfo) -> bool:
+        """Return whether a request was refused that had less than the model's window."""
+        return info.name in self._refused
+
     def reject(self, view: ContextView) -> None:
         """Learn that the request was too large: either the estimate is too low, or the window is smaller."""
         tokens, name, context = self.tokens(view), view.model.name, view.model.context
@@ -173,7 +177,7 @@ class TokenCounter:
         ratio = self.ratio(name)
         # The factor by which the estimate must be wrong if the window has its official size.
         needed = (context - exact) / max(1.0, (tokens - exact) / ratio)
-        if needed <= (DOUBT * ratio if exact else MOST_REFUSED):
+        if view.model.is_known and needed <= (DOUBT * ratio if exact else MOST_REFUSED):
             self._ratios[name] = max(ratio, needed)
         elif tokens >= SMALLEST and not _has_media(view):
             # With images, their size in bytes may have been the reason.

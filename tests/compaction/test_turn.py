@@ -274,6 +274,28 @@ async def test_t7_ineffective_summary_ends_the_turn(
         assert (await w.play("short", settings=Settings(auto_compact=False))).stop_reason == "completed"
 
 
+async def test_t7_assumed_window_refuses_no_request(autojump_clock: MockClock) -> None:
+    assumed = attrs.evolve(INFO, context=8_192, output=2_048, is_known=False)
+    async with world(saying("ok"), saying("again"), info=assumed, settings=Settings(system=words(9_000))) as w:
+        assert (await w.play("hello")).stop_reason == "completed"
+        assert (await w.play(words(9_000))).stop_reason == "completed"
+        assert len(w.requests) == 2, "and no summary is asked for"
+
+
+async def test_t7_refusal_measures_an_assumed_window(autojump_clock: MockClock) -> None:
+    assumed = attrs.evolve(INFO, context=8_192, output=2_048, is_known=False)
+    async with world(*TALK, TOO_LONG, saying(summary()), DONE, info=assumed) as w:
+        await filled(w)
+        played = await w.play("third")
+        assert (played.stop_reason, played.result.text) == ("completed", "Done.")
+
+
+async def test_t7_small_window_is_used_up(autojump_clock: MockClock) -> None:
+    small = attrs.evolve(INFO, context=8_192, output=4_096)
+    async with world(saying("ok"), info=small, settings=Settings(system=words(6_500))) as w:
+        assert (await w.play("hello")).stop_reason == "completed"
+
+
 async def test_t7_window_smaller_than_system_prompt(autojump_clock: MockClock) -> None:
     settings = Settings(system=words(19_000))
     async with world(saying("ok"), info=INFO, settings=settings) as w:

@@ -32,7 +32,7 @@ from engine.providers.failures.error_codes import (
     kind_of,
     most_specific,
 )
-from engine.providers.failures.overflow import is_overflow, is_wordless_overflow, other_cause
+from engine.providers.failures.overflow import is_overflow, is_probable_overflow, is_wordless_overflow, other_cause
 
 # A proxy's error may be a whole web page.
 _LONGEST_TEXT = 600
@@ -105,6 +105,7 @@ class ErrorReport:
         should_retry: whether the host itself advises a retry.
         retry_after: seconds to wait before a retry.
         reset_at: when the limit is lifted, in seconds since the epoch.
+        is_large: the request takes most of the model's window, as far as is known.
     """
 
     host: str
@@ -115,6 +116,7 @@ class ErrorReport:
     should_retry: bool | None = None
     retry_after: float | None = None
     reset_at: float | None = None
+    is_large: bool = False
 
     @property
     def text(self) -> str:
@@ -213,6 +215,8 @@ def _kind_by_other_status(status: int, report: ErrorReport) -> ErrorKind:
     refused = _kind_by_wording(report.message)
     if status >= 500 or status in _TRANSIENT_STATUSES:
         return refused or Overloaded
+    if refused is None and report.is_large and is_probable_overflow(status, report.message):
+        return ContextOverflow
     if status in _REQUEST_STATUSES:
         return refused or InvalidRequest
     return ProviderError

@@ -62,7 +62,8 @@ _NAMES: Mapping[ErrorKind, str] = {
     ContextOverflow: """
         context_length_exceeded context_length_exceeded_error model_context_window_exceeded context_window_exceeded
         context_window_exceeded_error context_limit_exceeded model_max_prompt_tokens_exceeded tokens_limit_reached
-        exceed_context_size_error prompt_too_long
+        exceed_context_size_error prompt_too_long too_many_prompt_tokens requested_too_many_tokens
+        token_quantity_exceeded InvalidParameter.ContextLengthExceeded input_too_long
     """,
     ModelNotFound: """
         model_not_found model_not_found_error not_found_error not_found ResourceNotFoundException DeploymentNotFound

@@ -14,14 +14,17 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, final
 from urllib.parse import quote
 
+import attrs
 import httpx
 import trio
 
-from engine.core.errors import EngineClosed, ProviderError, ProviderProtocolError
+from engine.core.errors import ContextOverflow, EngineClosed, ProviderError, ProviderProtocolError
 from engine.core.llm_types import ModelInfo, ModelRequest, Ping, PrefixBroken, StreamEvent
+from engine.core.messages import AssistantMessage, ResultsMessage, TextPart, UserMessage
 from engine.core.version import __version__
 from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.http.client import ConnectionGuard, new_client, translate_errors
@@ -34,6 +37,12 @@ _ERROR_TIMEOUT = 5.0
 # After the end of the response a few bytes of HTTP are still to come. Reading them lets the next step reuse the
 # connection, which saves a handshake.
 _DRAIN_TIMEOUT = 0.25
+
+# An error that may be about the length of a request is, if the request takes this share of the window.
+_LARGE_SHARE = 0.6
+_BYTES_PER_TOKEN = 4
+# Requests before which a server is asked again for limits that it has not reported.
+_MOST_LEARN_ATTEMPTS = 5
 
 # Called with a response whose body is unread, the request's body, and the secrets that may be in both. It may replace
 # the response's stream.
@@ -77,6 +86,8 @@ class HttpModel:
         self._client: httpx.AsyncClient | None = None
         self._is_closed = False
         self._witnesses: list[Witness] = []
+        self._has_sent = False
+        self._learn_attempts = 0
 
     def __repr__(self) -> str:
         return f"<HttpModel {self._info.name!r} at {self._endpoint.host}>"
@@ -90,7 +101,7 @@ class HttpModel:
         """Query the host for limits that are not known yet; return them. A checkpoint.
 
         Takes at most two seconds and never fails: on an error or a cancel the limits stay unchanged. May be called
-        again, for a server that has started since.
+        again, for a server that has started since; requests call it again themselves, a few times.
         """
         if self._learner is not None and not self._info.is_known:
             self._info = await self._learner(self._info)
@@ -109,6 +120,10 @@ class HttpModel:
         """
         content = self._encoder.encode(request)
         client = self._open_client()
+        # A server that loads a model for its first request knows the window only after it.
+        if self._has_sent and self._learn_attempts < _MOST_LEARN_ATTEMPTS and not self._info.is_known:
+            self._learn_attempts += 1
+            await self.learn()
         connecting = ConnectionGuard()
         extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.on_trace}
         with translate_errors(self._endpoint):
@@ -118,13 +133,21 @@ class HttpModel:
             except trio.Cancelled:
                 await connecting.aclose()
                 raise
+        self._has_sent = True
         for witness in self._witnesses:
             witness(response, content, self._endpoint.auth.secrets)
         body = _ResponseBody(response)
         decoder = self._decoder(response)
         if decoder is not None:
-            return HttpStream(body, decoder, self._endpoint, content.broken_at)
-        raise self._endpoint.redact_error(await self._error_of(response, body))
+            is_large = partial(self._is_large, request, len(content))
+            return HttpStream(
+                body, decoder, self._endpoint, content.broken_at, is_large=is_large, on_failure=self._learn_from
+            )
+        error = await self._error_of(response, body, is_large=self._is_large(request, len(content)))
+        self._learn_from(error)
+        if isinstance(error, ContextOverflow):
+            await self.learn()
+        raise self._endpoint.redact_error(error)
 
     async def aclose(self) -> None:
         """Close all connections, also those in use. A checkpoint; completes even if cancelled."""
@@ -133,6 +156,22 @@ class HttpModel:
         if client is not None:
             await client.aclose()
         await trio.lowlevel.checkpoint()
+
+    def _is_large(self, request: ModelRequest, size: int) -> bool:
+        """Whether *request*, of *size* bytes, probably takes most of the window."""
+        tokens = (size - _media_size(request)) / _BYTES_PER_TOKEN
+        return tokens > _LARGE_SHARE * self._info.context
+
+    def _learn_from(self, error: ProviderError) -> None:
+        """Take the window from a refusal that names it, if it was only assumed. Not a checkpoint."""
+        if not isinstance(error, ContextOverflow) or self._info.is_known:
+            return
+        # Imported here: hardly any request is refused.
+        from engine.providers.failures.overflow import refused_window
+
+        if window := refused_window(str(error)):
+            output = max(1, min(self._info.output, window // 2))
+            self._info = attrs.evolve(self._info, context=window, output=output, is_known=True)
 
     async def _request(self, request: ModelRequest, content: Body, extensions: dict[str, Any]) -> httpx.Request:
         endpoint = self._endpoint
@@ -169,7 +208,7 @@ class HttpModel:
         content_type: str = response.headers.get("content-type", "")
         return self._wire.decoder(content_type.partition(";")[0].strip().lower())
 
-    async def _error_of(self, response: httpx.Response, body: _ResponseBody) -> ProviderError:
+    async def _error_of(self, response: httpx.Response, body: _ResponseBody, *, is_large: bool) -> ProviderError:
         page = await body.read_page()
         status = response.status_code
         if status < 400:
@@ -179,18 +218,31 @@ class HttpModel:
                 status=status,
             )
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return self._wire.failure(HttpReply(status=status, headers=headers, body=page), self._clock())
+        reply = HttpReply(status=status, headers=headers, body=page, is_large=is_large)
+        return self._wire.failure(reply, self._clock())
 
 
 @final
 class HttpStream:
     """A response being received; created by `HttpModel.open`."""
 
-    def __init__(self, body: _ResponseBody, decoder: WireDecoder, endpoint: Endpoint, broken_at: str = "") -> None:
+    def __init__(
+        self,
+        body: _ResponseBody,
+        decoder: WireDecoder,
+        endpoint: Endpoint,
+        broken_at: str = "",
+        *,
+        is_large: Callable[[], bool] | None = None,
+        on_failure: Callable[[ProviderError], None] | None = None,
+    ) -> None:
         self._body = body
         self._decoder = decoder
         self._endpoint = endpoint
         self._broken_at = broken_at
+        self._is_large = is_large
+        self._on_failure = on_failure
+        self._is_empty = True
 
     async def receive(self) -> Sequence[StreamEvent]:
         """Return the events of the next bytes; an empty list means the response is over.
@@ -207,14 +259,27 @@ class HttpStream:
         if self._broken_at:
             broken_at, self._broken_at = self._broken_at, ""
             return (PrefixBroken(broken_at),)
-        with translate_errors(self._endpoint):
-            events = self._decoder.feed(b"")  # raises the error after the last events
-            if events or self._decoder.is_over:
-                return events
-            chunk = await self._body.read()
-            if chunk is None:
-                return self._decoder.close()
-            return self._decoder.feed(chunk) or self._ping_unless_over()
+        try:
+            with translate_errors(self._endpoint):
+                events = self._decoder.feed(b"")  # raises the error after the last events
+                if events or self._decoder.is_over:
+                    return events
+                chunk = await self._body.read()
+                if chunk is None:
+                    return self._close()
+                self._is_empty = False
+                return self._decoder.feed(chunk) or self._ping_unless_over()
+        except ProviderError as error:
+            if self._on_failure is not None:
+                self._on_failure(error)
+            raise
+
+    def _close(self) -> Sequence[StreamEvent]:
+        """Return the last events, at the end of the bytes."""
+        if self._is_empty and self._is_large is not None and self._is_large():
+            # llama.cpp answers a prompt that does not fit with status 200 and nothing.
+            raise ContextOverflow(f"{self._endpoint.host}: an empty response to a request that fills the window")
+        return self._decoder.close()
 
     def _ping_unless_over(self) -> Sequence[StreamEvent]:
         return () if self._decoder.is_over else (Ping(),)
@@ -286,6 +351,22 @@ class _ResponseBody:
                     while await self.read() is not None:
                         pass
         await trio.lowlevel.checkpoint()
+
+
+def _media_size(request: ModelRequest) -> int:
+    """Return how many bytes of a request are images and files."""
+    size = 0
+    for message in request.transcript:
+        match message:
+            case UserMessage():
+                size += sum(len(part.data) for part in message.parts if not isinstance(part, TextPart))
+            case ResultsMessage():
+                for result in message.results:
+                    size += sum(len(image.data) for image in result.settlement.images)
+                    size += sum(len(file.data) for file in result.settlement.files)
+            case AssistantMessage():
+                pass
+    return size
 
 
 def _content_kind(response: httpx.Response) -> str:

@@ -56,7 +56,8 @@ def local_model(
         raise ConfigError(f"{name}: no such file: {path}")
     if find_spec("xllamacpp") is None:
         raise ConfigError(f"{name} needs llama.cpp: pip install 'nursery-engine[local]'")
-    base = info or ModelInfo(name=name, context=context or _ASSUMED_CONTEXT, output=context or _ASSUMED_CONTEXT)
+    window = context or _ASSUMED_CONTEXT
+    base = info or ModelInfo(name=name, context=window, output=window, is_known=bool(context))
     return LocalModel(attrs.evolve(base, name=name, host=name, parallel=1), str(path), wire, context)
 
 
@@ -160,7 +161,8 @@ class LocalModel:
     def _on_started(self, url: str, context: int, key: str) -> None:
         """Connect to the server, which now listens. Not a checkpoint."""
         if context:
-            self._info = attrs.evolve(self._info, context=context, output=min(self._info.output, context))
+            output = min(self._info.output, context)
+            self._info = attrs.evolve(self._info, context=context, output=output, is_known=True)
         endpoint = Endpoint(base_url=f"{url}/v1", auth=KeyAuth("authorization", key, "Bearer"))
         self._inner = HttpModel(self._info, self._wire(), endpoint)
         self._changed.set()

@@ -71,7 +71,7 @@ class DoneParser:
     """Splits bytes into events, and names the one that ends a chat stream."""
 
     def __init__(self) -> None:
-        self._parser = SseParser()
+        self._parser = SseParser(reads_errors=True)
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Return the events that *data* completes."""

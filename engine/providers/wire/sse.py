@@ -28,8 +28,13 @@ class ServerSentEvent:
 
 @attrs.define(eq=False)
 class SseParser:
-    """Turns the bytes of one event stream into its events."""
+    """Turns the bytes of one event stream into its events.
 
+    Attributes:
+        reads_errors: a field `error`, which is not in the standard, is an event with that data: llama.cpp sends it.
+    """
+
+    reads_errors: bool = False
     _line: list[bytes] = attrs.field(factory=list[bytes], init=False)
     _data: list[bytes] = attrs.field(factory=list[bytes], init=False)
     _type: str = attrs.field(default=_MESSAGE, init=False)
@@ -88,6 +93,9 @@ class SseParser:
                 self._type = _MESSAGE
             elif line.startswith(b"event:"):
                 self._type = line[6:].removeprefix(b" ").decode("utf-8", "replace") or _MESSAGE
+            elif self.reads_errors and line.startswith(b"error:"):
+                self._type = "error"
+                self._data.append(line[6:].removeprefix(b" "))
             elif line == b"event":
                 self._type = _MESSAGE
             # A field name without a colon has an empty value.

@@ -13,11 +13,16 @@ from engine.core.llm_types import ModelRequest, StreamEvent
 
 @attrs.frozen(kw_only=True)
 class HttpReply:
-    """A complete HTTP response; header names are in lower case."""
+    """A complete HTTP response; header names are in lower case.
+
+    Attributes:
+        is_large: the request took most of the model's window, as far as is known.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    is_large: bool = False
 
 
 @attrs.frozen(kw_only=True)

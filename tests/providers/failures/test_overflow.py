@@ -259,6 +259,136 @@ ROWS = {
     "a gateway before Cerebras": HostReply("gateway", 500, openai("400 status code (no body)", type="server_error")),
     "a gateway before Mistral": HostReply("gateway", 502, "413 (no body)"),
     "413 and nothing": HostReply("any host", 413),
+    "LM Studio, first tokens": HostReply(
+        "LM Studio",
+        400,
+        {
+            "error": "Trying to keep the first 10136 tokens when context the overflows. However, the model is loaded with"
+            " context length of only 7866 tokens, which is not enough. Try to load the model with a larger context length,"
+            " or provide a shorter input"
+        },
+    ),
+    "LM Studio, MLX": HostReply("LM Studio", 500, {"error": "Context size has been exceeded."}),
+    "LM Studio, mid-generation": HostReply(
+        "LM Studio",
+        400,
+        {
+            "error": "Reached context length of 4096 tokens with model (arch: qwen2) that does not currently support"
+            " mid-generation context overflow."
+        },
+    ),
+    "LM Studio, n_keep": HostReply(
+        "LM Studio", 400, {"error": "Cannot truncate prompt with n_keep (9261) >= n_ctx (8192)"}
+    ),
+    "llama-cpp-python": HostReply(
+        "llama.cpp", 400, openai("Requested tokens (4221) exceed context window of 2048", type="internal_server_error")
+    ),
+    "llama.cpp, numbers": HostReply(
+        "llama.cpp",
+        400,
+        openai("request (481909 tokens) exceeds the available context size (32768 tokens), try increasing it"),
+    ),
+    "vLLM, decoder prompt": HostReply(
+        "vLLM",
+        400,
+        openai("The decoder prompt (length 5951) is longer than the maximum model length of 4096. Make sure"),
+    ),
+    "SGLang": HostReply(
+        "SGLang", 400, openai("Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).")
+    ),
+    "SGLang, requested": HostReply(
+        "SGLang",
+        400,
+        openai(
+            "Requested token count exceeds the model's maximum context length of 32768 tokens. You requested 40000."
+        ),
+    ),
+    "TensorRT-LLM": HostReply(
+        "NIM", 400, openai("The sum of prompt length (9000), max_tokens (512) should not exceed max_seq_len (8192)")
+    ),
+    "SiliconFlow": HostReply(
+        "SiliconFlow",
+        400,
+        {"code": 20015, "message": "length of prompt_tokens (9000) must be less than max_seq_len (8192)."},
+    ),
+    "TabbyAPI": HostReply("TabbyAPI", 400, "Prompt length 9000 is greater than max_seq_len 8192"),
+    "LMDeploy": HostReply("LMDeploy", 400, openai("the input length 9000 exceeds session_len 8192")),
+    "Cloudflare": HostReply(
+        "Cloudflare Workers AI",
+        413,
+        {
+            "errors": [
+                {
+                    "message": "AiError: The estimated number of input and maximum output tokens (9000) exceeded this model"
+                    " context window limit (7968 tokens).",
+                    "code": 5021,
+                }
+            ]
+        },
+    ),
+    "DeepInfra": HostReply(
+        "DeepInfra", 500, {"error": {"message": "Requested input length 99009 exceeds maximum input length 8192"}}
+    ),
+    "Bedrock Nova": HostReply(
+        "AWS Bedrock",
+        400,
+        {"message": "Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input."},
+        VALIDATION,
+    ),
+    "Bedrock Nova, in short": HostReply(
+        "AWS Bedrock", 400, {"message": "The number of input tokens exceeds maximum length."}, VALIDATION
+    ),
+    "Perplexity, code": HostReply(
+        "Perplexity", 400, {"error": {"message": "No.", "type": "too_many_prompt_tokens", "code": 400}}
+    ),
+    "Perplexity": HostReply("Perplexity", 400, {"error": {"message": "User input tokens exceeds 127072 tokens"}}),
+    "Perplexity, messages": HostReply(
+        "Perplexity", 400, {"error": {"message": "The total length of all messages is too long."}}
+    ),
+    "Perplexity, with the answer": HostReply(
+        "OpenRouter",
+        400,
+        openai(
+            "Requested 115120 to generate tokens, following a prompt of length 40055, which exceeds the max limit of"
+            " 128000 tokens."
+        ),
+    ),
+    "OpenAI, configured": HostReply(
+        "Azure OpenAI", 400, openai("Input tokens exceed the configured limit of 192000 tokens.")
+    ),
+    "Volcano Ark": HostReply(
+        "Volcano Ark",
+        400,
+        {
+            "error": {
+                "code": "InvalidParameter",
+                "message": "Total tokens of image and text exceed max message tokens. Request id: 0217",
+                "type": "BadRequest",
+            }
+        },
+    ),
+    "watsonx": HostReply(
+        "IBM watsonx",
+        400,
+        {
+            "errors": [
+                {
+                    "code": "invalid_input_argument",
+                    "message": "Invalid input argument for Model 'meta-llama/llama-2-70b-chat': the number of input tokens"
+                    " 4098 cannot exceed the total tokens limit 4096 for this model",
+                }
+            ],
+            "status_code": 400,
+        },
+    ),
+    "watsonx, code": HostReply("IBM watsonx", 400, {"errors": [{"code": "token_quantity_exceeded", "message": "No."}]}),
+    "Hugging Face, at most": HostReply(
+        "Hugging Face router",
+        422,
+        {"error": "Input validation error: `inputs` must have at most 4096 tokens. Given: 5000"},
+    ),
+    "Ollama, input": HostReply("Ollama", 400, {"error": "the input length exceeds the context length"}),
+    "Ollama, input, shorter": HostReply("Ollama", 500, {"error": "input length exceeds maximum context length"}),
 }
 
 
@@ -410,6 +540,138 @@ def test_token_limit_of_a_key_is_quota() -> None:
         openai("Prompt tokens limit exceeded: 230799 > 91442. Create a key with a higher monthly limit"),
     )
     assert type(words.error) is QuotaExhausted
+
+
+# Wordings that no row is about, and the refusals that a host sends for anything else.
+UNKNOWN_WORDINGS = (
+    "",
+    "Your request is too large: 210000 tokens, limit 200000",
+    "prompt length exceeds the limit of this deployment",
+    "The conversation is longer than the context of this model",
+    "Total token count 140211 is over the allowed 131072",
+    "too much context: shorten the prompt",
+    "tokens in prompt: 140211; maximum: 131072",
+    "Sequence of 140211 tokens can't be processed, the limit is 131072",
+    "Prompt tokens (140211) must be fewer than 131072",
+    "The messages exceed the context of the model",
+    "input_too_long: reduce the input",
+    "maximum sequence length of 4096 tokens exceeded",
+)
+ORDINARY_REFUSALS = (
+    "Invalid value: 'foo'. Supported values are: 'auto', 'none' and 'required'.",
+    "Unknown parameter: 'reasoning_effort'.",
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.",
+    "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.",
+    "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens for claude-sonnet-4-5",
+    "max_tokens must be greater than thinking.budget_tokens",
+    "thinking.budget_tokens: Input should be greater than or equal to 1024",
+    "messages.1.content: Input should be a valid list",
+    "messages: roles must alternate between user and assistant",
+    "messages: at least one message is required",
+    "messages.3: all messages must have non-empty content except for the optional final assistant message",
+    "messages.5: tool_use ids were found without tool_result blocks immediately after: toolu_01.",
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.",
+    "Invalid parameter: messages with role 'tool' must be a response to a preceding message with 'tool_calls'.",
+    "Invalid 'messages[2].content': string too long. Expected a string with maximum length 1048576.",
+    "Invalid 'tools[0].function.name': string does not match pattern. Expected a string matching '^[a-zA-Z0-9_-]+$'.",
+    "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 130.",
+    "Invalid schema for function 'edit': In context=(), 'required' is required to be supplied.",
+    "Invalid schema for response_format 'answer': In context=(), 'additionalProperties' must be false.",
+    "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12.",
+    "tool_choice: Thinking may not be enabled when tool_choice forces tool use.",
+    "Function calling is not enabled for this model",
+    "this model does not support tools",
+    "auto tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+    "Function name 'a b' must be between 1 and 64 characters long",
+    "a maximum of 4 blocks with cache_control may be provided. Found 5.",
+    "cache_control ttl '1h' must not come after ttl '5m'",
+    "Expected `thinking` or `redacted_thinking`, but found `text`.",
+    "temperature: range: 0..1",
+    "`temperature` may only be set to 1 when thinking is enabled.",
+    "top_p must be in (0, 1], got 2",
+    "`top_k` must be unset when thinking is enabled",
+    "stop sequences: at most 4 are allowed",
+    "stop: too many stop sequences (max 4)",
+    "logit_bias: token ids must be in the vocabulary",
+    "Could not process image",
+    "The image was specified using the image/jpeg media type, but the image appears to be a image/png image",
+    "image exceeds 5 MB maximum: 6120412 bytes > 5242880 bytes",
+    "Invalid base64 image_url.",
+    "messages.0.content.1.image.source.base64.data: At least one of the image dimensions exceed max allowed size",
+    "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
+    "Please ensure that the number of function response parts is equal to the number of function call parts.",
+    "GenerateContentRequest.contents: contents is not specified",
+    "* GenerateContentRequest.tools[0].function_declarations[3].parameters: schema is too deep",
+    "Unable to submit request because it must have a text parameter.",
+    "User location is not supported for the API use.",
+    "Developer instruction is not enabled for models/gemma-3",
+    "Budget 0 is invalid. This model only works in thinking mode.",
+    "The thinking budget 64000 is invalid. Please choose a value between 128 and 32768.",
+    "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+    "No tool call found for function call output with call_id call_1.",
+    "Previous response with id 'resp_1' not found.",
+    "Invalid 'input[3].id': 'abc'. Expected an ID that begins with 'fc'.",
+    "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 1 instead.",
+    "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
+    "Tool call id was abc but must be a-z, A-Z, 0-9, with a length of 9.",
+    "Assistant message must have either content or tool_calls, but not none.",
+    "the messages parameter is illegal. Please check the documentation.",
+    "tokenizer has no chat template: apply_chat_template cannot be used",
+    "Conversation roles must alternate user/assistant/user/assistant/...",
+    "Failed to parse tool call arguments as JSON",
+    "Unrecognized request argument supplied: stream_options",
+    "Unrecognized token 'data': was expecting JSON",
+    "Invalid JSON: EOF while parsing a string at line 1 column 40211",
+    "invalid character in request body",
+    "n must be 1",
+    "The model `foo` requires a different endpoint",
+    "prompt_cache_key: string too long. Maximum length is 64.",
+    "metadata: value exceeds the maximum length of 512 characters",
+    "user: expected at most 64 characters",
+    "json_schema: total length of property names exceeds 15000",
+    "The access token has an invalid length",
+    "This organization must be verified to stream this model",
+    "on-demand throughput isn't supported. Retry your request with the ID or ARN of an inference profile",
+    "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
+    "The text field in the ContentBlock object is blank. Add text to the text field, and try again.",
+    "A conversation must start with a user message. Try again with a conversation that starts with a user message.",
+    "The model returned the following errors: messages: final assistant content cannot end with trailing whitespace",
+    "This model doesn't support the stopSequences field. Remove stopSequences and try again.",
+    "The encoder prompt (length 5000) is longer than the maximum model length of 4096.",
+    "Prompt contains a video that is longer than 60 minutes",
+    "Your request was rejected as a result of our safety system.",
+    "The message history is not valid: two results for one call",
+    "The sequence of messages is wrong: after a call comes its result",
+)
+
+
+@pytest.mark.parametrize("message", UNKNOWN_WORDINGS)
+def test_unknown_wording_for_a_large_request(message: str) -> None:
+    body = json.dumps(openai(message)).encode() if message else b""
+    small, large = (
+        http_failure("gateway", HttpReply(status=400, headers={}, body=body, is_large=is_large), 0)
+        for is_large in (False, True)
+    )
+    assert type(large) is ContextOverflow
+    assert type(small) in {InvalidRequest, ContextOverflow}
+
+
+def test_false_alarms_of_large_requests() -> None:
+    """One in a hundred may be taken for an overflow: it costs a summary, after which the refusal is seen."""
+    alarms = [
+        message
+        for message in ORDINARY_REFUSALS
+        if type(
+            http_failure(
+                "gateway",
+                HttpReply(status=400, headers={}, body=json.dumps(openai(message)).encode(), is_large=True),
+                0,
+            )
+        )
+        is ContextOverflow
+    ]
+    assert len(alarms) <= len(ORDINARY_REFUSALS) / 100, alarms
 
 
 @pytest.mark.parametrize(

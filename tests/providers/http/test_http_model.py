@@ -41,7 +41,7 @@ from engine.core.llm_types import (
     TextStarted,
     UsageReported,
 )
-from engine.core.messages import TextPart, Transcript, Usage, UserMessage
+from engine.core.messages import ImagePart, TextPart, Transcript, Usage, UserMessage
 from engine.providers.anthropic.wire import wire
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
@@ -61,6 +61,7 @@ HELLO: list[ScriptItem] = [*text("hello world", id="0", pieces=3), *done(usage=U
 FOREVER = Pause(3600)
 MESSAGES = wire(Quirks())
 INFO = ModelInfo(name=NAME)
+SMALL = ModelInfo(name=NAME, context=1_000)
 
 
 def request(words: str = "hi") -> ModelRequest:
@@ -72,8 +73,8 @@ def endpoint_at(url: str, key: str = CANARY) -> Endpoint:
     return Endpoint(base_url=url, auth=KeyAuth("x-api-key", key))
 
 
-def model_at(url: str, connect_timeout: float = 30.0) -> HttpModel:
-    return HttpModel(INFO, MESSAGES, endpoint_at(url), clock=lambda: 1000.0, connect_timeout=connect_timeout)
+def model_at(url: str, connect_timeout: float = 30.0, info: ModelInfo = INFO) -> HttpModel:
+    return HttpModel(info, MESSAGES, endpoint_at(url), clock=lambda: 1000.0, connect_timeout=connect_timeout)
 
 
 @asynccontextmanager
@@ -342,12 +343,12 @@ async def raw_host(task_status: trio.TaskStatus[str], reply: bytes) -> None:
     await trio.serve_listeners(handle, listeners)
 
 
-async def with_raw_host(reply: bytes, use: Callable[[HttpModel], Awaitable[None]]) -> None:
+async def with_raw_host(reply: bytes, use: Callable[[HttpModel], Awaitable[None]], info: ModelInfo = INFO) -> None:
     async def serve(task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         await raw_host(task_status, reply)
 
     async with trio.open_nursery() as nursery:
-        model = model_at(await nursery.start(serve))
+        model = model_at(await nursery.start(serve), info=info)
         await use(model)
         await model.aclose()
         nursery.cancel_scope.cancel(reason="the test is over")
@@ -385,6 +386,42 @@ async def test_invalid_answers(reply: bytes, expected: type[ProviderError], repo
         assert "<" not in str(caught.value)
 
     await with_raw_host(reply, use)
+
+
+@pytest.mark.parametrize(
+    ("reply", "size", "expected"),
+    [
+        (reply_of("text/event-stream", b""), 4_000, ContextOverflow),
+        (reply_of("text/event-stream", b""), 100, ConnectionBroken),
+        (reply_of("application/json", b"", b"400 Bad Request"), 4_000, ContextOverflow),
+        (reply_of("application/json", b"", b"400 Bad Request"), 100, InvalidRequest),
+        (reply_of("text/plain", b"the prompt is over the limit of 9 tokens", b"422 No"), 4_000, ContextOverflow),
+        (reply_of("text/plain", b"the prompt is over the limit of 9 tokens", b"422 No"), 100, InvalidRequest),
+    ],
+)
+async def test_a_vague_refusal_of_a_large_request(reply: bytes, size: int, expected: type[ProviderError]) -> None:
+    async def use(model: HttpModel) -> None:
+        with pytest.raises(ProviderError) as caught:
+            stream = await model.open(request("x" * size))
+            try:
+                await read(stream)
+            finally:
+                await stream.aclose()
+        assert type(caught.value) is expected
+
+    await with_raw_host(reply, use, SMALL)
+
+
+async def test_an_image_does_not_make_a_request_large() -> None:
+    parts = (ImagePart(media_type="image/png", data="A" * 9_000), TextPart(id=PartId("p"), text="hi"))
+    message = UserMessage(id=MessageId("m"), parts=parts)
+    asked = ModelRequest(model=NAME, system="", transcript=Transcript([message]))
+
+    async def use(model: HttpModel) -> None:
+        with pytest.raises(InvalidRequest):
+            await model.open(asked)
+
+    await with_raw_host(reply_of("application/json", b"", b"400 Bad Request"), use, SMALL)
 
 
 async def test_a_web_page_questions_the_address() -> None:

@@ -9,7 +9,10 @@ import pytest
 import trio
 
 from engine.config.config import Config, HostConfig, ModelConfig, Prices
-from engine.core.llm_types import ModelInfo
+from engine.core.errors import ContextOverflow
+from engine.core.ids import MessageId, PartId
+from engine.core.llm_types import ModelInfo, ModelRequest
+from engine.core.messages import TextPart, Transcript, UserMessage
 from engine.providers.auth.auth import KeyAuth, NoAuth
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.http_model import HttpModel
@@ -273,3 +276,54 @@ async def test_an_invalid_proxy_counts_as_no_server(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1")
     endpoint = Endpoint(base_url="http://gpu.example/v1", auth=NoAuth())
     assert await list_models(endpoint, 0.5) is None
+
+
+ANSWER = {"choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}]}
+
+
+async def ask(model: HttpModel) -> None:
+    message = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hi"),))
+    stream = await model.open(ModelRequest(model=model.info.name, system="", transcript=Transcript([message])))
+    try:
+        while await stream.receive():
+            pass
+    finally:
+        await stream.aclose()
+
+
+async def test_window_is_learned_after_first_answer(nursery: trio.Nursery) -> None:
+    """A fresh Ollama: the model is loaded by the first request, and listed only then."""
+    routes: dict[str, object] = {"GET /api/ps": {"models": []}, "POST /v1/chat/completions": ANSWER}
+    server = JsonServer(routes)
+    model = resolve("ollama/qwen3", {"OLLAMA_HOST": await nursery.start(server.serve)}, None)
+    assert isinstance(model, HttpModel)
+    await model.learn()
+    await ask(model)
+    assert not model.info.is_known
+    routes["GET /api/ps"] = {"models": [{"name": "qwen3:latest", "context_length": 65_536}]}
+    await ask(model)
+    assert (model.info.context, model.info.is_known) == (65_536, True)
+    await model.aclose()
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("message", "window"),
+    [
+        ("This model's maximum context length is 4096 tokens. However, you requested 9000 tokens.", 4_096),
+        ("request (26221 tokens) exceeds the available context size (8192 tokens), try increasing it", 8_192),
+        (
+            "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough.",
+            4_096,
+        ),
+    ],
+)
+async def test_window_is_learned_from_a_refusal(message: str, window: int, nursery: trio.Nursery) -> None:
+    server = JsonServer({"POST /v1/chat/completions": {"error": {"message": message, "code": 400}}})
+    model = resolve("lmstudio/any", {"LMSTUDIO_BASE_URL": await nursery.start(server.serve)}, None)
+    assert isinstance(model, HttpModel)
+    with pytest.raises(ContextOverflow):
+        await ask(model)
+    assert (model.info.context, model.info.is_known) == (window, True)
+    await model.aclose()
+    await server.wait_closed()

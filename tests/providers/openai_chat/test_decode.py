@@ -1047,3 +1047,11 @@ def test_a_document_with_an_error_and_a_message() -> None:
 def test_other_content_types_are_no_answers() -> None:
     assert wire(PLAIN).decoder("text/html") is None
     assert wire(PLAIN).decoder("") is not None
+
+
+def test_llama_cpp_reports_an_error_after_a_200() -> None:
+    decoder = wire(PLAIN).decoder("text/event-stream")
+    assert decoder is not None
+    error = {"code": 400, "message": "the request exceeds the available context size", "type": "invalid_request_error"}
+    with pytest.raises(ContextOverflow):
+        decoder.feed(b"error: " + json.dumps(error).encode() + b"\n\n")
