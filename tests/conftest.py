@@ -92,9 +92,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # As a shell starts what it runs in the background, or `nohup`: signals would reach neither the tests nor their programs.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        # As a shell starts what it runs in the background: interrupts would reach neither the tests nor their programs.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if config.option.soak_seed is None:  # decided here, before xdist hands the options to its workers
         config.option.soak_seed = random.randrange(2**32) if config.option.soak_seconds else 0
     if config.option.soak_seconds:

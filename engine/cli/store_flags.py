@@ -66,8 +66,9 @@ async def resolve_session_id(store: Catalogue, name: str, folder: Callable[[], s
         return rows[0].id
     matches = _matching_ids(await store.ids(), name)
     # A complete id wins even if another one begins with it.
-    if name in matches:
-        return SessionId(name)
+    for whole in (name, f"{PREFIX}{name}"):
+        if whole in matches:
+            return SessionId(whole)
     if not matches:
         raise SessionNotFound(f"unknown session {name!r}; `engine sessions list --all` lists them")
     if len(matches) > 1:

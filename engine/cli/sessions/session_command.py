@@ -92,18 +92,19 @@ async def resolve_session_id(store: FullStore, name: str) -> SessionId:
     return await store_flags.resolve_session_id(store, name, current_folder)
 
 
-def short_ids(sorted_ids: Iterable[SessionId]) -> dict[SessionId, str]:
-    """Return a unique prefix of each of these ids, which are sorted and complete."""
-    ids = list(sorted_ids)
+def short_ids(ids: Iterable[SessionId]) -> dict[SessionId, str]:
+    """Return a unique prefix of each of these ids, which are all that the store has."""
+    # Without the prefix, since a name is looked up with and without it.
+    every = list(ids)
+    bare = sorted((each.removeprefix(PREFIX), each) for each in every)
     short: dict[SessionId, str] = {}
-    for number, session_id in enumerate(ids):
-        # Sorted ids share the longest prefix with a neighbour.
-        neighbours = [ids[n] for n in (number - 1, number + 1) if 0 <= n < len(ids)]
+    for number, (name, session_id) in enumerate(bare):
+        # Sorted names share the longest prefix with a neighbour.
+        neighbours = [bare[n][0] for n in (number - 1, number + 1) if 0 <= n < len(bare)]
         # One character more than the longest shared prefix makes it unique.
-        shared = max((_shared(session_id, other) for other in neighbours), default=0)
-        start = len(PREFIX) if session_id.startswith(PREFIX) else 0
-        short[session_id] = session_id[start : max(shared + 1, start + _SHORTEST)]
-    return short
+        shared = max((_shared(name, other) for other in neighbours), default=0)
+        short[session_id] = session_id if name in neighbours else name[: max(shared + 1, _SHORTEST)]
+    return {each: short[each] for each in every}
 
 
 def _shared(one: str, other: str) -> int:

@@ -19,7 +19,7 @@ import trio
 
 from engine.cli import main
 from engine.cli.sessions.dispatch import SUBCOMMANDS
-from engine.cli.sessions.session_command import short_ids
+from engine.cli.sessions.session_command import resolve_session_id, short_ids
 from engine.cli.sessions.stats import utc_offsets
 from engine.cli.sessions.table import display_width
 from engine.core.events import Durable, InputAdmitted, SessionCreated, SessionTitled
@@ -27,6 +27,7 @@ from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId
 from engine.core.messages import TextPart, UserMessage
 from engine.journal.fold import fold
 from engine.store.sqlite.store import open_sqlite_store
+from engine.store.store_protocols import FullStore
 from engine.tools.output.spill import SpillStore
 from tests.cli.conftest import Start
 from tests.export.histories import journal_of
@@ -249,6 +250,23 @@ def test_exact_id_wins_over_prefix(engine_here: Engine) -> None:
 def test_short_ids_are_as_short_as_possible() -> None:
     ids = [SessionId(name) for name in ("other", "ses_aaaa1111bbbb000001", "ses_aaaa1111bbbb000002", "ses_bbbb")]
     assert list(short_ids(ids).values()) == ["other", "aaaa1111bbbb000001", "aaaa1111bbbb000002", "bbbb"]
+
+
+def test_short_ids_name_their_sessions() -> None:
+    ids = [
+        SessionId(f"ses_{name}") for name in ("aaaa", "aaaab", "aaaa1111bbbb1", "aaaa1111bbbb2", "bbbb", "last1234567")
+    ]
+    ids += [SessionId(name) for name in ("aaaa1111bbbb1", "bbbbcccc", "other", "zzzz1111zzzz")]
+
+    @attrs.frozen
+    class Ids:
+        async def ids(self) -> list[SessionId]:
+            await trio.lowlevel.checkpoint()
+            return ids
+
+    for session_id, short in short_ids(ids).items():
+        found = trio.run(resolve_session_id, cast("FullStore", Ids()), short)
+        assert found == session_id, short
 
 
 def test_wide_characters_take_two_columns() -> None:
