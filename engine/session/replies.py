@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import trio
 
-from engine.core.errors import CallNotFound, ConfigError, EngineError
+from engine.core.errors import CallNotFound, ConfigError, EngineError, StoreError
 from engine.core.ids import CallId, RequestId
 from engine.core.permission_types import PersistentApprover
 from engine.nursery.parkable import check_not_parked, waiting_calls
@@ -16,6 +16,7 @@ from engine.tools.call_values import ToolOutput
 
 if TYPE_CHECKING:
     from engine.core.deferred import Deferred
+    from engine.core.messages import Settlement
     from engine.core.protocols import Model
     from engine.nursery.running_turn import TurnRun
     from engine.session.live_session import LiveSession
@@ -81,8 +82,14 @@ async def settle(session: LiveSession, call_id: object, text: object, *, failed:
     if found is None or not found[1].settle(result):
         raise CallNotFound(f"no call {call_id!r} waits for a result: it has one, was cancelled, or was never asked for")
     # What hooks after it say is a part of the result, so this may take as long as they do.
-    await _until_settled(found[0], own_id)
-    await found[0].flush()
+    settlement = await _until_settled(found[0], own_id)
+    if settlement is None or settlement.status == "aborted":
+        # The slot took it, but a cancel reached the call before it could.
+        raise CallNotFound(
+            f"call {call_id!r} was aborted as its result came: the record says so, and the result is lost"
+        )
+    if not await found[0].flush():
+        raise StoreError(f"the result of call {call_id!r} is in the record, but the store has not kept it")
     await trio.lowlevel.checkpoint()
 
 
@@ -103,8 +110,8 @@ def _check_call_not_parked(session: LiveSession, call_id: CallId) -> None:
         check_not_parked(state)
 
 
-async def _until_settled(run: TurnRun, call_id: CallId) -> None:
-    """Wait until the call has its result. A checkpoint if it has none yet. Raises `TurnParked`."""
+async def _until_settled(run: TurnRun, call_id: CallId) -> Settlement | None:
+    """Wait until the call is settled, and return how. A checkpoint if it is not yet. Raises `TurnParked`."""
     step = run.step
     entry = None if step is None else step.ledger.find(call_id)
     while entry is not None and not entry.is_settled:
@@ -114,3 +121,4 @@ async def _until_settled(run: TurnRun, call_id: CallId) -> None:
             break
         with trio.move_on_after(ROUND):
             await entry.settlement.wait()
+    return entry.settlement.value if entry is not None and entry.is_settled else None

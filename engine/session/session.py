@@ -179,7 +179,8 @@ class Session:
             metadata: JSON text for clients.
 
         Raises:
-            CallNotFound: no such call waits, for a result, or any more.
+            CallNotFound: no such call waits, for a result, or any more; it may have been cancelled just now.
+            StoreError: the result is in the record, but not durable.
             TurnParked: its turn is parked: resume it first.
         """
         await settle(self._live, call_id, text, failed=failed, metadata=metadata)

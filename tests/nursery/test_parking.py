@@ -17,6 +17,7 @@ from engine.core.errors import (
     NothingParked,
     RequestNotFound,
     SessionBusy,
+    StoreError,
     TurnNotEnded,
     TurnParked,
 )
@@ -46,6 +47,7 @@ from engine.journal.state import Idle, Waiting
 from engine.session.engine_options import PermissionOptions
 from engine.session.session import live_session
 from engine.session.turn import start_turn
+from engine.testing.fakes import SlowStore
 from engine.testing.invariants import Evidence, Seen, check
 from engine.testing.script import done, text
 from tests.support.parked import FINE, Approve, Home, asks, do, look, office, question, seen
@@ -345,6 +347,52 @@ async def test_call_waiting_for_result_is_cancelled_with_turn() -> None:
         assert (settled.status, settled.reason) == ("aborted", "cancelled")
         with pytest.raises(CallNotFound):
             await session.settle(started.call_id, "too late")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("_time", range(4))  # the order of tasks that are woken together is random
+async def test_settling_agrees_with_the_record_of_a_cancel(is_first: bool, _time: int) -> None:
+    """A cancel in the same breath: what `settle` says is what the record says."""
+    outcome = "completed"
+    home = Home([asks(*office("the trip"))])
+    async with home.open() as eng:
+        session = await eng.create_session(cwd="/nowhere")
+        async with session.prompt("go") as turn:
+            (*_, started) = await seen(turn, CallStarted)
+            assert isinstance(started, CallStarted)
+            await trio.testing.wait_all_tasks_blocked()
+            async with trio.open_nursery() as nursery:
+                if is_first:
+                    turn.cancel()
+                else:
+                    nursery.start_soon(cancel_soon, turn)
+                try:
+                    await session.settle(started.call_id, "approved")
+                except CallNotFound:
+                    outcome = "aborted"
+        assert [settled.status for settled in results(session).values()] == [outcome]
+        assert outcome == "aborted" or not is_first
+
+
+async def cancel_soon(turn: engine.Turn) -> None:
+    turn.cancel()
+
+
+async def test_settling_raises_if_the_result_is_not_durable() -> None:
+    store = SlowStore()
+    home = Home([asks(*office("the trip")), FINE], store=store)
+    async with home.open() as eng:
+        session = await eng.create_session(cwd="/nowhere")
+        async with session.prompt("go") as turn:
+            (*_, started) = await seen(turn, CallStarted)
+            assert isinstance(started, CallStarted)
+            await trio.testing.wait_all_tasks_blocked()
+            store.fails = True
+            with pytest.raises(StoreError, match="in the record"):
+                await session.settle(started.call_id, "approved")
+            store.fails = False
+            await turn.wait()
+        assert [settled.text for settled in results(session).values()] == ["approved"]
 
 
 # ---- what ends it ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import engine
 from engine.core.events import Durable, Live
 from engine.core.ids import SessionId
 from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
-from engine.core.protocols import NoTrace, Trace
+from engine.core.protocols import NoTrace, Store, Trace
 from engine.core.settings import Settings
 from engine.journal.state import Resync
 from engine.permission.policy import Policy
@@ -71,7 +71,7 @@ class Home:
 
     script: Sequence[ScriptedAnswer]
     settings: Settings = attrs.field(factory=Settings)
-    store: MemoryStore = attrs.field(factory=MemoryStore)
+    store: Store = attrs.field(factory=MemoryStore)
     approver: Approver = attrs.field(factory=Asking)
     done: list[str] = attrs.field(factory=list[str])
     models: list[ScriptedProvider] = attrs.field(factory=list[ScriptedProvider])
