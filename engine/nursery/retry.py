@@ -26,6 +26,10 @@ DOUBLINGS = 60  # enough to turn a nanosecond into years; without a cap the powe
 # Seconds. Without a floor the jitter may draw nearly nothing several times in a row, and all retries are spent at once.
 SHORTEST = 0.1
 
+_INTERNAL_ERROR = 500
+# The same internal error may come so often again before it counts as the answer to this request.
+_MOST_REPEATS = 1
+
 FailureKind = Literal[
     "overflow", "media", "auth", "filtered", "signature", "oversized", "rate_limited", "transient", "fatal"
 ]
@@ -41,6 +45,7 @@ class Failure:
         wait: seconds that the host asked for.
         reset_at: when a rate limit is lifted, as Unix time.
         is_final: the limit will not be lifted within a reasonable wait, as with a monthly quota.
+        is_internal_error: the host failed by itself (HTTP 500), which may be because of this request.
     """
 
     kind: FailureKind
@@ -48,14 +53,30 @@ class Failure:
     wait: float | None = None
     reset_at: float | None = None
     is_final: bool = False
+    is_internal_error: bool = False
 
 
 @attrs.frozen
 class RetryBudget:
-    """What was spent on retries: attempts of this step, seconds of this turn."""
+    """What was spent on retries: attempts of this step, seconds of this turn.
+
+    Attributes:
+        last_error: the message of the last failure, if it was an internal error of the host.
+        repeats: how often that message has come again.
+    """
 
     attempts_made: int = 0
     waited: float = 0.0
+    last_error: str = ""
+    repeats: int = 0
+
+    def after(self, failure: Failure, delay: float) -> RetryBudget:
+        """Return the budget once *failure* is retried, after *delay* seconds."""
+        spent = RetryBudget(self.attempts_made + 1, self.waited + delay)
+        if not failure.is_internal_error:
+            return spent
+        repeats = self.repeats + 1 if failure.message == self.last_error else 0
+        return attrs.evolve(spent, last_error=failure.message, repeats=repeats)
 
 
 def failure_of(error: ProviderError) -> Failure:
@@ -68,6 +89,7 @@ def failure_of(error: ProviderError) -> Failure:
         wait=error.retry_after,
         reset_at=error.reset_at,
         is_final=kind == "rate_limited" and not error.retryable,
+        is_internal_error=error.status == _INTERNAL_ERROR,
     )
 
 
@@ -130,6 +152,9 @@ def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fract
         # The same request would fail in the same way.
         return None
     if budget.attempts_made >= policy.attempts:
+        return None
+    if failure.is_internal_error and failure.message == budget.last_error and budget.repeats >= _MOST_REPEATS:
+        # Hosts answer 500 to what they can't read, too: then it comes back the same every time.
         return None
     delay = _requested_wait(failure, policy)
     if delay is None:

@@ -145,7 +145,7 @@ class Asker:
             if listener.failure is None or delay is None:
                 return listener
             # The same budgets as a step's, but counted by themselves: a summary must not use up the retries of the answer.
-            budget = RetryBudget(budget.attempts_made + 1, budget.waited + delay)
+            budget = budget.after(listener.failure, delay)
             await wait_for_retry(run, delay, attempt=budget.attempts_made, message=listener.failure.message)
 
     async def _ask_once(self, system: str, text: str, max_output: int) -> ReplyListener:

@@ -147,7 +147,7 @@ def _retry(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
     delay = next_delay(failure, state.retry, state.settings.retry, outcome.jitter)
     if delay is not None:
         # The message is taken back: the same request gives a new answer, and the user must not see both.
-        spent = RetryBudget(state.retry.attempts_made + 1, state.retry.waited + delay)
+        spent = state.retry.after(failure, delay)
         return Continue(
             reason="provider_retry",
             state=attrs.evolve(state, retry=spent),

@@ -89,6 +89,9 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     real_name = own_name if same_as is None else same_as.partition("/")[2]
     quirks = attrs.evolve(quirks_of(host, real_name), title=host.title)
     endpoint = Endpoint(base_url=base_url, auth=auth, path=path_of(host, env), headers=public_headers(host))
+    if endpoint.is_loopback and (host_config is None or "empty_content" not in host_config.quirks):
+        # Whatever its name, it is probably llama.cpp in some wrapping, whose chat templates fail on null.
+        quirks = attrs.evolve(quirks, empty_content=True)
     info = info_of(name, host, config)
     return HttpModel(info, wire_format(host, quirks), endpoint, learner=_limits_prober(host, endpoint, own_name))
 

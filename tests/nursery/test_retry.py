@@ -118,6 +118,25 @@ def test_waits_double_with_full_jitter(made: int, fraction: float, delay: float 
     assert next_delay(busy(), RetryBudget(attempts_made=made), POLICY, fraction) == delay
 
 
+def requests_until_given_up(*messages: str, status: int = 500) -> int:
+    """How many requests are made of a host that answers with these errors."""
+    budget = RetryBudget()
+    for count, message in enumerate(messages, 1):
+        failure = failure_of(Overloaded(message, retryable=True, status=status))
+        delay = next_delay(failure, budget, POLICY, 1.0)
+        if delay is None:
+            return count
+        budget = budget.after(failure, delay)
+    return len(messages)
+
+
+def test_same_internal_error_is_final() -> None:
+    assert requests_until_given_up(*["argument of type 'NoneType' is not iterable"] * 9) == 3
+    assert requests_until_given_up("a", "b", "a", "b", "a", "b", "a") == 6
+    assert requests_until_given_up("a", "b", "b", "b", "b") == 4
+    assert requests_until_given_up(*["busy"] * 9, status=503) == 6
+
+
 @pytest.mark.parametrize(
     ("wait", "waited", "delay"),
     [

@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import trio
 
 from engine.config.config import Config, HostConfig, ModelConfig, Prices
-from engine.core.errors import ConfigError, UnknownModel
-from engine.core.llm_types import ModelOptions
+from engine.core.errors import ConfigError, ProviderError, UnknownModel
+from engine.core.llm_types import ModelOptions, ModelRequest
+from engine.core.messages import Transcript
 from engine.providers.auth.auth import ExtraHeadersAuth, KeyAuth, NoAuth
 from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.registry import resolve, split_name, unusable_reason
+from tests.support.json_server import JsonServer
+from tests.support.transcripts import model_message, result, results, tool_call, user_message
 
 CANARY = "sk-ant-canary-3141592653589793"
 ENV = {"ANTHROPIC_API_KEY": CANARY}
@@ -219,3 +224,37 @@ def test_hidden_key_is_masked_once() -> None:
     endpoint = Endpoint(base_url="http://x", auth=ExtraHeadersAuth(KeyAuth("k", "key"), {"a": "e/y"}))
     assert endpoint.redact("the key e/y, e%2Fy") == "the [key] [key], [key]"
     assert Endpoint(base_url="http://x", auth=NoAuth()).redact("the key") == "the key"
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "expected"),
+    [
+        ("ollama/qwen3", {}, '""'),
+        ("llamacpp/default", {}, '""'),
+        ("openai-chat/any", {}, '""'),
+        ("lab/any", {"wire": "openai_chat", "local": True}, '""'),
+        ("lab/any", {"like": "vllm"}, '""'),
+        ("lab/any", {"like": "vllm", "quirks": {"empty_content": False}}, "null"),
+    ],
+)
+async def test_local_servers_get_empty_content(
+    name: str, config: dict[str, Any], expected: str, nursery: trio.Nursery
+) -> None:
+    server = JsonServer({})
+    url = await nursery.start(server.serve)
+    host = name.partition("/")[0]
+    overrides = HostConfig(base_url=f"{url}/v1", **config)
+    model = resolve(name, {"OPENAI_API_KEY": "k"}, Config(hosts={host: overrides}))
+    transcript = Transcript([user_message("hi"), model_message(tool_call(), model=name), results(result())])
+    with pytest.raises(ProviderError):
+        await model.open(ModelRequest(model=name, system="", transcript=transcript))
+    assert f'"content":{expected}' in server.requests[-1].body.decode()
+    await model.aclose()
+    await server.wait_closed()
+
+
+def test_makers_get_no_empty_content() -> None:
+    assert [host.name for host in BY_NAME.values() if host.quirks.empty_content and not host.is_local] == [
+        "ollama-cloud",
+        "gpustack",
+    ]

@@ -45,6 +45,9 @@ def _apply_overrides(name: str, overrides: HostConfig) -> Host:
             "key_optional": False,
         }
         changes |= _auth(base, overrides)
+    if overrides.local and "empty_content" not in overrides.quirks:
+        # Most servers that people run are llama.cpp in some wrapping, whose chat templates fail on null.
+        changes["quirks"] = attrs.evolve(changes["quirks"], empty_content=True)
     return attrs.evolve(base, headers={**base.headers, **overrides.headers}, **changes)
 
 

@@ -6,6 +6,7 @@ from engine.providers.hosts.host import Host
 from engine.providers.wire.quirks import Quirks
 
 OLLAMA = Quirks(
+    empty_content=True,
     output="tool",
     effort_field="reasoning_effort",
     efforts=("none", "low", "medium", "high", "max"),
@@ -38,7 +39,7 @@ LOCAL: tuple[Host, ...] = (
         key_variables=("LMSTUDIO_API_KEY", "LM_STUDIO_API_KEY"),
         key_optional=True,
         example="qwen/qwen3-8b",
-        quirks=Quirks(output="tool", reasoning_field="reasoning_content"),
+        quirks=Quirks(empty_content=True, output="tool", reasoning_field="reasoning_content"),
         is_local=True,
         limits_api="lmstudio",
         parallel=1,
@@ -54,7 +55,9 @@ LOCAL: tuple[Host, ...] = (
         key_variables=("LLAMA_API_KEY",),
         key_optional=True,
         example="default",
-        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning_content"),
+        quirks=Quirks(
+            empty_content=True, output="tool", effort_field="reasoning_effort", reasoning_field="reasoning_content"
+        ),
         is_local=True,
         limits_api="llamacpp",
         parallel=1,
@@ -70,7 +73,7 @@ LOCAL: tuple[Host, ...] = (
         key_variables=("VLLM_API_KEY", "HOSTED_VLLM_API_KEY"),
         key_optional=True,
         example="Qwen/Qwen3-8B",
-        quirks=Quirks(output="tool", effort_field="reasoning_effort", reasoning_field="reasoning"),
+        quirks=Quirks(empty_content=True, output="tool", effort_field="reasoning_effort", reasoning_field="reasoning"),
         is_local=True,
         limits_api="models",
         prices="-",
@@ -86,7 +89,11 @@ LOCAL: tuple[Host, ...] = (
         key_optional=True,
         example="gpt-5.2",
         quirks=Quirks(
-            output="tool", stand_in_tool=True, effort_field="reasoning_effort", reasoning_field="reasoning_content"
+            empty_content=True,
+            output="tool",
+            stand_in_tool=True,
+            effort_field="reasoning_effort",
+            reasoning_field="reasoning_content",
         ),
         is_local=True,
         limits_api="litellm",
@@ -101,7 +108,7 @@ LOCAL: tuple[Host, ...] = (
         base_variables=("GPUSTACK_BASE_URL", "GPUSTACK_API_BASE"),
         key_variables=("GPUSTACK_API_KEY",),
         example="qwen3",
-        quirks=Quirks(output="tool", reasoning_field="reasoning_content"),
+        quirks=Quirks(empty_content=True, output="tool", reasoning_field="reasoning_content"),
         limits_api="models",
         prices="-",
     ),

@@ -74,8 +74,10 @@ class Content:
         parts = [_text(combined)] if combined else []
         if self.quirks.reasoning_field == "content" and (thought := _all_text(thoughts)):
             return [{"type": "thinking", "thinking": [_text(thought)]}, *parts]
-        # With calls, most hosts want null instead of an empty text.
-        return parts if parts and self.is_list else combined or None
+        if parts and self.is_list:
+            return parts
+        # With calls, most hosts want null instead of an empty text; local servers fail on null.
+        return combined or ("" if self.quirks.empty_content else None)
 
     def _reasoning(self, thoughts: Sequence[ReasoningPart], names: Mapping[str, str]) -> Json:
         """Return the members that hold reasoning; *names* maps the host's call ids to ours."""

@@ -58,6 +58,7 @@ class Quirks:
         reasoning_always: every assistant message needs that member, even empty.
         space_between_reasoning: empty text between two signed reasoning blocks is sent as a space.
         assistant_after_results: a user message may not follow results: a short assistant message goes between.
+        empty_content: a message without words has empty content, not null (chat).
         alternates: nor may it follow a user message: the same (chat).
         cache_key_field: the member for the session id, by which the host routes to a cache; empty: none.
         strict_tools: each tool needs `strict: false`.
@@ -103,6 +104,7 @@ class Quirks:
     reasoning_always: bool = False
     space_between_reasoning: bool = False
     assistant_after_results: bool = False
+    empty_content: bool = False
     alternates: bool = False
     cache_key_field: str = ""
     strict_tools: bool = False

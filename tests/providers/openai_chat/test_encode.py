@@ -331,6 +331,12 @@ def test_calls_without_text() -> None:
     assert actual[1] == {"role": "assistant", "tool_calls": [call("c1")], "content": None}
 
 
+def test_calls_without_text_for_local_servers() -> None:
+    quirks = attrs.evolve(PLAIN, empty_content=True)
+    actual = sent(user_message("hi"), model_message(tool_call("c1")), results(("c1", "one")), quirks=quirks)
+    assert actual[1] == {"role": "assistant", "tool_calls": [call("c1")], "content": ""}
+
+
 def test_an_empty_answer_is_dropped() -> None:
     actual = sent(
         user_message("hi"), model_message(thought(), own("executed_tool", {"type": "python"})), user_message("go on")
