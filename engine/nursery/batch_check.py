@@ -84,19 +84,32 @@ class AnswerMeter:
 
     def take(self, batch: Sequence[StreamEvent]) -> tuple[Sequence[StreamEvent], str]:
         """Return the events of *batch* that the limits allow, and which limit the next one exceeds; empty: none."""
-        limits = self._limits
-        for index, event in enumerate(batch):
+        before = self._chars, dict(self._calls), self._longest
+        for event in batch:
+            # The hot path: nearly all events are deltas of text.
             if type(event) is TextChunk:
                 self._chars += len(event.text)
             else:
                 self._measure(event)
-            if self._chars > limits.chars:
-                return batch[:index], f"the answer has more than {limits.chars:,} characters"
-            if len(self._calls) > limits.calls:
-                return batch[:index], f"the answer has more than {limits.calls:,} calls"
-            if self._longest > limits.call_chars:
-                return batch[:index], f"the arguments of a call have more than {limits.call_chars:,} characters"
-        return batch, ""
+        if not self._excess():
+            return batch, ""
+        # Once in an answer: find the event that was too much.
+        self._chars, self._calls, self._longest = before
+        for index, event in enumerate(batch):
+            self._measure(event)
+            if excess := self._excess():
+                return batch[:index], excess
+        raise AssertionError("the same events were too many before")
+
+    def _excess(self) -> str:
+        limits = self._limits
+        if self._chars > limits.chars:
+            return f"the answer has more than {limits.chars:,} characters"
+        if len(self._calls) > limits.calls:
+            return f"the answer has more than {limits.calls:,} calls"
+        if self._longest > limits.call_chars:
+            return f"the arguments of a call have more than {limits.call_chars:,} characters"
+        return ""
 
     def _measure(self, event: StreamEvent) -> None:
         match event:

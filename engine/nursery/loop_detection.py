@@ -22,6 +22,8 @@ REPEATS = 3
 PERIODS = tuple(range(1, 13))
 # Of the same tool. A model that searches for a file fails a few times on its way.
 ERROR_STREAK = 5
+# Errors of whichever tools.
+ANY_ERRORS = 12
 # How similar two argument texts are, as difflib has it: a changed number or path passes, a changed command does not.
 NEAR = 0.9
 # The comparison takes quadratic time, and longer arguments are contents of files.
@@ -134,8 +136,8 @@ class RepetitionDetector:
                 )
         if self._is_error_streak(signature):
             return self._escalated("errors", f"{ERROR_STREAK} errors of {signature.tool} in a row")
-        if len(self._calls) == WINDOW and all(seen.is_error for seen in self._calls):
-            return self._escalated("errors", f"{WINDOW} errors in a row")
+        if len(self._calls) >= ANY_ERRORS and all(seen.is_error for seen in self._calls[-ANY_ERRORS:]):
+            return self._escalated("errors", f"{ANY_ERRORS} errors in a row")
         if self._is_near(signature) and signature.tool not in self._near_nudged:
             self._near_nudged.add(signature.tool)
             return Finding(kind="near_repeat", action="nudge", detail=f"nearly the same call of {signature.tool} again")
@@ -149,9 +151,10 @@ class RepetitionDetector:
 
     def _repeats(self, signature: Signature, period: int) -> bool:
         needed = REPEATS * period - 1
-        recent = self._calls[-needed:]
-        if len(recent) < needed:
+        # The comparison that nearly always fails comes first: this runs for every call, with every period.
+        if len(self._calls) < needed or self._calls[-period].signature != signature:
             return False
+        recent = self._calls[-needed:]
         if any(seen.signature != recent[i % period].signature for i, seen in enumerate(recent)):
             return False
         if signature != recent[(len(recent)) % period].signature:

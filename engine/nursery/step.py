@@ -121,6 +121,8 @@ class Step:
 
     def _apply_finish(self) -> None:
         """Settle the calls that the finish reason forbids to run, once it is known."""
+        if not self.ledger.entries:
+            return
         match self.demux.finish:
             case "refusal" | "content_filter":
                 self.ledger.refuse_waiting("the model's answer was refused")

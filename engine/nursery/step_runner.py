@@ -192,7 +192,8 @@ class _StepRunner:
         """Record a batch, and start the calls that it completes. Not a checkpoint."""
         self._step.feed(batch)
         # While the model still writes: a long answer with ten calls is not held up until its end.
-        self.start_calls()
+        if self._step.ledger.entries:
+            self.start_calls()
 
     @enable_ki_protection
     def stop_receiving(self, failure: Failure | None, *, is_interrupted: bool) -> None:
