@@ -203,7 +203,8 @@ class Ledger:
 
         *holds_last*: the last call must wait unless it is safe.
         """
-        if self._closed:
+        # Asked after every batch of the stream, and mostly there is none that waits.
+        if self._closed or not any(entry.state == "queued" for entry in self.entries):
             return []
         admitted: list[CallEntry] = []
         slots = [Slot(_slot(e), safe=e.safe is True) for e in self.entries]
