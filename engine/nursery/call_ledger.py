@@ -61,6 +61,7 @@ class BodyProgress:
 
     def keep_output(self, text: str) -> None:
         """Keep *text* for the case of an abort; the oldest is dropped first."""
+        text = text[-KEPT_OUTPUT:]
         self._output.append(text)
         self._chars += len(text)
         while self._chars > KEPT_OUTPUT and len(self._output) > 1:

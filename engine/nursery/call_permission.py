@@ -47,7 +47,9 @@ class CallPermission:
     def query(self, need: Need, *, read_only: bool) -> PermissionQuery:
         """Return the question that *need* puts to the rules."""
         # Kept for the summary of changed files: a command that only reads has changed none.
-        self._entry.only_reads = not need.opaque and all(needed.reads_only for needed in need.needed)
+        only_reads = not need.opaque and all(needed.reads_only for needed in need.needed)
+        # A body that runs may ask for more, but what it needed to begin with stays true of it.
+        self._entry.only_reads = only_reads and (self._entry.only_reads or not self._entry.body.entered)
         return PermissionQuery(
             chain=active_scopes(self._run.inputs.chain, self._entry.shared),
             call_id=self._entry.call_id,

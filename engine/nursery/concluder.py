@@ -12,7 +12,7 @@ The order is a contract (`docs/explanation/cancelling.md`):
 It runs in the turn's frame (`turn_supervisor`), beside the loop. Inside the step it would come too early, before the
 calls have had their grace; after the step's nursery, it would come late, behind a tool that will not stop.
 
-All shields of a turn are in this module, and each has a deadline. The deadlines are absolute and count from the instant
+The shields of a turn's own tasks are in this module (a process tree has one of its own); each is bounded. The deadlines are absolute and count from the instant
 at which the cause was written, so the steps share one budget of time instead of adding up.
 """
 
@@ -30,6 +30,7 @@ from engine.core.exception_groups import describe
 from engine.core.ids import MessageId
 from engine.core.messages import Settlement
 from engine.journal.closing_events import closing_events
+from engine.nursery.hook_points import block_unseen
 from engine.nursery.step_runner import charge_step, close_step
 from engine.tools.call_values import GRACE
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 FLUSH_SHARE = 0.9
 # How often a nursery that belongs to another task is looked at, in seconds.
 _LOOK: Final = 0.01
+# Seconds that a flush has at least: enough for a store that has nothing left to write.
+_LEAST_FLUSH: Final = 0.01
 
 
 @enable_ki_protection
@@ -76,6 +79,7 @@ async def _settle_and_save(run: TurnRun) -> None:
     try:
         await _settle_all(run)
         _save_step(run)
+        block_unseen(run)
         if run.inputs.services.snapshots is not None and not run.inputs.is_child:
             run.inputs.services.snapshots.conclude()
     except Exception as error:  # noqa: BLE001  # a bug of ours must not leave a turn without its end
@@ -154,7 +158,8 @@ async def _settle_all(run: TurnRun) -> None:
     if not run.ending.loop_gone.is_set():
         with trio.CancelScope(shield=True, deadline=_deadline(run, longest)):
             await run.ending.loop_gone.wait()
-    if not run.ending.loop_gone.is_set() and not any(_overstays(entry) for entry in graced):
+    entries = [] if step is None else step.ledger.entries
+    if not run.ending.loop_gone.is_set() and not any(map(_overstays, entries)):
         # A call that overstays was reported by name already; this one is a hook, a provider or a port.
         run.notice("warning", "overstaying", "a task of the turn would not stop and is still running")
 
@@ -243,8 +248,9 @@ async def _make_durable(run: TurnRun) -> bool:
         and run.ending.cause is not None
         and run.ending.cause.kind in {"host", "limit", "left", "user"}
     ):
-        # Never before now: a deadline that is past would cancel even a flush that has nothing to wait for.
-        deadline = min(deadline, max(run.ending.at + run.inputs.grace_limit, trio.current_time()))
+        # A deadline that is past, or now, would cancel even a flush that has nothing to wait for.
+        deadline = min(deadline, max(run.ending.at + run.inputs.grace_limit, trio.current_time() + _LEAST_FLUSH))
+    deadline = min(deadline, run.ending.flush_deadline)
     # The scope is in the run's slot, so that a turn above, whose grace is running, can shorten the deadline.
     with trio.CancelScope(shield=True, deadline=deadline) as run.flush_scope:
         return await run.flush()

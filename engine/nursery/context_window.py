@@ -17,6 +17,7 @@ from engine.compaction.roles import is_mid_turn
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
+from engine.core.exception_groups import describe
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from engine.core.protocols import ContextView, Model
@@ -170,6 +171,9 @@ async def _compact(
         made = await run.deps.keeper.compact(view, asker, request)
         # No checkpoint between the answer and the new history.
         ended = _put_in_place(run, made)
+    except Exception as error:
+        ended = CompactionEnded(outcome="failed", detail=describe(error))
+        raise
     finally:
         # Also on a cancel: what the request has cost by then belongs into the record.
         run.journal.append(attrs.evolve(ended, model=asker.asked, usage=asker.usage, cost=asker.cost))

@@ -52,18 +52,31 @@ T = TypeVar("T")
 async def ask_about_prompts(run: TurnRun) -> str | None:
     """Show the user's messages to the hooks before the model sees them; return why the turn must end, if it must.
 
-    A checkpoint if a hook is one. If cancelled, the messages stay as they are.
+    A checkpoint if a hook is one. If cancelled, the messages that were not shown are blocked by the concluder.
     """
-    # Taken out at once: a steer that comes while a hook runs is shown in the next round, and none is shown twice.
-    messages, run.state.unseen = run.state.unseen, []
-    if run.inputs.is_child or not run.inputs.hooks.user_prompt:
-        # The prompt of a sub-agent is written by a model, not by the user.
-        return None
-    for message in messages:
-        blocked = await _ask_about_prompt(run, message)
-        if blocked is not None:
-            return blocked
-    return None
+    if not _hooks_see_prompts(run):
+        run.state.unseen.clear()
+    reason: str | None = None
+    while run.state.unseen:
+        blocked = await _ask_about_prompt(run, run.state.unseen[0])
+        # Only now: what a hook has not let pass is blocked at the end of the turn.
+        run.state.unseen.pop(0)
+        reason = reason or blocked
+    return reason
+
+
+def _hooks_see_prompts(run: TurnRun) -> bool:
+    # The prompt of a sub-agent is written by a model, not by the user.
+    return bool(run.inputs.hooks.user_prompt) and not run.inputs.is_child
+
+
+def block_unseen(run: TurnRun) -> None:
+    """Block the messages that no hook has let pass, since the turn ends: the next one must not send them. Not a checkpoint."""
+    if _hooks_see_prompts(run):
+        for message in run.state.unseen:
+            reason = "the turn ended before the hooks had seen it"
+            run.journal.append(PromptBlocked(message_id=message.id, source="the engine", reason=reason))
+    run.state.unseen.clear()
 
 
 async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
@@ -196,8 +209,12 @@ async def while_notifying(
         # The caller counts on one exception, as if it had awaited `ask` itself.
         failure = public(group)
     if failure is not None:
-        # Outside of the handler, so that the group is not its context: it says the same once more.
-        raise failure
+        try:
+            # Outside of the handler, so that the group is not its context: it says the same once more.
+            raise failure
+        finally:
+            # Its traceback holds this frame: without this, both would live until the garbage collector runs.
+            del failure
     return answers[0]
 
 

@@ -207,6 +207,7 @@ class Questions:
             if question.journal is journal:
                 self._drop(question, "withdrawn")
 
+    @enable_ki_protection
     async def _wait(
         self, question: _Permission | _UserQuestion | _Recovery, timeout: float | None, on_cancel: Callable[[], None]
     ) -> bool:

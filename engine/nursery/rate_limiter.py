@@ -22,8 +22,6 @@ LONG_PREFIX: Final = 4_096
 STAGGER: Final = 10.0
 # Seconds for which hosts keep a cache, from its last use.
 WARM: Final = 300.0
-# Prefixes that are remembered before the cold ones are dropped: an engine may run for months.
-_REMEMBERED: Final = 1_000
 
 Notify = Callable[[str, str], None]
 
@@ -68,12 +66,13 @@ class Traffic:
         size = len(request.system) + sum(len(tool.schema) + len(tool.description) for tool in request.tools)
         if size < LONG_PREFIX or request.options.cache == "off":
             return None
-        if len(self._prefixes) >= _REMEMBERED:
-            now = trio.current_time()
-            for key, prefix in list(self._prefixes.items()):
-                if prefix.leader is None and prefix.warm_until < now:
-                    del self._prefixes[key]
         key = (request.model, request.system, request.tools, request.output_schema)
+        if key not in self._prefixes:
+            # Each holds a whole system prompt, so the cold ones go as soon as there is another one.
+            now = trio.current_time()
+            for old, prefix in list(self._prefixes.items()):
+                if prefix.leader is None and prefix.warm_until < now:
+                    del self._prefixes[old]
         return self._prefixes.setdefault(key, _Prefix())
 
 

@@ -229,6 +229,7 @@ class TurnEnding:
         over: the end is in the record and visible.
         at: when the cause was written, on trio's clock; the deadlines of the concluder count from it.
         during: what the turn was doing then, for the user.
+        flush_deadline: when the last flush must be over, on trio's clock, because a turn above this one ends.
     """
 
     _run: TurnRun
@@ -239,6 +240,7 @@ class TurnEnding:
     cause: TurnCause | None = attrs.field(default=None, init=False)
     at: float = attrs.field(default=0.0, init=False)
     during: During = attrs.field(default="waiting", init=False)
+    flush_deadline: float = attrs.field(default=float("inf"), init=False)
     _caught: During | None = attrs.field(default=None, init=False)
 
     @enable_ki_protection
@@ -312,7 +314,7 @@ class TurnRun:
         children: the turns of sub-agents that its calls wait for.
         step: the open step; None between two steps.
         result: how it ended, once its end is in the record.
-        flush_scope: of the last flush, while it is under way.
+        flush_scope: of its last flush.
     """
 
     inputs: TurnInputs
@@ -400,11 +402,14 @@ class TurnRun:
         return failed is None
 
     def shorten_flush(self) -> None:
-        """Limit a flush that is under way to a grace from now, since the turn above ends. Not a checkpoint."""
+        """Limit the last flush to a grace from now, since the turn above ends. Not a checkpoint."""
         limit = self.inputs.grace_limit
-        # Only ever earlier: the deadline that the concluder has set stays an upper bound.
-        if self.flush_scope is not None and limit is not None:
-            self.flush_scope.deadline = min(self.flush_scope.deadline, trio.current_time() + limit)
+        if limit is not None:
+            # It may not have begun yet.
+            self.ending.flush_deadline = min(self.ending.flush_deadline, trio.current_time() + limit)
+            if self.flush_scope is not None:
+                # Only ever earlier: the deadline that the concluder has set stays an upper bound.
+                self.flush_scope.deadline = min(self.flush_scope.deadline, self.ending.flush_deadline)
         for child in self.children:
             child.shorten_flush()
 

@@ -283,7 +283,8 @@ class _StepRunner:
     def _heartbeat(self, entry: CallEntry) -> None:
         now, body = trio.current_time(), entry.body
         # The pipeline has cancelled the body at its timeout; only one that shields itself is still here after its grace.
-        if now >= body.timeout_at + entry.grace:
+        # With a provisional outcome the body has returned, and what takes long is a hook after it.
+        if entry.provisional is None and now >= body.timeout_at + entry.grace:
             self._give_up(entry)
             return
         self._run.journal.append_live(
@@ -307,6 +308,7 @@ class _StepRunner:
                 text="It did not stop when its time was up; what it did is not known.",
             ),
         )
+        self._run.state.changes.note(None, may_have=entry.may_change)
         self._run.notice(
             "warning", "overstaying", f"{entry.tool_name} did not stop at its timeout and is still running"
         )

@@ -81,9 +81,16 @@ class TurnSnapshots:
 
     async def after_step(self, step: int) -> None:
         """Take a snapshot after a step, if one of its calls may have changed something. A checkpoint if it does."""
-        # Still dirty if it fails: the snapshot of the next step makes up for it.
-        if self._is_dirty and self._state == "taken" and await self._take(step, SECONDS):
-            self._is_dirty = False
+        if not self._is_dirty or self._state != "taken":
+            return
+        # Before the snapshot: a sub-agent in the background may change something while it is taken.
+        self._is_dirty = False
+        is_taken = False
+        try:
+            is_taken = await self._take(step, SECONDS)
+        finally:
+            # The snapshot of the next step makes up for one that failed.
+            self._is_dirty = self._is_dirty or not is_taken
 
     @enable_ki_protection
     def conclude(self) -> None:

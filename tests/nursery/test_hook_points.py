@@ -257,6 +257,28 @@ async def test_cancel_while_prompt_hook_hangs(autojump_clock: MockClock) -> None
         assert w.requests == []
 
 
+@pytest.mark.parametrize("seconds", [0.0, 1.0], ids=["before the first round", "in the hook"])
+async def test_prompt_that_no_hook_passed_is_never_sent(autojump_clock: MockClock, seconds: float) -> None:
+    """Neither in the turn that was cancelled, nor in the next one."""
+    log: list[Prompted] = []
+
+    async def hangs_at_first(prompted: Prompted) -> PromptDecision:
+        log.append(prompted)
+        if len(log) == 1 and seconds:
+            await trio.sleep_forever()
+        return PromptDecision()
+
+    async with world(DONE, DONE, hooks=Hooks(user_prompt=(hangs_at_first,))) as w:
+        async with w.session.prompt("my password is 1234") as turn:
+            if seconds:
+                await trio.sleep(seconds)
+            turn.cancel()
+        (blocked,) = [event for event in w.session.events() if isinstance(event, PromptBlocked)]
+        assert blocked.reason == "the turn ended before the hooks had seen it"
+        await w.play("And now?")
+        assert [said(m) for m in w.requests[0].transcript] == ["And now?"]
+
+
 # -- a request -------------------------------------------------------------------------------------------------
 
 
