@@ -83,6 +83,7 @@ class ModelInfo(Value):
         host: concurrent requests are counted for this name; empty: for this model alone.
         parallel: the most concurrent requests of this engine to the host; None: no limit.
         options: defaults for this model, which a turn may override.
+        unasked_effort: the effort with which it thinks if no effort is requested; None: it does not think then.
         long_prices: other prices for long prompts, the shortest first.
     """
 
@@ -94,6 +95,7 @@ class ModelInfo(Value):
     host: str = ""
     parallel: int | None = None
     options: ModelOptions = ModelOptions()
+    unasked_effort: Effort | None = None
     price_input: float = 0.0
     price_output: float = 0.0
     price_cache_read: float = 0.0

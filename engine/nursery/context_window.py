@@ -237,7 +237,7 @@ def view_from(
         counted=None if counted is None else counted.transcript,
         system=system,
         tools=registry.schemas_for(info.name, hidden),
-        max_output=min(loop.output_cap(loop.settings.options.over(info.options)), info.output),
+        max_output=min(loop.output_cap(loop.settings.options.over(info.options), info.unasked_effort), info.output),
         shared=session.context,
         protected=registry.protected,
         read_only=registry.read_only,

@@ -150,7 +150,7 @@ def _request(run: TurnRun, state: LoopState) -> ModelRequest:
         tools=run.registry.schemas_for(model.info.name, run.hidden),
         tool_choice="none" if run.state.wrapping_up else "auto",
         options=options,
-        max_output=min(state.output_cap(options), model.info.output),
+        max_output=min(state.output_cap(options, model.info.unasked_effort), model.info.output),
         output_schema=run.inputs.output_schema,
         reasoning_from=run.journal.log.state.reasoning_from,
         session_id=run.journal.log.session_id,

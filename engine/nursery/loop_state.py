@@ -7,7 +7,7 @@ from typing import Literal
 import attrs
 
 from engine.core.events import ContinueReason, StopReason
-from engine.core.llm_types import ModelOptions
+from engine.core.llm_types import Effort, ModelOptions
 from engine.core.messages import FinishReason
 from engine.core.settings import Settings
 from engine.nursery.retry import Failure, RetryBudget
@@ -59,16 +59,19 @@ class LoopState:
     model_index: int = 0
     model_count: int = 1
 
-    def output_cap(self, options: ModelOptions) -> int:
+    def output_cap(self, options: ModelOptions, unasked_effort: Effort | None = None) -> int:
         """Return the cap on the tokens of the next answer, before the model's own limit.
 
         A cap in the options is never raised. For a model that thinks, the raised cap counts from the beginning: its
         thinking takes from the same tokens.
+
+        Args:
+            options: the turn's.
+            unasked_effort: the effort with which the model thinks if they request none.
         """
         if options.output_cap is not None:
             return options.output_cap
-        # Without an effort the model may think all the same, but most do so only when asked.
-        thinks = options.effort not in {None, "none", "minimal"}
+        thinks = (options.effort or unasked_effort) not in {None, "none", "minimal"}
         cap = self.settings.output_cap
         return max(cap, self.settings.output_cap_raised) if self.escalated or thinks else cap
 

@@ -92,7 +92,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     if endpoint.is_loopback and (host_config is None or "empty_content" not in host_config.quirks):
         # Whatever its name, it is probably llama.cpp in some wrapping, whose chat templates fail on null.
         quirks = attrs.evolve(quirks, empty_content=True)
-    info = info_of(name, host, config)
+    info = attrs.evolve(info_of(name, host, config), unasked_effort=quirks.default_effort or quirks.unasked_effort)
     return HttpModel(info, wire_format(host, quirks), endpoint, learner=_limits_prober(host, endpoint, own_name))
 
 

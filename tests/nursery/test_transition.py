@@ -473,6 +473,9 @@ def test_the_cap_is_raised_once() -> None:
     assert [s.output_cap(ModelOptions()) for s in (FRESH, escalated)] == [8_192, 65_536]
     assert [s.output_cap(ModelOptions(effort="high")) for s in (FRESH, escalated)] == [65_536, 65_536]
     assert [s.output_cap(ModelOptions(effort="minimal")) for s in (FRESH, escalated)] == [8_192, 65_536]
+    assert [s.output_cap(ModelOptions(), "medium") for s in (FRESH, escalated)] == [65_536, 65_536]
+    assert [s.output_cap(ModelOptions(), "none") for s in (FRESH, escalated)] == [8_192, 65_536]
+    assert [s.output_cap(ModelOptions(effort="none"), "high") for s in (FRESH, escalated)] == [8_192, 65_536]
     assert [s.output_cap(ModelOptions(output_cap=500)) for s in (FRESH, escalated)] == [500, 500]
 
 

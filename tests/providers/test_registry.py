@@ -258,3 +258,29 @@ def test_makers_get_no_empty_content() -> None:
         "ollama-cloud",
         "gpustack",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "effort"),
+    [
+        ("anthropic/claude-sonnet-4-5", None),
+        ("anthropic/claude-opus-4-8", None),
+        ("anthropic/claude-opus-5", "high"),
+        ("anthropic/claude-opus-5-5", "medium"),
+        ("bedrock/us.anthropic.claude-sonnet-5-5", "high"),
+        ("openai/gpt-5.2", "medium"),
+        ("openai-chat/gpt-5.2", None),
+        ("openai-chat/o4-mini", "medium"),
+        ("google/gemini-3.8-flash", "high"),
+        ("google/gemini-2.5-flash-lite", "none"),
+        ("deepseek/deepseek-v4-pro", "medium"),
+        ("openrouter/x-ai/grok-4-fast", "medium"),
+        ("ollama/qwen3:8b", "medium"),
+        ("ollama/qwen3-coder", None),
+        ("openai-chat/gpt-4.1", None),
+    ],
+)
+def test_models_that_think_unasked(name: str, effort: str | None) -> None:
+    keys = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY")
+    aws = {"AWS_REGION": "us-east-1", "AWS_BEARER_TOKEN_BEDROCK": "k"}
+    assert resolve(name, dict.fromkeys(keys, "k") | aws).info.unasked_effort == effort

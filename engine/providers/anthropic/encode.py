@@ -23,6 +23,7 @@ from engine.core.messages import (
     TextPart,
     UserPart,
 )
+from engine.providers.wire.claude_thinking import TurnThinking, config_effort, may_force, thinking_config
 from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import (
@@ -35,8 +36,8 @@ from engine.providers.wire.normalize_transcript import (
     safe_id,
     schema_of,
 )
-from engine.providers.wire.quirks import Quirks, nearest_effort, thinking_budget
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads_object, text, to_bytes
+from engine.providers.wire.quirks import MIN_BUDGET, Quirks
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads_object, number, text, to_bytes
 from engine.providers.wire.wire_format import bare_model_name
 
 _TOOL_CHOICE: dict[ToolChoice, str] = {"auto": "auto", "none": "none", "required": "any"}
@@ -62,13 +63,12 @@ class AnthropicState:
     Attributes:
         role: the role of the open turn.
         has_calls: whether there was a call.
-        lacks_thinking: the model's last turn, which the response continues, does not begin with thinking: the API then
-            refuses a thinking budget.
+        thinking: how the open assistant turn began; the response continues it in the same way.
     """
 
     role: str | None = None
     has_calls: bool = False
-    lacks_thinking: bool = False
+    thinking: TurnThinking = ""
 
 
 @attrs.frozen
@@ -109,31 +109,56 @@ class AnthropicDialect:
         """Encode an item as blocks of a turn."""
         match item:
             case UserItem():
+                # After results, the turn that asked for them goes on.
+                thinking: TurnThinking = state.thinking if state.role == "user" else ""
                 role, chunks = _TURNS.write(state.role, "user", [(_user_block(part), True) for part in item.parts])
-                return attrs.evolve(state, role=role), chunks
+                return attrs.evolve(state, role=role, thinking=thinking), chunks
             case AssistantItem():
-                blocks = [(block, text(block, "type") not in _THINKING) for block in _assistant_blocks(item)]
-                role, chunks = _TURNS.write(state.role, "assistant", blocks)
-                # Only a turn that the response continues: calls to answer, or a paused turn.
-                unthought = bool(blocks) and blocks[0][1] and (item.is_paused or bool(item.calls))
-                return AnthropicState(role, state.has_calls or bool(item.calls), unthought), chunks
+                return self._add_assistant(state, item)
             case ResultsItem():
                 role, chunks = _TURNS.write(state.role, "user", [(_result_block(each), True) for each in item.answered])
                 return attrs.evolve(state, role=role), chunks
             case _:
                 assert_never(item)
 
+    def _add_assistant(self, state: AnthropicState, item: AssistantItem) -> tuple[AnthropicState, list[EncodedChunk]]:
+        blocks = _assistant_blocks(item)
+        thinking = state.thinking
+        if blocks and not thinking:
+            thinking = "on" if blocks[0]["type"] in _THINKING else "off"
+        if thinking == "off" and self.quirks.thinking_budget:
+            blocks = [block for block in blocks if block["type"] not in _THINKING]
+        marked = [(block, block["type"] not in _THINKING) for block in blocks]
+        role, chunks = _TURNS.write(state.role, "assistant", marked)
+        # Only a turn that the response continues counts: with calls to answer, or paused.
+        is_open = item.is_paused or bool(item.calls)
+        after = AnthropicState(role, state.has_calls or bool(item.calls), thinking if is_open else "")
+        return after, chunks
+
     def closing(self, state: AnthropicState, request: ModelRequest) -> bytes:
         """Return the part that may change between steps."""
         body: Json = {"max_tokens": request.max_output}
         if request.tools or self.extra.get("tools"):
-            body["tool_choice"] = {"type": _TOOL_CHOICE[request.tool_choice]}
+            choice = request.tool_choice
+            if choice == "required" and not may_force(self.quirks, state.thinking):
+                choice = "auto"
+            body["tool_choice"] = {"type": _TOOL_CHOICE[choice]}
         elif state.has_calls:
             # The API refuses a transcript with calls unless a tool is declared.
             body |= {"tools": [_PLACEHOLDER_TOOL], "tool_choice": {"type": "none"}}
-        if thinking := self._thinking(state, request):
+        thinking = thinking_config(
+            self.quirks,
+            state.thinking,
+            request.options.effort,
+            request.max_output,
+            is_forced=bool(request.tools) and request.tool_choice == "required" and self.quirks.forced_tools,
+        )
+        if thinking:
             body["thinking"] = thinking
-        else:
+            if budget := number(thinking, "budget_tokens", 0):
+                # A turn that goes on keeps a budget, which counts towards the output.
+                body["max_tokens"] = max(request.max_output, budget + MIN_BUDGET)
+        if thinking.get("type") in {None, "disabled"}:
             body |= self._sampling(request.options.temperature)
         body = merge_json(body, {name: value for name, value in self.extra.items() if name in _CLOSING_MEMBERS})
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
@@ -147,23 +172,10 @@ class AnthropicDialect:
         if request.output_schema is not None and self.quirks.output == "native":
             # Nested in `output_config` since structured output left beta; it was `output_format` before.
             config["format"] = {"type": "json_schema", "schema": schema_of(request.output_schema, "output")}
-        effort = request.options.effort
-        if self.quirks.adaptive_thinking and effort is not None and effort != "none":
-            config["effort"] = nearest_effort(effort, self.quirks.efforts)
+        effort = config_effort(self.quirks, request.options.effort)
+        if effort is not None:
+            config["effort"] = effort
         return {"output_config": config} if config else {}
-
-    def _thinking(self, state: AnthropicState, request: ModelRequest) -> Json:
-        effort = request.options.effort
-        # The API refuses a forced call together with thinking.
-        if effort is None or effort == "none" or (request.tools and request.tool_choice == "required"):
-            return {}
-        if self.quirks.adaptive_thinking:
-            return {"type": "adaptive"}
-        budget = thinking_budget(effort, request.max_output)
-        # "Expected `thinking` or `redacted_thinking`, but found `text`": the error for such a turn.
-        if budget is None or not self.quirks.thinking_budget or state.lacks_thinking:
-            return {}
-        return {"type": "enabled", "budget_tokens": budget}
 
     def _sampling(self, temperature: float | None) -> Json:
         quirks = self.quirks

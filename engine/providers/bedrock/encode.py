@@ -17,14 +17,15 @@ from typing import assert_never
 
 import attrs
 
-from engine.core.llm_types import CacheLifetime, Effort, ModelRequest, ToolSchema
+from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import FilePart
 from engine.providers.bedrock.content import assistant_blocks, result_block, user_block
+from engine.providers.wire.claude_thinking import TurnThinking, config_effort, may_force, thinking_config
 from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, TurnWriter, members
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
 from engine.providers.wire.normalize_transcript import AssistantItem, ResultsItem, TranscriptItem, UserItem, schema_of
-from engine.providers.wire.quirks import Quirks, nearest_effort, thinking_budget
-from engine.providers.wire.untrusted_json import Json, as_object, dumps, text, to_bytes
+from engine.providers.wire.quirks import MIN_BUDGET, Quirks, nearest_effort
+from engine.providers.wire.untrusted_json import Json, as_object, dumps, number, text, to_bytes
 
 _TURNS = TurnWriter()
 _PLACEHOLDER_TOOL = ToolSchema(name="unavailable", description="Not offered.", schema='{"type": "object"}')
@@ -46,15 +47,14 @@ class BedrockState:
         role: the role of the open turn.
         has_calls: whether there was a call.
         has_results: whether the open turn holds results.
-        lacks_thinking: the model's last turn asked for calls and does not begin with thinking: with a thinking budget
-            it would have to.
+        thinking: how the open assistant turn began; the response continues it in the same way.
         documents: the number of documents, whose names must be unique.
     """
 
     role: str | None = None
     has_calls: bool = False
     has_results: bool = False
-    lacks_thinking: bool = False
+    thinking: TurnThinking = ""
     documents: int = 0
 
 
@@ -104,8 +104,9 @@ class BedrockDialect:
     def closing(self, state: BedrockState, request: ModelRequest) -> bytes:
         """Return the part that may change between steps."""
         tools = request.tools or ((_PLACEHOLDER_TOOL,) if state.has_calls else ())
-        written = self._tool_config(tools, request) if tools else b""
-        thinking = self._thinking(state, request)
+        must_call = self._must_call(state, request)
+        written = self._tool_config(tools, request, must_call=must_call) if tools else b""
+        thinking = self._thinking(state, request, must_call=must_call)
         body: Json = {"inferenceConfig": self._inference(request, thinking)}
         if thinking:
             body["additionalModelRequestFields"] = thinking
@@ -121,6 +122,8 @@ class BedrockDialect:
     def _add_user(self, state: BedrockState, item: UserItem) -> tuple[BedrockState, list[EncodedChunk]]:
         filler: list[EncodedChunk] = []
         role = state.role
+        # After results, the turn that asked for them goes on.
+        thinking: TurnThinking = state.thinking if role == "user" else ""
         if state.has_results and self.quirks.assistant_after_results:
             role, filler = _TURNS.write(role, "assistant", [({"text": _FILLER}, False)])
         names = itertools.count(state.documents + 1)
@@ -129,7 +132,7 @@ class BedrockDialect:
         if any("document" in block for block, _ in blocks) and not any("text" in block for block, _ in blocks):
             blocks.insert(0, ({"text": _SEE_DOCUMENT}, False))  # refused without a text
         role, chunks = _TURNS.write(role, "user", blocks)
-        state = attrs.evolve(state, role=role, documents=next(names) - 1, has_results=False)
+        state = attrs.evolve(state, role=role, documents=next(names) - 1, has_results=False, thinking=thinking)
         return state, [*filler, *chunks]
 
     def _add_assistant(self, state: BedrockState, item: AssistantItem) -> tuple[BedrockState, list[EncodedChunk]]:
@@ -138,12 +141,16 @@ class BedrockDialect:
             blocks = [block for block in blocks if "toolUse" in block]
         if not blocks:  # for example unsigned reasoning: skip the turn
             return state, []
+        thinking: TurnThinking = state.thinking or ("on" if "reasoningContent" in blocks[0] else "off")
+        if thinking == "off" and self.quirks.thinking_budget:
+            blocks = [block for block in blocks if "reasoningContent" not in block]
         role, chunks = _TURNS.write(
             state.role, "assistant", [(block, "reasoningContent" not in block) for block in blocks]
         )
-        unthought = bool(item.calls) and "reasoningContent" not in blocks[0]
         has_calls = state.has_calls or bool(item.calls)
-        return attrs.evolve(state, role=role, has_calls=has_calls, has_results=False, lacks_thinking=unthought), chunks
+        # Only a turn that the response continues counts.
+        thinking = thinking if item.calls else ""
+        return attrs.evolve(state, role=role, has_calls=has_calls, has_results=False, thinking=thinking), chunks
 
     # -- the rest ---------------------------------------------------------------------
 
@@ -161,26 +168,30 @@ class BedrockDialect:
             schema = dumps(schema_of(request.output_schema, "output"))
             structure = {"jsonSchema": {"name": "answer", "schema": schema}}
             config["textFormat"] = {"type": "json_schema", "structure": structure}
-        effort = request.options.effort
-        if self.quirks.adaptive_thinking and effort is not None and effort != "none":
-            config["effort"] = nearest_effort(effort, self.quirks.efforts)
+        effort = config_effort(self.quirks, request.options.effort)
+        if effort is not None:
+            config["effort"] = effort
         return config
 
-    def _tool_config(self, tools: tuple[ToolSchema, ...], request: ModelRequest) -> bytes:
+    def _tool_config(self, tools: tuple[ToolSchema, ...], request: ModelRequest, *, must_call: bool) -> bytes:
         written = [*map(_tool, tools)]
         if self.quirks.mark_tools and request.tools:
             written += map(to_bytes, self._marker(request.options.cache or "5m"))
-        choice = b',"toolChoice":{"any":{}}' if self._must_call(request) else b""
+        choice = b',"toolChoice":{"any":{}}' if must_call else b""
         return b'"toolConfig":{"tools":[' + b",".join(written) + b"]" + choice + b"},"
 
-    def _must_call(self, request: ModelRequest) -> bool:
+    def _must_call(self, state: BedrockState, request: ModelRequest) -> bool:
         """Return whether a call is required. The API cannot forbid one."""
-        return request.tool_choice == "required" and bool(request.tools) and self.quirks.forced_tools
+        is_required = request.tool_choice == "required" and bool(request.tools)
+        return is_required and may_force(self.quirks, state.thinking)
 
-    def _thinking(self, state: BedrockState, request: ModelRequest) -> Json:
+    def _thinking(self, state: BedrockState, request: ModelRequest, *, must_call: bool) -> Json:
         effort = request.options.effort
+        if not self.quirks.effort_field:
+            thinking = thinking_config(self.quirks, state.thinking, effort, request.max_output, is_forced=must_call)
+            return {"thinking": thinking} if thinking else {}
         # The API refuses a forced call together with thinking.
-        if effort is None or effort == "none" or self._must_call(request):
+        if effort is None or effort == "none" or must_call:
             return {}
         match self.quirks.effort_field:
             case "reasoning_effort":
@@ -189,16 +200,7 @@ class BedrockDialect:
                 nearest = nearest_effort(effort, self.quirks.efforts)
                 return {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": nearest}}
             case _:
-                thinking = self._claude_thinking(state, effort, request.max_output)
-                return {"thinking": thinking} if thinking else {}
-
-    def _claude_thinking(self, state: BedrockState, effort: Effort, max_output: int) -> Json:
-        if self.quirks.adaptive_thinking:
-            return {"type": "adaptive"}
-        budget = (
-            thinking_budget(effort, max_output) if self.quirks.thinking_budget and not state.lacks_thinking else None
-        )
-        return {} if budget is None else {"type": "enabled", "budget_tokens": budget}
+                return {}
 
     def _inference(self, request: ModelRequest, thinking: Json) -> Json:
         quirks = self.quirks
@@ -206,7 +208,10 @@ class BedrockDialect:
             return {}  # Nova accepts no limits with it
         requested = request.options.temperature if quirks.temperature else None
         temperature = quirks.default_temperature if requested is None else min(1.0, requested)
-        settings = {"maxTokens": request.max_output, "temperature": temperature, "topP": quirks.default_top_p}
+        budget = number(as_object(thinking.get("thinking")), "budget_tokens", 0)
+        # A turn that goes on keeps a budget, which counts towards the output.
+        most = max(request.max_output, budget + MIN_BUDGET) if budget else request.max_output
+        settings = {"maxTokens": most, "temperature": temperature, "topP": quirks.default_top_p}
         left_out = {"temperature", "topP"} if "thinking" in thinking else set[str]()
         return {name: value for name, value in settings.items() if value is not None and name not in left_out}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.config.host_values import WireName
 from engine.providers.models.family import LOW_TO_HIGH, Family, anchored
+from engine.providers.models.maker_families import UNFORCED_CLAUDE
 from engine.providers.wire.quirks import MediaKind
 
 _BEDROCK: frozenset[WireName] = frozenset({"bedrock"})
@@ -18,6 +19,7 @@ ON_BEDROCK: tuple[Family, ...] = (
         wires=_BEDROCK,
         changes={"result_media": _IMAGES, "forced_tools": True, "assistant_after_results": False},
     ),
+    Family(pattern=UNFORCED_CLAUDE, wires=_BEDROCK, changes={"forced_tools": False}),
     Family(
         pattern=anchored(r"claude-(?:3-5-haiku|3-7|[a-z]+-\d)"),
         wires=_BEDROCK,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.config.host_values import WireName
-from engine.providers.models.family import LOW_TO_HIGH, OPENAI, RESPONSES, Family, anchored
+from engine.providers.models.family import CHAT, LOW_TO_HIGH, OPENAI, RESPONSES, Family, anchored
 from engine.providers.wire.quirks import MediaKind
 
 _CLAUDE: frozenset[WireName] = frozenset({"anthropic", "vertex_anthropic", "bedrock"})
@@ -15,6 +15,11 @@ _OPENAI_HOSTS = frozenset(
 # Aliases that Google points at its newest models.
 _LATEST = r"(?:pro|flash|flash-lite)-latest"
 _NONE: frozenset[MediaKind] = frozenset()
+# Versions of Claude; a later date may follow.
+_SINCE_5_5 = r"(?:5-[5-9](?!\d)|[6-9]|\d\d)"
+_SINCE_5_1 = r"(?:5-[1-9](?!\d)|[6-9]|\d\d)"
+# Models that refuse a request which demands a call.
+UNFORCED_CLAUDE = anchored(rf"claude-(?:(?:opus|sonnet)-{_SINCE_5_5}|(?:fable|mythos)-{_SINCE_5_1}|mythos-preview)")
 
 # Later families override earlier ones.
 OF_MAKERS: tuple[Family, ...] = (
@@ -34,13 +39,37 @@ OF_MAKERS: tuple[Family, ...] = (
         },
     ),
     Family(
-        pattern=anchored(r"claude-(?:[a-z]+-(?:4-[7-9]|[5-9]|\d\d))"),
+        pattern=anchored(r"claude-(?:[a-z]+-(?:4-[7-9]|[5-9]|\d\d)|mythos-preview)"),
         wires=_CLAUDE,
         changes={
             "adaptive_thinking": True,
             "efforts": ("low", "medium", "high", "xhigh", "max"),
             "temperature": False,
+            "thinking_display": True,
         },
+    ),
+    # From 5 on they think unless told not to; Fable and Mythos always.
+    Family(
+        pattern=anchored(r"claude-[a-z]+-(?:[5-9]|\d\d)"),
+        wires=_CLAUDE,
+        changes={"unasked_effort": "high", "thinking_off": "disabled"},
+    ),
+    Family(
+        pattern=anchored(r"claude-(?:(?:fable|mythos)-(?:[5-9]|\d\d)|mythos-preview)"),
+        wires=_CLAUDE,
+        changes={"unasked_effort": "high", "thinking_off": "never"},
+    ),
+    # From 5.5 on (Fable and Mythos: 5.1) a call can't be demanded; Opus always thinks, and Sonnet a little.
+    Family(pattern=UNFORCED_CLAUDE, wires=_CLAUDE, changes={"forced_tools": False, "thinking_off": "never"}),
+    Family(pattern=anchored(rf"claude-sonnet-{_SINCE_5_5}"), wires=_CLAUDE, changes={"thinking_off": "between_tools"}),
+    Family(
+        pattern=anchored(rf"claude-(?:opus|haiku)-{_SINCE_5_5}"), wires=_CLAUDE, changes={"unasked_effort": "medium"}
+    ),
+    # Thinking is bound to the history before it. (On Bedrock the control for it is not documented.)
+    Family(
+        pattern=anchored(rf"claude-(?:(?:opus|sonnet|haiku)-{_SINCE_5_5}|fable-{_SINCE_5_1})"),
+        wires=frozenset({"anthropic", "vertex_anthropic"}),
+        changes={"thinking_binding": True},
     ),
     # Schemas for answers exist since 4.5.
     Family(
@@ -120,10 +149,21 @@ OF_MAKERS: tuple[Family, ...] = (
         changes={"efforts": ("none", *LOW_TO_HIGH, "xhigh", "max")},
     ),
     Family(pattern=anchored(r"gpt-[6-9](?!\d)"), wires=OPENAI, changes={"efforts": (*LOW_TO_HIGH, "xhigh", "max")}),
+    # With tools, Chat Completions accepts only the effort "none"; since 5.6 also where none is requested.
+    Family(
+        pattern=anchored(r"gpt-(?:5[.-][4-9](?!\d)|[6-9](?!\d))(?!.*-chat)"),
+        wires=CHAT,
+        hosts=_OPENAI_HOSTS,
+        changes={"no_effort_with_tools": True},
+    ),
+    Family(
+        pattern=anchored(r"(?:o[1-9]|gpt-5(?![.-]\d)|gpt-(?:5[.-][6-9]|[6-9])|codex)(?![a-z0-9]*.*-chat)(?!\d)"),
+        changes={"unasked_effort": "medium"},
+    ),
     Family(
         pattern=anchored(r"gpt-oss"),
         wires=OPENAI,
-        changes={"efforts": LOW_TO_HIGH},
+        changes={"efforts": LOW_TO_HIGH, "unasked_effort": "medium"},
         defaults={"effort_field": "reasoning_effort"},
     ),
     # -- Gemini ------------------------------------------------------------------
@@ -143,8 +183,13 @@ OF_MAKERS: tuple[Family, ...] = (
         wires=_GEMINI,
         changes={"thinking_budget": True, "efforts": ("none", "minimal", *LOW_TO_HIGH)},
     ),
+    Family(pattern=anchored(rf"gemini-(?:2\.5|[3-9]|\d\d|{_LATEST})"), changes={"unasked_effort": "high"}),
     # It reasons only if a budget is set.
-    Family(pattern=anchored(r"gemini-2\.5-flash-lite"), wires=_GEMINI, changes={"default_effort": "none"}),
+    Family(
+        pattern=anchored(r"gemini-2\.5-flash-lite"),
+        wires=_GEMINI,
+        changes={"default_effort": "none", "unasked_effort": None},
+    ),
     Family(
         pattern=anchored(r"gemini-(?:2\.5|3(?:\.[01])?)-"),
         wires=_GEMINI,

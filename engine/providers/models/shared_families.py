@@ -87,6 +87,15 @@ EVERYWHERE: tuple[Family, ...] = (
         hosts=frozenset({"azure", "azure-chat"}),
         changes={"cached_apart": True, "system_role": "system"},
     ),
+    # -- models that think unless told not to --------------------------------------
+    Family(
+        pattern=anchored(
+            r"deepseek-(?:reasoner|r1|v[4-9])|kimi-(?:thinking|k2[.p-](?:thinking|[5-9])|k[3-9])|glm-(?:4[.p-][5-9]|[5-9])"
+            r"|minimax-m[2-9]|magistral|grok-(?:3-mini|4(?!.*non-reasoning)|[5-9]|code)|sonar-(?:reasoning|deep)"
+            r"|qwen-?3(?:\.\d)?(?!.*(?:coder|instruct|-max|-plus|-flash))|qwq|command-a-(?:reasoning|plus)"
+        ),
+        changes={"unasked_effort": "medium"},
+    ),
     # -- text-only models, even if their host accepts media -------------------------
     Family(
         pattern=anchored(

@@ -177,6 +177,8 @@ class OpenAIChatDialect:
 
     def _effort(self, request: ModelRequest) -> Json:
         effort = request.options.effort or self.quirks.default_effort
+        if self.quirks.no_effort_with_tools and (request.tools or self.extra.get("tools")):
+            return {"reasoning_effort": "none"}
         if effort is None:
             return {}
         match self.quirks.effort_field:

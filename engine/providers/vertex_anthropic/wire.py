@@ -19,12 +19,12 @@ API_VERSION = "vertex-2023-10-16"
 
 def wire(quirks: Quirks) -> WireFormat:
     """Return the wire format; the host supplies the path, which holds the user's project."""
-    return attrs.evolve(anthropic.wire(quirks), headers=_headers, encoder=partial(encoder, quirks))
+    return attrs.evolve(anthropic.wire(quirks), headers=partial(_headers, quirks), encoder=partial(encoder, quirks))
 
 
-def _headers(_: ModelRequest) -> dict[str, str]:
+def _headers(quirks: Quirks, _: ModelRequest) -> dict[str, str]:
     # The version is in the body here, not in a header.
-    return {}
+    return anthropic.beta_headers(quirks)
 
 
 def encoder(quirks: Quirks) -> Encoder[AnthropicState]:

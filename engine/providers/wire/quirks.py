@@ -20,6 +20,7 @@ Output = Literal["native", "tool"]
 ReasoningField = Literal["", "reasoning_content", "reasoning", "reasoning_details", "content"]
 # The member of a chat or Converse request for the reasoning effort; "" : none.
 EffortField = Literal["", "reasoning_effort", "reasoning.effort", "thinking.type", "enable_thinking", "reasoningConfig"]
+ThinkingOff = Literal["", "disabled", "between_tools", "never"]
 SchemaDialect = Literal["plain", "openai", "gemini", "gemini-json", "moonshot"]
 # The form of cache markers; "" : the host caches by itself, or not at all.
 Marks = Literal["", "anthropic", "bedrock"]
@@ -39,7 +40,7 @@ class Quirks:
         schema: the dialect of JSON Schema it accepts for tools.
         marks: the form of cache markers.
         mark_tools: it accepts a cache marker after the tools (Converse).
-        forced_tools: it accepts `tool_choice: required` (chat, Converse).
+        forced_tools: it accepts `tool_choice: required`, or `any` (chat, Converse, Anthropic).
         calls_alone: it refuses text together with calls: the text is dropped (Converse).
         streams: it can stream answers with calls; if not, no answer is streamed (Converse).
         long_cache: it supports a prompt-cache lifetime of one hour.
@@ -47,6 +48,11 @@ class Quirks:
         efforts: the efforts it supports, lowest first; others become the nearest. Empty: any.
         adaptive_thinking: it decides itself how much to think (newer Claude models).
         thinking_budget: effort is sent as a number of tokens.
+        unasked_effort: it thinks if nothing is requested, with that effort; None: it does not.
+        thinking_off: how thinking is switched off; "": by not requesting it, "never": it can't be (Claude).
+        thinking_display: the text of thinking must be requested (Claude).
+        thinking_binding: it refuses thinking of another history unless told to drop it (Claude).
+        no_effort_with_tools: with tools it accepts no effort but "none", which must be sent (chat).
         temperature: it accepts one (reasoning models often do not).
         default_temperature: sent if the user sets none; None: nothing is sent.
         default_top_p: the same.
@@ -93,6 +99,11 @@ class Quirks:
     efforts: tuple[str, ...] = ()
     adaptive_thinking: bool = False
     thinking_budget: bool = False
+    unasked_effort: Effort | None = None
+    thinking_off: ThinkingOff = ""
+    thinking_display: bool = False
+    thinking_binding: bool = False
+    no_effort_with_tools: bool = False
     temperature: bool = True
     default_temperature: float | None = None
     default_top_p: float | None = None
@@ -143,10 +154,10 @@ _BUDGETS: Mapping[Effort, int] = {
     "xhigh": 32_768,
     "max": 49_152,
 }
-_MIN_BUDGET = 1_024
+MIN_BUDGET = 1_024
 
 
 def thinking_budget(effort: Effort, max_output: int) -> int | None:
     """Return the reasoning budget for *effort* within the output cap; None if too little is left."""
-    budget = min(_BUDGETS.get(effort, 0), max_output - _MIN_BUDGET)
-    return None if budget < _MIN_BUDGET else budget
+    budget = min(_BUDGETS.get(effort, 0), max_output - MIN_BUDGET)
+    return None if budget < MIN_BUDGET else budget

@@ -21,6 +21,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.anthropic.encode import encoder
+from engine.providers.anthropic.wire import wire
 from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.wire.quirks import Quirks
@@ -218,6 +219,52 @@ def test_default_parameters_of_a_model() -> None:
         assert (encoded["temperature"], encoded["top_p"], encoded["top_k"]) == (temperature, 0.95, 40)
 
 
+def how_claude(name: str, *, tool_choice: ToolChoice = "auto", **options: Any) -> tuple[Any, Any, Any]:
+    """Return thinking, effort and tool choice in a request to that Claude."""
+    host = BY_NAME["anthropic"]
+    asked = request_of(user_message("hi"), tool_choice=tool_choice, max_output=60_000, options=ModelOptions(**options))
+    encoded = json.loads(bytes(encoder(quirks_of(host, name)).encode(asked)))
+    return encoded.get("thinking"), encoded.get("output_config", {}).get("effort"), encoded["tool_choice"]["type"]
+
+
+SHOWN = {"type": "adaptive", "display": "summarized"}
+BOUND = {**SHOWN, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "unasked", "asked", "off", "off_effort", "forced"),
+    [
+        ("claude-opus-4-6", None, {"type": "adaptive"}, None, None, "any"),
+        ("claude-opus-4-7", None, SHOWN, None, None, "any"),
+        ("claude-opus-4-8", None, SHOWN, None, None, "any"),
+        ("claude-opus-5", SHOWN, SHOWN, {"type": "disabled"}, None, "any"),
+        ("claude-sonnet-5", SHOWN, SHOWN, {"type": "disabled"}, None, "any"),
+        ("claude-fable-5", SHOWN, SHOWN, SHOWN, "low", "any"),
+        ("claude-mythos-preview", SHOWN, SHOWN, SHOWN, "low", "auto"),
+        ("claude-fable-5-1", BOUND, BOUND, BOUND, "low", "auto"),
+        ("claude-mythos-5-1", SHOWN, SHOWN, SHOWN, "low", "auto"),
+        ("claude-opus-5-5", BOUND, BOUND, BOUND, "low", "auto"),
+        ("claude-sonnet-5-5", BOUND, BOUND, {"type": "between_tools"}, None, "auto"),
+        ("claude-haiku-5-5", BOUND, BOUND, {"type": "disabled"}, None, "any"),
+        ("claude-opus-5-20260401", SHOWN, SHOWN, {"type": "disabled"}, None, "any"),
+    ],
+)
+def test_thinking_of_each_claude(
+    name: str, unasked: Any, asked: Any, off: Any, off_effort: str | None, forced: str
+) -> None:
+    assert how_claude(name) == (unasked, None, "auto")
+    assert how_claude(name, effort="high") == (asked, "high", "auto")
+    assert how_claude(name, effort="none") == (off, off_effort, "auto")
+    assert how_claude(name, tool_choice="required")[2] == forced
+
+
+def test_bound_thinking_needs_a_beta() -> None:
+    host = BY_NAME["anthropic"]
+    headers = wire(quirks_of(host, "claude-opus-5-5")).headers(request_of(user_message("hi")))
+    assert headers["anthropic-beta"] == "thinking-binding-controls-2026-08-01"
+    assert "anthropic-beta" not in wire(quirks_of(host, "claude-opus-5")).headers(request_of(user_message("hi")))
+
+
 SIGNED = ReasoningPart(id=PartId("r"), text="hm", signature="sig", model=MODEL)
 EXCHANGE: list[Message] = [user_message("go"), model_message(SIGNED, tool_call("c")), results(result("c"))]
 
@@ -251,6 +298,35 @@ def test_a_turn_without_thinking_continues_without(messages: tuple[Message, ...]
     assert ("thinking" in encoded) == thinks
     adaptive = body(*messages, model=NEWER, options=ModelOptions(effort="low"))
     assert "thinking" in adaptive
+
+
+def thinking_kinds(encoded: Any) -> list[list[str]]:
+    return [
+        [block["type"] for block in message["content"]]
+        for message in encoded["messages"]
+        if message["role"] == "assistant"
+    ]
+
+
+@pytest.mark.parametrize("effort", ["low", "none", None])
+@pytest.mark.parametrize("tool_choice", ["auto", "required"])
+def test_a_turn_keeps_its_thinking(effort: Effort | None, tool_choice: ToolChoice) -> None:
+    """Half with thinking and half without is refused."""
+    more = [model_message(tool_call("d")), results(result("d"))]
+    encoded = body(*EXCHANGE, *more, max_output=1_500, tool_choice=tool_choice, options=ModelOptions(effort=effort))
+    assert encoded["thinking"]["type"] == "enabled"
+    assert encoded["max_tokens"] > encoded["thinking"]["budget_tokens"] >= 1_024
+    assert encoded["tool_choice"]["type"] == "auto"
+
+
+def test_a_turn_without_thinking_stays_without() -> None:
+    turn = [user_message("go"), model_message(tool_call("c")), results(result("c"))]
+    more = [model_message(SIGNED, tool_call("d")), results(result("d"))]
+    encoded = body(*turn, *more, max_output=60_000, options=ModelOptions(effort="high"))
+    assert "thinking" not in encoded
+    assert thinking_kinds(encoded) == [["tool_use"], ["tool_use"]]
+    over = body(*turn, *more, model_message("so"), user_message("and?"), options=ModelOptions(effort="high"))
+    assert over["thinking"]["type"] == "enabled"
 
 
 def test_thinking_is_off_after_rejected_reasoning() -> None:

@@ -205,7 +205,7 @@ def test_a_budget_for_thinking() -> None:
 
 def test_a_model_that_chooses_how_much_it_thinks() -> None:
     fields, output, config = thinking("global.anthropic.claude-opus-4-8", "minimal")
-    assert (fields, output) == ({"thinking": {"type": "adaptive"}}, {"effort": "low"})
+    assert (fields, output) == ({"thinking": {"type": "adaptive", "display": "summarized"}}, {"effort": "low"})
     assert config == {"maxTokens": 60_000}
 
 

@@ -22,6 +22,8 @@ from engine.core.messages import (
     Settlement,
     Transcript,
 )
+from engine.providers.hosts.host_table import BY_NAME
+from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.openai_chat.wire import wire
 from engine.providers.wire.quirks import EffortField, Quirks, ReasoningField
 from tests.support import transcripts
@@ -589,3 +591,30 @@ def test_a_marker_on_an_image() -> None:
 def test_how_long_a_cache_lasts(cache: Any, quirks: Quirks, marker: Json | None) -> None:
     actual = sent(user_message("hi"), system="be brief", quirks=quirks, options=ModelOptions(cache=cache))
     assert [message["content"][0].get("cache_control") for message in actual] == [marker, marker]
+
+
+@pytest.mark.parametrize(
+    ("model", "with_tools", "without"),
+    [
+        ("gpt-5.2", "high", "high"),
+        ("gpt-5.4", "none", "high"),
+        ("gpt-5.6-terra", "none", "high"),
+        ("gpt-6-sol", "none", "high"),
+    ],
+)
+def test_effort_with_tools(model: str, with_tools: str, without: str) -> None:
+    """OpenAI: "Function tools with reasoning_effort are not supported … or set reasoning_effort to 'none'"."""
+    quirks = quirks_of(BY_NAME["openai-chat"], model)
+    tool = ToolSchema(name="read", description="Reads.", schema='{"type": "object"}')
+    options = ModelOptions(effort="high")
+    assert body(user_message("hi"), quirks=quirks, tools=(tool,), options=options)["reasoning_effort"] == with_tools
+    assert body(user_message("hi"), quirks=quirks, tools=(), options=options)["reasoning_effort"] == without
+
+
+def test_no_effort_is_sent_with_tools_where_one_is_the_default() -> None:
+    tool = ToolSchema(name="read", description="Reads.", schema='{"type": "object"}')
+    quirks = quirks_of(BY_NAME["openai-chat"], "gpt-5.6")
+    assert body(user_message("hi"), quirks=quirks, tools=(tool,))["reasoning_effort"] == "none"
+    # A gateway translates.
+    quirks = quirks_of(BY_NAME["openrouter"], "openai/gpt-5.6")
+    assert "reasoning" not in body(user_message("hi"), quirks=quirks, tools=(tool,))
