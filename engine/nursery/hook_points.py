@@ -41,7 +41,7 @@ from engine.core.protocols import IdSource
 from engine.journal.log import Journal
 from engine.nursery.inbox import engine_message, nudge
 from engine.nursery.loop_state import HookVerdict
-from engine.tools.hook_runner import HookRunner, name_of
+from engine.tools.hook_runner import HookRunner
 
 if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
@@ -82,17 +82,16 @@ def block_unseen(run: TurnRun) -> None:
 async def _ask_about_prompt(run: TurnRun, message: UserMessage) -> str | None:
     """Show one message to the hooks, one after the other: the first that blocks decides. A checkpoint if a hook is one."""
     subject = Prompted(session_id=run.session_id, cwd=run.cwd, text=message.text, message=message)
-    contexts: list[str] = []
-    for hook in run.inputs.hooks.user_prompt:
-        decision = await run.hook_runner.run(hook, subject, PromptDecision())
-        if decision is None:
-            continue
+    answers = await run.hook_runner.run_each(
+        run.inputs.hooks.user_prompt, subject, PromptDecision(), is_last=lambda decision: decision.verdict == "block"
+    )
+    for name, decision in answers:
         if decision.verdict == "block":
             # Blocked in the record as well: what a hook has refused must not come back with the next request.
-            source = f"the hook {name_of(hook)}"
+            source = f"the hook {name}"
             run.journal.append(PromptBlocked(message_id=message.id, source=source, reason=decision.reason))
             return decision.reason or f"{source} blocked the prompt"
-        contexts += _contexts(name_of(hook), decision)
+    contexts = [text for name, decision in answers for text in _contexts(name, decision)]
     # One message for all, and only when no hook has blocked: a blocked prompt must leave nothing behind.
     if contexts:
         nudge(run, *contexts)
@@ -105,14 +104,13 @@ async def ask_about_request(run: TurnRun, request: ModelRequest, step: int, atte
     What they add for the model is in the history before the final request is built.
     """
     subject = Requesting(session_id=run.session_id, cwd=run.cwd, request=request, step=step, attempt=attempt)
-    contexts: list[str] = []
-    for hook in run.inputs.hooks.request:
-        decision = await run.hook_runner.run(hook, subject, RequestDecision())
-        if decision is None:
-            continue
+    answers = await run.hook_runner.run_each(
+        run.inputs.hooks.request, subject, RequestDecision(), is_last=lambda decision: decision.stop
+    )
+    for name, decision in answers:
         if decision.stop:
-            return decision.reason or f"the hook {name_of(hook)} stopped the turn"
-        contexts += _contexts(name_of(hook), decision)
+            return decision.reason or f"the hook {name} stopped the turn"
+    contexts = [text for name, decision in answers for text in _contexts(name, decision)]
     if contexts:
         nudge(run, *contexts)
     return None
@@ -130,12 +128,12 @@ async def ask_to_stop(
         already_blocked=already_blocked,
         agent=run.journal.log.state.agent,
     )
-    for hook in hooks:
-        decision = await run.hook_runner.run(hook, subject, StopDecision())
-        # None: the hook has failed or was too slow, which is reported; it must not keep the turn from its end.
-        if decision is None or decision.verdict == "pass":
-            continue
-        return ("blocked" if decision.verdict == "block" else "prevented"), decision.reason or "a hook said so"
+    # Without those that have failed or were too slow: they must not keep the turn from its end.
+    for _, decision in await run.hook_runner.run_each(
+        hooks, subject, StopDecision(), is_last=lambda decision: decision.verdict != "pass"
+    ):
+        if decision.verdict != "pass":
+            return ("blocked" if decision.verdict == "block" else "prevented"), decision.reason or "a hook said so"
     return "passed", ""
 
 
@@ -150,13 +148,15 @@ async def ask_about_compaction(run: TurnRun, request: CompactionRequest) -> Comp
         instructions=request.instructions,
         transcript=transcript,
     )
-    for hook in run.inputs.hooks.before_compaction:
-        decision = await run.hook_runner.run(hook, subject, CompactionDecision())
-        if decision is None:
-            continue
+    for name, decision in await run.hook_runner.run_each(
+        run.inputs.hooks.before_compaction,
+        subject,
+        CompactionDecision(),
+        is_last=lambda decision: decision.verdict == "block",
+    ):
         if decision.verdict == "block":
             why = f": {decision.reason}" if decision.reason else ""
-            run.notice("info", "compaction_blocked", f"the hook {name_of(hook)} blocked a compaction{why}")
+            run.notice("info", "compaction_blocked", f"the hook {name} blocked a compaction{why}")
             return None
         # Instructions of all hooks count; of prompts and summaries, the first.
         request = attrs.evolve(

@@ -219,9 +219,9 @@ def _hooks(document: Mapping[str, object]) -> Mapping[str, object]:
     if "hooks" not in document:
         return {}
     # Imported here: most configurations have none.
-    from engine.tools.claude_hooks.load import load_hooks
+    from engine.tools.claude_hooks.load import check_hooks
 
-    load_hooks({"hooks": document["hooks"]})
+    check_hooks({"hooks": document["hooks"]})
     return cast("Mapping[str, object]", document["hooks"])
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import typing
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Literal, Protocol, TypeVar, cast
 
 import attrs
 import trio
 
-from engine.core.exception_groups import ErrorBoundary, describe
+from engine.core.exception_groups import ErrorBoundary, describe, public
 from engine.core.hooks import Remark
 
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -71,14 +72,56 @@ class HookRunner:
             self.notice("info", "hook_message", f"the hook {name} says: {decided.message}")
         return decided
 
-    async def run_each(self, hooks: Iterable[Hook[S, D]], subject: S, default: D) -> list[tuple[str, D]]:
-        """Return the names and decisions of *hooks*, without those that failed. A checkpoint if one of them is."""
+    async def run_group(self, group: Sequence[Hook[S, D]], subject: S, default: D) -> list[tuple[Hook[S, D], D | None]]:
+        """Return the hooks of a *group* (see `in_groups`) with their decisions, as `run` does. A checkpoint if one of them is.
+
+        They run at the same time; if cancelled, all of them are.
+        """
+        if len(group) == 1:
+            # Without a nursery: this is the common case, and its exceptions need no unwrapping.
+            return [(group[0], await self.run(group[0], subject, default))]
+        decided: dict[int, D | None] = {}
+
+        async def run(number: int, hook: Hook[S, D]) -> None:
+            decided[number] = await self.run(hook, subject, default)
+
+        failure: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                for number, hook in enumerate(group):
+                    nursery.start_soon(run, number, hook, name=f"the hook {name_of(hook)}")
+        except BaseExceptionGroup as raised:
+            failure = public(raised)
+        if failure is not None:
+            # Outside of the handler, so that the group is not its context.
+            raise failure
+        return [(hook, decided[number]) for number, hook in enumerate(group)]
+
+    async def run_each(
+        self, hooks: Iterable[Hook[S, D]], subject: S, default: D, *, is_last: Callable[[D], bool] = lambda _: False
+    ) -> list[tuple[str, D]]:
+        """Return the names and decisions of *hooks*, without those that failed. A checkpoint if one of them is.
+
+        No hook is asked after one whose decision *is_last*, except commands, which run at the same time.
+        """
         decided: list[tuple[str, D]] = []
-        for hook in hooks:
-            decision = await self.run(hook, subject, default)
-            if decision is not None:
-                decided.append((name_of(hook), decision))
+        for group in in_groups(hooks):
+            for hook, decision in await self.run_group(group, subject, default):
+                if decision is not None:
+                    decided.append((name_of(hook), decision))
+            if any(is_last(decision) for _, decision in decided):
+                break
         return decided
+
+
+def in_groups(hooks: Iterable[Hook[S, D]]) -> Iterator[tuple[Hook[S, D], ...]]:
+    """Yield the hooks of a point in order: adjacent commands together, since they run at the same time, others alone."""
+    for is_concurrent, group in itertools.groupby(hooks, lambda hook: getattr(hook, "is_concurrent", False) is True):
+        if is_concurrent:
+            yield tuple(group)
+        else:
+            for hook in group:
+                yield (hook,)
 
 
 def name_of(hook: object) -> str:

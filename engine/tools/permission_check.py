@@ -6,7 +6,7 @@ even if a rule allows the call. Each verdict is in the record with its source.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Literal, TypeVar
 
 import attrs
@@ -18,7 +18,7 @@ from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement, Opinion, PermissionQuery
 from engine.tools.call_site import CallSite
 from engine.tools.call_values import Need, check_need
-from engine.tools.hook_runner import Hook, name_of
+from engine.tools.hook_runner import Hook, in_groups, name_of
 from engine.tools.registry import Prepared
 
 S = TypeVar("S")
@@ -51,30 +51,32 @@ _STRICTNESS = ("none", "allow", "ask", "deny")
 async def ask_hooks_before(site: CallSite) -> CombinedDecision:
     """Return the combined decision of the hooks before a tool. A checkpoint if there are any."""
     verdict = CombinedDecision()
-    for hook in site.hooks.before_tool:
-        # Each hook sees the arguments as the one before has changed them.
+    for group in in_groups(site.hooks.before_tool):
+        # Each hook sees the arguments as those before have changed them, also of a call that was denied: it may keep a log.
         use = site.use if verdict.arguments is None else attrs.evolve(site.use, arguments=verdict.arguments)
-        decision, source = await _run_guard(site, hook, use, ToolDecision(), _FAILED)
-        verdict = verdict.and_then(decision, source)
-        pass_on(site, decision, source)
-        if verdict.verdict == "deny":
-            break
+        for decision, source in await _run_guards(site, group, use, ToolDecision(), _FAILED):
+            verdict = verdict.and_then(decision, source)
+            pass_on(site, decision, source)
     return verdict
 
 
 _FAILED = ToolDecision(verdict="deny", reason="a hook that guards this call failed")
 
 
-async def _run_guard(site: CallSite, hook: Hook[S, D], subject: S, default: D, failed: D) -> tuple[D, str]:
-    """Return a hook's decision with its source, and record the verdict. A checkpoint if the hook is one."""
-    source = f"the hook {name_of(hook)}"
-    decision = await site.hook_runner.run(hook, subject, default)
-    if decision is None:
-        # A guard that failed has not found the call harmless, so it counts as a denial.
-        source, decision = f"{source}, which failed", failed
-    if decision.verdict != "none":
-        site.permission.record(decision.verdict, source)
-    return decision, source
+async def _run_guards(
+    site: CallSite, group: Sequence[Hook[S, D]], subject: S, default: D, failed: D
+) -> list[tuple[D, str]]:
+    """Return the decisions of a group of hooks, each with its source, and record the verdicts. A checkpoint if one is."""
+    decided: list[tuple[D, str]] = []
+    for hook, answer in await site.hook_runner.run_group(group, subject, default):
+        source, decision = f"the hook {name_of(hook)}", answer
+        if decision is None:
+            # A guard that failed has not found the call harmless, so it counts as a denial.
+            source, decision = f"{source}, which failed", failed
+        if decision.verdict != "none":
+            site.permission.record(decision.verdict, source)
+        decided.append((decision, source))
+    return decided
 
 
 def pass_on(site: CallSite, decision: ToolDecision, source: str) -> None:
@@ -178,13 +180,11 @@ async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: Co
         # Whether the question remains even if this hook allows the call.
         is_ruled=call.needs_answer(attrs.evolve(verdict, verdict=max(verdict.verdict, "allow", key=_STRICTNESS.index))),
     )
-    for hook in site.hooks.permission_request:
-        decision, source = await _run_guard(site, hook, request, PermissionDecision(), _FAILED_ON_PERMISSION)
-        verdict = verdict.and_then(decision, source)
-        request = attrs.evolve(request, arguments=decision.arguments or request.arguments)
-        _stop_if_demanded(site, decision)
-        if verdict.verdict == "deny":
-            break
+    for group in in_groups(site.hooks.permission_request):
+        for decision, source in await _run_guards(site, group, request, PermissionDecision(), _FAILED_ON_PERMISSION):
+            verdict = verdict.and_then(decision, source)
+            request = attrs.evolve(request, arguments=decision.arguments or request.arguments)
+            _stop_if_demanded(site, decision)
     return verdict
 
 

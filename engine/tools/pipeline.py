@@ -19,7 +19,7 @@ from engine.core.hooks import Hooks, ToolDecision, ToolHook
 from engine.core.messages import Settlement
 from engine.tools.call_site import CallSite, Outcome
 from engine.tools.call_values import ToolOutput, find_output_problem
-from engine.tools.hook_runner import name_of
+from engine.tools.hook_runner import in_groups, name_of
 from engine.tools.output.truncate import Rest, cut, encoded, fits
 from engine.tools.permission_check import ask_hooks_before, pass_on, permit
 from engine.tools.registry import Prepared
@@ -170,16 +170,15 @@ def _withheld(outcome: Outcome) -> Outcome:
 
 
 async def _ask_hooks_after(site: CallSite, outcome: Outcome) -> Outcome:
-    for hook in _hooks_after(site.hooks, outcome.settlement):
-        source = f"the hook {name_of(hook)}"
-        decision = await site.hook_runner.run(
-            hook, attrs.evolve(site.use, settlement=outcome.settlement), ToolDecision()
-        )
-        # The call is done and can't be undone, so a failed hook changes nothing here, unlike before the call.
-        if decision is None:
-            continue
-        if decision.text is not None and decision.text != outcome.settlement.text:
-            site.replaced(outcome.settlement.text, source)
-            outcome = _with_text(outcome, decision.text, is_cut=False)
-        pass_on(site, decision, source)
+    for group in in_groups(_hooks_after(site.hooks, outcome.settlement)):
+        use = attrs.evolve(site.use, settlement=outcome.settlement)
+        for hook, decision in await site.hook_runner.run_group(group, use, ToolDecision()):
+            # The call is done and can't be undone, so a failed hook changes nothing here, unlike before the call.
+            if decision is None:
+                continue
+            source = f"the hook {name_of(hook)}"
+            if decision.text is not None and decision.text != outcome.settlement.text:
+                site.replaced(outcome.settlement.text, source)
+                outcome = _with_text(outcome, decision.text, is_cut=False)
+            pass_on(site, decision, source)
     return outcome

@@ -182,6 +182,19 @@ async def test_leftovers_of_a_command_are_ended() -> None:
     assert played.statuses == ["completed"]
 
 
+async def test_commands_of_one_event_run_at_the_same_time(tmp_path: Path) -> None:
+    # Each waits for the other, and the first one denies the call.
+    meet = (
+        "touch {0}/{1}; for i in $(seq 100); do [ -e {0}/{2} ] && break; sleep 0.05; done; [ -e {0}/{2} ] || exit 1; "
+    )
+    first = meet.format(tmp_path, "a", "b") + "echo no >&2; exit 2"
+    second = meet.format(tmp_path, "b", "a") + f"cat >{tmp_path}/audit"
+    groups = [{"hooks": [{"type": "command", "command": line}]} for line in (first, second)]
+    played, _ = await played_with(load_hooks({"PreToolUse": groups}))
+    assert [(settled.status, settled.text) for settled in played.settlements] == [("denied", "Denied by a hook: no")]
+    assert json.loads((tmp_path / "audit").read_text())["tool_name"] == "touch"
+
+
 async def test_command_need_not_read_its_input() -> None:
     made = hooks("PreToolUse", "exit 0")
     async with world(one_call("x" * 3_000_000), DONE, tools=[touch], hooks=made) as w:

@@ -366,7 +366,8 @@ async def test_c5_strictest_hook_counts(
     uses.clear()
     async with world(one_call(), DONE, tools=[touch(log)], hooks=hooks) as w:
         played = await w.play()
-    assert (uses, played.statuses) == ([], ["denied"])
+    assert played.statuses == ["denied"]
+    assert [use.arguments for use in uses] == ['{"path": "a"}'], "a later hook may keep a log of what was tried"
 
 
 # -- hooks that change things ----------------------------------------------------------------------------------
@@ -674,7 +675,7 @@ async def test_permission_hook_deny_is_final(
     hooks = Hooks(permission_request=(change, deny, never))
     async with world(one_call(), DONE, tools=[touch([])], hooks=hooks, approver=Rules({"a": "none"})) as w:
         played = await w.play()
-    assert ([w.arguments for w in wanted], played.statuses) == (['{"path": "b"}'], ["denied"])
+    assert ([w.arguments for w in wanted], played.statuses) == (['{"path": "b"}'] * 2, ["denied"])
 
 
 @pytest.mark.parametrize("kind", ["raises", "hangs", "returns-int", "returns-another-decision", "not-callable"])

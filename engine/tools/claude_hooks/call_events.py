@@ -7,6 +7,7 @@ from typing import Final, Literal, cast
 
 from engine.core.hooks import PermissionDecision, PermissionRequested, ToolDecision, ToolUse
 from engine.core.messages import Settlement
+from engine.tools.claude_hooks.patch_views import combine_permission, combine_tool, views_of
 from engine.tools.claude_hooks.reply import BadReply, HookPoint, HookReply, one_of, text_of
 from engine.tools.claude_hooks.tool_names import Json, arguments_of, input_of, names_of
 
@@ -103,7 +104,12 @@ def _permission(reply: HookReply, question: PermissionRequested) -> PermissionDe
 
 
 PRE_TOOL_USE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
-    event="PreToolUse", matched=_of_tool, input=_call, read_reply=_before_tool
+    event="PreToolUse",
+    matched=_of_tool,
+    input=_call,
+    read_reply=_before_tool,
+    views=views_of,
+    combine=combine_tool,
 )
 POST_TOOL_USE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
     event="PostToolUse",
@@ -111,13 +117,22 @@ POST_TOOL_USE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
     matched=lambda use: None if use.settlement is None or _has_failed(use.settlement) else _of_tool(use),
     input=lambda use: _call(use) | {"tool_response": _response(use)},
     read_reply=_after_tool,
+    views=views_of,
+    combine=combine_tool,
 )
 POST_TOOL_USE_FAILURE: Final[HookPoint[ToolUse, ToolDecision]] = HookPoint(
-    event="PostToolUseFailure", matched=_of_tool, input=lambda use: _call(use) | _failure(use), read_reply=_after_tool
+    event="PostToolUseFailure",
+    matched=_of_tool,
+    input=lambda use: _call(use) | _failure(use),
+    read_reply=_after_tool,
+    views=views_of,
+    combine=combine_tool,
 )
 PERMISSION_REQUEST: Final[HookPoint[PermissionRequested, PermissionDecision]] = HookPoint(
     event="PermissionRequest",
     matched=_of_tool,
     input=lambda wanted: _call(wanted) | cast("Json", {"permission_suggestions": []}),
     read_reply=_permission,
+    views=views_of,
+    combine=combine_permission,
 )

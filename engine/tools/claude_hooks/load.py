@@ -66,17 +66,30 @@ def load_hooks(
         project: the folder for `CLAUDE_PROJECT_DIR`; by default each session's working directory.
 
     Raises:
-        ConfigError: for unreadable settings, and for those that this engine does not support: a hook may guard
-            something, so none is silently left out.
+        ConfigError: for unreadable or invalid settings. Hooks of events and types that only Claude Code has are left
+            out, with one warning in the log: the other hooks of the file may guard something.
     """
+    loaded, problems = _load(source, project)
+    if problems:
+        _log.warning("%s", "; ".join(problems))
+    return loaded
+
+
+def check_hooks(source: Mapping[str, object]) -> None:
+    """Validate settings as `load_hooks` does, without a warning. Not a checkpoint. Raises `ConfigError`."""
+    _load(source, None)
+
+
+def _load(source: object, project: str | os.PathLike[str] | None) -> tuple[Hooks, list[str]]:
+    """Return the hooks, and what was left out."""
     where, document = _document(source)
     # A switch of Claude Code's settings.
     if document.get("disableAllHooks") is True:
-        return Hooks()
+        return Hooks(), []
     # A settings file has many other sections; a mapping may be the hooks section itself.
     listed = document.get("hooks", document if isinstance(source, Mapping) else {})
     loader = _Loader(where, None if project is None else str(Path(project).absolute()))
-    return loader.hooks(_object(where, listed))
+    return loader.hooks(_object(where, listed)), loader.left_out
 
 
 def _document(source: object) -> tuple[str, Mapping[str, object]]:
@@ -110,6 +123,7 @@ class _Listed:
 class _Loader:
     where: str
     project: str | None
+    left_out: list[str] = attrs.field(factory=list[str], init=False)
 
     def hooks(self, document: Mapping[str, object]) -> Hooks:
         """Return the hooks of *document*, each at its point."""
@@ -138,7 +152,7 @@ class _Loader:
 
     def _listed(self, event: str, groups: object) -> Iterator[_Listed]:
         if event in ABSENT:
-            _log.warning("%s: there is no event %s here; its hooks are left out", self.where, event)
+            self.left_out.append(f"{self.where}: there is no event {event} here; its hooks are left out")
             return
         if event not in HOOK_EVENTS:
             close = difflib.get_close_matches(event, HOOK_EVENTS, n=1)
@@ -154,7 +168,12 @@ class _Loader:
                 raise ConfigError(f"{place}: the matcher must be a text, not {matcher!r}")
             for index, handler in enumerate(_array(f"{place}.hooks", group.get("hooks"))):
                 at = f"{place}.hooks[{index}]"
-                yield _handler(at, matcher, _object(at, handler))
+                fields = _object(at, handler)
+                kind = fields.get("type")
+                if isinstance(kind, str) and kind != "command":
+                    self.left_out.append(f"{at}: there is no hook of the type {kind!r} here, so it is left out")
+                else:
+                    yield _handler(at, matcher, fields)
 
     def _hook(self, point: HookPoint[S, D], listed: _Listed) -> ShellHook[S, D]:
         handler = listed.handler

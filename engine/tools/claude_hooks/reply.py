@@ -7,7 +7,7 @@ standard error contains the reason. Other codes are errors that block nothing. `
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar, cast
 
 import attrs
@@ -82,22 +82,26 @@ class HookPoint(Generic[S, D]):
         matched: the names that a matcher is compared with; empty: there are none; None: the event doesn't happen.
         input: the fields that a command reads in addition to the common ones.
         read_reply: turns a reply into a decision.
+        views: the parts of a subject that a command is asked about one by one; empty: it is asked about the whole.
+        combine: combines the decisions on the views.
     """
 
     event: str
     matched: Callable[[S], tuple[str, ...] | None]
     input: Callable[[S], Json]
     read_reply: Callable[[HookReply, S], D]
+    views: Callable[[S], Sequence[S]] = lambda _: ()
+    combine: Callable[[Sequence[S], Sequence[D]], D] | None = None
 
-    def payload(self, subject: S) -> bytes:
-        """Return a command's input."""
+    def payload(self, subject: S, extra: Json | None = None) -> bytes:
+        """Return a command's input, with *extra* fields."""
         common: Json = {
             "session_id": subject.session_id,
             "cwd": subject.cwd,
             "permission_mode": "default",
             "hook_event_name": self.event,
         }
-        document = json.dumps(common | self.input(subject), ensure_ascii=False)
+        document = json.dumps(common | self.input(subject) | (extra or {}), ensure_ascii=False)
         # A lone surrogate, half a character from a model, can't be encoded: it is replaced.
         return document.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, Literal, TypeVar
 
 import attrs
 
 from engine.core.hooks import Remark, Subject
 from engine.process.run_tree import FinishedProcess, run_tree
+from engine.tools.claude_hooks.patch_views import NAMES, PATCH
 from engine.tools.claude_hooks.reply import BadReply, HookOutput, HookPoint, read
+from engine.tools.claude_hooks.tool_names import Json
 from engine.tools.shell_environment import hook_marker
 
 # More of a reply is dropped; what is truncated is no valid JSON, and is reported.
@@ -47,6 +49,8 @@ class ShellHook(Generic[S, D]):
     argv: tuple[str, ...]
     is_blocking: bool = True
     project: str | None = None
+    # Commands of one event run at the same time, as in Claude Code.
+    is_concurrent: ClassVar[Literal[True]] = True
 
     async def __call__(self, subject: S) -> D | None:
         """Run it, and return its decision. A checkpoint if it matches *subject*; if cancelled, its processes are ended.
@@ -57,19 +61,30 @@ class ShellHook(Generic[S, D]):
         # Not started at all: most hooks are for few events.
         if names is None or not self.matches(names):
             return None
-        reply = await self._run(subject)
-        decision = self.point.read_reply(read(self.point.event, reply), subject)
+        decision = await self._decide(subject)
         return decision if self.is_blocking else None
 
-    async def _run(self, subject: S) -> HookOutput:
+    async def _decide(self, subject: S) -> D:
+        views, combine = self.point.views(subject), self.point.combine
+        # A hook that names only the tool itself knows its arguments.
+        if not views or combine is None or not self.matches(NAMES):
+            return await self._ask(subject)
+        # One after the other: a command may not expect to run twice at the same time.
+        return combine(views, [await self._ask(view, {"engine_tool": PATCH}) for view in views])
+
+    async def _ask(self, subject: S, extra: Json | None = None) -> D:
+        reply = await self._run(subject, extra)
+        return self.point.read_reply(read(self.point.event, reply), subject)
+
+    async def _run(self, subject: S, extra: Json | None) -> HookOutput:
         output, errors = _Kept(), _Kept()
-        finished = await self._finished(subject, output, errors)
+        finished = await self._finished(subject, extra, output, errors)
         # Killed: whether it would have objected is unknown, so it has failed.
         if finished.exit_code is None:
             raise BadReply(f"it was ended by signal {finished.signal}")
         return HookOutput(code=finished.exit_code, output=output.text, errors=errors.text)
 
-    async def _finished(self, subject: S, output: _Kept, errors: _Kept) -> FinishedProcess:
+    async def _finished(self, subject: S, extra: Json | None, output: _Kept, errors: _Kept) -> FinishedProcess:
         project = self.project or subject.cwd
         message = {
             "CLAUDE_PROJECT_DIR": project,
@@ -87,7 +102,7 @@ class ShellHook(Generic[S, D]):
                     marker=hook_marker(subject.session_id),
                     on_output=output.take,
                     on_errors=errors.take,
-                    input=self.point.payload(subject),
+                    input=self.point.payload(subject, extra),
                     env={**os.environ, **message},
                     grace=_GRACE,
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -127,6 +127,18 @@ def test_unsupported_events_are_reported_and_skipped(caplog: pytest.LogCaptureFi
     assert not HOOK_EVENTS & ABSENT
 
 
+def test_unknown_types_cost_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    handlers = [{"type": "prompt", "prompt": "x"}, handler("guard"), {"type": "http", "url": "https://example.org"}]
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": handlers}], "Setup": [{"hooks": handlers}]}}))
+    with caplog.at_level(logging.WARNING):
+        hooks = load_hooks(file)
+    assert [cast("Any", hook).argv[-1] for hook in hooks.before_tool] == ["guard"]
+    assert len(caplog.records) == 1
+    for part in ("PreToolUse[0].hooks[0]", "'prompt'", "hooks[2]", "'http'", "Setup"):
+        assert part in caplog.text
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [
@@ -141,7 +153,6 @@ def test_unsupported_events_are_reported_and_skipped(caplog: pytest.LogCaptureFi
         (one(matcher=5), "the matcher must be a text, not 5"),
         (one(matcher="(["), "the matcher '([' is no regular expression"),
         ({"Stop": [{"hooks": [{"command": "x"}]}]}, "a hook's type must be 'command' here, not None"),
-        ({"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}, "must be 'command' here, not 'prompt'"),
         ({"Stop": [{"hooks": [{"type": "command"}]}]}, "Stop[0].hooks[0]: command: is required"),
         (one(command=5), "command: expected string, got integer"),
         (one(timeout=0), "timeout"),

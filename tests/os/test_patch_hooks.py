@@ -1,0 +1,118 @@
+"""Command hooks that guard files, for a model that writes patches: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.core.hooks import Hooks
+from engine.testing.script import Answer, call, done, text
+from engine.tools.builtin.apply_patch import APPLY_PATCH
+from engine.tools.builtin.read import READ
+from engine.tools.claude_hooks.load import load_hooks
+from tests.os import trees
+from tests.support.world import Played, world
+
+pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+DONE: Answer = [*text("Done."), *done()]
+PATCH = """*** Begin Patch
+*** Add File: new.txt
++hello
+*** Update File: app.py
+@@
+-one = 1
++one = 2
+*** Update File: old.py
+*** Move to: secrets/moved.py
+@@
+-two = 2
++two = 3
+*** Delete File: gone.py
+*** End Patch"""
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    with trees.nothing_left():
+        yield
+
+
+def hooks(event: str, command: str, matcher: str = "Edit|Write") -> Hooks:
+    return load_hooks({event: [{"matcher": matcher, "hooks": [{"type": "command", "command": command}]}]})
+
+
+def guard(*names: str) -> str:
+    """A guard as people write them: it looks at the file's path."""
+    script = (
+        "import json, sys\n"
+        "path = json.load(sys.stdin).get('tool_input', {}).get('file_path', '')\n"
+        f"if any(name in path for name in {names!r}):\n"
+        "    print('not that file', file=sys.stderr); sys.exit(2)\n"
+    )
+    return f"{shlex.quote(sys.executable)} -c {shlex.quote(script)}"
+
+
+async def patched(folder: Path, made: Hooks, patch: str = PATCH) -> Played:
+    for name, line in (("app.py", "one = 1"), ("old.py", "two = 2"), ("gone.py", "three = 3")):
+        (folder / name).write_text(f"{line}\n")
+    names = ("app.py", "old.py", "gone.py")
+    reads: Answer = [event for name in names for event in call("read", {"path": name}, id=name)]
+    asks: Answer = [*call("apply_patch", {"patch": patch}, id="1"), *done("calls")]
+    async with world([*reads, *done("calls")], asks, DONE, tools=[READ, APPLY_PATCH], hooks=made, cwd=str(folder)) as w:
+        return await w.play()
+
+
+@pytest.mark.parametrize("event", ["PreToolUse"])
+@pytest.mark.parametrize("name", ["new.txt", "app.py", "old.py", "secrets/moved.py", "gone.py"])
+@pytest.mark.parametrize("matcher", ["Edit|Write", "Write", "Edit", "", "*", ".*"])
+async def test_guard_of_files_denies_a_patch(tmp_path: Path, event: str, name: str, matcher: str) -> None:
+    played = await patched(tmp_path, hooks(event, guard(f"/{name}"), matcher))
+    settled = played.settlements[-1]
+    assert (settled.status, settled.text) == ("denied", "Denied by a hook: not that file")
+    assert (tmp_path / "app.py").read_text() == "one = 1\n"
+
+
+async def test_harmless_patch_passes_the_guard(tmp_path: Path) -> None:
+    played = await patched(tmp_path, hooks("PreToolUse", guard("/.env", "/.git/")))
+    assert played.statuses[-1] == "completed"
+    assert (tmp_path / "secrets/moved.py").read_text() == "two = 3\n"
+
+
+async def test_each_file_has_the_form_of_edit_or_write(tmp_path: Path) -> None:
+    log = tmp_path / "seen"
+    await patched(tmp_path, hooks("PreToolUse", f"cat >>{log}; echo >>{log}"))
+    seen = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(one["tool_name"], one["engine_tool"], one["tool_use_id"]) for one in seen] == [
+        (name, "apply_patch", seen[0]["tool_use_id"]) for name in ("Write", "Edit", "Edit", "Edit", "Write")
+    ]
+    assert [one["tool_input"] for one in seen[:2]] == [
+        {"file_path": str(tmp_path / "new.txt"), "content": "hello\n"},
+        {"file_path": str(tmp_path / "app.py"), "old_string": "one = 1", "new_string": "one = 2"},
+    ]
+
+
+async def test_after_a_patch_each_file_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "seen"
+    await patched(tmp_path, hooks("PostToolUse", f"cat >>{log}; echo >>{log}"))
+    seen = [json.loads(line)["tool_response"] for line in log.read_text().splitlines()]
+    assert [one["filePath"] for one in seen] == [
+        str(tmp_path / name) for name in ("new.txt", "app.py", "old.py", "secrets/moved.py", "gone.py")
+    ]
+
+
+async def test_hook_of_the_patch_tool_sees_the_patch(tmp_path: Path) -> None:
+    log = tmp_path / "seen"
+    await patched(tmp_path, hooks("PreToolUse", f"cat >>{log}", "apply_patch"))
+    assert json.loads(log.read_text())["tool_input"] == {"patch": PATCH}
+
+
+async def test_one_file_of_a_patch_cannot_be_replaced(tmp_path: Path) -> None:
+    reply = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "/etc/passwd"}}}
+    played = await patched(tmp_path, hooks("PreToolUse", f"cat >/dev/null; echo '{json.dumps(reply)}'"))
+    assert played.statuses[-1] == "denied"
