@@ -16,8 +16,8 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ToolError
+from engine.files.real_folder import RealFolder, open_folder
 from engine.files.real_path import followed
-from engine.files.safe_open import RealFolder, open_folder
 
 MAX_TEXT_BYTES: Final = 20_000_000
 BOM: Final = b"\xef\xbb\xbf"

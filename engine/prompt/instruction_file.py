@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
+from engine.files.real_folder import open_real
 from engine.files.real_path import Unclear, is_within, real_path
-from engine.files.safe_open import open_real
 
 # A byte order mark, which editors on Windows put at the beginning.
 _MARK: Final = "\ufeff"

@@ -18,7 +18,7 @@ import attrs
 
 from engine.core.errors import SnapshotError
 from engine.core.snapshot_types import FILE, LEFT_OUT, LINK, PROGRAM, Change, TreeEntry
-from engine.files.safe_open import open_folder
+from engine.files.real_folder import open_folder
 from engine.snapshots.file_selection import LARGEST_FILE
 from engine.snapshots.repository import safe_name
 from engine.snapshots.restore import blob_id

@@ -23,7 +23,7 @@ import attrs
 
 from engine.core.errors import SnapshotError, UndoConflict, UndoIncomplete
 from engine.core.snapshot_types import FILE, LINK, PROGRAM, Put, TreeEntry
-from engine.files.safe_open import RealFolder, Swapped
+from engine.files.real_folder import RealFolder, Swapped
 
 _EXECUTE: Final = 0o111
 _CHUNK: Final = 1_048_576

@@ -22,8 +22,8 @@ from engine.core.events import Delta, Durable
 from engine.core.ids import PartId, SessionId
 from engine.journal.state import SessionState
 from engine.store.backend import TableReader
-from engine.store.batch_writer import invalid_id_reason
 from engine.store.decode_rows import fold_version
+from engine.store.event_sink import invalid_id_reason
 from engine.store.heartbeat import Heartbeat
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import RENEWALS_PER_LEASE

@@ -10,7 +10,7 @@ import attrs
 
 from engine.core.ids import SessionId
 from engine.store.backend import TableReader
-from engine.store.batch_writer import EventSink
+from engine.store.event_sink import EventSink
 from engine.store.store_protocols import SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from engine.core.errors import ToolError
-from engine.files.safe_open import RealFolder, Swapped, open_real
+from engine.files.real_folder import RealFolder, Swapped, open_real
 from engine.tools.builtin.edit import EDIT, Edit
 from engine.tools.builtin.read import READ, Read
 from engine.tools.builtin.write import WRITE, Write

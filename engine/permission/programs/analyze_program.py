@@ -15,10 +15,10 @@ from __future__ import annotations
 import attrs
 
 from engine.permission.effects.program_effects import ProgramEffects, ProgramInvocation
-from engine.permission.programs.custom_readers import CUSTOM_READERS
+from engine.permission.programs.custom_parsers import CUSTOM_READERS
 from engine.permission.programs.program_analysis import ProgramAnalysis
 from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
-from engine.permission.programs.row_analysis import analyze_by_row
+from engine.permission.programs.table_analysis import analyze_by_row
 from engine.permission.programs.tables.names import base_name, is_trusted_place
 
 __all__ = ["DEFAULT_REGISTRY", "ProgramRegistry", "analyze_program"]

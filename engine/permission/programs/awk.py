@@ -10,7 +10,7 @@ import attrs
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
-from engine.permission.programs.row_analysis import parse_and_apply
+from engine.permission.programs.table_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
 # Most programs have none of these signs, and need no further look.

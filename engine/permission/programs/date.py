@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.permission.programs.program_analysis import ProgramAnalysis
-from engine.permission.programs.row_analysis import parse_and_apply
+from engine.permission.programs.table_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
 

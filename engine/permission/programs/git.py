@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
-from engine.permission.programs.row_analysis import apply_operands, apply_options, parse_and_apply, parse_words
+from engine.permission.programs.table_analysis import apply_operands, apply_options, parse_and_apply, parse_words
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program

@@ -10,7 +10,7 @@ from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.environment_variables import is_dangerous_setting
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
-from engine.permission.programs.row_analysis import apply_operands, parse_and_apply
+from engine.permission.programs.table_analysis import apply_operands, parse_and_apply
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 from engine.permission.programs.wrappers import uses

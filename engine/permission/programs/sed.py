@@ -13,7 +13,7 @@ import attrs
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
-from engine.permission.programs.row_analysis import parse_and_apply
+from engine.permission.programs.table_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
 # `;` and line ends separate commands; some versions require them where others don't.

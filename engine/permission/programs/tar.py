@@ -8,7 +8,7 @@ from typing import Final
 from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
-from engine.permission.programs.row_analysis import apply_options, parse_words
+from engine.permission.programs.table_analysis import apply_options, parse_words
 from engine.permission.programs.tables.program_spec import Program
 
 _MODES: Final = {

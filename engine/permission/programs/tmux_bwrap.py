@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
-from engine.permission.programs.row_analysis import apply_options, parse_words, start_tail
+from engine.permission.programs.table_analysis import apply_options, parse_words, start_tail
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
 

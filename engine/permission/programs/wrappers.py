@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
-from engine.permission.programs.row_analysis import apply_options, parse_and_apply, parse_words
 from engine.permission.programs.shell_scripts import run_joined_words, run_stdin
+from engine.permission.programs.table_analysis import apply_options, parse_and_apply, parse_words
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.core.errors import ConfigError, EngineError
 from engine.core.permission_types import Rule
-from engine.files.safe_open import open_real
+from engine.files.real_folder import open_real
 from engine.permission.rules.rules import Layer
 
 NAME: Final = ".engine/config.toml"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.permission.effects.scan_result import ScannedCommand
-from engine.permission.shell.invoke import shown_argument
+from engine.permission.shell.program_calls import shown_argument
 from engine.permission.shell.shell_state import Field, ValueKind
 from engine.permission.shell.simulated_shell import CommandCall, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous

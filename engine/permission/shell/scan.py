@@ -24,9 +24,9 @@ from engine.permission.programs.analyze_program import DEFAULT_REGISTRY, Program
 from engine.permission.shell.builtins import BUILTINS
 from engine.permission.shell.findings import Findings
 from engine.permission.shell.interpreter import Interpreter
-from engine.permission.shell.invoke import ProgramRun, ProgramScanner
 from engine.permission.shell.parser.nodes import Group, Pipeline, Simple, UnsupportedSyntax, Word
 from engine.permission.shell.parser.parser import parse_script
+from engine.permission.shell.program_calls import ProgramRun, ProgramScanner
 from engine.permission.shell.shell_state import Field, ShellState
 from engine.permission.shell.treesitter_check import find_disagreement
 

@@ -11,8 +11,8 @@ import attrs
 from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.effects.scan_result import Access
 from engine.permission.shell.builtins import BUILTINS
-from engine.permission.shell.invoke import ProgramRun
 from engine.permission.shell.parser.nodes import Assignment, Function, Redirect, Simple, Word
+from engine.permission.shell.program_calls import ProgramRun
 from engine.permission.shell.shell_state import Field, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous

@@ -9,8 +9,8 @@ import attrs
 
 from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.findings import Findings
-from engine.permission.shell.invoke import ProgramScanner
 from engine.permission.shell.parser.nodes import Assignment, Function, Simple
+from engine.permission.shell.program_calls import ProgramScanner
 from engine.permission.shell.shell_state import Field, ShellState, Value, ValueKind
 from engine.permission.shell.word_expansion import Expander
 

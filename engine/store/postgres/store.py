@@ -21,8 +21,8 @@ from engine.core.ids import SessionId
 from engine.core.threads import in_background, to_thread
 from engine.journal.codec import Schema
 from engine.store.backend import TableReader
-from engine.store.batch_writer import EventSink
 from engine.store.database import DatabaseStore
+from engine.store.event_sink import EventSink
 from engine.store.leases import Owner
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, PostgresReaders, connect

@@ -20,8 +20,8 @@ from engine.core.ids import SessionId
 from engine.core.threads import to_thread
 from engine.journal.codec import PRESENT, Schema
 from engine.store.backend import TableReader
-from engine.store.batch_writer import EventSink
 from engine.store.database import DatabaseStore
+from engine.store.event_sink import EventSink
 from engine.store.leases import LEASE_SECONDS, Owner
 from engine.store.sqlite.connections import Connections
 from engine.store.sqlite.file_location import JournalMode, default_path

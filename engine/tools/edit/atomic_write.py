@@ -24,7 +24,7 @@ from uuid import uuid4
 import attrs
 
 from engine.core.errors import ToolError
-from engine.files.safe_open import RealFolder, open_real
+from engine.files.real_folder import RealFolder, open_real
 from engine.files.text_files import read_in, regular, renamed_errors
 
 # For reading attributes. If the file has been replaced by a pipe, opening must not block.

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from engine.files.read_state import hasher
-from engine.files.safe_open import open_folder
+from engine.files.real_folder import open_folder
 from engine.files.text_files import regular
 
 # Larger files are not hashed: that would take longer than reading a few of their lines is worth.

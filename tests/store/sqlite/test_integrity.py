@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.errors import JournalCorrupt, StoreCorrupt, StoreError
 from engine.store.sqlite.integrity import CHECK_INTERVAL
-from engine.store.sqlite.salvage import LostEvents, rescue
+from engine.store.sqlite.repair_file import LostEvents, rescue
 from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import A, B, noted, notes, session
 

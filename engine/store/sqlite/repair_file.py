@@ -23,7 +23,7 @@ from engine.core.threads import to_thread
 from engine.journal.codec import PRESENT, Schema
 from engine.journal.fold import apply
 from engine.journal.state import SessionState
-from engine.store.batch_writer import EventSink
+from engine.store.event_sink import EventSink
 from engine.store.lazy_events import decode_stored_event
 from engine.store.leases import Owner
 from engine.store.sqlite.connections import Connections, file_uri

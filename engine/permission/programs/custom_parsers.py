@@ -29,9 +29,9 @@ from engine.permission.programs.languages import (
     check_ssh_settings,
 )
 from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
-from engine.permission.programs.row_analysis import apply_options, parse_and_apply, parse_words
 from engine.permission.programs.sed import analyze_sed
 from engine.permission.programs.shell_scripts import run_joined_words, run_stdin, split_words
+from engine.permission.programs.table_analysis import apply_options, parse_and_apply, parse_words
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import CustomReader, Program
 from engine.permission.programs.tar import analyze_tar
