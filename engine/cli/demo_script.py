@@ -129,7 +129,7 @@ def _fix(request: ReceivedRequest) -> Answer:
     return [
         *_say(
             f"It failed with `{failure[1] if failure else '?'}`.\n"
-            "I'll divide by 100 and run the tests again: two calls that may not run side by side, one after the other."
+            "I'll divide by 100 and run the tests again: two calls that can't run in parallel, so one after the other."
         ),
         *call(
             "edit",

@@ -168,7 +168,7 @@ class _PageLayout:
         return lines
 
     def _title(self, report: HostReport) -> list[str]:
-        """Return what the host is, and why it can't be used, if it can't."""
+        """Describe the host, and say why it is unavailable if it is."""
         host = report.host
         if report.why_not:
             title = f"{self.symbols.failed} {host.name}: {host.title}"

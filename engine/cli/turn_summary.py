@@ -85,7 +85,7 @@ class Tally:
 
     @property
     def cancelled(self) -> str:
-        """How the calls ended that were open when the turn was cancelled."""
+        """How the calls that were open at the cancel ended."""
         settled = [settlement for call_id, settlement in self.settled.items() if call_id in self._open_at_cancel]
         if not settled:  # the cancel came while the model was streaming
             return "no call was open"

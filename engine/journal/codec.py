@@ -219,7 +219,9 @@ def _structured(document: Json, kinds: Mapping[str, type], schema: Schema) -> ob
     if version > schema.version(tag):
         raise JournalCorrupt(f"{tag} has version {version}; this engine knows {schema.version(tag)}: it is older")
     if version < schema.version(tag):
-        raise JournalCorrupt(f"{tag} has version {version}, and nothing leads from there to {schema.version(tag)}")
+        raise JournalCorrupt(
+            f"{tag} has version {version}, and there is no migration from there to {schema.version(tag)}"
+        )
     try:
         return reader_of(kind)(document, kind)
     except (BaseValidationError, ValueError, TypeError) as error:

@@ -43,7 +43,7 @@ FAILURES = 2
 async def make_room(run: TurnRun, state: LoopState) -> Move | None:
     """Prune, collapse, compact, check the blocking limit, in this order; None: go on to the request. A checkpoint."""
     keeper = run.deps.keeper
-    # From cheap to dear: old results cost nothing to drop, a summary costs a request. Each step looks at a new view, since
+    # Cheapest first: old results cost nothing to drop, a summary costs a request. Each step looks at a new view, since
     # the one before may have made enough room.
     _replace(run, "prune", await keeper.prune(view_of(run, state)))
     _replace(run, "collapse", await keeper.collapse(view_of(run, state), forced=False))
@@ -51,7 +51,7 @@ async def make_room(run: TurnRun, state: LoopState) -> Move | None:
         move = await _compact_before(run, state)
         if move is not None:
             return move
-    # Last: what is blocked now, nothing above could help, so all that can be cleared is cleared.
+    # Last resort: none of the steps above made enough room, so all that can be cleared is cleared.
     if keeper.is_blocked(view_of(run, state)):
         await _clear(run, state)
     view = view_of(run, state)

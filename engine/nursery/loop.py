@@ -124,7 +124,7 @@ async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
         outcome = attrs.evolve(outcome, room=await make_room_after(run, state, outcome.failure))
     move = transition(state, outcome)
-    # Only of a turn that would end now, so these hooks come after the first verdict, and it is asked for again.
+    # Only if the turn would end now, so these hooks come after the first verdict, and it is asked for again.
     if (
         run.inputs.hooks.task_completed
         and isinstance(move, Stop)

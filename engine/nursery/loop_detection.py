@@ -190,5 +190,5 @@ def is_near(one: str, other: str) -> bool:
     if max(len(one), len(other)) > NEAR_MAX_CHARS:
         return False
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    # From cheap to dear; each of the first two is an upper bound of the next.
+    # Cheapest first; each of the first two is an upper bound of the next.
     return matcher.real_quick_ratio() >= NEAR and matcher.quick_ratio() >= NEAR and matcher.ratio() >= NEAR

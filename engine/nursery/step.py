@@ -171,7 +171,7 @@ class Step:
 
     def _report_slips(self) -> None:
         if self.demux.slips:
-            text = f"the provider slipped against its own protocol: {_counts(self.demux.slips)}"
+            text = f"the provider violated its own protocol: {_counts(self.demux.slips)}"
             self._journal.append(Notice(level="info", code="protocol_slips", text=text))
         if self.demux.unread:
             text = f"the provider sent what this engine does not know: {_counts(self.demux.unread)}"

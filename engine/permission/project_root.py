@@ -1,4 +1,4 @@
-"""Find the project folder: files inside it may be used with fewer questions than others."""
+"""Find the project folder: files inside it can be used with fewer questions."""
 
 from __future__ import annotations
 

@@ -380,7 +380,9 @@ class DatabaseStore(TableQueries):
             error.__cause__ = refused
             return error
         # A new one for each caller: one exception raised in many tasks would collect all their tracebacks.
-        return StoreError(str(self._sink.last_error or f"the store {self._sink.connection.name} has not written it"))
+        return StoreError(
+            str(self._sink.last_error or f"the store {self._sink.connection.name} has not written the event")
+        )
 
 
 def _check_id(session_id: SessionId) -> None:

@@ -29,7 +29,7 @@ READERS = 8
 
 @attrs.define(eq=False, kw_only=True)
 class ReaderPool(ABC, Generic[C]):
-    """Connections of one kind to one place."""
+    """A pool of identical connections to one database."""
 
     _idle: list[C] = attrs.field(factory=list[C], init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
@@ -154,7 +154,7 @@ class _ReadJob(Generic[C, T]):
                     self._at.clear()
 
     def stop(self) -> None:
-        """Interrupt it if it runs: in the trio thread. The lock is never held for longer than an assignment."""
+        """Interrupt the query if it is running. Called in the Trio thread. The lock is never held for longer than an assignment."""
         with self._lock:
             self._is_stopped = True
             for connection in self._at:

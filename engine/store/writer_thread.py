@@ -114,7 +114,7 @@ class Writer(Generic[T]):
     async def flushed(self, ticket: int) -> None:
         """Wait until *ticket*, and so all before it, is durable. Always a checkpoint; cancelling it changes nothing.
 
-        It waits for as long as the sink takes: put a deadline on it, and a shield in a clean-up.
+        It waits for as long as the sink takes: wrap it in a deadline, and in a shield during clean-up.
 
         Raises:
             WriteFailed: the sink has failed before.

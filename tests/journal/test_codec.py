@@ -433,7 +433,7 @@ def test_unmigratable_event_is_an_error(text: str, told: str) -> None:
 
 def test_a_hole_among_the_upcasters_is_an_error() -> None:
     holed = Schema(versions={"notice": 3}, upcasters={("notice", 2): _add_level})
-    with pytest.raises(JournalCorrupt, match="nothing leads from there to 3"):
+    with pytest.raises(JournalCorrupt, match="there is no migration from there to 3"):
         decode_event('{"type":"notice","v":1,"code":"c","words":"w"}', schema=holed)
 
 

@@ -30,7 +30,7 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, str, str]]] = {
     "import": ("export_import", "import_main", "import an exported session, or a conversation in Markdown"),
     "share": ("export_import", "share_main", "write a session as one self-contained web page"),
     "delete": ("manage", "delete_main", "delete sessions permanently"),
-    "prune": ("manage", "prune_main", "delete sessions that have not been used for long"),
+    "prune": ("manage", "prune_main", "delete sessions that have not been used for a long time"),
     "repair": ("repair", "main", "copy what is readable in a damaged store to a new one"),
 }
 SUBCOMMANDS: Final = tuple(_SUBCOMMANDS)

@@ -1,4 +1,4 @@
-"""Tables for a terminal: columns that fit the width, and moments as people write them."""
+"""Tables for a terminal: columns that fit the width, and timestamps in a readable form."""
 
 from __future__ import annotations
 

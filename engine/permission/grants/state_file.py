@@ -1,4 +1,4 @@
-"""A small file of the user's decisions: written atomically, never overwritten unread, writable for its owner alone.
+"""A small file of the user's decisions: written atomically, read before it is overwritten, writable only by its owner.
 
 A change is made under a lock, to the file's content at that moment; the new file replaces the old
 one atomically. An invalid file is left alone and ignored. All of it blocks, so it runs in a

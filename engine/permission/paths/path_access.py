@@ -230,7 +230,7 @@ class _Judge:
         # `cd` may fail, and then the following commands run elsewhere.
         # Without this, `cd typo; rm -rf build` would delete elsewhere than what was shown.
         if folder != self.cwd and not os.path.isdir(folder) and not self.moves.makes_folder(folder):  # noqa: PTH112
-            yield Unclear(f"there is no folder {folder} to change to")
+            yield Unclear(f"the folder {folder} does not exist")
 
     def _program(self, name: str, path: str) -> Iterator[PathLocation | Unclear]:
         if name.rpartition("/")[0] not in _PROGRAM_FOLDERS:

@@ -253,4 +253,4 @@ def _find_shadowed(where: str, table: Mapping[str, ProgramOption]) -> Iterator[s
         if not spelling.startswith("--") and spelling.startswith("-") and len(spelling) > 2:
             other = table.get(f"-{spelling}")
             if other is not None and (other.role in EXECUTING) != (option.role in EXECUTING):
-                yield f"{where}: {spelling} and -{spelling} differ in whether they execute something"
+                yield f"{where}: {spelling} and -{spelling} differ: only one of them is marked as executing something"

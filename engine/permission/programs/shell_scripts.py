@@ -11,7 +11,7 @@ from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
 
-# A command without shell syntax: only words separated by blanks.
+# A command without shell syntax: only words separated by spaces.
 _PLAIN_WORDS: Final = re.compile(r"[\w ./:=,@%+~-]*", re.ASCII)
 
 
@@ -34,7 +34,7 @@ def run_joined_words(analysis: ProgramAnalysis, words: Sequence[Argument], shell
 
 
 def run_plain_words(analysis: ProgramAnalysis, value: Argument) -> None:
-    """Start a command whose words are separated by blanks."""
+    """Start a command whose words are separated by spaces."""
     text = exact_text(value)
     if text is None or not _PLAIN_WORDS.fullmatch(text):
         analysis.mark_opaque("starts a command with shell syntax in it")

@@ -1,4 +1,4 @@
-"""`set` and `shopt`: all options make the scan opaque but those that don't change how a script is parsed."""
+"""`set` and `shopt`: any option that changes parsing makes the scan opaque."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _excerpt(text: str, tokens: Sequence[Token], spans: Sequence[tuple[int, int]
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    """Return *spans*, those that share a word as one."""
+    """Merge the *spans* that overlap."""
     merged: list[tuple[int, int]] = []
     for begin, end in spans:
         if merged and begin <= merged[-1][1]:

@@ -1,4 +1,4 @@
-"""The tables in PostgreSQL, and how a database gets to their present version. As in `schema.py`, but for the types.
+"""The tables in PostgreSQL, and the migrations to the current version. The same as `sqlite/schema.py` except for the types.
 
 engine_store   the version, and when the whole was looked at last
 writers        of each open store, the number of its last transaction
@@ -213,6 +213,6 @@ def _upgrade(connection: Connection, version: int, plan: PostgresMigration) -> N
     while version < plan.version:
         step = plan.steps.get(version)
         if step is None:
-            raise StoreMismatch(f"nothing leads from version {version} of the store's tables to {plan.version}")
+            raise StoreMismatch(f"there is no migration of the store's tables from version {version} to {plan.version}")
         step(connection)
         version += 1

@@ -112,7 +112,7 @@ def _version(connection: sqlite3.Connection, plan: SqliteMigration) -> int | Non
         return version
     tables: int = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if application or version or tables:
-        raise StoreMismatch("the file is another program's database; it was left as it is: give another path")
+        raise StoreMismatch("the file is another program's database and was left unchanged: give another path")
     return None
 
 
@@ -120,7 +120,7 @@ def _upgrade(connection: sqlite3.Connection, version: int, plan: SqliteMigration
     while version < plan.version:
         step = plan.steps.get(version)
         if step is None:
-            raise StoreMismatch(f"nothing leads from version {version} of the store's file to {plan.version}")
+            raise StoreMismatch(f"there is no migration of the store's file from version {version} to {plan.version}")
         step(connection)
         version += 1
     if plan.last is not None:

@@ -82,7 +82,7 @@ async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> Re
 
 def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
     if target.exists():
-        raise StoreError(f"{target} is there already: give the path of a new file")
+        raise StoreError(f"{target} already exists: give the path of a new file")
     if not damaged.is_file():
         raise StoreError(f"there is no file {damaged}")
     source = sqlite3.connect(file_uri(str(damaged), "ro"), uri=True, isolation_level=None)

@@ -40,7 +40,7 @@ class SqliteWriterConnection:
                 version = read_version(self.connection)
                 if version != VERSION:
                     raise StoreMismatch(
-                        f"another engine has brought the store to version {version}; this one knows {VERSION}",
+                        f"another engine has upgraded the store to version {version}; this one supports {VERSION}",
                         is_newer=True,
                     )
                 yield SqliteTableWriter(self.connection)

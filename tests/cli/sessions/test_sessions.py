@@ -490,7 +490,7 @@ def test_repair_copies_a_damaged_store(three: Engine) -> None:
     assert "later events after the gap could be read and saved separately" in said.out
     assert Path(f"{store}.repaired.beside.jsonl").exists()
     assert len(documents(three("sessions", "list", "--all", "--json", "--store", f"{store}.repaired"))) == 3
-    assert three("sessions", "repair").err.endswith("is there already: give the path of a new file\n")
+    assert three("sessions", "repair").err.endswith("already exists: give the path of a new file\n")
     assert three("sessions", "repair", f"{store}.repaired", "-o", "whole.db").code == 0
     assert three("sessions", "repair", "nothere").err == "engine sessions repair: there is no file nothere\n"
     assert three("sessions", "repair", ":memory:").code == 2

@@ -523,7 +523,7 @@ def test_contradictions_are_reported() -> None:
         {**DEFAULT_REGISTRY.arity, ("nobody",): 1, ("git", "x", "y"): 2, ("git", "push"): 2},
     )
     assert list(find_program_contradictions(odd, "odd")) == [
-        "programs.odd: -exec and --exec differ in whether they execute something",
+        "programs.odd: -exec and --exec differ: only one of them is marked as executing something",
         "programs.odd.commands.-x: a command can't begin with a dash",
     ]
     assert find_contradictions(odd)[2:] == [

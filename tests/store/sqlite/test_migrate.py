@@ -204,7 +204,7 @@ async def test_older_engine_stops_writing_after_migration(tmp_path: Path) -> Non
     connection = connected(path)
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     store.put(noted(A, 2))
-    with pytest.raises(StoreError, match=f"another engine has brought the store to version {VERSION + 1}"):
+    with pytest.raises(StoreError, match=f"another engine has upgraded the store to version {VERSION + 1}"):
         await store.flushed(A, 2)
     with pytest.raises(StoreError, match="another engine has brought"):
         await store.aclose()

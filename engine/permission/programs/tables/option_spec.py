@@ -1,6 +1,6 @@
 """The notation of the tables for options and what they do, and the parser of arguments.
 
-A table lists options in a notation of its own, separated by blanks:
+A table lists options in a notation of its own, separated by spaces:
 
     -abc            three options of one letter, without a value
     -v|--verbose    two spellings of one option
@@ -28,7 +28,7 @@ from engine.permission.effects.scan_result import Argument
 #   reads, writes, edits    a path that is read, written, or read and then written
 #   folder    the working directory from here on, also of what it starts
 #   shell     a script for a shell
-#   command   a command, its words separated by blanks, without a shell
+#   command   a command, its words separated by spaces, without a shell
 #   program   the name of a program
 #   runs      a file that it executes
 #   code      program text, or anything else that makes it opaque

@@ -75,7 +75,7 @@ class Program:
 
     Attributes:
         options: in the notation of `option_spec`.
-        operands: the roles of its operands, separated by blanks; one with a `*` stands for any number, one with a
+        operands: the roles of its operands, separated by spaces; one with a `*` stands for any number, one with a
             `?` is optional; the remaining operands are plain.
         without_first: options that replace the first operand, as `grep -e` does the pattern.
         without_last: options that replace the last operand, as `cp -t` does the folder.
@@ -165,5 +165,5 @@ def _assign_roles(roles: list[str], count: int) -> list[Role]:
 
 
 def rows(names: str, program: Program) -> dict[str, Program]:
-    """Return the same row for each of the names, which are separated by blanks."""
+    """Return the same row for each of the names, which are separated by spaces."""
     return dict.fromkeys(names.split(), program)

@@ -1,4 +1,4 @@
-"""Parsing expansions in a shell script: all that begins with a dollar, and backticks.
+"""Parsing expansions in a shell script: everything that starts with a dollar sign, and backticks.
 
 It is strict: unsupported syntax raises an error, for instance quotes in quoted `${…}` operators.
 """
