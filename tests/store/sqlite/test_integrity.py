@@ -168,7 +168,7 @@ async def test_a_whole_file_is_rescued_whole(path: Path, tmp_path: Path) -> None
     assert list(await new.load(A)) == LONG
     await new.aclose()
     await old.aclose()
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         await rescue(path, target)
     with pytest.raises(StoreError, match="there is no file"):
         await rescue(tmp_path / "nothing.db", tmp_path / "new2.db")

@@ -158,7 +158,7 @@ def test_failing_migration_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError, match="full"):
         migrate(connection, attrs.evolve(THREE, steps={**THREE.steps, 2: breaks}))
     assert things(connection) == (0, [("a",), ("b",)])
-    with pytest.raises(StoreMismatch, match="nothing leads from version 1 "):
+    with pytest.raises(StoreMismatch, match="no migration of the store's file from version 1 "):
         migrate(connection, attrs.evolve(THREE, steps={0: THREE.steps[0]}))
     assert things(connection) == (0, [("a",), ("b",)])
     migrate(connection, THREE)
@@ -206,7 +206,7 @@ async def test_older_engine_stops_writing_after_migration(tmp_path: Path) -> Non
     store.put(noted(A, 2))
     with pytest.raises(StoreError, match=f"another engine has upgraded the store to version {VERSION + 1}"):
         await store.flushed(A, 2)
-    with pytest.raises(StoreError, match="another engine has brought"):
+    with pytest.raises(StoreError, match="another engine has upgraded"):
         await store.aclose()
     assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
     connection.close()
