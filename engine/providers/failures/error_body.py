@@ -18,6 +18,7 @@ import attrs
 from engine.providers.failures.retry_after import (
     delay_in_text,
     limit_reset_time,
+    moment_in_text,
     parse_duration,
     parse_local_reset,
     parse_moment,
@@ -132,7 +133,7 @@ def _reset_at(facts: _ErrorFacts, headers: Mapping[str, str], now: float | None)
         return parse_moment(facts.reset, now)
     # A date without a zone is only read from Z.ai, which is recognised by its numeric codes.
     dated = parse_local_reset(facts.message) if any(word.isdecimal() for word in facts.codes) else None
-    return _first(dated, limit_reset_time({**facts.headers, **headers}, now))
+    return _first(dated, limit_reset_time({**facts.headers, **headers}, now), moment_in_text(facts.message, now))
 
 
 # -- the body ------------------------------------------------------------------------------

@@ -21,6 +21,12 @@ _WAIT_REQUEST = re.compile(
 )
 _DATED = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?![\d.]*(?:Z|[+-]\d))")
 
+_RESET_MOMENT = re.compile(
+    r"(?:resets?[_ ]?at|lifted at|try again (?:at|after)|available (?:again )?at|retry at)\W{0,4}"
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z| ?UTC|[+-]\d\d:?\d\d)|\d{10,13}(?:\.\d+)?)(?!\d)",
+    re.IGNORECASE,
+)
+
 # The longest delay; later dates may not even be displayable.
 _YEAR = 366 * 86400.0
 _LAST_DAY = 4e9  # in 2096; anything later is a mistake
@@ -109,6 +115,19 @@ def delay_in_text(message: str) -> float | None:
     request = _WAIT_REQUEST.search(message)
     duration_match = None if request is None else _DURATION.match(message, request.end())
     return None if duration_match is None else _seconds(duration_match[0]) or None
+
+
+def moment_in_text(message: str, now: float | None) -> float | None:
+    """Return the time at which *message* says that a limit is lifted: "reset_at: 2026-11-19T14:00:00Z"."""
+    match = _RESET_MOMENT.search(message)
+    if match is None:
+        return None
+    number = parse_number(match[1])
+    # A small number would be a delay, or something else.
+    moment = parse_timestamp(match[1].replace(" UTC", "Z")) if number is None else None
+    if number is not None and number >= _MOMENT:
+        moment = parse_moment(match[1], now)
+    return moment if moment is None or now is None or moment > now else None
 
 
 def parse_local_reset(message: str) -> float | None:

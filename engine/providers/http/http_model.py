@@ -6,7 +6,7 @@ waits for it.
 httpx reads a response through a chain of async generators. If one were left suspended, the garbage collector would have
 to clean it up at some later time. So a response that is abandoned is read once more in a cancelled scope, which unwinds
 the whole chain and closes the socket at once. (Only an exception from the innermost generator does that, which is why
-nothing is decompressed in between.)
+nothing is decompressed in between; a proxy's compression is undone outside of the chain.)
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from engine.core.messages import AssistantMessage, ResultsMessage, TextPart, Use
 from engine.core.version import __version__
 from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.http.client import ConnectionGuard, new_client, translate_errors
+from engine.providers.http.content import COMPRESSIONS, Decompressor, PlainTextDecoder
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.wire.wire_format import Body, HttpReply, WireDecoder, WireFormat, bare_model_name
 
 # Enough for an error; a host may send a page of any length.
 _LONGEST_ERROR_BYTES = 64 * 1024
 _ERROR_TIMEOUT = 5.0
+_LONGEST_TARGET = 300
 # After the end of the response a few bytes of HTTP are still to come. Reading them lets the next step reuse the
 # connection, which saves a handshake.
 _DRAIN_TIMEOUT = 0.25
@@ -136,7 +138,7 @@ class HttpModel:
         self._has_sent = True
         for witness in self._witnesses:
             witness(response, content, self._endpoint.auth.secrets)
-        body = _ResponseBody(response)
+        body = _ResponseBody(response, self._endpoint.host)
         decoder = self._decoder(response)
         if decoder is not None:
             is_large = partial(self._is_large, request, len(content))
@@ -182,7 +184,7 @@ class HttpModel:
             "content-type": "application/json",
             "content-length": str(len(content)),
             "accept": self._wire.accept,
-            # Decompressing would be one more generator, and would hold small events back.
+            # Compression would hold small events back.
             "accept-encoding": "identity",
             "user-agent": f"nursery-engine/{__version__}",
             **self._wire.headers(request),
@@ -203,20 +205,37 @@ class HttpModel:
 
     def _decoder(self, response: httpx.Response) -> WireDecoder | None:
         """Return a decoder for the response; None if it is an error or has an unknown type."""
-        if response.status_code != 200 or response.headers.get("content-encoding", "identity") != "identity":
+        encoding = _encoding_of(response)
+        if response.status_code != 200 or (encoding != "identity" and encoding not in COMPRESSIONS):
             return None
         content_type: str = response.headers.get("content-type", "")
-        return self._wire.decoder(content_type.partition(";")[0].strip().lower())
+        kind = content_type.partition(";")[0].strip().lower()
+        decoder = self._wire.decoder(kind)
+        if decoder is None and kind == "text/plain":
+            return PlainTextDecoder(self._wire.decoder, lambda: self._unexpected_content(response))
+        return decoder
+
+    def _unexpected_content(self, response: httpx.Response) -> ProviderProtocolError:
+        """Return the error for a response that is neither an answer nor an error."""
+        status, endpoint = response.status_code, self._endpoint
+        target: str = response.headers.get("location", "")
+        if 300 <= status < 400 and target:
+            return ProviderProtocolError(
+                f"{endpoint.host} answered HTTP {status} and redirects to {target[:_LONGEST_TARGET]}: set the base URL to"
+                " where that is",
+                status=status,
+            )
+        return ProviderProtocolError(
+            f"{endpoint.host} answered HTTP {status} with {_content_kind(response)}, not with an event stream:"
+            f" is its address right, and does it speak the wire format of {self._wire.host}?",
+            status=status,
+        )
 
     async def _error_of(self, response: httpx.Response, body: _ResponseBody, *, is_large: bool) -> ProviderError:
         page = await body.read_page()
         status = response.status_code
         if status < 400:
-            return ProviderProtocolError(
-                f"{self._endpoint.host} answered HTTP {status} with {_content_kind(response)}, not with an event stream:"
-                f" is its address right, and does it speak the wire format of {self._wire.host}?",
-                status=status,
-            )
+            return self._unexpected_content(response)
         headers = {name.lower(): value for name, value in response.headers.items()}
         reply = HttpReply(status=status, headers=headers, body=page, is_large=is_large)
         return self._wire.failure(reply, self._clock())
@@ -321,19 +340,26 @@ class _PieceIterator:
 class _ResponseBody:
     """The body of a response, and its connection."""
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx.Response, host: str) -> None:
         self._chunks = aiter(response.aiter_raw())
+        encoding = _encoding_of(response)
+        # Not httpx's own: that would be one more generator. See above.
+        self._decompressor = Decompressor(encoding, host) if encoding in COMPRESSIONS else None
         self._is_closed = False
 
     async def read(self) -> bytes | None:
-        """Return the next bytes; None at the end."""
-        return await anext(self._chunks, None)
+        """Return the next bytes; None at the end. Raises `ProviderProtocolError` if they can't be decompressed."""
+        decompressor = self._decompressor
+        if decompressor is not None and decompressor.pending:
+            return decompressor.feed(b"")
+        chunk = await anext(self._chunks, None)
+        return chunk if chunk is None or decompressor is None else decompressor.feed(chunk)
 
     async def read_page(self) -> bytes:
         """Read the body of an error within limits of time and size; close the connection."""
         page = b""
         try:
-            with trio.move_on_after(_ERROR_TIMEOUT), suppress(httpx.HTTPError):  # noqa: ASYNC912  # the caller's code in it is the cancel point
+            with trio.move_on_after(_ERROR_TIMEOUT), suppress(httpx.HTTPError, ProviderProtocolError):  # noqa: ASYNC912  # the caller's code in it is the cancel point
                 while len(page) < _LONGEST_ERROR_BYTES and (chunk := await self.read()) is not None:
                     page += chunk
         finally:
@@ -348,7 +374,7 @@ class _ResponseBody:
                 if timeout == 0:
                     scope.cancel(reason="the rest of the response is not needed")
                 with suppress(httpx.HTTPError):
-                    while await self.read() is not None:
+                    while await anext(self._chunks, None) is not None:
                         pass
         await trio.lowlevel.checkpoint()
 
@@ -369,8 +395,13 @@ def _media_size(request: ModelRequest) -> int:
     return size
 
 
+def _encoding_of(response: httpx.Response) -> str:
+    encoding: str = response.headers.get("content-encoding", "identity")
+    return encoding.strip().lower()
+
+
 def _content_kind(response: httpx.Response) -> str:
     content_type: str = response.headers.get("content-type", "")
-    encoding: str = response.headers.get("content-encoding", "identity")
+    encoding = _encoding_of(response)
     kind = content_type.partition(";")[0].strip() or "no content type"
     return kind if encoding == "identity" else f"{kind}, compressed by {encoding}"

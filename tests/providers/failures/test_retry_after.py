@@ -6,15 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.errors import RateLimited
+from engine.providers.failures.error_body import http_failure
 from engine.providers.failures.retry_after import (
     delay_in_text,
     limit_reset_time,
+    moment_in_text,
     parse_duration,
     parse_local_reset,
     parse_moment,
     parse_timestamp,
     retry_delay,
 )
+from engine.providers.wire.wire_format import HttpReply
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 YEAR = 366 * 86_400.0
@@ -197,3 +201,26 @@ def test_foreign_input_never_raises(value: str) -> None:
     parse_moment(value, NOW)
     delay_in_text(value)
     parse_local_reset(value)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Rate limit exceeded, reset_at: 2001-09-09T02:00:00Z", 1_000_000_800.0),
+        ("The limit resets at 2001-09-09 02:00:00 UTC.", 1_000_000_800.0),
+        ("You can try again at 2001-09-09T04:00:00+02:00", 1_000_000_800.0),
+        ('{"reset_at": 1000000800}', 1_000_000_800.0),
+        ("reset_at=1000000800000", 1_000_000_800.0),
+        ("it was lifted at 2001-09-09T01:00:00Z", None),
+        ("reset_at 17", None),
+        ("resets at noon", None),
+    ],
+)
+def test_moment_in_a_message(message: str, expected: float | None) -> None:
+    assert moment_in_text(message, 1_000_000_000.0) == expected
+
+
+def test_rate_limit_that_tells_its_end_in_words() -> None:
+    body = b'{"error": {"message": "Rate limit exceeded, reset_at: 2001-09-09T02:00:00Z"}}'
+    error = http_failure("a host", HttpReply(status=429, headers={}, body=body), 1_000_000_000.0)
+    assert (type(error), error.reset_at) == (RateLimited, 1_000_000_800.0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import socket
 import traceback
+import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -422,6 +425,71 @@ async def test_an_image_does_not_make_a_request_large() -> None:
             await model.open(asked)
 
     await with_raw_host(reply_of("application/json", b"", b"400 Bad Request"), use, SMALL)
+
+
+STREAM = b"".join(
+    b"event: x\ndata: " + json.dumps(event).encode() + b"\n\n"
+    for event in (
+        {"type": "message_start", "message": {"usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hello"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    )
+)
+DOCUMENT = json.dumps({"content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn"}).encode()
+
+
+def compressed_reply(encoding: str, body: bytes, status: bytes = b"200 OK") -> bytes:
+    head = b"HTTP/1.1 %b\r\ncontent-type: text/event-stream\r\ncontent-encoding: %b\r\ncontent-length: %d\r\n\r\n"
+    return head % (status, encoding.encode(), len(body)) + body
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        reply_of("text/plain; charset=utf-8", STREAM),
+        reply_of("text/plain", b": a comment\n\n" + STREAM),
+        reply_of("text/plain", b" " + DOCUMENT),
+        compressed_reply("gzip", gzip.compress(STREAM)),
+        compressed_reply("GZIP", gzip.compress(STREAM)),
+        compressed_reply("deflate", zlib.compress(STREAM)),
+        compressed_reply("deflate", zlib.compress(STREAM)[2:-4]),
+    ],
+)
+async def test_answers_that_proxies_have_changed(reply: bytes) -> None:
+    async def use(model: HttpModel) -> None:
+        assert words(await ask(model)) == "hello"
+
+    await with_raw_host(reply, use)
+
+
+async def test_a_compressed_error_is_read() -> None:
+    async def use(model: HttpModel) -> None:
+        with pytest.raises(Overloaded, match="too busy today"):
+            await ask(model)
+
+    error = json.dumps({"error": {"type": "overloaded_error", "message": "too busy today"}}).encode()
+    await with_raw_host(compressed_reply("gzip", gzip.compress(error), b"529 Overloaded"), use)
+
+
+async def test_a_compressed_answer_is_read_in_parts() -> None:
+    many = STREAM.replace(b"hello", b"x" * 5_000_000)
+
+    async def use(model: HttpModel) -> None:
+        assert len(words(await ask(model))) == 5_000_000
+
+    await with_raw_host(compressed_reply("gzip", gzip.compress(many)), use)
+
+
+async def test_a_redirect_names_its_target() -> None:
+    async def use(model: HttpModel) -> None:
+        with pytest.raises(ProviderProtocolError) as caught:
+            await ask(model)
+        assert "HTTP 307 and redirects to https://new.example/v1/messages" in str(caught.value)
+
+    head = b"HTTP/1.1 307 Temporary Redirect\r\nlocation: https://new.example/v1/messages\r\ncontent-length: 0\r\n\r\n"
+    await with_raw_host(head, use)
 
 
 async def test_a_web_page_questions_the_address() -> None:
