@@ -374,7 +374,14 @@ class TurnRun:
     @property
     def hook_runner(self) -> HookRunner:
         """Runs the hooks of the turn, each with its timeout."""
-        return HookRunner(self.inputs.settings.hook_timeout, self.notice)
+        return HookRunner(self.inputs.settings.hook_timeout, self.notice, transcript=self._write_transcript)
+
+    async def _write_transcript(self) -> str:
+        """Bring the session's file for command hooks up to date; return its path. A checkpoint."""
+        # Imported here: most sessions have no command hooks.
+        from engine.tools.claude_hooks.transcript_file import write_transcript
+
+        return await write_transcript(self.journal.log)
 
     async def flush(self) -> bool:
         """Wait until everything so far is durable, or the time for that is over; return whether it is.

@@ -55,7 +55,14 @@ class SessionHooks:
 
     @property
     def _runner(self) -> HookRunner:
-        return HookRunner(self._seconds(), self._notice)
+        return HookRunner(self._seconds(), self._notice, transcript=self._write_transcript)
+
+    async def _write_transcript(self) -> str:
+        """Bring the session's file for command hooks up to date; return its path. A checkpoint."""
+        # Imported here: most sessions have no command hooks.
+        from engine.tools.claude_hooks.transcript_file import write_transcript
+
+        return await write_transcript(self._journal)
 
     def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         self._journal.append(Notice(level=level, code=code, text=text))

@@ -15,10 +15,17 @@ from engine.core.exception_groups import ErrorBoundary, describe, public
 from engine.core.hooks import Remark
 
 S_contra = TypeVar("S_contra", contravariant=True)
+D_co = TypeVar("D_co", covariant=True)
 D = TypeVar("D", bound=Remark)
 S = TypeVar("S")
 
 Hook = Callable[[S], Awaitable[D | None]]
+
+
+class _Command(Protocol[S_contra, D_co]):
+    """A shell command as a hook."""
+
+    async def __call__(self, subject: S_contra, /, *, transcript: Callable[[], Awaitable[str]]) -> D_co | None: ...
 
 
 class HookNotice(Protocol):
@@ -37,11 +44,13 @@ class HookRunner:
         timeout: seconds per hook, unless the hook has a `timeout` of its own.
         notice: reports failures, and the hooks' messages to the user.
         until: the end of all hooks, on Trio's clock.
+        transcript: brings the session's file for command hooks up to date, and returns its path.
     """
 
     timeout: float
     notice: HookNotice
     until: float = float("inf")
+    transcript: Callable[[], Awaitable[str]] | None = None
 
     async def run(self, hook: Hook[S, D], subject: S, default: D, *, name: str = "") -> D | None:
         """Return the decision of *hook* on *subject*; None if it fails. A checkpoint if the hook is one.
@@ -55,7 +64,7 @@ class HookRunner:
         timeout = min(_timeout_of(hook, self.timeout), max(0.0, self.until - trio.current_time()))
         with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
             with ErrorBoundary() as boundary:
-                decided = await hook(subject)
+                decided = await self._ask(hook, subject)
             if boundary.error is not None:
                 self.notice("warning", "hook_failed", f"the hook {name} failed: {describe(boundary.error)}")
                 return None
@@ -71,6 +80,11 @@ class HookRunner:
         if decided.message:
             self.notice("info", "hook_message", f"the hook {name} says: {decided.message}")
         return decided
+
+    async def _ask(self, hook: Hook[S, D], subject: S) -> D | None:
+        if self.transcript is None or not _is_command(hook):
+            return await hook(subject)
+        return await cast("_Command[S, D]", hook)(subject, transcript=self.transcript)
 
     async def run_group(self, group: Sequence[Hook[S, D]], subject: S, default: D) -> list[tuple[Hook[S, D], D | None]]:
         """Return the hooks of a *group* (see `in_groups`) with their decisions, as `run` does. A checkpoint if one of them is.
@@ -116,12 +130,16 @@ class HookRunner:
 
 def in_groups(hooks: Iterable[Hook[S, D]]) -> Iterator[tuple[Hook[S, D], ...]]:
     """Yield the hooks of a point in order: adjacent commands together, since they run at the same time, others alone."""
-    for is_concurrent, group in itertools.groupby(hooks, lambda hook: getattr(hook, "is_concurrent", False) is True):
+    for is_concurrent, group in itertools.groupby(hooks, _is_command):
         if is_concurrent:
             yield tuple(group)
         else:
             for hook in group:
                 yield (hook,)
+
+
+def _is_command(hook: object) -> bool:
+    return getattr(hook, "is_concurrent", False) is True
 
 
 def name_of(hook: object) -> str:

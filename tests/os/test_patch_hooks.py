@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
-from engine.core.hooks import Hooks
+from engine.core.hooks import Hooks, Stopping
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.apply_patch import APPLY_PATCH
 from engine.tools.builtin.read import READ
@@ -110,6 +111,43 @@ async def test_hook_of_the_patch_tool_sees_the_patch(tmp_path: Path) -> None:
     log = tmp_path / "seen"
     await patched(tmp_path, hooks("PreToolUse", f"cat >>{log}", "apply_patch"))
     assert json.loads(log.read_text())["tool_input"] == {"patch": PATCH}
+
+
+async def test_transcript_is_up_to_date_before_each_hook(tmp_path: Path) -> None:
+    log = tmp_path / "seen"
+    script = (
+        "import json, os, sys\n"
+        "path = json.load(sys.stdin)['transcript_path']\n"
+        "lines = [json.loads(line) for line in open(path)]\n"
+        f"print(json.dumps([oct(os.stat(path).st_mode & 0o777), lines]), file=open({str(log)!r}, 'a'))\n"
+    )
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(script)}"
+    made = load_hooks(
+        {event: [{"hooks": [{"type": "command", "command": command}]}] for event in ("UserPromptSubmit", "Stop")}
+    )
+    await patched(tmp_path, made)
+    (mode, first), (_, last) = [json.loads(line) for line in log.read_text().splitlines()]
+    assert mode == "0o600"
+    assert [(line["type"], line["message"]["role"]) for line in first] == [("user", "user")]
+    assert last[: len(first)] == first
+    kinds = [line["type"] for line in last]
+    assert kinds == ["user", *["assistant"] * 3, "user", "assistant", "user", "assistant"]
+    assert [line["parentUuid"] for line in last] == [None, *(line["uuid"] for line in last[:-1])]
+    calls = [line["message"]["content"][0] for line in last[1:4]]
+    assert (calls[0]["name"], calls[0]["input"]) == ("Read", {"file_path": str(tmp_path / "app.py")})
+    results = last[4]["message"]["content"]
+    assert [part["tool_use_id"] for part in results] == [part["id"] for part in calls]
+    assert last[-1]["message"]["content"] == [{"type": "text", "text": "Done."}]
+
+
+async def test_without_commands_there_is_no_transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    await patched(tmp_path, Hooks(stop=(_silent,)))
+    assert not (tmp_path / "cache/engine/transcripts").exists()
+
+
+async def _silent(stopping: Stopping) -> None:
+    await trio.lowlevel.checkpoint()
 
 
 async def test_one_file_of_a_patch_cannot_be_replaced(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ cancelled: what it leaves in the background goes with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import ClassVar, Final, Generic, Literal, TypeVar
 
 import attrs
@@ -52,8 +52,10 @@ class ShellHook(Generic[S, D]):
     # Commands of one event run at the same time, as in Claude Code.
     is_concurrent: ClassVar[Literal[True]] = True
 
-    async def __call__(self, subject: S) -> D | None:
+    async def __call__(self, subject: S, /, *, transcript: Callable[[], Awaitable[str]] | None = None) -> D | None:
         """Run it, and return its decision. A checkpoint if it matches *subject*; if cancelled, its processes are ended.
+
+        *transcript* writes the session's history to a file, and returns its path.
 
         Raises `BadReply` for a malformed reply, and if it was killed or could not be started.
         """
@@ -61,22 +63,23 @@ class ShellHook(Generic[S, D]):
         # Not started at all: most hooks are for few events.
         if names is None or not self.matches(names):
             return None
-        decision = await self._decide(subject)
+        path = "" if transcript is None else await transcript()
+        decision = await self._decide(subject, {"transcript_path": path})
         return decision if self.is_blocking else None
 
-    async def _decide(self, subject: S) -> D:
+    async def _decide(self, subject: S, extra: Json) -> D:
         views, combine = self.point.views(subject), self.point.combine
         # A hook that names only the tool itself knows its arguments.
         if not views or combine is None or not self.matches(NAMES):
-            return await self._ask(subject)
+            return await self._ask(subject, extra)
         # One after the other: a command may not expect to run twice at the same time.
-        return combine(views, [await self._ask(view, {"engine_tool": PATCH}) for view in views])
+        return combine(views, [await self._ask(view, extra | {"engine_tool": PATCH}) for view in views])
 
-    async def _ask(self, subject: S, extra: Json | None = None) -> D:
+    async def _ask(self, subject: S, extra: Json) -> D:
         reply = await self._run(subject, extra)
         return self.point.read_reply(read(self.point.event, reply), subject)
 
-    async def _run(self, subject: S, extra: Json | None) -> HookOutput:
+    async def _run(self, subject: S, extra: Json) -> HookOutput:
         output, errors = _Kept(), _Kept()
         finished = await self._finished(subject, extra, output, errors)
         # Killed: whether it would have objected is unknown, so it has failed.
@@ -84,7 +87,7 @@ class ShellHook(Generic[S, D]):
             raise BadReply(f"it was ended by signal {finished.signal}")
         return HookOutput(code=finished.exit_code, output=output.text, errors=errors.text)
 
-    async def _finished(self, subject: S, extra: Json | None, output: _Kept, errors: _Kept) -> FinishedProcess:
+    async def _finished(self, subject: S, extra: Json, output: _Kept, errors: _Kept) -> FinishedProcess:
         project = self.project or subject.cwd
         message = {
             "CLAUDE_PROJECT_DIR": project,
