@@ -12,19 +12,22 @@ The order is a contract (`docs/explanation/cancelling.md`):
 It runs in the turn's frame (`turn_supervisor`), beside the loop. Inside the step it would come too early, before the
 calls have had their grace; after the step's nursery, it would come late, behind a tool that will not stop.
 
-The shields of a turn's own tasks are in this module (a process tree has one of its own); each is bounded. The deadlines are absolute and count from the instant
-at which the cause was written, so the steps share one budget of time instead of adding up.
+The shields of a turn's own tasks are in this module (a process tree has one of its own); each is bounded. The deadlines
+are absolute and count from the instant at which the cause was written, so the steps share one budget of time instead of
+adding up. Time by which the event loop is late does not count (`Patience`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.core.deferred import Deferred
 from engine.core.events import TurnEnded, TurnResult
 from engine.core.exception_groups import describe
 from engine.core.ids import MessageId
@@ -41,10 +44,40 @@ if TYPE_CHECKING:
 
 # Of a grace that a parent's call allows: the rest is for the flush and the way back up to that call.
 FLUSH_SHARE = 0.9
+# A grace is waited for in parts of this length.
+_SLICE: Final = GRACE / 10
 # How often a nursery that belongs to another task is looked at, in seconds.
 _LOOK: Final = 0.01
 # Seconds that a flush has at least: enough for a store that has nothing left to write.
 _LEAST_FLUSH: Final = 0.01
+
+
+@attrs.define(eq=False)
+class Patience:
+    """Waits until absolute deadlines, which move on by as much as the event loop is late.
+
+    On a busy machine a grace would be over before a tool was let run once: that is not the tool's fault.
+
+    Attributes:
+        late: seconds by which the loop was late so far.
+    """
+
+    late: float = 0.0
+
+    async def wait(
+        self, event: trio.Event | Deferred[Settlement], is_over: Callable[[], bool], deadline: float
+    ) -> None:
+        """Wait for *event*, unless *is_over*, until *deadline*. A checkpoint unless *is_over*; shielded."""
+        while not is_over():
+            # In slices: a wait that ends late by a second has let the tools run once, whatever its length was.
+            until = min(trio.current_time() + _SLICE, deadline + self.late)
+            with trio.CancelScope(shield=True, deadline=until):
+                await event.wait()
+            if not is_over():
+                self.late += max(0.0, trio.current_time() - until)
+            # After a wait, also if the deadline was over before it: a tool is let run before it is given up.
+            if trio.current_time() >= deadline + self.late:
+                break
 
 
 @enable_ki_protection
@@ -54,16 +87,18 @@ async def conclude(run: TurnRun) -> None:
     Whatever goes wrong, the turn is over when this returns or raises, so nothing waits for its end in vain. The record
     of a parked turn stays open.
     """
+    # This task only waited for the cause, so whatever has passed since then the loop was late.
+    patience = Patience(trio.current_time() - run.ending.at)
     if run.ending.is_parked:
-        await _leave_open(run)
+        await _leave_open(run, patience)
         return
     result: TurnResult | None = None
     is_durable = False
     try:
-        await _settle_and_save(run)
+        await _settle_and_save(run, patience)
         result = _result(run)
         ended = run.journal.close(TurnEnded(result=result))
-        is_durable = await _make_durable(run)
+        is_durable = await _make_durable(run, patience)
         # Held until now: a client that sees the end may open the session elsewhere, and must find it complete there.
         run.journal.log.release(None if is_durable else attrs.evolve(ended, result=attrs.evolve(result, durable=False)))
     finally:
@@ -74,10 +109,10 @@ async def conclude(run: TurnRun) -> None:
             run.inputs.on_ended(run, run.result)
 
 
-async def _settle_and_save(run: TurnRun) -> None:
+async def _settle_and_save(run: TurnRun, patience: Patience) -> None:
     """Settle every call and save the step; if that fails, close them by force. A checkpoint; shielded, with deadlines."""
     try:
-        await _settle_all(run)
+        await _settle_all(run, patience)
         _save_step(run)
         block_unseen(run)
         if run.inputs.services.snapshots is not None and not run.inputs.is_child:
@@ -87,18 +122,16 @@ async def _settle_and_save(run: TurnRun) -> None:
         _close_by_force(run)
 
 
-async def _leave_open(run: TurnRun) -> None:
+async def _leave_open(run: TurnRun, patience: Patience) -> None:
     """Let go of a parked turn: wait for its tasks, and make durable what the record has. A checkpoint; shielded.
 
     Nothing is settled and nothing is withdrawn: the record stands for the next engine as `park` has left it.
     """
     graces = [] if run.step is None else [entry.grace for entry in run.step.ledger.unsettled]
     longest = max(graces, default=GRACE)
-    if not run.ending.loop_gone.is_set():
-        with trio.CancelScope(shield=True, deadline=_deadline(run, longest)):
-            await run.ending.loop_gone.wait()
+    await patience.wait(run.ending.loop_gone, run.ending.loop_gone.is_set, _deadline(run, longest))
     try:
-        await _make_durable(run)
+        await _make_durable(run, patience)
     finally:
         run.ending.over.set()
         if run.inputs.on_parked is not None:
@@ -137,7 +170,7 @@ async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], b
                 apart.shield = False
 
 
-async def _settle_all(run: TurnRun) -> None:
+async def _settle_all(run: TurnRun, patience: Patience) -> None:
     """Settle every call: those that wait at once, the others when their grace is over. A checkpoint; shielded."""
     step = run.step
     graced: list[CallEntry] = []
@@ -147,17 +180,13 @@ async def _settle_all(run: TurnRun) -> None:
     for entry in graced:
         # A loop and not a nursery: the deadlines are absolute and sorted, so waiting for one after the other takes as
         # long as the longest of them. `is_settled` decides, not whether `wait` returned (see `core/deferred`).
-        if not entry.is_settled:
-            with trio.CancelScope(shield=True, deadline=_deadline(run, entry.grace)):
-                await entry.settlement.wait()
+        await patience.wait(entry.settlement, partial(_is_settled, entry), _deadline(run, entry.grace))
         if not entry.is_settled and step is not None:
             _settle_without(run, step, entry)
     # All calls are settled, but their tasks may still be on their way out. The step is saved after them if possible, so
     # that whatever they append is inside of the turn's record.
     longest = max((entry.grace for entry in graced), default=GRACE)
-    if not run.ending.loop_gone.is_set():
-        with trio.CancelScope(shield=True, deadline=_deadline(run, longest)):
-            await run.ending.loop_gone.wait()
+    await patience.wait(run.ending.loop_gone, run.ending.loop_gone.is_set, _deadline(run, longest))
     entries = [] if step is None else step.ledger.entries
     if not run.ending.loop_gone.is_set() and not any(map(_overstays, entries)):
         # A call that overstays was reported by name already; this one is a hook, a provider or a port.
@@ -191,6 +220,10 @@ def _settle_without(run: TurnRun, step: Step, entry: CallEntry) -> None:
             outcome_unknown=unknown,
         ),
     )
+
+
+def _is_settled(entry: CallEntry) -> bool:
+    return entry.is_settled
 
 
 def _overstays(entry: CallEntry) -> bool:
@@ -240,7 +273,7 @@ def _result(run: TurnRun) -> TurnResult:
     )
 
 
-async def _make_durable(run: TurnRun) -> bool:
+async def _make_durable(run: TurnRun, patience: Patience) -> bool:
     """Flush everything up to the held `TurnEnded`; return whether that succeeded in time. A checkpoint; shielded."""
     deadline = trio.current_time() + run.inputs.settings.durable_within
     if (
@@ -249,7 +282,8 @@ async def _make_durable(run: TurnRun) -> bool:
         and run.ending.cause.kind in {"host", "limit", "left", "user"}
     ):
         # A deadline that is past, or now, would cancel even a flush that has nothing to wait for.
-        deadline = min(deadline, max(run.ending.at + run.inputs.grace_limit, trio.current_time() + _LEAST_FLUSH))
+        last = run.ending.at + run.inputs.grace_limit + patience.late
+        deadline = min(deadline, max(last, trio.current_time() + _LEAST_FLUSH))
     deadline = min(deadline, run.ending.flush_deadline)
     # The scope is in the run's slot, so that a turn above, whose grace is running, can shorten the deadline.
     with trio.CancelScope(shield=True, deadline=deadline) as run.flush_scope:
@@ -262,9 +296,8 @@ async def all_over(runs: Iterable[TurnRun]) -> None:
     for run in runs:
         graces = [GRACE] if run.step is None else [GRACE, *(entry.grace for entry in run.step.ledger.entries)]
         # What the concluder of that turn may take at most: its longest grace, then its flush.
-        deadline = run.ending.at + max(graces) + run.inputs.settings.durable_within
-        with trio.CancelScope(shield=True, deadline=deadline):
-            await run.ending.over.wait()
+        deadline = trio.current_time() + max(graces) + run.inputs.settings.durable_within
+        await Patience().wait(run.ending.over, run.ending.over.is_set, deadline)
 
 
 async def until_empty(nursery: trio.Nursery, seconds: float) -> None:

@@ -42,8 +42,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "an unshielded await before the abort marks": Mutant(
         file="nursery/concluder.py",
-        old="with trio.CancelScope(shield=True, deadline=_deadline(run, entry.grace)):",
-        new="with trio.CancelScope(deadline=_deadline(run, entry.grace)):",
+        old="with trio.CancelScope(shield=True, deadline=until):",
+        new="with trio.CancelScope(deadline=until):",
         scenarios=("manner cleans_up",),
     ),
     "a swallowed Cancelled in the worker": Mutant(
