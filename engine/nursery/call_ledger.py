@@ -208,18 +208,19 @@ class Ledger:
         if self._closed or not any(entry.state == "queued" for entry in self.entries):
             return []
         admitted: list[CallEntry] = []
-        slots = [Slot(_slot(e), safe=e.safe is True) for e in self.entries]
+        # In chain mode a call waits for the chained ones before it, also if it only reads: one of them may fail.
+        slots = [Slot(_slot(e), safe=e.safe is True and not (self._chain and e.chained)) for e in self.entries]
         if holds_last and slots and not slots[-1].safe:
             slots = slots[:-1]
         for index in admissible(slots, self._parallel):
             entry = self.entries[index]
             # A modifier takes effect only between batches: calls that run together must all see the same context,
             # whichever of them ends first.
-            if not entry.safe:
+            if not slots[index].safe:
                 # It runs alone, and all before it are settled: their batch is over (C4).
                 self._over = index
             self.apply_modifiers(self.entries[: self._over])
-            if not entry.safe:
+            if not slots[index].safe:
                 # Whatever is admitted next is admitted after its end, so it is a batch of its own.
                 self._over = index + 1
             entry.state = "admitted"

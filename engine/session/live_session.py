@@ -16,8 +16,8 @@ from engine.core.errors import EngineClosed, SessionBusy, SessionError
 from engine.core.events import Notice
 from engine.core.exception_groups import describe
 from engine.core.hooks import Hooks
-from engine.core.ids import InputId, SessionId, TurnId
-from engine.core.permission_types import HidingApprover, PermissionScope
+from engine.core.ids import CallId, InputId, SessionId, TurnId
+from engine.core.permission_types import Approver, HidingApprover, PermissionQuery, PermissionScope, RequiredRight
 from engine.core.protocols import Deps
 from engine.journal.log import Journal
 from engine.nursery.inbox import admit, report
@@ -30,6 +30,7 @@ from engine.session.session_background import SessionBackground, SubAgentRunner
 from engine.session.session_config import SessionConfig
 from engine.session.session_hooks import SessionHooks
 from engine.tools.registry import Registry
+from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from engine.journal.state import PendingInput
@@ -129,6 +130,8 @@ class LiveSession:
                 # Without bounds: they may end in the middle of a turn, and the prefix must stay the same.
                 lasting = tuple(link for link in chain if not link.is_bound)
                 hidden = registry.hidden_by(partial(approver.hides, lasting, cwd))
+                if lasting:
+                    hidden |= registry.hidden_choices(partial(_denies, approver, lasting, cwd))
             self._hidden = registry, hidden
         # Not cached: the depth is a setting of the turn.
         is_deepest = len(self.journal.path) > agent_depth
@@ -137,6 +140,20 @@ class LiveSession:
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         """Report something to clients. Not a checkpoint."""
         self.journal.append(Notice(level=level, code=code, text=text))
+
+
+def _denies(approver: Approver, chain: tuple[PermissionScope, ...], cwd: str, tool: Tool, choice: str) -> bool:
+    """Return whether the rules deny one of the things that a tool offers to choose."""
+    query = PermissionQuery(
+        chain=chain,
+        call_id=CallId(""),
+        cwd=cwd,
+        tool=tool.name,
+        read_only=tool.read_only,
+        permission=tool.permission,
+        rights=(RequiredRight(permission=tool.permission, pattern=choice),),
+    )
+    return approver.judge(query).verdict == "deny"
 
 
 @attrs.define(eq=False)

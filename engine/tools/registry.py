@@ -15,6 +15,7 @@ from engine.core.exception_groups import ErrorBoundary
 from engine.core.llm_types import ToolSchema
 from engine.core.messages import Settlement
 from engine.tools.tool import Assess, Tool
+from engine.tools.tool_choices import ChoiceTool, choice_name, denied_choices
 
 # A name has 64 characters at most; a model may make up one of any length.
 _SHOWN_CHARS: Final = 80
@@ -59,6 +60,11 @@ class Prepared:
         return False  # in doubt the call runs alone
 
 
+def _schema(tool: Tool, hidden: frozenset[str]) -> ToolSchema:
+    denied = denied_choices(tool, hidden)
+    return tool.schema_without(denied) if denied and isinstance(tool, ChoiceTool) else tool.schema
+
+
 @disable_ki_protection
 async def _unprotected(assess: Assess, arguments: object, cwd: str) -> bool:
     """Call the tool author's code. Ctrl-C may interrupt it, but not our frames around it."""
@@ -101,9 +107,21 @@ class Registry:
         if (model, hidden) not in self._schemas:
             own_name = model.partition("/")[2] or model
             self._schemas[model, hidden] = tuple(
-                tool.schema for tool in self._tools.values() if tool.name not in hidden and tool.offered(own_name)
+                _schema(tool, hidden)
+                for tool in self._tools.values()
+                if tool.name not in hidden and tool.offered(own_name)
             )
         return self._schemas[model, hidden]
+
+    def hidden_choices(self, denies: Callable[[Tool, str], bool]) -> frozenset[str]:
+        """Return the names of what tools offer to choose and *denies* reports as denied."""
+        return frozenset(
+            choice_name(tool.name, choice)
+            for tool in self._tools.values()
+            if isinstance(tool, ChoiceTool)
+            for choice in tool.choices
+            if denies(tool, choice)
+        )
 
     def hidden_by(self, hides: Callable[[str], bool]) -> frozenset[str]:
         """Return the names of the tools whose permission *hides* reports as denied for everything."""

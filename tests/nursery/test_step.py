@@ -591,6 +591,19 @@ async def test_c3_chain_mode_lets_running_siblings_finish(autojump_clock: MockCl
     assert log == ["long", "false"]
 
 
+async def test_c3_chain_mode_stops_calls_that_only_read(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    first = [
+        *call("quick", {"command": "false", "code": 1, "seconds": 1}, id="1"),
+        *call("quick", {"command": "after"}, id="2"),
+        *done("calls"),
+    ]
+    async with world(first, DONE, tools=shell_tools(log), settings=Settings(chain=True)) as w:
+        played = await w.play()
+    assert log == ["false"]
+    assert played.statuses == ["completed", "not_executed"]
+
+
 async def test_c3_chain_mode_ends_with_its_message(autojump_clock: MockClock) -> None:
     log: list[str] = []
     broken = [*call("shell", {"command": "false", "code": 1}, id="1"), *done("calls")]

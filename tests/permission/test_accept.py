@@ -48,6 +48,7 @@ from engine.session.turn import Turn
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.builtin_tools import builtin_tools
+from engine.tools.builtin.task import Agent, task_tool
 from tests.support.world import Played, React, Seen, World, said, world
 
 pytestmark = pytest.mark.os
@@ -253,6 +254,17 @@ async def test_hidden_tools_are_not_offered_and_denied(tmp_path: Path) -> None:
     assert offered[0] & {"edit", "write", "multi_edit", "apply_patch", "bash", "read"} == {"bash", "read"}
     assert offered == [offered[0]] * 3
     assert (played.statuses, (tmp_path / "a").read_text()) == (["denied", "denied"], "one\n")
+
+
+async def test_denied_sub_agents_are_not_listed(tmp_path: Path) -> None:
+    agents = [Agent(name="look", description="Looks."), Agent(name="work", description="Works.")]
+    async with at(tmp_path, DONE, DONE, approver=policy("deny task work")) as there:
+        there.session.use_tools([*TOOLS, task_tool(agents)])
+        await there.play()
+        await there.play()
+        listed = [schema for request in there.world.requests for schema in request.tools if schema.name == "task"]
+    assert listed[0] is listed[1]
+    assert listed[0].description.endswith("\n- look: Looks.")
 
 
 async def test_hidden_tools_are_computed_once_per_tool_set(tmp_path: Path) -> None:

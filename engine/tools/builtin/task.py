@@ -17,6 +17,7 @@ from engine.core.errors import ConfigError, EngineError, ToolError
 from engine.core.schema import doc
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import Tool, tool
+from engine.tools.tool_choices import with_choices
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
@@ -160,15 +161,20 @@ def task_tool(agents: Agents | Iterable[Agent], *, denied: Collection[str] = (),
             is_own=table.get(args.agent) is None,
         )
 
-    text = description("task", agents=table.text, background=_BACKGROUND if background else "")
+    def text_without(names: Collection[str]) -> str:
+        return description("task", agents=table.without(names).text, background=_BACKGROUND if background else "")
+
+    text = text_without(())
     # Sub-agents may run in parallel: each of their calls is judged by itself.
     if background:
 
         def need_of(args: BackgroundTask) -> Need:
             return need(args)
 
-        return tool(name="task", description=text, safe=True, need=need_of, permission=PERMISSION)(task_or_start)
-    return tool(name="task", description=text, safe=True, need=need, permission=PERMISSION)(task)
+        made = tool(name="task", description=text, safe=True, need=need_of, permission=PERMISSION)(task_or_start)
+    else:
+        made = tool(name="task", description=text, safe=True, need=need, permission=PERMISSION)(task)
+    return with_choices(made, table.names, text_without)
 
 
 _BACKGROUND: Final = (

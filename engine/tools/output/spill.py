@@ -233,6 +233,11 @@ class Spills:
             raise ToolError(f"{PREFIX}{spill_id} can't be read: {reason_of(error)}.") from error
         return os.fdopen(fd, "rb")
 
+    def path_of(self, spill_id: str) -> Path:
+        """Return the file of a kept output, for a program that reads it. It blocks. Raises `ToolError` as `open` does."""
+        self.open(spill_id).close()
+        return self._store.directory / self._folder / spill_id
+
     def note_kept(self) -> None:
         """See `SpillStore.note_kept`."""
         self._store.note_kept()

@@ -24,8 +24,8 @@ import attrs
 from engine.core.threads import in_background
 from engine.tools.output.truncate import Rest
 
-# For one output: 1 GiB.
-LARGEST: Final = 1 << 30
+# For one output, 128 MiB: a model reads or searches less than that, and a disk has to keep all outputs of a week.
+LARGEST: Final = 1 << 27
 # Created with the first folder; its modification time is that of the last sweep.
 STAMP: Final = ".swept"
 # 4 MiB in memory; a process that prints faster than the disk writes is slowed down by then.

@@ -7,6 +7,7 @@ import difflib
 from engine.core.errors import ToolError
 from engine.files.text_files import resolve
 from engine.tools.call_values import Need, ToolOutput
+from engine.tools.output.spill import PREFIX
 from engine.tools.search.filetypes import TYPES, names_of
 from engine.tools.search.readable_files import Readable, readable
 from engine.tools.search.ripgrep import MAX_COLUMNS, SearchRequest
@@ -87,6 +88,8 @@ def _check(args: Grep) -> None:
 
 
 def _where(args: Grep, ctx: ToolContext) -> tuple[SearchPlace, PathFilter, Readable]:
+    if args.path.startswith(PREFIX):
+        return _where_kept(args.path, ctx)
     place, path_filter = place_at(ctx.cwd, args.path), PathFilter()
     if not place.only:  # a file that is named is searched in any case
         if args.glob:
@@ -97,8 +100,20 @@ def _where(args: Grep, ctx: ToolContext) -> tuple[SearchPlace, PathFilter, Reada
     return place, path_filter, readable(path_filter, place, ctx)
 
 
+def _where_kept(name: str, ctx: ToolContext) -> tuple[SearchPlace, PathFilter, Readable]:
+    """Return the place of an output that was kept; what it may be restricted to does not matter for a single file."""
+    if ctx.spills is None:
+        raise ToolError("This session has kept no outputs.")
+    path = ctx.spills.path_of(name.removeprefix(PREFIX))
+    place, path_filter = SearchPlace(shown=name, folder=path.parent, only=path.name, in_repository=False), PathFilter()
+    return place, path_filter, readable(path_filter, place, ctx)
+
+
 def needed(args: Grep, cwd: str) -> Need:
     """Return the right that a search needs: to read the folder where it begins. It blocks."""
+    if args.path.startswith(PREFIX):
+        # Only outputs of this tree of sessions can be read under such a name.
+        return Need(permission="read", patterns=(args.path,), is_own=True)
     try:
         folder = resolve(cwd, args.path)
         return read_need(cwd, start_of(folder, args.glob)[0] if args.glob and is_folder(folder) else folder)

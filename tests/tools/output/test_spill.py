@@ -1,6 +1,7 @@
 """Files of long outputs: who may read them, what a disk may do, how long they stay."""
 
 import os
+import re
 import resource
 import stat
 import subprocess
@@ -9,16 +10,21 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 import engine
 from engine.core.errors import ConfigError, ToolError
+from engine.core.llm_types import ModelRequest
 from engine.session.engine import engine_runtime
 from engine.session.engine_options import FileOptions
-from engine.testing import ScriptedProvider, done, text
+from engine.testing import ScriptedProvider, call, done, text
+from engine.testing.script import Answer
+from engine.tools.builtin.grep import GREP
+from engine.tools.builtin.read import READ
 from engine.tools.output.spill import KEPT_DAYS, LARGEST_SUM, Spills, SpillStore
-from engine.tools.output.spill_file import STAMP
+from engine.tools.output.spill_file import LARGEST, STAMP
 from engine.tools.output.truncate import Rest
 
 pytestmark = pytest.mark.os
@@ -64,6 +70,49 @@ def small_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_whole_output_is_kept_up_to_a_limit(spills: Spills, store: SpillStore) -> None:
+    rest = await spills.keep(bytes(LARGEST + 1_000_000))
+    assert rest.trouble == f"only its first {LARGEST:,} bytes: more is not kept of one output"
+    assert files(store)[0].stat().st_size == LARGEST < 200_000_000
+
+
+@attrs.frozen
+class Nothing:
+    """No arguments."""
+
+
+async def _print_much(args: Nothing, ctx: engine.ToolContext) -> str:
+    await trio.lowlevel.checkpoint()
+    return "".join(f"line {n} of it\n" for n in range(50_000)) + "the needle\n"
+
+
+async def test_grep_searches_a_kept_output(store: SpillStore, tmp_path: Path) -> None:
+    kept = ""
+
+    def search(request: ModelRequest) -> Answer:
+        nonlocal kept
+        kept = re.findall(r"spill:[0-9a-f]{16}", str(request.transcript[:]))[0]
+        return [*call("grep", {"pattern": "needle", "path": kept}, id="2"), *done("calls")]
+
+    missing = call("grep", {"pattern": "needle", "path": "spill:0123456789abcdef"}, id="3")
+    script = (
+        [*call("much", {}, id="1"), *done("calls")],
+        search,
+        [*missing, *done("calls")],
+        [*text("Done."), *done()],
+    )
+    much = engine.tool(name="much", description="Prints much.", read_only=True)(_print_much)
+    files = FileOptions(spill=store.directory)
+    model = ScriptedProvider(script)
+    async with engine.open_engine(model=model, tools=[much, READ, GREP], files=files) as eng:
+        await (await eng.create_session(cwd=tmp_path)).run("search")
+    settled = [
+        result.settlement for message in model.requests[-1].transcript for result in getattr(message, "results", ())
+    ]
+    assert (settled[1].status, settled[1].text) == ("completed", f"{kept}\n50001: the needle")
+    assert (settled[2].status, settled[2].text.partition(":")[0]) == ("error", "There is no spill")
 
 
 # ---- keeping and reading ---------------------------------------------------------------------------------------------
