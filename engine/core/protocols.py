@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Summariser
     from engine.core.named_locks import Locks
     from engine.core.permission_types import Approver, Opinion
-    from engine.core.snapshot_types import Change, Put, SnapshotResult, TreeEntry
+    from engine.core.snapshot_types import Attribution, Change, Put, SnapshotResult, TreeEntry
 
 
 class ModelStream(Protocol):
@@ -218,6 +218,24 @@ class LeavingOut(Snapshots, Protocol):
 
     def leave_out(self, path: str) -> None:
         """Let *path*, and what begins as it, be no part of any project. Not a checkpoint."""
+        ...
+
+
+@runtime_checkable
+class Attributing(Snapshots, Protocol):
+    """Snapshots that note whose calls have changed what."""
+
+    async def take_since(
+        self, cwd: str, last: str, *, owner: str, changed: Collection[str] | None, within: float
+    ) -> SnapshotResult:
+        """Note the files, as `take` does, and what calls have *changed* since the snapshot *last*; None: any of them.
+
+        A checkpoint. Raises `SnapshotError`.
+        """
+        ...
+
+    async def attribution(self, trees: Sequence[str], *, owner: str, began: float, ended: float) -> Attribution:
+        """Return who has changed what from one of a turn's snapshots to the next. A checkpoint. Raises `SnapshotError`."""
         ...
 
 

@@ -58,6 +58,21 @@ class Put:
     want: TreeEntry | None
 
 
+@attrs.frozen(kw_only=True)
+class Attribution:
+    """Whose calls have changed what while a turn ran. Paths may be those of folders.
+
+    Attributes:
+        calls: for each snapshot but the first, what the turn's calls have changed since the one before; None: any.
+        others: what calls of other sessions have reported to have changed since the first snapshot.
+        others_unsure: what differed around calls of other sessions that report nothing.
+    """
+
+    calls: tuple[tuple[str, ...] | None, ...]
+    others: frozenset[str] = frozenset()
+    others_unsure: frozenset[str] = frozenset()
+
+
 @attrs.frozen
 class SnapshotResult:
     """A snapshot, or None if none could be taken, and remarks about it.

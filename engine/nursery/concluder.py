@@ -202,15 +202,16 @@ def _deadline(run: TurnRun, grace: float) -> float:
 def _settle_without(run: TurnRun, step: Step, entry: CallEntry) -> None:
     if entry.provisional is not None:
         # The body had returned; only a hook after it was still at work. Its result is real, so the model gets it.
+        run.note_changes(entry.call_id, entry.provisional.changed, may_have=entry.may_change)
         step.ledger.settle(entry, entry.provisional.settlement, entry.provisional.modify)
         return
+    run.note_changes(entry.call_id, None, may_have=entry.may_change)
     if not entry.body.entered:
         text, unknown = "Not executed: the turn ended before it could start.", False
     else:
         shown = f" Its output so far:\n{entry.body.output}" if entry.body.output else ""
         text, unknown = f"It would not stop when the turn ended; what it did is not known.{shown}", True
         run.notice("warning", "overstaying", f"{entry.tool_name} would not stop and is still running")
-        run.state.changes.note(None, may_have=entry.may_change)
     step.ledger.settle(
         entry,
         Settlement(

@@ -330,6 +330,13 @@ class TurnRun:
     result: TurnResult | None = attrs.field(default=None, init=False)
     flush_scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     _store_failed: bool = attrs.field(default=False, init=False)
+
+    def note_changes(self, call_id: CallId, changed: Iterable[str] | None, *, may_have: bool) -> None:
+        """Note which files a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""
+        self.state.changes.note(changed, may_have=may_have)
+        if self.inputs.services.snapshots is not None:
+            self.inputs.services.snapshots.note_end(call_id, changed, may_have=may_have)
+
     _store_lags: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:

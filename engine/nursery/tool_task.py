@@ -202,7 +202,7 @@ class _Call:
         # Before the ledger: once the call is settled, the step may close and the turn's summary be made. Both notes are
         # harmless if another settlement was first.
         _note_result(self, outcome)
-        self.run.state.changes.note(outcome.changed, may_have=self.entry.may_change)
+        self.run.note_changes(self.entry.call_id, outcome.changed, may_have=self.entry.may_change)
         self._step.ledger.settle(self.entry, outcome.settlement, outcome.modify)
         if outcome.stop is not None:
             self.demand_stop(outcome.stop)
@@ -224,7 +224,7 @@ class _Call:
 
     async def start(self, prepared: Prepared) -> Settlement | None:
         if self.run.inputs.services.snapshots is not None and not prepared.tool.read_only:
-            await self.run.inputs.services.snapshots.before_change()
+            await self.run.inputs.services.snapshots.before_change(self.entry.call_id)
         # A task that was woken just before the cancel would go on to its next
         # checkpoint, and that one may be inside the tool.
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -1,4 +1,6 @@
-"""The snapshots of a turn: one before the first call that may change something, one after each step with such calls.
+"""The snapshots of a turn: one before the first call of a step that may change something, one after each such step.
+
+So what changes between two steps is known to be the work of others. If nothing has changed, the second one is no event.
 
 They belong to the root turn, and cover what its sub-agents do. A turn that only reads has none, and pays nothing. The turn
 itself needs none of them: a snapshot that fails or takes too long is reported, and the turn goes on; one that is cancelled
@@ -7,7 +9,8 @@ was never taken. A snapshot is in the record once it is complete.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
 import attrs
@@ -17,7 +20,9 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.errors import SnapshotError
 from engine.core.events import Notice, SnapshotTaken
 from engine.core.exception_groups import describe
-from engine.core.protocols import Snapshots, Trace
+from engine.core.ids import CallId
+from engine.core.protocols import Attributing, Snapshots, Trace
+from engine.core.snapshot_types import SnapshotResult
 from engine.journal.log import TurnJournal
 
 # Seconds. The first snapshot of an engine may have to read the whole project, the others only what has changed since.
@@ -34,22 +39,30 @@ class TurnSnapshots:
         snapshots: takes them.
         journal: the turn's.
         cwd: returns the session's working directory.
+        has_jobs: returns whether a command of the session runs in the background.
     """
 
     snapshots: Snapshots
     journal: TurnJournal
     cwd: Callable[[], str]
     trace: Trace
+    has_jobs: Callable[[], bool] = lambda: False
     _state: Literal["none", "taken", "failed"] = attrs.field(default="none", init=False)
     _is_dirty: bool = attrs.field(default=False, init=False)
     _is_delay_reported: bool = attrs.field(default=False, init=False)
     _last: str = attrs.field(default="", init=False)
+    _step: int = attrs.field(default=0, init=False)
+    _running: set[CallId] = attrs.field(factory=set[CallId], init=False)
+    # What calls have changed since the last snapshot, and whether one may have changed anything.
+    _changed: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    _is_unknown: bool = attrs.field(default=False, init=False)
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
-    async def before_change(self) -> None:
-        """Take the first snapshot, unless it was taken: a call is about to start that may change something.
+    async def before_change(self, call_id: CallId) -> None:
+        """Take a snapshot if no call has changed anything since the last: one is about to start that may.
 
-        A checkpoint if it is the first such call; if cancelled, no snapshot was taken, and the next call takes it.
+        What differs from the last snapshot is the work of others. A checkpoint if it is the first such call of a step; if
+        cancelled, no snapshot was taken, and the next call takes it.
         """
         if self.journal.is_closed:
             # A sub-agent in the background goes on when the turn is over; its changes then belong to no turn.
@@ -62,7 +75,21 @@ class TurnSnapshots:
                 if self._state == "none":
                     snapshot = await self._take(0, FIRST_SECONDS)
                     self._state = "taken" if snapshot else "failed"
+        elif self._is_undisturbed:
+            async with self._lock:
+                if self._is_undisturbed:
+                    await self._take(self._step, SECONDS, is_silent=True)
+        self._running.add(call_id)
         self._is_dirty = True
+
+    @enable_ki_protection
+    def note_end(self, call_id: CallId, changed: Iterable[str] | None, *, may_have: bool) -> None:
+        """Note that a call has ended, and what it reports as changed; None: nothing, though it *may have*. Not a checkpoint."""
+        self._running.discard(call_id)
+        if changed is None:
+            self._is_unknown = self._is_unknown or may_have
+        else:
+            self._changed.update((os.path.join(self.cwd(), path), None) for path in changed)  # noqa: PTH118 - of a str, which may be no UTF-8
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
         """Keep these files as they are, since a tool is about to change them. A checkpoint if there are snapshots."""
@@ -81,6 +108,7 @@ class TurnSnapshots:
 
     async def after_step(self, step: int) -> None:
         """Take a snapshot after a step, if one of its calls may have changed something. A checkpoint if it does."""
+        self._step = step
         if not self._is_dirty or self._state != "taken":
             return
         # Before the snapshot: a sub-agent in the background may change something while it is taken.
@@ -110,16 +138,25 @@ class TurnSnapshots:
             text = "a sub-agent in the background goes on to change files: to undo the turn that started it does not put these back"
             journal.append(Notice(level="info", code="snapshot_missed", text=text))
 
-    async def _take(self, step: int, seconds: float) -> bool:
+    @property
+    def _is_undisturbed(self) -> bool:
+        """Whether what has changed since the last snapshot can't be the work of calls, and the port can note that."""
+        is_idle = not self._is_dirty and not self._running and not self.has_jobs()
+        return self._state == "taken" and is_idle and isinstance(self.snapshots, Attributing)
+
+    async def _take(self, step: int, seconds: float, *, is_silent: bool = False) -> bool:
         """Take a snapshot and record it; return whether there is one. Always a checkpoint; if cancelled, there is none."""
-        journal = self.journal.log
         self.trace.point("snapshot")
         try:
-            snapshot = await self.snapshots.take(self.cwd(), owner=journal.session_id, within=seconds)
+            snapshot = await self._taken(seconds)
         except SnapshotError as error:
+            if is_silent:
+                return False  # the one after the step reports it, if it fails, too
             self._notice("warning", "snapshot_failed", f"what this turn changes can't all be put back: {error}")
             return False
         except Exception as error:  # noqa: BLE001  # a port's; the turn itself needs no snapshot
+            if is_silent:
+                return False
             self._notice(
                 "warning", "snapshot_failed", f"what this turn changes can't all be put back: {describe(error)}"
             )
@@ -130,7 +167,7 @@ class TurnSnapshots:
                 self._notice("warning", "snapshot_limited", remark)
             else:
                 self._notice("info", "snapshot_limited", remark)
-        if snapshot.tree is None and not snapshot.remarks:
+        if snapshot.tree is None and not snapshot.remarks and not is_silent:
             # The reason was reported once, in an earlier turn; the record still has to say that this turn has none.
             self._notice("info", "snapshot_missed", "what this turn changes is not noted, so undo leaves it as it is")
         # The same tree again says nothing new: the calls have changed nothing after all.
@@ -138,6 +175,25 @@ class TurnSnapshots:
             self._last = snapshot.tree
             self.journal.append(SnapshotTaken(step=step, tree=snapshot.tree))
         return snapshot.tree is not None
+
+    async def _taken(self, seconds: float) -> SnapshotResult:
+        cwd, owner = self.cwd(), self.journal.log.session_id
+        if not isinstance(self.snapshots, Attributing):
+            return await self.snapshots.take(cwd, owner=owner, within=seconds)
+        # A job in the background, or a call of a sub-agent, changes files before and after this one.
+        goes_on = bool(self._running) or self.has_jobs()
+        before, was_unknown = self._changed, self._is_unknown
+        changed = None if was_unknown or goes_on else tuple(before)
+        # What ends while it is taken counts for the next one.
+        self._changed, self._is_unknown = {}, goes_on
+        is_taken = False
+        try:
+            snapshot = await self.snapshots.take_since(cwd, self._last, owner=owner, changed=changed, within=seconds)
+            is_taken = snapshot.tree is not None
+        finally:
+            if not is_taken:
+                self._changed, self._is_unknown = before | self._changed, was_unknown or self._is_unknown
+        return snapshot
 
     def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         self.journal.append(Notice(level=level, code=code, text=text))

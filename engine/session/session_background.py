@@ -64,6 +64,11 @@ class SessionBackground:
         return self._jobs
 
     @property
+    def has_running_jobs(self) -> bool:
+        """Whether one of its background commands runs."""
+        return self._jobs is not None and any(job.is_running for job in self._jobs.all())
+
+    @property
     def agents(self) -> AgentJobs:
         """Its sub-agents that work in the background."""
         self._tasks.check_run()

@@ -30,7 +30,7 @@ class SessionFiles:
         `redo` brings exactly that back. The user's prompt is in the result. See docs/how-to/undo.md.
 
         Args:
-            force: overwrite also what another program has changed since; and where no file can be put back (the engine
+            force: overwrite also what something else has changed since, or while the turn ran; and where no file can be put back (the engine
                 was opened without snapshots, say), take the messages back alone.
 
         Raises `SessionBusy`; `NothingToUndo`; `UndoConflict` and `SnapshotError` where nothing was
@@ -61,7 +61,8 @@ class SessionFiles:
     ) -> tuple[str, ...]:
         """Put files, or all in folders, back as they were before a turn; return which. Always a checkpoint.
 
-        The conversation stays as it is. It raises, and is cancelled, as `undo`.
+        What an undo or a redo was forced to overwrite since comes back; if *turn_id* names an undone turn, all that its
+        undo has overwritten. The conversation stays as it is. It raises, and is cancelled, as `undo`.
 
         Args:
             paths: relative to the working directory.

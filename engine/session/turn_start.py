@@ -255,6 +255,7 @@ def _snapshots_of(session: LiveSession, journal: TurnJournal) -> TurnSnapshots |
         journal=journal,
         cwd=lambda: session.journal.state.context.cwd,
         trace=session.deps.trace,
+        has_jobs=lambda: session.background.has_running_jobs,
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, Literal
 
 import attrs
@@ -28,20 +29,32 @@ from engine.core.events import (
 )
 from engine.core.ids import CallId, TurnId
 from engine.core.messages import Message, UserMessage
-from engine.core.protocols import Deps, Snapshots
+from engine.core.protocols import Attributing, Deps, Snapshots
 from engine.core.snapshot_types import Change, TreeEntry
 from engine.core.threads import to_thread
 from engine.journal.closing_events import CRASHED
 from engine.journal.fold import fold
 from engine.journal.log import Journal
 from engine.journal.state import SessionState
-from engine.session.undo_plan import CLOCK_SLACK, LateChanges, UndoPlan, changed_at, find_older, inputs_of, is_among
-from engine.snapshots.turn_history import PastTurn, TurnHistory, turn_history
+from engine.session.undo_plan import (
+    CLOCK_SLACK,
+    LateChanges,
+    TurnChanges,
+    UndoPlan,
+    changed_at,
+    find_older,
+    inputs_of,
+    is_among,
+)
+from engine.snapshots.turn_history import Overwrite, PastTurn, TurnHistory, turn_history
 
 # Seconds for a snapshot. The user has asked for it and waits, so it may take longer than within a turn.
 _SECONDS: Final = 60.0
 _NO_CALL: Final = CallId("")
 _OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
+_FOREIGN: Final = "changed while the turn ran, but not by its calls, so left as they are: {}"
+_OTHERS: Final = "changed by another session while the turn ran, so left as they are: {}"
+_FORCED: Final = "overwritten although something else has changed them; redo or restore brings that back: {}"
 # Paths in one message.
 _NAMED: Final = 5
 _UNNOTED: Final = "what the turn changed in files was not noted, so files are as it has left them"
@@ -150,11 +163,12 @@ class UndoHistory:
         snapshots = self._snapshots()
         changed = await self._changed(snapshots, turn)
         remarks: list[str] = []
-        now = await self._now(snapshots, changed, remarks)
+        now = await self._now(snapshots, {*changed.own, *changed.foreign}, remarks)
         plan, targets = await self._plan_undo(snapshots, turn, changed, now, force=force)
-        self._raise_conflicts(plan)
+        self._raise_conflicts(plan, changed.from_others)
         if plan.older:
             remarks.append(_OLDER.format(self._some(plan.older)))
+        remarks += self._remarks(plan, changed, force=force)
         # Files that an earlier attempt has restored before it was cut off are a part of this undo.
         earlier = await self._differing(snapshots, turn.trees[0], seen.saved)
         restored = [path for path in plan.settled if path in targets and path in earlier]
@@ -225,7 +239,7 @@ class UndoHistory:
         if not turn.trees:
             return ()
         snapshots = self._snapshots()
-        changed = await self._changed(snapshots, turn)
+        changed = dict((await self._changed(snapshots, turn)).own)
         if turn.is_last_change_missed and turn.redone is None:
             now = await self._now(snapshots, changed)
             late = await self._late_changes(snapshots, turn, changed, now)
@@ -235,20 +249,37 @@ class UndoHistory:
         return await to_thread(self._diffs, changed, contents)
 
     async def restore(self, paths: Sequence[str], turn_id: str | None, *, force: bool) -> tuple[str, ...]:
-        """Put chosen files back as they were before a turn. See `Session.restore`."""
+        """Put chosen files back as they were before a turn, or before they were overwritten. See `Session.restore`."""
         seen = await to_thread(turn_history, await self._events(), CRASHED)
-        turn = self._turn(seen, turn_id, with_files=True)
+        overwrites = [one for one in seen.overwrites if turn_id in {None, one.turn.turn_id}]
+        try:
+            turn = self._turn(seen, turn_id, with_files=True)
+        except NothingToUndo:
+            if not overwrites:
+                raise
+            turn = overwrites[-1].turn
         snapshots = self._snapshots()
         # A folder on the way may be a link by now, and the user may mean the path of then or of now.
         names = [whole for path in paths for whole in (self._named(path), self._real(path))]
         now = await self._now(snapshots, names)
-        changes = [c for c in await self._diff(snapshots, turn.trees[0], now) if is_among(c.path, names)]
-        foreign = await self._foreign(snapshots, seen, now)
-        older = await to_thread(find_older, changes, turn.began)
+        own = await self._as_left(snapshots, seen, turn, now)
         plan = UndoPlan()
+        kept = await self._add_overwritten(
+            snapshots,
+            plan,
+            [o for o in overwrites if o.at > turn.begins],
+            now,
+            names,
+            force=force,
+            is_all=turn_id is not None,
+        )
+        changes = [
+            c for c in await self._diff(snapshots, turn.trees[0], now) if is_among(c.path, names) and c.path not in kept
+        ]
+        older = await to_thread(find_older, changes, turn.began)
         for change in changes:
             if change.path not in older:
-                may = force or change.path not in foreign
+                may = force or change.path in own
                 plan.add(change.path, now=change.after, usual=None, want=change.before, force=may)
         self._raise_conflicts(plan)
         if plan.left:
@@ -264,23 +295,106 @@ class UndoHistory:
             await self._flush()
         return files
 
-    async def _foreign(self, snapshots: Snapshots, seen: TurnHistory, now: str) -> set[str]:
-        """Return the files that something else than the session has changed."""
-        # What only the session has changed is as the last snapshot has it, or as an undo has left it.
-        foreign = {change.path for change in await self._diff(snapshots, seen.last_tree, now)}
-        if seen.undone and seen.undone[-1].turn.trees:
-            foreign &= {change.path for change in await self._diff(snapshots, seen.undone[-1].turn.trees[0], now)}
-        return foreign
+    async def _add_overwritten(
+        self,
+        snapshots: Snapshots,
+        plan: UndoPlan,
+        overwrites: Sequence[Overwrite],
+        now: str,
+        names: Sequence[str],
+        *,
+        force: bool,
+        is_all: bool,
+    ) -> set[str]:
+        """Plan to put back what an undo or a redo has overwritten; return the paths.
+
+        Unless *is_all*, only what not only the turn has changed: what its undo was forced to overwrite.
+        """
+        done = set[str]()
+        for one in reversed(overwrites):
+            files = {path for path in map(self._named, one.files) if is_among(path, names)} - done
+            if files and not is_all:
+                files &= await self._forced(snapshots, one)
+            if not files:
+                continue
+            before = await self._differing(snapshots, one.made, one.saved)
+            since = {change.path: change for change in await self._diff(snapshots, one.made, now)}
+            for path in sorted(files & before.keys()):
+                is_now = since[path].after if path in since else before[path].before
+                plan.add(path, now=is_now, usual=before[path].before, want=before[path].after, force=force)
+                done.add(path)
+        return done
+
+    async def _forced(self, snapshots: Snapshots, one: Overwrite) -> set[str]:
+        """Return what an undo or a redo has overwritten although not only the turn had changed it."""
+        forced = {change.path for tree in one.saved for change in await self._diff(snapshots, one.usual, tree)}
+        if one.is_undo:
+            changed = await self._changed(snapshots, one.turn)
+            forced |= {*changed.shared, *changed.foreign}
+        return forced
+
+    async def _as_left(self, snapshots: Snapshots, seen: TurnHistory, turn: PastTurn, now: str) -> set[str]:
+        """Return the files that nothing but the session has changed since the beginning of a turn."""
+        left, disturbed = set[str](), set[str]()
+        for later in seen.done:
+            if later.trees and later.begins >= turn.begins:
+                changed = await self._changed(snapshots, later)
+                last = later.trees[-1] if later.redone is None else later.tree_redone
+                left |= changed.own.keys() - await self._paths(snapshots, last, now)
+                disturbed |= {*changed.shared, *changed.foreign}
+        left -= disturbed
+        for one in seen.overwrites:
+            if one.at > turn.begins:
+                left |= set(map(self._named, one.files)) - await self._paths(snapshots, one.made, now)
+        for at, old, new in seen.restores:
+            if at > turn.begins:
+                left |= await self._paths(snapshots, old, new) - await self._paths(snapshots, new, now)
+        return left
+
+    async def _paths(self, snapshots: Snapshots, old: str, new: str) -> set[str]:
+        return {change.path for change in await self._diff(snapshots, old, new)}
 
     # -- what has changed -----------------------------------------------------------------
 
-    async def _changed(self, snapshots: Snapshots, turn: PastTurn) -> dict[str, Change]:
-        """Return what a turn has changed, as far as it was noted."""
+    async def _changed(self, snapshots: Snapshots, turn: PastTurn) -> TurnChanges:
+        """Return what a turn has changed, as far as it was noted, and what others have changed meanwhile."""
         first = turn.trees[0]
         if turn.redone is not None:
             again = {self._named(file) for file in turn.redone}
-            return {c.path: c for c in await self._diff(snapshots, first, turn.tree_redone) if c.path in again}
-        return {change.path: change for change in await self._diff(snapshots, first, turn.trees[-1])}
+            return TurnChanges(
+                {c.path: c for c in await self._diff(snapshots, first, turn.tree_redone) if c.path in again}
+            )
+        changes = {change.path: change for change in await self._diff(snapshots, first, turn.trees[-1])}
+        if not isinstance(snapshots, Attributing):
+            return TurnChanges(changes)
+        who = await snapshots.attribution(
+            turn.trees, owner=self._journal.session_id, began=turn.began, ended=turn.ended
+        )
+        reported, possible, others = set[str](), set[str](), set[str]()
+        for (old, new), paths in zip(pairwise(turn.trees), who.calls, strict=True):
+            # What calls report may lead through links.
+            names = None if paths is None else await to_thread(_with_real, paths)
+            reported.update(names or ())
+            for change in await self._diff(snapshots, old, new):
+                is_own = names is None or is_among(change.path, names)
+                (possible if is_own else others).add(change.path)
+        # Another session may have made what seems to be the work of a call that reports nothing.
+        elsewhere = {
+            path
+            for path in changes
+            if is_among(path, who.others) or (path in who.others_unsure and not is_among(path, reported))
+        }
+        others |= elsewhere
+        # What the other one reports, and the turn's calls do not, is the other's.
+        own = {
+            p: c for p, c in changes.items() if p in possible and (is_among(p, reported) or not is_among(p, who.others))
+        }
+        return TurnChanges(
+            own,
+            shared=frozenset(others & own.keys()),
+            foreign={path: change for path, change in changes.items() if path not in own},
+            from_others=frozenset(elsewhere),
+        )
 
     async def _late_changes(
         self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str
@@ -300,16 +414,18 @@ class UndoHistory:
         return LateChanges(own, unsure)
 
     async def _plan_undo(
-        self, snapshots: Snapshots, turn: PastTurn, changed: Mapping[str, Change], now: str, *, force: bool
+        self, snapshots: Snapshots, turn: PastTurn, changed: TurnChanges, now: str, *, force: bool
     ) -> tuple[UndoPlan, dict[str, Change]]:
         last = turn.tree_redone if turn.redone is not None else turn.trees[-1]
         since = {change.path: change for change in await self._diff(snapshots, last, now)}
-        targets = dict(changed)
-        unsure: Mapping[str, Change] = {}
+        targets = {**changed.own, **(changed.foreign if force else {})}
+        unsure = {*changed.shared, *(changed.foreign if force else ())}
         if turn.is_last_change_missed and turn.redone is None:
-            late = await self._late_changes(snapshots, turn, changed, now)
-            targets |= {**late.own, **late.unsure}
-            unsure = late.unsure
+            late = await self._late_changes(snapshots, turn, targets, now)
+            # What has changed again is not as it was when something else has changed it; still, it is not the turn's.
+            own = {path: change for path, change in late.own.items() if force or path not in changed.foreign}
+            targets |= {**own, **late.unsure}
+            unsure |= late.unsure.keys()
         older = set[str]() if turn.redone is not None else await to_thread(find_older, targets.values(), turn.began)
         plan = UndoPlan()
         for path, change in sorted(targets.items()):
@@ -414,13 +530,31 @@ class UndoHistory:
             raise NothingToUndo(f"there is {named} {'that has changed files' if with_files else 'that is over'}")
         return turn
 
-    def _raise_conflicts(self, plan: UndoPlan) -> None:
+    def _raise_conflicts(self, plan: UndoPlan, from_others: Collection[str] = ()) -> None:
         if plan.conflicts:
             shown = self._shown(plan.conflicts)
+            other = self._shown(path for path in plan.conflicts if path in from_others)
+            by = f" ({', '.join(other)}: by another session)" if other else ""
             raise UndoConflict(
-                f"changed since by another program, so nothing was done: {', '.join(shown)}. With force they are overwritten.",
+                f"changed since by another program, so nothing was done: {', '.join(shown)}{by}. With force they are "
+                "overwritten.",
                 shown,
             )
+
+    def _remarks(self, plan: UndoPlan, changed: TurnChanges, *, force: bool) -> list[str]:
+        """Return what is to be said of files that not only the turn has changed."""
+        remarks: list[str] = []
+        if plan.forced:
+            remarks.append(_FORCED.format(self._some(plan.forced)))
+        if force:
+            return remarks
+        for text, paths in (
+            (_OTHERS, sorted(changed.foreign.keys() & changed.from_others)),
+            (_FOREIGN, sorted(changed.foreign.keys() - changed.from_others)),
+        ):
+            if paths:
+                remarks.append(text.format(self._some(paths)))
+        return remarks
 
     def _named(self, file: str) -> str:
         """Return the absolute path of a file in the record, without following links that have appeared since."""
@@ -439,6 +573,15 @@ class UndoHistory:
     def _shown(self, paths: Iterable[str]) -> tuple[str, ...]:
         folder = os.path.realpath(self._cwd)
         return tuple(os.path.relpath(path, folder) for path in paths)
+
+
+def _with_real(paths: Iterable[str]) -> frozenset[str]:
+    """Return paths, and where they really are: the folder followed, the file itself not. It blocks."""
+    names = set[str]()
+    for path in paths:
+        folder, name = os.path.split(os.path.normpath(path))
+        names |= {os.path.normpath(path), os.path.join(os.path.realpath(folder), name), os.path.realpath(path)}  # noqa: PTH118
+    return frozenset(names)
 
 
 def _newest_change(seen: TurnHistory, *, with_files: bool) -> PastTurn | None:

@@ -27,6 +27,7 @@ class UndoPlan:
         conflicts: changed since by another program.
         left: not held by snapshots, being too large.
         older: older than the turn.
+        forced: those put back although they are not *usual*.
     """
 
     puts: list[Put] = attrs.field(factory=list[Put])
@@ -34,6 +35,7 @@ class UndoPlan:
     conflicts: list[str] = attrs.field(factory=list[str])
     left: list[str] = attrs.field(factory=list[str])
     older: list[str] = attrs.field(factory=list[str])
+    forced: list[str] = attrs.field(factory=list[str])
 
     def add(
         self, path: str, *, now: TreeEntry | None, usual: TreeEntry | None, want: TreeEntry | None, force: bool
@@ -45,6 +47,8 @@ class UndoPlan:
             self.settled.append(path)
         elif now == usual or force:
             self.puts.append(Put(path, now, want))
+            if now != usual:
+                self.forced.append(path)
         else:
             self.conflicts.append(path)
 
@@ -60,6 +64,23 @@ class LateChanges:
 
     own: Mapping[str, Change]
     unsure: Mapping[str, Change]
+
+
+@attrs.frozen
+class TurnChanges:
+    """What has changed while a turn ran, by path.
+
+    Attributes:
+        own: what the turn's calls have changed.
+        shared: those of them that something else has changed, too.
+        foreign: what no call of the turn can have changed.
+        from_others: what another session has changed, among *shared* and *foreign*.
+    """
+
+    own: Mapping[str, Change]
+    shared: frozenset[str] = frozenset()
+    foreign: Mapping[str, Change] = attrs.field(factory=dict[str, Change])
+    from_others: frozenset[str] = frozenset()
 
 
 def inputs_of(events: Iterable[Durable], turn_id: TurnId) -> tuple[UserMessage, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, TypeVar, final
 
@@ -13,9 +15,10 @@ import attrs
 import trio
 
 from engine.core.errors import SnapshotError
-from engine.core.snapshot_types import Change, Put, SnapshotResult, TreeEntry
+from engine.core.snapshot_types import Attribution, Change, Put, SnapshotResult, TreeEntry
 from engine.core.threads import to_thread
 from engine.snapshots import git_backend as git
+from engine.snapshots.change_log import ChangeLog, LoggedChange
 from engine.snapshots.copy_backend import COPIES_NOTE, FileCopies
 from engine.snapshots.git_backend import ProjectTooLarge
 from engine.snapshots.repository import Repository, find_git
@@ -82,6 +85,37 @@ class ProjectSnapshots:
         )
         return SnapshotResult(None, (*remarks, *self._report_once(place, remark)))
 
+    async def take_since(
+        self, cwd: str, last: str, *, owner: str, changed: Collection[str] | None, within: float
+    ) -> SnapshotResult:
+        """Record the files, and whose calls have changed them. See `engine.core.protocols.Attributing`."""
+        now = time.time()
+        result = await self.take(cwd, owner=owner, within=within)
+        if result.tree is not None and result.tree != last:
+            place = SnapshotDir(self.folder, await to_thread(project_root, cwd))
+            paths = None if changed is None else tuple(changed)
+            await to_thread(ChangeLog(place).append, LoggedChange(owner, now, last, result.tree, paths))
+        return result
+
+    async def attribution(self, trees: Sequence[str], *, owner: str, began: float, ended: float) -> Attribution:
+        """Return who has changed what. See `engine.core.protocols.Attributing`."""
+        place = await to_thread(SnapshotDir.of_key, self.folder, _parse_name(trees[0])[1])
+        logged = await to_thread(ChangeLog(place).since, began)
+        own = {(change.old, change.new): change for change in logged if change.owner == owner and change.time <= ended}
+        first = own.get(("", trees[0]))
+        since = began if first is None else first.time
+        others = [change for change in logged if change.owner != owner and change.time >= since]
+        unsure: set[str] = set()
+        for old, new in {(change.old, change.new) for change in others if change.paths is None}:
+            with suppress(SnapshotError):  # it may be gone: only the session that took it keeps it
+                store, _ = await self._store(old)
+                unsure.update(change.path for change in await self._compare(store, old, new))
+        return Attribution(
+            calls=tuple(own[pair].paths if pair in own else None for pair in pairwise(trees)),
+            others=frozenset(path for change in others for path in change.paths or ()),
+            others_unsure=frozenset(unsure),
+        )
+
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
         """Copy the files at *paths*, if the project has snapshots by copies. See `engine.core.protocols.Snapshots`."""
         root = await to_thread(project_root, cwd)
@@ -96,9 +130,7 @@ class ProjectSnapshots:
             raise SnapshotError("the snapshots are of two folders, or of two kinds, so they can't be compared")
         if not await to_thread(lambda: store.is_kept(before, owner) and store.is_kept(after, owner)):
             raise SnapshotError(f"the snapshot is gone, or was not taken for this session: {_REMOVED}")
-        if isinstance(store, FileCopies):
-            return await to_thread(store.diff, before, after)
-        return await git.diff(store, before, after)
+        return await self._compare(store, old, new)
 
     async def read(self, tree: str, entries: Collection[TreeEntry]) -> dict[str, bytes]:
         """Return the contents of entries. See `engine.core.protocols.Snapshots`."""
@@ -200,6 +232,12 @@ class ProjectSnapshots:
         if isinstance(store, Repository):
             return await git.batches_of(store, ids)
         return [[object_id] for object_id in ids]
+
+    async def _compare(self, store: _Store, old: str, new: str) -> tuple[Change, ...]:
+        before, after = _parse_name(old)[2], _parse_name(new)[2]
+        if isinstance(store, FileCopies):
+            return await to_thread(store.diff, before, after)
+        return await git.diff(store, before, after)
 
     async def _read(self, store: _Store, ids: Sequence[str]) -> dict[str, bytes]:
         if isinstance(store, FileCopies):

@@ -14,6 +14,7 @@ import trio
 
 from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
+from engine.snapshots.change_log import ChangeLog
 from engine.snapshots.repository import Repository, safe_name
 from engine.snapshots.snapshot_dir import SnapshotDir
 
@@ -53,6 +54,8 @@ def forget_sessions(folder: Path, owners: Collection[str]) -> None:
         for kept in _kept_folders(folder / key):
             for owner in owners:
                 shutil.rmtree(kept / safe_name(owner), ignore_errors=True)
+        with suppress(OSError, SnapshotError):
+            ChangeLog(SnapshotDir.of_key(folder, key)).forget(owners)
 
 
 def _is_due(folder: Path) -> bool:

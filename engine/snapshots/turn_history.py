@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -70,6 +71,34 @@ class UndoneTurnRecord:
 
 
 @attrs.frozen(kw_only=True)
+class Overwrite:
+    """An undo, or a redo, that has overwritten files.
+
+    Attributes:
+        turn: the turn that it was about.
+        at: the index of its event.
+        is_undo: whether it was an undo.
+        files: the files.
+        saved: snapshots of what they held before, one for each attempt, the last attempt at the end.
+        made: a snapshot of what they were made to hold.
+    """
+
+    turn: PastTurn
+    at: int
+    is_undo: bool
+    files: tuple[str, ...]
+    saved: tuple[str, ...]
+    made: str
+
+    @property
+    def usual(self) -> str:
+        """The snapshot of what the files held if nothing else than the turn has changed them."""
+        if not self.is_undo:
+            return self.turn.trees[0]
+        return self.turn.trees[-1] if self.turn.redone is None else self.turn.tree_redone
+
+
+@attrs.frozen(kw_only=True)
 class TurnHistory:
     """The turns of a session, as its events record them.
 
@@ -79,6 +108,8 @@ class TurnHistory:
         undone: those that can be redone, the next one last.
         saved: snapshots taken by attempts to undo or redo, since the last turn ended or was undone or redone.
         last_tree: the newest snapshot of all.
+        overwrites: all undos and redos that have overwritten files, the newest last.
+        restores: for each restoring of chosen files the index of its event, and the snapshots before and after it.
     """
 
     turns: tuple[PastTurn, ...]
@@ -86,6 +117,8 @@ class TurnHistory:
     undone: tuple[UndoneTurnRecord, ...]
     saved: tuple[str, ...]
     last_tree: str
+    overwrites: tuple[Overwrite, ...] = ()
+    restores: tuple[tuple[int, str, str], ...] = ()
 
 
 def turn_history(events: Sequence[ev.Durable], crashed: str) -> TurnHistory:
@@ -99,6 +132,8 @@ def turn_history(events: Sequence[ev.Durable], crashed: str) -> TurnHistory:
         undone=tuple(reader.undone),
         saved=tuple(reader.saved),
         last_tree=reader.last_tree,
+        overwrites=tuple(reader.overwrites),
+        restores=tuple(reader.restores),
     )
 
 
@@ -110,6 +145,8 @@ class _Reader:
     done: list[PastTurn] = attrs.field(factory=list[PastTurn], init=False)
     undone: list[UndoneTurnRecord] = attrs.field(factory=list[UndoneTurnRecord], init=False)
     saved: list[str] = attrs.field(factory=list[str], init=False)
+    overwrites: list[Overwrite] = attrs.field(factory=list[Overwrite], init=False)
+    restores: list[tuple[int, str, str]] = attrs.field(factory=list[tuple[int, str, str]], init=False)
     last_tree: str = attrs.field(default="", init=False)
     _open: PastTurn | None = attrs.field(default=None, init=False)
 
@@ -123,16 +160,30 @@ class _Reader:
             case ev.Notice() if self._open is not None and _reports_missing_snapshot(event):
                 self._open = attrs.evolve(self._open, is_last_change_missed=True, has_no_snapshot=not self._open.trees)
             case ev.Notice(code="files_restored"):
+                self.restores += ((index, old, new) for old, new in pairwise(self.saved[-2:]))
                 self.saved = []
             case ev.TurnEnded():
                 self._end_turn(index, event)
             case ev.TurnUndone() if self.done:
+                turn = self.done[-1]
+                if event.files and self.saved and turn.trees:
+                    saved = tuple(self.saved)
+                    self.overwrites.append(
+                        Overwrite(turn=turn, at=index, is_undo=True, files=event.files, saved=saved, made=turn.trees[0])
+                    )
                 self.undone.append(
                     UndoneTurnRecord(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved))
                 )
                 self.saved = []
             case ev.TurnRedone() if self.undone:
                 turn = self.undone.pop().turn
+                # What its undo has overwritten is back. The last snapshot is of what the redo has made.
+                self.overwrites = [one for one in self.overwrites if one.turn.turn_id != turn.turn_id]
+                if event.files and len(self.saved) > 1 and turn.trees:
+                    saved, made = tuple(self.saved[:-1]), self.saved[-1]
+                    self.overwrites.append(
+                        Overwrite(turn=turn, at=index, is_undo=False, files=event.files, saved=saved, made=made)
+                    )
                 if event.files:
                     turn = attrs.evolve(turn, redone=event.files, tree_redone=self.last_tree)
                 self.done.append(turn)

@@ -83,7 +83,7 @@ def _add_turn(parser: argparse.ArgumentParser) -> None:
         "--turn",
         metavar="ID",
         help="the turn: its id, or the id of one of its messages or the end of that, from `engine sessions show`; "
-        "default: the newest turn that changed files",
+        "default: the newest turn that changed files; of an undone turn, `restore` restores what its undo overwrote",
     )
 
 

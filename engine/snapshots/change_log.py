@@ -1,0 +1,88 @@
+"""The log of a project's snapshots: whose calls have changed what between two of them.
+
+Sessions of one folder take snapshots of the same files, and the user works in it, too. A line of the log says what the
+calls of a session have changed from one of its snapshots to the next, so that an undo can tell the turn's own changes from
+those of others. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from typing import cast
+
+import attrs
+
+from engine.core.errors import SnapshotError
+from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
+
+
+@attrs.frozen
+class LoggedChange:
+    """What happened from one snapshot of a session to its next.
+
+    Attributes:
+        owner: the session.
+        time: when the second one was begun, in seconds since the epoch.
+        old, new: the names of the snapshots; *old* is empty before the first of a turn.
+        paths: what the session's calls have changed; None: any of what differs.
+    """
+
+    owner: str
+    time: float
+    old: str
+    new: str
+    paths: tuple[str, ...] | None
+
+
+@attrs.frozen
+class ChangeLog:
+    """The log of a project; if it is longer than *most_bytes*, the older half is dropped."""
+
+    place: SnapshotDir
+    most_bytes: int = 8_000_000
+
+    def append(self, change: LoggedChange) -> None:
+        """Add a line. Raises `SnapshotError`."""
+        path = self.place.project_dir / "changes"
+        row = [change.owner, change.time, change.old, change.new, change.paths]
+        try:
+            # One write at the end of the file, so that lines of two engines do not mix.
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, f"{json.dumps(row)}\n".encode("ascii"))
+                size = os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
+            if size > self.most_bytes:
+                write_atomically(path, path.read_bytes()[-self.most_bytes // 2 :].partition(b"\n")[2])
+        except OSError as error:
+            raise SnapshotError(f"the snapshot can't be kept: {error.strerror or error}") from error
+
+    def since(self, time: float) -> list[LoggedChange]:
+        """Return the changes since a time. Raises `SnapshotError`."""
+        try:
+            lines = (self.place.project_dir / "changes").read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise SnapshotError(f"the snapshots can't be read: {error.strerror or error}") from error
+        changes = [change for line in lines if (change := _change(line)) is not None]
+        return [change for change in changes if change.time >= time]
+
+    def forget(self, owners: Collection[str]) -> None:
+        """Remove the lines of these sessions. Raises `OSError`."""
+        path = self.place.project_dir / "changes"
+        if path.exists():
+            lines = path.read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if (change := _change(line)) is not None and change.owner not in owners]
+            write_atomically(path, b"".join(kept))
+
+
+def _change(line: bytes) -> LoggedChange | None:
+    try:
+        owner, time, old, new, paths = cast("tuple[str, float, str, str, list[str] | None]", json.loads(line))
+    except ValueError:  # cut off by a crash
+        return None
+    return LoggedChange(owner, time, old, new, None if paths is None else tuple(paths))
