@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from typing import Final, get_args
 
 import attrs
@@ -11,8 +12,29 @@ import attrs
 from engine.cli.arg_types import add_config_flag
 from engine.config.config import Config
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
+from engine.providers.hosts.host_config import hosts_of
+from engine.providers.registry import unusable_reason
 
-DEFAULT_MODEL: Final = "anthropic/claude-sonnet-4-5"
+# The default is the first whose host can be used here. All of them are in the price table of 2026-11-18.
+_DEFAULT_MODELS: Final = (
+    "anthropic/claude-sonnet-5-5",
+    "openai/gpt-6.1-terra",
+    "google/gemini-3.8-flash",
+    "xai/grok-4.7",
+    "mistral/mistral-medium-latest",
+    "deepseek/deepseek-v4-pro",
+    "openrouter/anthropic/claude-sonnet-5.5",
+    "vercel/anthropic/claude-sonnet-5.5",
+    "groq/openai/gpt-oss-120b",
+    "bedrock/global.anthropic.claude-sonnet-5-5",
+)
+
+
+def default_model(env: Mapping[str, str], config: Config | None = None) -> str:
+    """Return the default model of the first host that can be used with *env*; the first one if none can."""
+    hosts = hosts_of(config or Config())
+    usable = (name for name in _DEFAULT_MODELS if not unusable_reason(hosts[name.partition("/")[0]], env, config))
+    return next(usable, _DEFAULT_MODELS[0])
 
 
 @attrs.frozen(kw_only=True)
@@ -39,8 +61,8 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
     group.add_argument(
         "--model",
-        help=f"host/model, or local:FILE for a GGUF file; default: the agent's, $ENGINE_MODEL, "
-        f"the configuration's, or {DEFAULT_MODEL}. `engine models` lists them",
+        help="host/model, or local:FILE for a GGUF file; default: the agent's, $ENGINE_MODEL, "
+        "the configuration's, or one for which there is a key. `engine models` lists them",
     )
     group.add_argument(
         "--fallback",
@@ -65,7 +87,7 @@ def model_choice(args: argparse.Namespace, config: Config) -> ModelChoice:
         or config.agent(args.agent).model
         or os.environ.get("ENGINE_MODEL")
         or config.defaults.model
-        or DEFAULT_MODEL
+        or default_model(os.environ, config)
     )
     models = (model, *args.fallback) if args.fallback else config.chain(model, args.agent)
     options = ModelOptions(

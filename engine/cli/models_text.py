@@ -17,11 +17,6 @@ from engine.providers.models import prices
 
 # `engine models HOST` lists the others.
 _MAX_SHOWN: Final = 8
-# Names of models that are not for chat.
-_NO_CHAT: Final = re.compile(
-    r"image|audio|realtime|tts|transcri|embed|moderation|computer-use|live|sonic|robotics|search|guard|veo|lyria"
-    r"|babbage|davinci|curie|^ft:|^ada$|instruct-beta|gpt-3|deep-research|omni"
-)
 # A version number, but not a number of parameters (70b) nor a date.
 _VERSION: Final = re.compile(r"(?<![\dx])\d{1,2}(?![\dbx])")
 _NO_HOSTS: Final = "No host can be used here yet: set the API key of one of these, or start a local server."
@@ -177,12 +172,11 @@ class _PageLayout:
         return self.wrapped(f"{self.symbols.done} {host.name}: {host.title}{note}", "    ", "")
 
     def _selected_models(self, report: HostReport) -> list[ModelInfo]:
-        """Return the newest models; in a list of several hosts only some, and if possible only those for chat."""
+        """Return the newest models; in a list of several hosts only some."""
         models = sorted(report.models, key=_newest_first)
         if self.most is None:
             return models
-        for_chat = [info for info in models if not _NO_CHAT.search(_own_name(info))]
-        return (for_chat or models)[: self.most]
+        return models[: self.most]
 
     def _model(self, info: ModelInfo) -> Iterator[str]:
         name = f"  {' '.join(escape_control_chars(info.name).split())}"

@@ -33,7 +33,7 @@ def test_text_streams_and_the_end_is_shown(engine: Start) -> None:
     command = engine("run", "hello")
     assert command.wait() == 0
     assert without_times(command.output) == (
-        "Hello, wörld.\nTwo lines.\n· completed in T: 1 step, 0 calls, 1,050 tokens, $0.0037\n"
+        "Hello, wörld.\nTwo lines.\n· completed in T: 1 step, 0 calls, 1,050 tokens, $0.0025\n"
     )
 
 
@@ -44,7 +44,7 @@ def test_each_call_has_its_line(engine: Start) -> None:
         "I'll run it.\n"
         "✗ bash  echo hi; exit 3  exit code 3  T\n"
         "All done.\n"
-        "· completed in T: 2 steps, 1 call, 2,100 tokens, $0.0075\n"
+        "· completed in T: 2 steps, 1 call, 2,100 tokens, $0.0050\n"
     )
 
 
@@ -146,7 +146,7 @@ def test_the_model_and_the_folder(engine: Start, tmp_path: Path) -> None:
     assert command.output.startswith("claude-opus-4-5 ")
     command = engine("run", "echo")
     assert command.wait() == 0
-    assert command.output.startswith("claude-sonnet-4-5 ")
+    assert command.output.startswith("claude-sonnet-5-5 ")
 
 
 def test_unknown_model_is_reported_once(engine: Start) -> None:

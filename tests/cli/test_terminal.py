@@ -274,7 +274,7 @@ def test_the_shells_terminal_is_left_as_it_was(engine: Start) -> None:
 def test_user_chooses_recovery_when_the_model_fails(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
     command.read_until("type the name of a model to continue with: ")
-    assert "Model anthropic/claude-sonnet-4-5 failed:" in command.output
+    assert "Model anthropic/claude-sonnet-5-5 failed:" in command.output
     assert "enough for today" in command.output
     assert "the limit resets at " in command.output
     command.type("nobody/knows\n")

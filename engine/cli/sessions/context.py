@@ -15,7 +15,7 @@ from engine.cli.arg_types import add_config_flag
 from engine.cli.compaction_notices import compaction_note
 from engine.cli.default_tools import default_tools
 from engine.cli.exit_codes import FAILED
-from engine.cli.model_flags import DEFAULT_MODEL
+from engine.cli.model_flags import default_model
 from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (
     add_session_argument,
@@ -104,7 +104,7 @@ def _compact(args: argparse.Namespace) -> int:
         config = _config(args, row)
         # Open the session's own model, whichever model writes the summary: the session keeps it.
         async with open_engine(
-            model=config.chain(row.model or DEFAULT_MODEL),
+            model=config.chain(row.model or default_model(os.environ, config)),
             config=config,
             tools=default_tools(agents=config.all_agents),
             store=store,

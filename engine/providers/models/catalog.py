@@ -15,6 +15,7 @@ from engine.providers.hosts.host_config import host_named
 from engine.providers.models import prices
 from engine.providers.models.family_names import family_of
 from engine.providers.models.limits import ModelLimits, limits_of
+from engine.providers.models.usable import can_work
 
 # Enough for a few steps; also the smallest default of a local server.
 LOCAL_LIMITS = ModelLimits(8_192, 2_048, is_known=False)
@@ -80,8 +81,9 @@ def _override_prices(base: LongPrices, overrides: Prices) -> LongPrices:
 
 
 def list_models(host: Host, config: Config | None = None) -> list[ModelInfo]:
-    """Return the known models of *host*, configured ones included."""
+    """Return the known models of *host* that can do an agent's work, configured ones included."""
     config = config or Config()
-    names = {f"{host.name}/{entry.name}": None for entry in prices.list_prices(host.prices or host.kind)}
+    entries = prices.list_prices(host.prices or host.kind)
+    names = {f"{host.name}/{entry.name}": None for entry in entries if can_work(host, entry.name)}
     names |= {name: None for name in config.models if name.partition("/")[0] == host.name}
     return [info_of(name, host, config) for name in names]

@@ -1,6 +1,7 @@
 """Context windows and output limits of model families, for models that the price table does not list.
 
-From the makers' pages, as of 2026-11-18. Unknown models get cautious limits; the configuration overrides all of them.
+From the makers' pages, as of 2026-11-18. Unknown models get cautious limits, versions newer than that the last known
+ones of their family, and both are called unknown; the configuration overrides all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ UNKNOWN = ModelLimits(65_536, 8_192, is_known=False)
 # Matched where a name may begin; the first match counts.
 _ROWS: tuple[tuple[str, ModelLimits], ...] = (
     # -- Claude
-    (r"claude-(?:opus|sonnet|haiku|fable|mythos)-[5-9](?!\d)", ModelLimits(1_000_000, 128_000)),
+    (r"claude-(?:opus|sonnet|haiku|fable|mythos)-5(?!\d)", ModelLimits(1_000_000, 128_000)),
+    (r"claude-[a-z]+-(?:[6-9]|[1-9]\d)(?![a-z\d])", ModelLimits(1_000_000, 128_000, is_known=False)),
     (r"claude-opus-4[.-][6-9]", ModelLimits(1_000_000, 128_000)),
     (r"claude-sonnet-4[.-][6-9]", ModelLimits(1_000_000, 64_000)),
     (r"claude-(?:opus|sonnet|haiku)-4[.-]5|claude-(?:4[.-]5|sonnet-4)|claude-3[.-]7", ModelLimits(200_000, 64_000)),
@@ -38,7 +40,8 @@ _ROWS: tuple[tuple[str, ModelLimits], ...] = (
     (r"gpt-[5-9](?:\.\d)?-chat", ModelLimits(128_000, 16_384)),
     (r"gpt-5\.3(?!-codex)", ModelLimits(128_000, 16_384)),
     (r"gpt-5\.4-(?:mini|nano)", ModelLimits(400_000, 128_000)),
-    (r"gpt-5\.[4-9]|gpt-[6-9]", ModelLimits(1_050_000, 128_000)),
+    (r"gpt-5\.[4-6](?!\d)|gpt-6(?:\.1)?(?![.\d])", ModelLimits(1_050_000, 128_000)),
+    (r"gpt-(?:5\.[7-9]|[6-9]|[1-9]\d)", ModelLimits(1_050_000, 128_000, is_known=False)),
     (r"gpt-5", ModelLimits(400_000, 128_000)),
     (r"gpt-4\.1", ModelLimits(1_047_576, 32_768)),
     (r"gpt-4o|chatgpt-4o", ModelLimits(128_000, 16_384)),
@@ -48,14 +51,16 @@ _ROWS: tuple[tuple[str, ModelLimits], ...] = (
     (r"o1-(?:mini|preview)", ModelLimits(128_000, 32_768)),
     (r"o[134](?!\d)|codex-mini", ModelLimits(200_000, 100_000)),
     # -- Google
-    (r"gemini-(?:2\.5|[3-9])|gemini-(?:pro|flash)(?:-lite)?-latest", ModelLimits(1_048_576, 65_536)),
+    (r"gemini-(?:2\.5|3(?:\.[0-8])?(?![.\d]))|gemini-(?:pro|flash)(?:-lite)?-latest", ModelLimits(1_048_576, 65_536)),
+    (r"gemini-(?:[3-9]|[1-9]\d)", ModelLimits(1_048_576, 65_536, is_known=False)),
     (r"gemini-2\.0|gemini-1\.5-flash", ModelLimits(1_048_576, 8_192)),
     (r"gemini-1\.5-pro", ModelLimits(2_000_000, 8_192)),
     (r"gemma-?[34]", ModelLimits(131_072, 8_192)),
     # -- xAI
     (r"grok-4[.-]\d-fast|grok-4-fast", ModelLimits(2_000_000, 30_000)),
     (r"grok-4[.-](?:3|20)", ModelLimits(1_000_000, 30_000)),
-    (r"grok-4[.-][5-9]", ModelLimits(500_000, 128_000)),
+    (r"grok-4[.-][5-7](?!\d)", ModelLimits(500_000, 128_000)),
+    (r"grok-4[.-][89]|grok-[5-9]", ModelLimits(500_000, 128_000, is_known=False)),
     (r"grok-4|grok-code|grok-build", ModelLimits(256_000, 64_000)),
     (r"grok-3", ModelLimits(131_072, 8_192)),
     # -- Mistral
@@ -67,14 +72,18 @@ _ROWS: tuple[tuple[str, ModelLimits], ...] = (
     (r"devstral|codestral|ministral-(?:8|14)b", ModelLimits(256_000, 65_536)),
     (r"mistral|ministral|magistral|pixtral", ModelLimits(128_000, 16_384)),
     # -- others
-    (r"deepseek-(?:v[4-9]|flash|pro)", ModelLimits(1_000_000, 384_000)),
+    (r"deepseek-(?:v4|flash|pro)", ModelLimits(1_000_000, 384_000)),
+    (r"deepseek-v[5-9]", ModelLimits(1_000_000, 384_000, is_known=False)),
     (r"deepseek", ModelLimits(128_000, 8_192)),
-    (r"kimi-k[3-9]", ModelLimits(1_048_576, 131_072)),
+    (r"kimi-k3", ModelLimits(1_048_576, 131_072)),
+    (r"kimi-k[4-9]", ModelLimits(1_048_576, 131_072, is_known=False)),
     (r"kimi", ModelLimits(262_144, 65_536)),
-    (r"glm-5[.p-][2-9]|glm-[6-9]", ModelLimits(1_000_000, 131_072)),
+    (r"glm-5[.p-][23]", ModelLimits(1_000_000, 131_072)),
+    (r"glm-(?:5[.p-][4-9]|[6-9])", ModelLimits(1_000_000, 131_072, is_known=False)),
     (r"glm-(?:4[.p-][67]|5)", ModelLimits(204_800, 131_072)),
     (r"glm-4[.p-]5", ModelLimits(131_072, 98_304)),
-    (r"minimax-m[3-9]", ModelLimits(1_000_000, 32_768)),
+    (r"minimax-m3", ModelLimits(1_000_000, 32_768)),
+    (r"minimax-m[4-9]", ModelLimits(1_000_000, 32_768, is_known=False)),
     (r"minimax-m2", ModelLimits(204_800, 65_536)),
     (r"qwen-?3(?:\.\d)?-(?:coder-(?:plus|flash)|max|plus)|qwen-(?:plus|flash)", ModelLimits(262_144, 65_536)),
     (r"qwen-?3", ModelLimits(131_072, 16_384)),

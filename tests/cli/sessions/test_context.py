@@ -16,7 +16,7 @@ from tests.cli.processes import Command
 pytestmark = pytest.mark.slow
 
 CONFIG = """
-[models."anthropic/claude-sonnet-4-5"]
+[models."anthropic/claude-sonnet-5-5"]
 context = 12_000
 output = 1_000
 """
@@ -107,7 +107,7 @@ def test_context_compact_and_uncompact(engine: Start, config: str) -> None:
     ended(start(engine, config, "long"))
     ended(start(engine, config, "-c", "and now?"))
     shown = sessions(engine, "context", "last", "--config", config)
-    assert re.match(r"anthropic/claude-sonnet-4-5: about [\d,]+ of 10,800 usable tokens \(\d+ %\), estimated", shown)
+    assert re.match(r"anthropic/claude-sonnet-5-5: about [\d,]+ of 10,800 usable tokens \(\d+ %\), estimated", shown)
     assert re.search(r"^results of bash +[\d,]+ +\d+ %  #+ +7$", shown, re.MULTILINE)
     other = sessions(engine, "context", "last", "--model", "anthropic/claude-opus-4-1")
     assert other.startswith("anthropic/claude-opus-4-1: about ")

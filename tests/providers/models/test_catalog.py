@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from engine.config.config import Config, ModelConfig, Prices
 from engine.core.llm_types import LongPrices, ModelInfo, ModelOptions
 from engine.core.messages import Usage
+from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_table import BY_NAME, HOSTS
 from engine.providers.models import prices
 from engine.providers.models.catalog import info_of, list_models
@@ -199,3 +201,61 @@ def test_names_are_normalised_like_the_table(clause: object, yes: str, no: str) 
 def test_limits_of_families(name: str, context: int, output: int) -> None:
     limits = limits_of(name)
     assert (limits.context, limits.output) == (context, output)
+
+
+NO_AGENTS = re.compile(
+    r"image|imagen|dall-e|realtime|tts|speech|whisper|transcribe|embed|moderation|veo|lyria|(?<![a-z])live|robotics|banana"
+)
+
+
+@pytest.mark.parametrize("host", BY_NAME.values(), ids=BY_NAME)
+def test_only_models_for_agents_are_listed(host: Host) -> None:
+    assert [info.name for info in list_models(host) if NO_AGENTS.search(info.name)] == []
+
+
+def test_each_host_lists_what_speaks_its_format() -> None:
+    def names(host: str) -> list[str]:
+        return [info.name.partition("/")[2] for info in list_models(BY_NAME[host])]
+
+    for host in ("google", "vertex"):
+        assert names(host)
+        assert [name for name in names(host) if not name.startswith(("gemini", "gemma"))] == []
+    assert names("vertex-anthropic")
+    assert [name for name in names("vertex-anthropic") if not name.startswith("claude")] == []
+    only_responses = {"gpt-5-pro", "gpt-5.5-pro", "gpt-5.3-codex", "o3-pro"}
+    assert only_responses <= set(names("openai"))
+    assert only_responses.isdisjoint(names("openai-chat"))
+
+
+def test_a_configured_model_is_always_listed() -> None:
+    config = Config(models={"google/gemini-9-image": ModelConfig(context=1_000)})
+    assert "google/gemini-9-image" in [info.name for info in list_models(BY_NAME["google"], config)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anthropic/claude-opus-7",
+        "anthropic/claude-sonnet-6-1",
+        "openai/gpt-7",
+        "openai/gpt-6.3-sol",
+        "openai/gpt-5.9",
+        "google/gemini-5-pro",
+        "google/gemini-3.9-flash",
+        "xai/grok-5",
+        "deepseek/deepseek-v5",
+        "moonshot/kimi-k5",
+        "zai/glm-6",
+        "minimax/MiniMax-M5",
+    ],
+)
+def test_a_newer_version_is_unknown(name: str) -> None:
+    assert not info_of(name).is_known
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["anthropic/claude-opus-5-5", "openai/gpt-6.1-sol", "openai/gpt-5.6", "google/gemini-3.8-flash", "xai/grok-4.7"],
+)
+def test_a_current_version_is_known(name: str) -> None:
+    assert info_of(name).is_known
