@@ -16,8 +16,8 @@ _OPENAI_HOSTS = frozenset(
 _LATEST = r"(?:pro|flash|flash-lite)-latest"
 _NONE: frozenset[MediaKind] = frozenset()
 # Versions of Claude; a later date may follow.
-_SINCE_5_5 = r"(?:5-[5-9](?!\d)|[6-9]|\d\d)"
-_SINCE_5_1 = r"(?:5-[1-9](?!\d)|[6-9]|\d\d)"
+_SINCE_5_5 = r"(?:5[.-][5-9](?!\d)|[6-9]|\d\d)"
+_SINCE_5_1 = r"(?:5[.-][1-9](?!\d)|[6-9]|\d\d)"
 # Models that refuse a request which demands a call.
 UNFORCED_CLAUDE = anchored(rf"claude-(?:(?:opus|sonnet)-{_SINCE_5_5}|(?:fable|mythos)-{_SINCE_5_1}|mythos-preview)")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.providers.models.family import CHAT, LOW_TO_HIGH, OPENAI, TRANSLATING, Family, anchored
+from engine.providers.models.maker_families import UNFORCED_CLAUDE
 from engine.providers.wire.quirks import MediaKind
 
 # Later families override earlier ones.
@@ -118,4 +119,6 @@ EVERYWHERE: tuple[Family, ...] = (
         hosts=TRANSLATING,
         changes={"marks": "anthropic", "long_cache": True},
     ),
+    # A gateway can't force what the maker refuses.
+    Family(pattern=UNFORCED_CLAUDE, wires=CHAT, changes={"forced_tools": False}),
 )

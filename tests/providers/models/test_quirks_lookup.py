@@ -171,3 +171,20 @@ def test_quirks_name_existing_fields() -> None:
 )
 def test_t27_family_of_a_name(name: str, family: str) -> None:
     assert family_of(name) == family
+
+
+@pytest.mark.parametrize(
+    ("host", "model", "is_forced"),
+    [
+        ("anthropic", "claude-opus-5", True),
+        ("anthropic", "claude-opus-5-5", False),
+        ("bedrock", "global.anthropic.claude-opus-5", True),
+        ("bedrock", "global.anthropic.claude-sonnet-5-5", False),
+        ("vertex-anthropic", "claude-fable-5-1", False),
+        ("openrouter", "anthropic/claude-opus-5.5", False),
+        ("openrouter", "anthropic/claude-opus-4.8", True),
+        ("vercel", "anthropic/claude-sonnet-5.5", False),
+    ],
+)
+def test_calls_are_demanded_only_where_accepted(host: str, model: str, is_forced: bool) -> None:
+    assert quirks_of(BY_NAME[host], model).forced_tools == is_forced
