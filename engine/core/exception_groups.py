@@ -8,13 +8,15 @@ still reaches its scope.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Self, TypeGuard, final
+from typing import Self, TypeGuard, TypeVar, final
 
 import attrs
 import trio
+
+T = TypeVar("T")
 
 PROPAGATING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
 
@@ -28,7 +30,8 @@ class ErrorBoundary:
             await foreign_code()
         if boundary.error is not None: ...
 
-    A `Cancelled` that is raised although nothing is cancelled counts as an ordinary error.
+    A `Cancelled` that is raised although nothing is cancelled counts as an ordinary error, and so does a GeneratorExit
+    in a task that runs.
     From a group with both kinds, the part that must propagate is raised alone. Then no code
     after the block runs, so what must happen in any case goes into a callback. Callbacks
     are synchronous: there is no checkpoint between the error and its record.
@@ -42,9 +45,11 @@ class ErrorBoundary:
     on_error: Callable[[BaseException], None] | None = None
     on_propagate: Callable[[BaseException], None] | None = None
     error: BaseException | None = attrs.field(default=None, init=False)
+    _task: trio.lowlevel.Task | None = attrs.field(default=None, init=False)
 
     def __enter__(self) -> Self:
         """Return itself."""
+        self._task = trio.lowlevel.current_task() if trio.lowlevel.in_trio_task() else None
         return self
 
     def __exit__(
@@ -54,10 +59,8 @@ class ErrorBoundary:
         if error is None:
             return False
         propagating, self.error = split(error)
-        if propagating is not None and _is_stray(propagating):
-            # Foreign code kept a `Cancelled` and raised it again, far from its scope. A nursery would take it for
-            # a cancel of its own, abort its other tasks and go on as if nothing had happened.
-            propagating, self.error = None, RuntimeError("trio.Cancelled was raised though nothing was cancelled")
+        if propagating is not None and (what := self._stray(propagating)):
+            propagating, self.error = None, RuntimeError(what)
             self.error.__cause__ = error
         if self.error is not None and self.on_error is not None:
             self.on_error(self.error)
@@ -68,6 +71,32 @@ class ErrorBoundary:
         if propagating is error:
             return False  # trio needs exactly this exception back, with its traceback
         raise propagating from None
+
+    def _stray(self, propagating: BaseException) -> str:
+        """Return what is wrong if foreign code has raised what only Trio or Python may raise; else an empty text."""
+        if first_of(propagating, KeyboardInterrupt) or first_of(propagating, SystemExit):
+            return ""
+        is_running = self._task is not None and trio.lowlevel.in_trio_task()
+        if first_of(propagating, GeneratorExit):
+            # Python raises it where it closes a coroutine; that of a task which runs is not being closed.
+            is_stray = is_running and trio.lowlevel.current_task() is self._task
+            return "GeneratorExit was raised, but nothing was closed" if is_stray else ""
+        # Foreign code kept a `Cancelled` and raised it again, far from its scope. A nursery would take it for a cancel of
+        # its own, abort its other tasks and go on as if nothing had happened. In a thread nothing is ever cancelled.
+        if is_running and trio.current_effective_deadline() == float("-inf"):
+            return ""
+        return "trio.Cancelled was raised though nothing was cancelled"
+
+
+async def await_foreign(work: Awaitable[T]) -> T:
+    """Return what foreign code returns. A checkpoint if it is one.
+
+    A `Cancelled` or a GeneratorExit that it should not have raised is a RuntimeError; other errors are raised as they are.
+    """
+    with ErrorBoundary() as boundary:
+        return await work
+    assert boundary.error is not None
+    raise boundary.error
 
 
 def is_group(error: BaseException | None) -> TypeGuard[BaseExceptionGroup[BaseException]]:
@@ -141,12 +170,6 @@ def describe(error: BaseException, limit: int = 2_000) -> str:
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:limit]
-
-
-def _is_stray(propagating: BaseException) -> bool:
-    if any(first_of(propagating, kind) for kind in PROPAGATING if kind is not trio.Cancelled):
-        return False
-    return trio.current_effective_deadline() != float("-inf")
 
 
 def _only(error: BaseException | None) -> BaseException | None:

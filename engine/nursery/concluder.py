@@ -29,7 +29,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.deferred import Deferred
 from engine.core.events import TurnEnded, TurnResult
-from engine.core.exception_groups import describe
+from engine.core.exception_groups import await_foreign, describe
 from engine.core.ids import MessageId
 from engine.core.messages import Settlement
 from engine.journal.closing_events import closing_events
@@ -320,5 +320,5 @@ async def close_bounded(aclose: Callable[[], Awaitable[None]], seconds: float) -
     A checkpoint; shielded, with a deadline.
     """
     with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds) as scope:
-        await aclose()
+        await await_foreign(aclose())
     return not scope.cancelled_caught

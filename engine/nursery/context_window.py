@@ -17,7 +17,7 @@ from engine.compaction.roles import is_mid_turn
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
-from engine.core.exception_groups import describe
+from engine.core.exception_groups import await_foreign, describe
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from engine.core.protocols import ContextView, Model
@@ -45,8 +45,8 @@ async def make_room(run: TurnRun, state: LoopState) -> Move | None:
     keeper = run.deps.keeper
     # Cheapest first: old results cost nothing to drop, a summary costs a request. Each step looks at a new view, since
     # the one before may have made enough room.
-    _replace(run, "prune", await keeper.prune(view_of(run, state)))
-    _replace(run, "collapse", await keeper.collapse(view_of(run, state), forced=False))
+    _replace(run, "prune", await await_foreign(keeper.prune(view_of(run, state))))
+    _replace(run, "collapse", await await_foreign(keeper.collapse(view_of(run, state), forced=False)))
     if run.state.failed_compactions < FAILURES and keeper.wants_compaction(view_of(run, state)):
         move = await _compact_before(run, state)
         if move is not None:
@@ -99,7 +99,7 @@ async def _after_failed_compaction(run: TurnRun, state: LoopState, made: NotComp
 
 async def _clear(run: TurnRun, state: LoopState) -> bool:
     """Clear old results as far as possible, as after a request that was refused; return whether that helps. A checkpoint."""
-    return _replace(run, "collapse", await run.deps.keeper.collapse(view_of(run, state), forced=True))
+    return _replace(run, "collapse", await await_foreign(run.deps.keeper.collapse(view_of(run, state), forced=True)))
 
 
 async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> Room:
@@ -113,7 +113,7 @@ async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> R
     kind: Literal["overflow", "media"] = "media" if failure.kind == "media" else "overflow"
     if kind == "overflow" and not state.collapsed:
         view = attrs.evolve(view_of(run, state), failure=kind)
-        if _replace(run, "collapse", await run.deps.keeper.collapse(view, forced=True)):
+        if _replace(run, "collapse", await await_foreign(run.deps.keeper.collapse(view, forced=True))):
             return "collapsed"
     if not _may_compact_after(run, state, kind):
         return "none"
@@ -168,7 +168,7 @@ async def _compact(
     ended = CompactionEnded(outcome="cancelled")
     try:
         view = attrs.evolve(view_of(run, state), failure=failure)
-        made = await run.deps.keeper.compact(view, asker, request)
+        made = await await_foreign(run.deps.keeper.compact(view, asker, request))
         # No checkpoint between the answer and the new history.
         ended = _put_in_place(run, made)
     except Exception as error:

@@ -19,7 +19,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import SnapshotError
 from engine.core.events import Notice, SnapshotTaken
-from engine.core.exception_groups import describe
+from engine.core.exception_groups import await_foreign, describe
 from engine.core.ids import CallId
 from engine.core.protocols import Attributing, Snapshots, Trace
 from engine.core.snapshot_types import SnapshotResult
@@ -97,7 +97,7 @@ class TurnSnapshots:
             return
         try:
             with trio.move_on_after(SECONDS) as scope:
-                await self.snapshots.about_to_change(self.cwd(), paths)
+                await await_foreign(self.snapshots.about_to_change(self.cwd(), paths))
         except Exception as error:  # noqa: BLE001  # a port's; the change is made all the same
             self._notice("warning", "snapshot_missed", f"what is changed now can't be put back: {describe(error)}")
         else:
@@ -148,7 +148,7 @@ class TurnSnapshots:
         """Take a snapshot and record it; return whether there is one. Always a checkpoint; if cancelled, there is none."""
         self.trace.point("snapshot")
         try:
-            snapshot = await self._taken(seconds)
+            snapshot = await await_foreign(self._taken(seconds))
         except SnapshotError as error:
             if is_silent:
                 return False  # the one after the step reports it, if it fails, too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import final
 
@@ -10,7 +11,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, StoreError
-from engine.core.exception_groups import describe, public
+from engine.core.exception_groups import await_foreign, describe, public
 from engine.core.permission_types import PersistentApprover
 from engine.core.protocols import Tending
 from engine.nursery.concluder import all_over, close_bounded
@@ -99,6 +100,9 @@ class EngineRuntime:
                 self.sessions.end_all()
                 # Last: until here, hooks and turns may have put something into the store.
                 failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see concluder.py
+                if failed is not None and (raised := sys.exception() or error) is not None:
+                    # The exception that is on its way goes on, the body's own mostly; this one must not be lost.
+                    raised.add_note(f"and as the engine was closed: {describe(failed)}")
         if failed is not None and error is None:
             raise failed
 
@@ -157,7 +161,7 @@ class EngineRuntime:
     async def prepare_rules(self, cwd: str) -> None:
         """Let the rules read what they need of a folder. A checkpoint if there is something to read. Raises `EngineError`."""
         if isinstance(self.setup.approver, PersistentApprover):
-            await self.setup.approver.prepare(cwd)
+            await await_foreign(self.setup.approver.prepare(cwd))
         self.services.tasks.check_open()
 
     async def learn_models(self, config: SessionConfig) -> None:

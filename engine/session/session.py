@@ -11,6 +11,7 @@ import trio
 
 from engine.core.errors import ConfigError
 from engine.core.events import Durable, ModelSwitched, SessionTitled, TurnResult
+from engine.core.exception_groups import await_foreign
 from engine.core.ids import InputId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.protocols import Model
@@ -262,7 +263,7 @@ class Session:
         live.check_open()
         line = " ".join(require_text(title, "a title").split())
         live.journal.append(SessionTitled(title=line, by="user"))
-        await live.deps.store.flushed(live.id, live.journal.seq)
+        await await_foreign(live.deps.store.flushed(live.id, live.journal.seq))
 
     async def titled(self) -> None:
         """Wait until a model that was asked for a title has answered, or is given up. Always a checkpoint."""

@@ -14,6 +14,7 @@ import attrs
 
 from engine.core.errors import EngineError, SessionNotFound
 from engine.core.events import TurnStarted
+from engine.core.exception_groups import await_foreign
 from engine.core.ids import SessionId
 from engine.core.protocols import Store
 from engine.journal.closing_events import RunningAgent, running_calls
@@ -62,12 +63,12 @@ class StoreAdapter:
         Raises `SessionElsewhere`, `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
         if self._leasing is not None:
-            await self._leasing.claim(session_id)
+            await await_foreign(self._leasing.claim(session_id))
         try:
             session = await self.read(session_id)
             if self.drafting is None or session.state.turn is None:
                 return session
-            drafts = await self.drafting.drafts(session_id)
+            drafts = await await_foreign(self.drafting.drafts(session_id))
             return attrs.evolve(session, state=with_drafts(session.state, session.events, drafts))
         except BaseException:  # re-raised: a session that could not be opened must not keep its lease
             self.release(session_id)
@@ -103,12 +104,12 @@ class StoreAdapter:
         """
         session: StoredSession | None
         if self._remembering is not None:
-            session = await self._remembering.open_session(session_id)
+            session = await await_foreign(self._remembering.open_session(session_id))
         else:
             # Imported here: the codec comes with it, and a new session needs none.
             from engine.store.lazy_events import LazyEvents, StoredSession
 
-            events = await self.store.load(session_id)
+            events = await await_foreign(self.store.load(session_id))
             session = StoredSession(fold(events), LazyEvents(session_id, events)) if events else None
         if session is None:
             raise SessionNotFound(f"the store has no session {session_id!r}")

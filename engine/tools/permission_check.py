@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 import attrs
 
 from engine.core.events import AnswerKind, Verdict
-from engine.core.exception_groups import describe
+from engine.core.exception_groups import await_foreign, describe
 from engine.core.hooks import PermissionDecision, PermissionRequested, ToolDecision
 from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement, Opinion, PermissionQuery
@@ -152,7 +152,7 @@ async def _judge(site: CallSite, prepared: Prepared) -> JudgedCall | Settlement:
     """Return the call with the rules' verdict; the refusal if they deny it."""
     try:
         need = prepared.tool.need(prepared.arguments, site.context)
-        need = check_need(await need if isinstance(need, Awaitable) else need)
+        need = check_need(await await_foreign(need) if isinstance(need, Awaitable) else need)
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
         site.permission.record("deny", "the tool, which failed to say what it needs")
         return _denied(f"Denied: the permissions it needs could not be determined ({describe(error)})")

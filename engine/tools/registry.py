@@ -44,7 +44,7 @@ class Prepared:
             return None
         try:
             return bool(self.tool.safe(self.arguments))
-        except Exception:  # noqa: BLE001  # the predicate is the tool author's; in doubt the call runs alone
+        except BaseException:  # noqa: BLE001  # the tool author's plain function, shut off from interrupts; in doubt the call runs alone
             return False
 
     async def assess(self, cwd: str) -> bool:

@@ -119,3 +119,14 @@ def test_progress_from_a_thread_explains_itself() -> None:
 
     (told,) = trio.run(main)
     assert "from_thread.run_sync" in told
+
+
+async def test_close_error_is_noted_on_the_body_error(autojump_clock: trio.testing.MockClock) -> None:
+    class Broken(SlowStore):
+        async def aclose(self) -> None:
+            raise StoreError("the disk is full")
+
+    with pytest.raises(ValueError, match="mine") as raised:
+        async with opened(OK, store=Broken()):
+            raise ValueError("mine")
+    assert "the disk is full" in "".join(raised.value.__notes__)
