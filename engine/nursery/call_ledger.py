@@ -208,9 +208,8 @@ class Ledger:
         if self._closed or not any(entry.state == "queued" for entry in self.entries):
             return []
         admitted: list[CallEntry] = []
-        # In chain mode a call waits for the chained ones before it, also if it only reads: one of them may fail.
-        slots = [Slot(_slot(e), safe=e.safe is True and not (self._chain and e.chained)) for e in self.entries]
-        if holds_last and slots and not slots[-1].safe:
+        slots = [self._slot(entry) for entry in self.entries]
+        if holds_last and not slots[-1].safe:
             slots = slots[:-1]
         for index in admissible(slots, self._parallel):
             entry = self.entries[index]
@@ -227,6 +226,10 @@ class Ledger:
             entry.shared = self.context
             admitted.append(entry)
         return admitted
+
+    def _slot(self, entry: CallEntry) -> Slot:
+        # In chain mode a call waits for the chained ones before it, also if it only reads: one of them may fail.
+        return Slot(_slot_state(entry), safe=entry.safe is True and not (self._chain and entry.chained))
 
     @enable_ki_protection
     def start(self, entry: CallEntry) -> None:
@@ -329,7 +332,7 @@ class Ledger:
         )
 
 
-def _slot(entry: CallEntry) -> SlotState:
+def _slot_state(entry: CallEntry) -> SlotState:
     match entry.state:
         case "receiving":
             return "receiving"

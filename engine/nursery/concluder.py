@@ -287,7 +287,7 @@ async def _make_durable(run: TurnRun, patience: Patience) -> bool:
         deadline = min(deadline, max(last, trio.current_time() + _LEAST_FLUSH))
     deadline = min(deadline, run.ending.flush_deadline)
     # The scope is in the run's slot, so that a turn above, whose grace is running, can shorten the deadline.
-    with trio.CancelScope(shield=True, deadline=deadline) as run.flush_scope:
+    with trio.CancelScope(shield=True, deadline=deadline) as run.ending.flush_scope:
         return await run.flush()
     return False
 

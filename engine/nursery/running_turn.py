@@ -229,7 +229,8 @@ class TurnEnding:
         over: the end is in the record and visible.
         at: when the cause was written, on trio's clock; the deadlines of the concluder count from it.
         during: what the turn was doing then, for the user.
-        flush_deadline: when the last flush must be over, on trio's clock, because a turn above this one ends.
+        flush_scope: of the last flush.
+        flush_deadline: when that must be over, on trio's clock, because a turn above this one ends.
     """
 
     _run: TurnRun
@@ -241,6 +242,7 @@ class TurnEnding:
     at: float = attrs.field(default=0.0, init=False)
     during: During = attrs.field(default="waiting", init=False)
     flush_deadline: float = attrs.field(default=float("inf"), init=False)
+    flush_scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     _caught: During | None = attrs.field(default=None, init=False)
 
     @enable_ki_protection
@@ -314,7 +316,6 @@ class TurnRun:
         children: the turns of sub-agents that its calls wait for.
         step: the open step; None between two steps.
         result: how it ended, once its end is in the record.
-        flush_scope: of its last flush.
     """
 
     inputs: TurnInputs
@@ -328,21 +329,19 @@ class TurnRun:
     children: list[TurnRun] = attrs.field(factory=list["TurnRun"], init=False)
     step: Step | None = attrs.field(default=None, init=False)
     result: TurnResult | None = attrs.field(default=None, init=False)
-    flush_scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     _store_failed: bool = attrs.field(default=False, init=False)
-
-    def note_changes(self, call_id: CallId, changed: Iterable[str] | None, *, may_have: bool) -> None:
-        """Note which files a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""
-        self.state.changes.note(changed, may_have=may_have)
-        if self.inputs.services.snapshots is not None:
-            self.inputs.services.snapshots.note_end(call_id, changed, may_have=may_have)
-
     _store_lags: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.ending = TurnEnding(self)
         # A charge of a sub-agent may exhaust this turn's budget, in a task that knows only the budget.
         self.budget.end = self._end_for_limit
+
+    def note_changes(self, call_id: CallId, changed: Iterable[str] | None, *, may_have: bool) -> None:
+        """Note which files a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""
+        self.state.changes.note(changed, may_have=may_have)
+        if self.inputs.services.snapshots is not None:
+            self.inputs.services.snapshots.note_end(call_id, changed, may_have=may_have)
 
     @enable_ki_protection
     def end(self, cause: TurnCause) -> bool:
@@ -421,9 +420,9 @@ class TurnRun:
         if limit is not None:
             # It may not have begun yet.
             self.ending.flush_deadline = min(self.ending.flush_deadline, trio.current_time() + limit)
-            if self.flush_scope is not None:
+            if self.ending.flush_scope is not None:
                 # Only ever earlier: the deadline that the concluder has set stays an upper bound.
-                self.flush_scope.deadline = min(self.flush_scope.deadline, self.ending.flush_deadline)
+                self.ending.flush_scope.deadline = min(self.ending.flush_scope.deadline, self.ending.flush_deadline)
         for child in self.children:
             child.shorten_flush()
 
