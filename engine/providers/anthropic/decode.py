@@ -55,6 +55,10 @@ FINISH_REASONS: dict[str, FinishReason] = {
 }
 
 
+# The kind of block that a delta can't belong to: its own block was never announced.
+_MIXED_UP: dict[str, str] = {"text_delta": "thinking", "thinking_delta": "text"}
+
+
 @attrs.define(eq=False)
 class _Block:
     kind: str
@@ -164,7 +168,9 @@ class AnthropicReader:
 
     def _extend(self, event: Json, out: list[StreamEvent]) -> None:
         delta = self._object(event, "delta")
-        block = self._blocks.get(_index(event)) or self._open_unannounced(event, text(delta, "type"), out)
+        block = self._blocks.get(_index(event))
+        if block is None or block.kind == _MIXED_UP.get(text(delta, "type")):
+            block = self._open_unannounced(event, text(delta, "type"), out)
         # A chunk was lost in between: the response is useless, but another attempt may succeed.
         if block is None:
             raise ProviderProtocolError(f"{self.host}: a delta for a block that is not open", retryable=True)

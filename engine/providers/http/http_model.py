@@ -22,7 +22,7 @@ import attrs
 import httpx
 import trio
 
-from engine.core.errors import ContextOverflow, EngineClosed, ProviderError, ProviderProtocolError
+from engine.core.errors import ConnectionBroken, ContextOverflow, EngineClosed, ProviderError, ProviderProtocolError
 from engine.core.llm_types import ModelInfo, ModelRequest, Ping, PrefixBroken, StreamEvent
 from engine.core.messages import AssistantMessage, ResultsMessage, TextPart, UserMessage
 from engine.core.version import __version__
@@ -40,6 +40,7 @@ _LONGEST_TARGET = 300
 # connection, which saves a handshake.
 _DRAIN_TIMEOUT = 0.25
 
+_DONE = b"data: [DONE]"
 # An error that may be about the length of a request is, if the request takes this share of the window.
 _LARGE_SHARE = 0.6
 _BYTES_PER_TOKEN = 4
@@ -261,7 +262,7 @@ class HttpStream:
         self._broken_at = broken_at
         self._is_large = is_large
         self._on_failure = on_failure
-        self._is_empty = True
+        self._begin = b""
 
     async def receive(self) -> Sequence[StreamEvent]:
         """Return the events of the next bytes; an empty list means the response is over.
@@ -285,20 +286,23 @@ class HttpStream:
                     return events
                 chunk = await self._body.read()
                 if chunk is None:
-                    return self._close()
-                self._is_empty = False
+                    return self._decoder.close()
+                self._begin = (self._begin + chunk)[: len(_DONE) + 1]
                 return self._decoder.feed(chunk) or self._ping_unless_over()
         except ProviderError as error:
             if self._on_failure is not None:
                 self._on_failure(error)
+            if self._is_silent_overflow(error):
+                # llama.cpp answers a prompt that does not fit with status 200 and nothing.
+                message = f"{self._endpoint.host}: an empty response to a request that takes most of the window"
+                raise ContextOverflow(message) from error
             raise
 
-    def _close(self) -> Sequence[StreamEvent]:
-        """Return the last events, at the end of the bytes."""
-        if self._is_empty and self._is_large is not None and self._is_large():
-            # llama.cpp answers a prompt that does not fit with status 200 and nothing.
-            raise ContextOverflow(f"{self._endpoint.host}: an empty response to a request that fills the window")
-        return self._decoder.close()
+    def _is_silent_overflow(self, error: ProviderError) -> bool:
+        """Whether *error* is that a large request had an empty response, to its regular end."""
+        is_cut_off = isinstance(error, ConnectionBroken) and not isinstance(error.__cause__, httpx.HTTPError)
+        is_empty = self._begin.strip() in {b"", _DONE}
+        return is_cut_off and is_empty and self._is_large is not None and self._is_large()
 
     def _ping_unless_over(self) -> Sequence[StreamEvent]:
         return () if self._decoder.is_over else (Ping(),)

@@ -361,6 +361,17 @@ def test_delta_without_start_keeps_its_text(kind: object, expected: list[StreamE
     assert whole(START, *rest, *end("end_turn")) == [*expected, Finished("stop", "end_turn")]
 
 
+def test_text_in_a_block_of_thinking_is_kept() -> None:
+    thought = {"type": "thinking_delta", "thinking": "hm"}
+    events = whole(
+        START, *block(0, {"type": "thinking"}, thought, {"type": "text_delta", "text": "hi"}), *end("end_turn")
+    )
+    assert events[:-1] == [
+        *(ReasoningStarted("0"), ReasoningChunk("0", "hm"), ReasoningDone("0")),
+        *(TextStarted("1"), TextChunk("1", "hi"), TextDone("1")),
+    ]
+
+
 @pytest.mark.parametrize("gap", [end("end_turn"), []])
 @pytest.mark.parametrize("together", [True, False])
 def test_second_message_keeps_its_text(gap: list[object], together: bool) -> None:

@@ -396,6 +396,8 @@ async def test_invalid_answers(reply: bytes, expected: type[ProviderError], repo
     [
         (reply_of("text/event-stream", b""), 4_000, ContextOverflow),
         (reply_of("text/event-stream", b""), 100, ConnectionBroken),
+        (reply_of("text/event-stream", b"data: [DONE]\n\n"), 4_000, ContextOverflow),
+        (reply_of("text/event-stream", b": a comment\n\n"), 4_000, ConnectionBroken),
         (reply_of("application/json", b"", b"400 Bad Request"), 4_000, ContextOverflow),
         (reply_of("application/json", b"", b"400 Bad Request"), 100, InvalidRequest),
         (reply_of("text/plain", b"the prompt is over the limit of 9 tokens", b"422 No"), 4_000, ContextOverflow),
