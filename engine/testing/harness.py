@@ -37,6 +37,7 @@ from engine.core.settings import Settings
 from engine.journal.cursors import Cursor
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
+from engine.process.crash_cleanup import look_once
 from engine.prompt.layers import PromptLayers
 from engine.session.answers import Answer, Once, Recovery
 from engine.session.engine import open_engine
@@ -133,6 +134,9 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
     run = Run(points=points, tools=tools, model=model, store=SlowStore(delay=scenario.store_delay, trace=points))
     # Trio schedules in random order otherwise, and no run could be repeated.
     seed_scheduler(seed)
+    # The first engine of a process would end what a crashed one has left on this machine, in a task that the other runs do
+    # not have. It is looked for here and left alone: that is no business of a scenario.
+    look_once()
     try:
         trio.run(
             _play,
