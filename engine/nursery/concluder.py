@@ -14,7 +14,7 @@ calls have had their grace; after the step's nursery, it would come late, behind
 
 The shields of a turn's own tasks are in this module (a process tree has one of its own); each is bounded. The deadlines
 are absolute and count from the instant at which the cause was written, so the steps share one budget of time instead of
-adding up. Time by which the event loop is late does not count (`Patience`).
+adding up. Time by which the event loop is late does not count (`GraceTimer`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LEAST_FLUSH: Final = 0.01
 
 
 @attrs.define(eq=False)
-class Patience:
+class GraceTimer:
     """Waits until absolute deadlines, which move on by as much as the event loop is late.
 
     On a busy machine a grace would be over before a tool was let run once: that is not the tool's fault.
@@ -88,17 +88,17 @@ async def conclude(run: TurnRun) -> None:
     of a parked turn stays open.
     """
     # This task only waited for the cause, so whatever has passed since then the loop was late.
-    patience = Patience(trio.current_time() - run.ending.at)
+    timer = GraceTimer(trio.current_time() - run.ending.at)
     if run.ending.is_parked:
-        await _leave_open(run, patience)
+        await _leave_open(run, timer)
         return
     result: TurnResult | None = None
     is_durable = False
     try:
-        await _settle_and_save(run, patience)
+        await _settle_and_save(run, timer)
         result = _result(run)
         ended = run.journal.close(TurnEnded(result=result))
-        is_durable = await _make_durable(run, patience)
+        is_durable = await _make_durable(run, timer)
         # Held until now: a client that sees the end may open the session elsewhere, and must find it complete there.
         run.journal.log.release(None if is_durable else attrs.evolve(ended, result=attrs.evolve(result, durable=False)))
     finally:
@@ -109,10 +109,10 @@ async def conclude(run: TurnRun) -> None:
             run.inputs.on_ended(run, run.result)
 
 
-async def _settle_and_save(run: TurnRun, patience: Patience) -> None:
+async def _settle_and_save(run: TurnRun, timer: GraceTimer) -> None:
     """Settle every call and save the step; if that fails, close them by force. A checkpoint; shielded, with deadlines."""
     try:
-        await _settle_all(run, patience)
+        await _settle_all(run, timer)
         _save_step(run)
         block_unseen(run)
         if run.inputs.services.snapshots is not None and not run.inputs.is_child:
@@ -122,16 +122,16 @@ async def _settle_and_save(run: TurnRun, patience: Patience) -> None:
         _close_by_force(run)
 
 
-async def _leave_open(run: TurnRun, patience: Patience) -> None:
+async def _leave_open(run: TurnRun, timer: GraceTimer) -> None:
     """Let go of a parked turn: wait for its tasks, and make durable what the record has. A checkpoint; shielded.
 
     Nothing is settled and nothing is withdrawn: the record stands for the next engine as `park` has left it.
     """
     graces = [] if run.step is None else [entry.grace for entry in run.step.ledger.unsettled]
     longest = max(graces, default=GRACE)
-    await patience.wait(run.ending.loop_gone, run.ending.loop_gone.is_set, _deadline(run, longest))
+    await timer.wait(run.ending.loop_gone, run.ending.loop_gone.is_set, _deadline(run, longest))
     try:
-        await _make_durable(run, patience)
+        await _make_durable(run, timer)
     finally:
         run.ending.over.set()
         if run.inputs.on_parked is not None:
@@ -170,7 +170,7 @@ async def until_parked(turn: Callable[[], Awaitable[None]], park: Callable[[], b
                 apart.shield = False
 
 
-async def _settle_all(run: TurnRun, patience: Patience) -> None:
+async def _settle_all(run: TurnRun, timer: GraceTimer) -> None:
     """Settle every call: those that wait at once, the others when their grace is over. A checkpoint; shielded."""
     step = run.step
     graced: list[CallEntry] = []
@@ -180,13 +180,13 @@ async def _settle_all(run: TurnRun, patience: Patience) -> None:
     for entry in graced:
         # A loop and not a nursery: the deadlines are absolute and sorted, so waiting for one after the other takes as
         # long as the longest of them. `is_settled` decides, not whether `wait` returned (see `core/deferred`).
-        await patience.wait(entry.settlement, partial(_is_settled, entry), _deadline(run, entry.grace))
+        await timer.wait(entry.settlement, partial(_is_settled, entry), _deadline(run, entry.grace))
         if not entry.is_settled and step is not None:
             _settle_without(run, step, entry)
     # All calls are settled, but their tasks may still be on their way out. The step is saved after them if possible, so
     # that whatever they append is inside of the turn's record.
     longest = max((entry.grace for entry in graced), default=GRACE)
-    await patience.wait(run.ending.loop_gone, run.ending.loop_gone.is_set, _deadline(run, longest))
+    await timer.wait(run.ending.loop_gone, run.ending.loop_gone.is_set, _deadline(run, longest))
     entries = [] if step is None else step.ledger.entries
     if not run.ending.loop_gone.is_set() and not any(map(_overstays, entries)):
         # A call that overstays was reported by name already; this one is a hook, a provider or a port.
@@ -274,7 +274,7 @@ def _result(run: TurnRun) -> TurnResult:
     )
 
 
-async def _make_durable(run: TurnRun, patience: Patience) -> bool:
+async def _make_durable(run: TurnRun, timer: GraceTimer) -> bool:
     """Flush everything up to the held `TurnEnded`; return whether that succeeded in time. A checkpoint; shielded."""
     deadline = trio.current_time() + run.inputs.settings.durable_within
     if (
@@ -283,7 +283,7 @@ async def _make_durable(run: TurnRun, patience: Patience) -> bool:
         and run.ending.cause.kind in {"host", "limit", "left", "user"}
     ):
         # A deadline that is past, or now, would cancel even a flush that has nothing to wait for.
-        last = run.ending.at + run.inputs.grace_limit + patience.late
+        last = run.ending.at + run.inputs.grace_limit + timer.late
         deadline = min(deadline, max(last, trio.current_time() + _LEAST_FLUSH))
     deadline = min(deadline, run.ending.flush_deadline)
     # The scope is in the run's slot, so that a turn above, whose grace is running, can shorten the deadline.
@@ -298,7 +298,7 @@ async def all_over(runs: Iterable[TurnRun]) -> None:
         graces = [GRACE] if run.step is None else [GRACE, *(entry.grace for entry in run.step.ledger.entries)]
         # What the concluder of that turn may take at most: its longest grace, then its flush.
         deadline = trio.current_time() + max(graces) + run.inputs.settings.durable_within
-        await Patience().wait(run.ending.over, run.ending.over.is_set, deadline)
+        await GraceTimer().wait(run.ending.over, run.ending.over.is_set, deadline)
 
 
 async def until_empty(nursery: trio.Nursery, seconds: float) -> None:

@@ -10,10 +10,11 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import EngineError, StoreError
+from engine.core.errors import ConfigError, EngineError, StoreError
 from engine.core.exception_groups import await_foreign, describe, public
 from engine.core.permission_types import PersistentApprover
 from engine.core.protocols import Tending
+from engine.core.threads import current_token
 from engine.nursery.concluder import all_over, close_bounded
 from engine.nursery.parking import park
 from engine.nursery.running_turn import TurnCause, TurnRun
@@ -62,6 +63,11 @@ class EngineRuntime:
     async def open(self) -> None:
         """See `Engine.__aenter__`."""
         services, tasks, place = self.services, self.services.tasks, self.setup.place
+        if current_token() is None:
+            raise ConfigError(
+                "an engine needs Trio, and this is no Trio program: start yours with trio.run(main). In asyncio, run Trio "
+                "as a guest of its loop: docs/how-to/embed.md shows how"
+            )
         tasks.check_unused()
         services.resolve_models()
         # The store before the nursery: if it can't be opened, there is no nursery to leave.

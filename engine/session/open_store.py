@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
+import trio
+
+from engine.core.errors import ConfigError
 from engine.core.protocols import Store
 
 DATABASES: Final = ("postgresql://", "postgres://")
@@ -13,8 +16,15 @@ async def open_store_at(place: str) -> Store:
     """Open what is at *place*: the path of a file, `:memory:`, or the URL of a PostgreSQL database. A checkpoint.
 
     If cancelled, it is closed again. Raises `StoreError`, `StoreMismatch`, `StoreCorrupt`; `ConfigError` where
-    something is not installed.
+    something is not installed, or for a clock that jumps.
     """
+    # The writer's thread takes real time, and to Trio that is no reason for a clock of tests not to jump: each wait for the
+    # disk would be over before it has begun, and nothing would ever count as durable.
+    if cast("object", getattr(trio.lowlevel.current_clock(), "autojump_threshold", None)) == 0:
+        raise ConfigError(
+            "a store in a file or a database takes real time, and MockClock(autojump_threshold=0) does not wait for it: "
+            "use the default store, in memory, or a MockClock with an autojump_threshold of a second"
+        )
     if place.startswith(DATABASES):
         # Imported here: it is an extra, and most installations do not have it.
         from engine.store.postgres.open import open_postgres_store as open_database

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
@@ -81,6 +82,31 @@ def told(error: pytest.ExceptionInfo[BaseException], *what: str) -> None:
     assert isinstance(error.value, EngineError)
     for part in what:
         assert part in str(error.value)
+
+
+# -- where an engine runs ---------------------------------------------------------------------------------
+
+
+def test_engine_outside_of_trio_says_what_it_needs() -> None:
+    async def main() -> None:
+        async with engine.open_engine(model=ScriptedProvider([DONE])):
+            pass
+
+    # What asyncio does with it: no module of this project imports asyncio.
+    with pytest.raises(ConfigError, match="guest"):
+        main().send(None)
+
+
+@pytest.mark.parametrize("store", ["sessions.db", ":memory:"])
+async def test_jumping_clock_is_refused_with_a_file(store: str, tmp_path: Path, autojump_clock: MockClock) -> None:
+    place = store if store == ":memory:" else str(tmp_path / store)
+    with pytest.raises(ConfigError, match="MockClock"):
+        async with engine.open_engine(model=ScriptedProvider([DONE]), store=place):
+            pass
+    autojump_clock.autojump_threshold = 1
+    async with engine.open_engine(model=ScriptedProvider([DONE]), store=place) as eng:
+        session = await eng.create_session()
+        assert (await session.run("go")).durable
 
 
 # -- opening an engine ------------------------------------------------------------------------------------
