@@ -1,6 +1,8 @@
 # Every target makes or updates .venv by itself, from the pins in requirements/. `make help` lists them.
 
-BIN := .venv/bin
+# The environment, and the Python that it is made with; `.ci/run fast` has one for each Python.
+VENV ?= .venv
+BIN := $(VENV)/bin
 PYTHON ?=
 # Processes of the test run; more than two cores gain little, since the long tests are few.
 JOBS ?= 2
@@ -27,7 +29,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 core dev: # the environment: of the demo, of the developers
-	@PYTHON='$(PYTHON)' scripts/venv.sh $@
+	@VENV='$(VENV)' PYTHON='$(PYTHON)' scripts/venv.sh $@
 
 demo: core ## the main job, offline and unattended, in a scratch folder
 	@$(BIN)/engine demo
@@ -140,4 +142,4 @@ prices: ## write the table of models' prices anew, from the package that keeps t
 		cp "$$scratch/prices.json" engine/providers/models/prices.json
 
 clean: ## remove the environment and what the tools left
-	@rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov build dist
+	@rm -rf .venv .venv-* .venv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov build dist

@@ -6,7 +6,7 @@
 #   scripts/venv.sh bench   that, and the official SDKs that `make bench` measures beside us
 #
 # A stamp in .venv holds a checksum of what was installed, so a second run does nothing. Pins that changed, another
-# Python, or a tree that was moved make the environment anew. Needs `python3 -m venv` and pip; uses uv where it is present.
+# Python, or a tree that was moved make the environment anew. VENV names another folder than .venv. Needs `python3 -m venv` and pip; uses uv where it is present.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,7 +15,7 @@ case $wanted in
 core | dev | bench) ;;
 *) echo "usage: scripts/venv.sh core|dev|bench" >&2 && exit 2 ;;
 esac
-venv=.venv
+venv=${VENV:-.venv}
 
 pins_key() { { echo "$PWD" && cat requirements/core.txt "$@"; } | cksum; }
 core_key=$(pins_key)

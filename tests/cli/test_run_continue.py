@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -125,8 +126,8 @@ def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path)
     assert second.output.endswith("(--fork continues in a copy of the session)\n")
     first.send(signal.SIGINT)
     first.wait()
-    rows = sqlite3.connect(tmp_path / "data" / "engine" / "sessions.db").execute("SELECT count(*) FROM leases")
-    assert rows.fetchone() == (0,)
+    with closing(sqlite3.connect(tmp_path / "data" / "engine" / "sessions.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
 
 
 def listed(engine: Start) -> str:

@@ -120,9 +120,14 @@ def make_certificates(folder: Path) -> Certificates:
         "2",
         "-subj",
         "/CN=An authority",
+        # Python 3.13 verifies strictly: an authority must say that it signs certificates.
+        "-addext",
+        "keyUsage=critical,keyCertSign,cRLSign",
     )
     openssl(folder, "req", *new_key, "-keyout", "key.pem", "-out", "csr.pem", "-subj", "/CN=models.example")
-    (folder / "names").write_text("subjectAltName=DNS:models.example,DNS:localhost,IP:127.0.0.1\n")
+    (folder / "names").write_text(
+        "subjectAltName=DNS:models.example,DNS:localhost,IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n"
+    )
     signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names")
     openssl(folder, "x509", "-req", "-in", "csr.pem", *signing, "-out", "cert.pem")
     return Certificates(folder)

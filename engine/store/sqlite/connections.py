@@ -135,7 +135,11 @@ class Connections(ReaderPool[sqlite3.Connection]):
     def connect_reader(self) -> sqlite3.Connection:
         """See `ReaderPool`."""
         connection = self.open()
-        connection.execute("PRAGMA query_only = ON")
+        try:
+            connection.execute("PRAGMA query_only = ON")
+        except BaseException:  # re-raised: only this frame can close the connection yet
+            self.close_reader(connection)
+            raise
         return connection
 
     def close_reader(self, connection: sqlite3.Connection) -> None:
@@ -179,6 +183,10 @@ def _connect(database: str, lock_timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
         database, timeout=lock_timeout, isolation_level=None, check_same_thread=False, uri=database.startswith("file:")
     )
-    # A file from elsewhere may have views and triggers: they must not call functions with side effects.
-    connection.execute("PRAGMA trusted_schema = OFF")
+    try:
+        # A file from elsewhere may have views and triggers: they must not call functions with side effects.
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:  # re-raised: only this frame can close the connection yet
+        connection.close()
+        raise
     return connection

@@ -100,7 +100,11 @@ def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
         connections = Connections(path=str(target.absolute()), mode="truncate", lock_timeout=1.0)
         with map_errors(str(target)):
             connection = connections.open()
-            migrate(connection)
+            try:
+                migrate(connection)
+            except BaseException:  # re-raised: only this frame can close the connection yet
+                connection.close()
+                raise
             writer = SqliteWriterConnection(connections=connections, connection=connection)
             sink = EventSink(connection=writer, owner=Owner(), schema=schema)
             try:
