@@ -124,9 +124,7 @@ class AnthropicReader:
                 # A stop for a block that isn't open changes nothing.
                 self._open(event, out)
             case "content_block_stop":
-                block = self._blocks.pop(_index(event), None)
-                if block is not None:
-                    self._close(block, out)
+                self._stop_block(_index(event), out)
             case "message_start":
                 self._start_message(event, out)
             case "message_delta":
@@ -142,6 +140,11 @@ class AnthropicReader:
                 raise stream_failure(self.host, event.get("error"))
             case other:
                 self.ignored[str(other)] += 1
+
+    def _stop_block(self, index: int, out: list[StreamEvent]) -> None:
+        block = self._blocks.pop(index, None)
+        if block is not None:
+            self._close(block, out)
 
     def _start_message(self, event: Json, out: list[StreamEvent]) -> None:
         """Begin a message; a second one in a stream continues the first."""

@@ -138,14 +138,7 @@ class AnthropicDialect:
     def closing(self, state: AnthropicState, request: ModelRequest) -> bytes:
         """Return the part that may change between steps."""
         body: Json = {"max_tokens": request.max_output}
-        if request.tools or self.extra.get("tools"):
-            choice = request.tool_choice
-            if choice == "required" and not may_force(self.quirks, state.thinking):
-                choice = "auto"
-            body["tool_choice"] = {"type": _TOOL_CHOICE[choice]}
-        elif state.has_calls:
-            # The API refuses a transcript with calls unless a tool is declared.
-            body |= {"tools": [_PLACEHOLDER_TOOL], "tool_choice": {"type": "none"}}
+        body |= self._tool_choice(state, request)
         thinking = thinking_config(
             self.quirks,
             state.thinking,
@@ -162,6 +155,15 @@ class AnthropicDialect:
             body |= self._sampling(request.options.temperature)
         body = merge_json(body, {name: value for name, value in self.extra.items() if name in _CLOSING_MEMBERS})
         return _TURNS.close(state.role) + b"]," + members(body) + b"}"
+
+    def _tool_choice(self, state: AnthropicState, request: ModelRequest) -> Json:
+        if request.tools or self.extra.get("tools"):
+            is_refused = request.tool_choice == "required" and not may_force(self.quirks, state.thinking)
+            return {"tool_choice": {"type": _TOOL_CHOICE["auto" if is_refused else request.tool_choice]}}
+        if state.has_calls:
+            # The API refuses a transcript with calls unless a tool is declared.
+            return {"tools": [_PLACEHOLDER_TOOL], "tool_choice": {"type": "none"}}
+        return {}
 
     def mark(self, data: bytes, lifetime: CacheLifetime) -> bytes:
         """Add a cache marker to a block."""

@@ -138,12 +138,12 @@ class BedrockDialect:
     def _add_assistant(self, state: BedrockState, item: AssistantItem) -> tuple[BedrockState, list[EncodedChunk]]:
         blocks = assistant_blocks(item)
         if self.quirks.calls_alone and item.calls:
-            blocks = [block for block in blocks if "toolUse" in block]
+            blocks = _only_calls(blocks)
         if not blocks:  # for example unsigned reasoning: skip the turn
             return state, []
         thinking: TurnThinking = state.thinking or ("on" if "reasoningContent" in blocks[0] else "off")
         if thinking == "off" and self.quirks.thinking_budget:
-            blocks = [block for block in blocks if "reasoningContent" not in block]
+            blocks = _without_reasoning(blocks)
         role, chunks = _TURNS.write(
             state.role, "assistant", [(block, "reasoningContent" not in block) for block in blocks]
         )
@@ -223,3 +223,11 @@ def _tool(tool: ToolSchema) -> bytes:
     if tool.description.strip():
         spec["description"] = tool.description
     return to_bytes({"toolSpec": spec})
+
+
+def _without_reasoning(blocks: list[Json]) -> list[Json]:
+    return [block for block in blocks if "reasoningContent" not in block]
+
+
+def _only_calls(blocks: list[Json]) -> list[Json]:
+    return [block for block in blocks if "toolUse" in block]

@@ -49,6 +49,16 @@ class _Call:
         except ValueError:
             return False
 
+    def goes_on(self, host_id: str, name: str, piece: str) -> bool:
+        """Return whether a delta with a name belongs to this call, which has one; a second name starts a new call."""
+        if host_id and self.host_id and host_id != self.host_id:
+            return False
+        # Unless the name is a piece, or the same call is repeated.
+        if not self.is_whole() or piece == self.arguments:
+            return True
+        self.is_name_repeated = name == self.tool and not piece
+        return self.is_name_repeated
+
 
 @attrs.define(eq=False)
 class CallAssembler:
@@ -98,10 +108,13 @@ class CallAssembler:
         if not call.is_announced:
             call.tool = _join_name(call.tool, name)
         call.host_id = call.host_id or text(delta, "id")
-        if piece:
-            call.pieces.append(piece)
         if call.tool and not call.id:
             call.id = self.new_id(call.host_id)
+        self._add_piece(call, piece, out)
+
+    def _add_piece(self, call: _Call, piece: str, out: list[StreamEvent]) -> None:
+        if piece:
+            call.pieces.append(piece)
         if call.tool and call.pieces and not call.is_announced:
             self._announce(call, out)
         elif call.is_announced and piece:
@@ -115,13 +128,7 @@ class CallAssembler:
             return None
         if call is None or not name or not call.tool:
             return call
-        if host_id and call.host_id and host_id != call.host_id:
-            return None
-        # A second name starts a new call, unless the same call is repeated.
-        if not call.is_whole() or piece == call.arguments:
-            return call
-        call.is_name_repeated = name == call.tool and not piece
-        return call if call.is_name_repeated else None
+        return call if call.goes_on(host_id, name, piece) else None
 
     def _matching_call(self, index: int | None, host_id: str, name: str) -> _Call | None:
         """Return the call with that index, else with that id, else the last one for a delta without a name."""

@@ -44,12 +44,10 @@ def thinking_config(
         return _adaptive_config(quirks, effort, is_forced=is_forced)
     if not quirks.thinking_budget or turn == "off":
         return {}
-    is_requested = effort is not None and effort != "none"
+    budget = None if effort is None or effort == "none" else thinking_budget(effort, max_output)
     if turn == "on":
-        budget = thinking_budget(effort, max_output) if effort is not None and is_requested else None
         return {"type": "enabled", "budget_tokens": budget or MIN_BUDGET}
-    budget = thinking_budget(effort, max_output) if effort is not None and is_requested and not is_forced else None
-    return {} if budget is None else {"type": "enabled", "budget_tokens": budget}
+    return {} if budget is None or is_forced else {"type": "enabled", "budget_tokens": budget}
 
 
 def may_force(quirks: Quirks, turn: TurnThinking) -> bool:

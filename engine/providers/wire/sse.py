@@ -85,12 +85,7 @@ class SseParser:
                 # The standard removes one space only: more of them are data.
                 self._data.append(line[6:] if line[5:6] == b" " else line[5:])
             elif not line:
-                if self._data:
-                    # Nearly all events have one line of data.
-                    data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-                    events.append(ServerSentEvent(self._type, data.decode("utf-8", "replace")))
-                    self._data.clear()
-                self._type = _MESSAGE
+                self._end_event(events)
             elif line.startswith(b"event:"):
                 self._type = line[6:].removeprefix(b" ").decode("utf-8", "replace") or _MESSAGE
             elif self.reads_errors and line.startswith(b"error:"):
@@ -102,3 +97,11 @@ class SseParser:
             elif line == b"data":
                 self._data.append(b"")
         return events
+
+    def _end_event(self, events: list[ServerSentEvent]) -> None:
+        if self._data:
+            # Nearly all events have one line of data.
+            data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+            events.append(ServerSentEvent(self._type, data.decode("utf-8", "replace")))
+            self._data.clear()
+        self._type = _MESSAGE
