@@ -87,7 +87,7 @@ async def test_failing_migration_leaves_everything(database: Database) -> None:
             database,
             PostgresMigration(version=VERSION + 2, tables=TABLES, steps={VERSION: _colour, VERSION + 1: _break}),
         )
-    with pytest.raises(StoreMismatch, match="there is no migration of the store.s tables from version"):
+    with pytest.raises(StoreMismatch, match="no migration of the store's tables from version"):
         lifted(database, PostgresMigration(version=VERSION + 2, tables=TABLES, steps={VERSION: _colour}))
     assert version(database) == VERSION
     await put_all(store, notes(A, 1, after=3))
