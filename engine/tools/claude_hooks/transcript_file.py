@@ -34,7 +34,7 @@ from engine.core.messages import (
 )
 from engine.core.threads import to_thread
 from engine.journal.log import Journal
-from engine.journal.state import SessionState
+from engine.journal.state import OpenStep, SessionState
 from engine.tools.claude_hooks.tool_names import Json, input_of, names_of
 
 # Days; a hook may read the file some time after its session.
@@ -131,16 +131,19 @@ def _entries(state: SessionState, written: AbstractSet[str]) -> Iterator[tuple[s
                 yield message.id, {"type": "user", "message": {"role": "user", "content": content}}
             case AssistantMessage():
                 yield from _answer(message, cwd, written)
-    step = None if state.turn is None else state.turn.step
-    if step is not None:
+    if state.turn is not None and state.turn.step is not None:
         # The message that calls tools, or ends the turn, is not in the history before its hooks have run.
-        texts = [part.part for part in step.parts if part.part is not None and not isinstance(part.part, CallPart)]
-        calls = [
-            CallPart(id=call.part_id, call_id=call.call_id, tool=call.tool, arguments=call.arguments)
-            for call in step.calls
-            if call.arguments
-        ]
-        yield from _answer(AssistantMessage(id=step.message_id, parts=(*texts, *calls), model=step.model), cwd, written)
+        yield from _answer(_open_message(state.turn.step), cwd, written)
+
+
+def _open_message(step: OpenStep) -> AssistantMessage:
+    texts = [part.part for part in step.parts if part.part is not None and not isinstance(part.part, CallPart)]
+    calls = [
+        CallPart(id=call.part_id, call_id=call.call_id, tool=call.tool, arguments=call.arguments)
+        for call in step.calls
+        if call.arguments
+    ]
+    return AssistantMessage(id=step.message_id, parts=(*texts, *calls), model=step.model)
 
 
 def _user(message: UserMessage) -> Json:
