@@ -197,11 +197,11 @@ async def test_commands_of_one_event_run_at_the_same_time(tmp_path: Path) -> Non
 
 async def test_command_need_not_read_its_input() -> None:
     made = hooks("PreToolUse", "exit 0")
-    async with world(one_call("x" * 3_000_000), DONE, tools=[touch], hooks=made) as w:
+    async with world(one_call("x" * 900_000), DONE, tools=[touch], hooks=made) as w:
         assert (await w.play()).statuses == ["completed"]
     made = hooks("PreToolUse", "wc -c >&2; exit 2")
-    async with world(one_call("x" * 3_000_000), DONE, tools=[touch], hooks=made) as w:
-        assert int((await w.play()).settlements[0].text.rpartition(" ")[2]) > 3_000_000
+    async with world(one_call("x" * 900_000), DONE, tools=[touch], hooks=made) as w:
+        assert int((await w.play()).settlements[0].text.rpartition(" ")[2]) > 900_000
 
 
 async def test_a_command_that_prints_without_end_is_bounded() -> None:
