@@ -124,6 +124,11 @@ class RealFolder:
         """Take the file *old* out of another folder, and give it the name *new* here, in place of what has it."""
         os.replace(old, new, src_dir_fd=other._descriptor, dst_dir_fd=self._descriptor)
 
+    def make_inner(self, name: str) -> RealFolder:
+        """Make a folder of that *name*, for this user alone, and open it."""
+        os.mkdir(name, 0o700, dir_fd=self._descriptor)
+        return RealFolder(self.open(name, _PASS))
+
     def remove_empty(self, name: str) -> bool:
         """Remove the folder of that *name* if there is nothing in it; tell whether it is gone."""
         try:

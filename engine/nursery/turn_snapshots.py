@@ -113,12 +113,12 @@ class TurnSnapshots:
             return
         # Before the snapshot: a sub-agent in the background may change something while it is taken.
         self._is_dirty = False
-        is_taken = False
+        is_complete = False
         try:
-            is_taken = await self._take(step, SECONDS)
+            is_complete = await self._take(step, SECONDS)
         finally:
             # The snapshot of the next step makes up for one that failed.
-            self._is_dirty = self._is_dirty or not is_taken
+            self._is_dirty = self._is_dirty or not is_complete
 
     @enable_ki_protection
     def conclude(self) -> None:
@@ -148,7 +148,7 @@ class TurnSnapshots:
         """Take a snapshot and record it; return whether there is one. Always a checkpoint; if cancelled, there is none."""
         self.trace.point("snapshot")
         try:
-            snapshot = await await_foreign(self._taken(seconds))
+            snapshot = await await_foreign(self._new_snapshot(seconds))
         except SnapshotError as error:
             if is_silent:
                 return False  # the one after the step reports it, if it fails, too
@@ -176,7 +176,7 @@ class TurnSnapshots:
             self.journal.append(SnapshotTaken(step=step, tree=snapshot.tree))
         return snapshot.tree is not None
 
-    async def _taken(self, seconds: float) -> SnapshotResult:
+    async def _new_snapshot(self, seconds: float) -> SnapshotResult:
         cwd, owner = self.cwd(), self.journal.log.session_id
         if not isinstance(self.snapshots, Attributing):
             return await self.snapshots.take(cwd, owner=owner, within=seconds)
@@ -186,12 +186,12 @@ class TurnSnapshots:
         changed = None if was_unknown or goes_on else tuple(before)
         # What ends while it is taken counts for the next one.
         self._changed, self._is_unknown = {}, goes_on
-        is_taken = False
+        is_complete = False
         try:
             snapshot = await self.snapshots.take_since(cwd, self._last, owner=owner, changed=changed, within=seconds)
-            is_taken = snapshot.tree is not None
+            is_complete = snapshot.tree is not None
         finally:
-            if not is_taken:
+            if not is_complete:
                 self._changed, self._is_unknown = before | self._changed, was_unknown or self._is_unknown
         return snapshot
 

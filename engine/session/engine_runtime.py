@@ -15,6 +15,7 @@ from engine.core.exception_groups import await_foreign, describe, public
 from engine.core.permission_types import PersistentApprover
 from engine.core.protocols import Tending
 from engine.core.threads import current_token
+from engine.files.staging import remove_leftovers
 from engine.nursery.concluder import all_over, close_bounded
 from engine.nursery.parking import park
 from engine.nursery.running_turn import TurnCause, TurnRun
@@ -70,6 +71,8 @@ class EngineRuntime:
             )
         tasks.check_unused()
         services.resolve_models()
+        # Not in a thread: mostly there are none, and that is one look into an empty folder.
+        remove_leftovers()
         # The store before the nursery: if it can't be opened, there is no nursery to leave.
         services.store = StoreAdapter.of(await open_store_at(place) if isinstance(place, str) else place)
         await tasks.open()

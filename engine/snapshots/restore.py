@@ -15,18 +15,19 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
-from uuid import uuid4
 
 import attrs
 
 from engine.core.errors import SnapshotError, UndoConflict, UndoIncomplete
 from engine.core.snapshot_types import FILE, LINK, PROGRAM, Put, TreeEntry
 from engine.files.real_folder import RealFolder, Swapped
+from engine.files.staging import StagingFolder
 
 _EXECUTE: Final = 0o111
 _CHUNK: Final = 1_048_576
+# Folders with a staging folder of their own.
+_MOST_PLACES: Final = 100
 
 
 def entry_at(path: str) -> TreeEntry | None:
@@ -58,7 +59,12 @@ class RestoreJob:
     puts: Sequence[Put]
     display: Callable[[str], str]
     kept: Sequence[str] = ()
-    _staged: dict[str, tuple[RealFolder, str]] = attrs.field(factory=dict[str, tuple[RealFolder, str]], init=False)
+    _staged: dict[str, tuple[StagingFolder, str]] = attrs.field(
+        factory=dict[str, tuple[StagingFolder, str]], init=False
+    )
+    _places: dict[str, tuple[RealFolder, StagingFolder]] = attrs.field(
+        factory=dict[str, tuple[RealFolder, StagingFolder]], init=False
+    )
     _done: list[str] = attrs.field(factory=list[str], init=False)
 
     def check(self) -> None:
@@ -97,11 +103,12 @@ class RestoreJob:
 
     def clean_up(self) -> None:
         """Remove unused temporary files."""
-        for folder, name in self._staged.values():
-            with suppress(OSError):
-                folder.remove(name)
+        # The innermost first, so that folders which were made in vain are empty when their turn comes.
+        for _, (folder, staging) in sorted(self._places.items(), reverse=True):
+            staging.remove()
             folder.remove_made()
             folder.close()
+        self._places.clear()
         self._staged.clear()
 
     # -- inside ---------------------------------------------------------------------------
@@ -142,16 +149,16 @@ class RestoreJob:
         for above in _above(put.path):
             if above in going or (os.path.lexists(above) and not os.path.isdir(above)):  # noqa: PTH112
                 at = above
-        folder = RealFolder.above(at, make=True)
-        name = f".{uuid4().hex}.tmp"
-        self._staged[put.path] = folder, name
+        staging = self._staging_at(at)
+        name = staging.new_name()
+        self._staged[put.path] = staging, name
         if want.mode == LINK:
-            folder.make_link(os.fsdecode(data), name)
+            staging.inner.make_link(os.fsdecode(data), name)
             return
         mode = _mode(put)
         # A new file gets its mode from the umask, like one that the user creates.
         made = mode if mode is not None else 0o777 if want.mode == PROGRAM else 0o666
-        descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, made)
+        descriptor = staging.inner.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, made)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
@@ -159,6 +166,23 @@ class RestoreJob:
                 os.fchmod(file.fileno(), mode)
             # Before the rename: else a power cut could leave an empty file under the old name.
             os.fsync(file.fileno())
+
+    def _staging_at(self, path: str) -> StagingFolder:
+        """Return where what goes to a path waits: next to it."""
+        above = os.path.dirname(path)  # noqa: PTH120
+        root = self.kept[-1] if self.kept else above
+        if above not in self._places and len(self._places) >= _MOST_PLACES and _device(above) == _device(root):
+            # Each place takes descriptors, of which a process has a thousand.
+            above, path = root, os.path.join(root, "x")  # noqa: PTH118
+        if above not in self._places:
+            folder = RealFolder.above(path, make=True)
+            try:
+                self._places[above] = folder, StagingFolder.make(folder, above)
+            except OSError:
+                folder.remove_made()
+                folder.close()
+                raise
+        return self._places[above][1]
 
     def _make(self, put: Put) -> None:
         try:
@@ -174,17 +198,16 @@ class RestoreJob:
             finally:
                 folder.close()
             return
-        staged, name = self._staged[put.path]
+        staging, name = self._staged[put.path]
         target = RealFolder.above(put.path, make=True)
         try:
             base = os.path.basename(put.path)  # noqa: PTH119
             if put.now is None:
                 target.remove_empty(base)
-            target.take(staged, name, base)
+            target.take(staging.inner, name, base)
         finally:
             target.close()
         del self._staged[put.path]
-        staged.close()
 
     def _failure(self, put: Put, error: OSError | UndoConflict) -> Exception:
         reason = (
@@ -224,6 +247,11 @@ def remove_empty_folders(paths: Iterable[str], kept: Iterable[str]) -> None:
                     break
             finally:
                 folder.close()
+
+
+def _device(path: str) -> int:
+    """Return the file system of a folder that exists, or will."""
+    return os.stat(next(folder for folder in (path, *_above(path)) if os.path.isdir(folder))).st_dev  # noqa: PTH112, PTH116
 
 
 def _is_barred(path: str, going: set[str]) -> bool:

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import attrs
 
 from engine.core.errors import ToolError
 from engine.files.real_folder import RealFolder, open_real
+from engine.files.staging import StagingFolder
 from engine.files.text_files import read_in, regular, renamed_errors
 
 # For reading attributes. If the file has been replaced by a pipe, opening must not block.
@@ -85,6 +85,7 @@ class _Step:
 
     change: FileChange
     _folder: RealFolder | None = None
+    _staging: StagingFolder | None = None
     _new: str = ""
     _old: str = ""
     _state: os.stat_result | None = None
@@ -96,6 +97,13 @@ class _Step:
         """The file's folder, once it is prepared."""
         assert self._folder is not None
         return self._folder
+
+    @property
+    def staging(self) -> StagingFolder:
+        """Where its texts wait, next to the file; made when it is first needed. Raises `OSError`."""
+        if self._staging is None:
+            self._staging = StagingFolder.make(self.folder, str(self.change.path.parent))
+        return self._staging
 
     @property
     def name(self) -> str:
@@ -125,8 +133,8 @@ class _Step:
             if change.before is None:
                 self._create()
             elif not self._new:
-                self._old = _temporary_name()
-                self.folder.rename(self.name, self._old)
+                self._old = self.staging.new_name()
+                self.folder.rename(self.name, self.staging.path_of(self._old))
             else:
                 if not is_only:
                     self._keep_old()
@@ -142,14 +150,17 @@ class _Step:
             elif change.before is None:
                 self.folder.remove(self.name)
             elif self._old:
-                self.folder.rename(self._old, self.name)
+                self.folder.rename(self.staging.path_of(self._old), self.name)
                 self._old = ""
             else:
                 self._write(change.before)
-                self.folder.rename(self._new, self.name)
+                self.folder.rename(self.staging.path_of(self._new), self.name)
         except OSError:
-            kept, self._old = self._old, ""  # the only copy now: `clean_up` must not remove it
-            return f"{change.shown} (its old content is {change.path.with_name(kept)})" if kept else change.shown
+            if not self._old:
+                return change.shown
+            # The only copy now: `clean_up` must not remove it.
+            self.staging.keep(self._old)
+            return f"{change.shown} (its old content is {change.path.parent / self.staging.path_of(self._old)})"
         self._is_made = False
         return ""
 
@@ -157,9 +168,8 @@ class _Step:
         """Remove temporary files, and folders that were created in vain."""
         if self._folder is None:
             return
-        for name in filter(None, (self._new, self._old)):
-            with suppress(OSError):
-                self.folder.remove(name)
+        if self._staging is not None:
+            self._staging.remove()
         if not self._is_made:
             self.folder.remove_made()
         self.folder.close()
@@ -175,12 +185,14 @@ class _Step:
             raise ToolError(f"{change.shown} has changed meanwhile: another program wrote to it. Read it again.")
 
     def _write(self, data: bytes) -> None:
-        self._new = _temporary_name()
         # Without a file to imitate, the umask applies. Otherwise no user may see more than before, not even for a
         # moment.
         is_like_another = self.change.like is not None or self._state is not None
         try:
-            new = self.folder.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_like_another else 0o666)
+            self._new = self.staging.new_name()
+            new = self.staging.inner.open(
+                self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_like_another else 0o666
+            )
         except PermissionError as error:
             if self._state is None:
                 raise
@@ -216,7 +228,7 @@ class _Step:
     def _take_place(self) -> None:
         """Replace the old text by the new one."""
         try:
-            self.folder.rename(self._new, self.name)
+            self.folder.rename(self.staging.path_of(self._new), self.name)
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
@@ -229,27 +241,22 @@ class _Step:
         """Give the new file its name, unless another file has taken it meanwhile."""
         # A link fails if the name exists; a rename would overwrite the other file.
         try:
-            self.folder.link(self._new, self.name)
+            self.folder.link(self.staging.path_of(self._new), self.name)
         except FileExistsError:
             raise ToolError(f"{self.change.shown} has come into being meanwhile. Read it first.") from None
         except OSError:  # a file system without links
-            self.folder.rename(self._new, self.name)
+            self.folder.rename(self.staging.path_of(self._new), self.name)
 
     def _keep_old(self) -> None:
         """Keep the old file under another name, for `undo`. Its content is in memory as well."""
         assert self._state is not None
         if os.geteuid() not in {0, self._state.st_uid}:
             return  # in a folder with the sticky bit, such as /tmp, only the owner could remove that name again
-        self._old = _temporary_name()
+        self._old = self.staging.new_name()
         try:
-            self.folder.link(self.name, self._old)
+            self.folder.link(self.name, self.staging.path_of(self._old))
         except OSError:  # a file system without links
             self._old = ""
-
-
-def _temporary_name() -> str:
-    # Not derived from the file's name, which may have the maximal length already.
-    return f".{uuid4().hex}.tmp"
 
 
 def _copy_metadata(file: int, state: os.stat_result) -> tuple[int, str]:

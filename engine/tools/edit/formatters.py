@@ -20,6 +20,7 @@ import trio
 from engine.config.formatter_config import FileProgram, is_time
 from engine.core.exception_groups import describe
 from engine.core.threads import to_thread
+from engine.files.staging import temporary_token
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE
 from engine.tools.edit.checkers import check
@@ -158,7 +159,7 @@ def _copy_near(path: Path, data: bytes) -> Path:
     """
     near = next(folder for folder in path.parents if folder.is_dir())
     # Without a dot: some formatters skip hidden folders.
-    folder = Path(mkdtemp(prefix="engine-", suffix=".tmp", dir=near))
+    folder = Path(mkdtemp(prefix=f"engine-{temporary_token(str(near))}", suffix=".tmp", dir=near))
     try:
         (folder / path.name).write_bytes(data)
     except OSError:

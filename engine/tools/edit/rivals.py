@@ -70,8 +70,9 @@ class _RivalSearch:
     def windows(self, lacking: Sequence[_Line]) -> Iterator[tuple[float, range]]:
         """Yield the surroundings of each line that the match lacks, and how much of the request they hold."""
         positions: dict[str, list[int]] = {}
+        start, stop = self.place.start, self.place.stop
         for index, line in enumerate(self.source.stripped):
-            if line and index not in self.place:
+            if line and not start <= index < stop:
                 positions.setdefault(line, []).append(index)
         chars = sum(map(len, positions)) * sum(1 + len(lack.text) // 64 for lack in lacking)
         seen: set[range] = set()
@@ -118,5 +119,6 @@ def _alike(lack: _Line, lines: dict[str, list[int]]) -> list[str]:
     if len(lack.text) > LINE_CHARS:
         return [lack.text] if lack.text in lines else []
     scorer = Levenshtein.normalized_similarity
-    found = extract(lack.text, lines.keys(), scorer=scorer, score_cutoff=_SAME, limit=_MOST_PLACES)
+    cutoff = max(_SAME, lack.similarity)
+    found = extract(lack.text, lines.keys(), scorer=scorer, score_cutoff=cutoff, limit=_MOST_PLACES)
     return [line for line, score, _ in found if score > lack.similarity]

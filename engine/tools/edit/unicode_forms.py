@@ -38,12 +38,12 @@ _MOST_NAMED: Final = 5
 
 def composed(text: str) -> str:
     """Return *text* with composed letters."""
-    return unicodedata.normalize("NFC", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def plain(text: str) -> str:
     """Return *text* with composed letters and ASCII punctuation."""
-    return composed(text).translate(_SIGNS)
+    return text if text.isascii() else composed(text).translate(_SIGNS)
 
 
 def plain_places(text: str, piece: str) -> Iterator[tuple[int, int]]:
