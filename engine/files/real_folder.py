@@ -129,6 +129,21 @@ class RealFolder:
         os.mkdir(name, 0o700, dir_fd=self._descriptor)
         return RealFolder(self.open(name, _PASS))
 
+    def make_whole(self, name: str, data: bytes) -> None:
+        """Make a small file of that *name*, which nothing has yet; where possible it is never seen without its content."""
+        try:
+            self._link_whole(name, data)
+        except (AttributeError, OSError):  # a system, or a file system, without files that have no name
+            descriptor = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+
+    def _link_whole(self, name: str, data: bytes) -> None:
+        descriptor = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            file.write(data)
+            os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=self._descriptor, follow_symlinks=True)
+
     def remove_empty(self, name: str) -> bool:
         """Remove the folder of that *name* if there is nothing in it; tell whether it is gone."""
         try:

@@ -53,8 +53,7 @@ class StagingFolder:
         name = f".{temporary_token(path)}{uuid4().hex[:_TOKEN_CHARS]}{_SUFFIX}"
         staging = cls(above, above.make_inner(name), name)
         try:
-            with os.fdopen(staging.inner.open(_IGNORE, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w") as file:
-                file.write("*\n")
+            staging.inner.make_whole(_IGNORE, b"*\n")
         except OSError:
             staging.remove()
             raise
@@ -119,10 +118,20 @@ def _remove_in(folder: str, token: str) -> None:
         if (is_copy or is_staging) and entry.is_dir(follow_symlinks=False):
             # What is to be kept for the user is in a folder that git does not ignore.
             if is_copy or os.path.lexists(os.path.join(entry.path, _IGNORE)):  # noqa: PTH118 - of a str, which may be no UTF-8
-                shutil.rmtree(entry.path, ignore_errors=True)
+                _remove_tree(entry.path)
             else:
                 with suppress(OSError):
                     os.rmdir(entry.path)  # noqa: PTH106
+
+
+def _remove_tree(folder: str) -> None:
+    """Remove a folder; its list of what git ignores goes last, in case that this is killed, too."""
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name == _IGNORE):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            os.unlink(entry.path)  # noqa: PTH108 - of a str, which may be no UTF-8
+    os.rmdir(folder)  # noqa: PTH106
 
 
 def _lists(*, make: bool = False) -> Path:
