@@ -122,9 +122,9 @@ def test_conversion_stops_at_its_deadline() -> None:
 def test_conversion_is_linear(part: str) -> None:
     def measured(size: int) -> tuple[float, int]:
         page = part * (size // len(part))
-        start = time.perf_counter()
+        start = time.process_time()
         text = markdown_of(page, "https://example.org/" + "x" * 3_000 + "/").text
-        return time.perf_counter() - start, len(text)
+        return time.process_time() - start, len(text)
 
     short, _ = measured(20_000)
     long, size = measured(320_000)
