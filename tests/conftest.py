@@ -37,6 +37,13 @@ def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+@pytest.fixture
+def home_with_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user has a folder `~/project`, as in the documentation."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "project").mkdir()
+
+
 # ---- users ---------------------------------------------------------------------------------------------------------------
 
 NOBODY = 65534

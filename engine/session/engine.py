@@ -33,6 +33,7 @@ from engine.session.validation import (
     absolute,
     approver_of,
     around_of,
+    existing_folder,
     hooks_of,
     keeper_of,
     opinion_of,
@@ -171,7 +172,7 @@ class Engine:
         A server on this machine is asked, for a moment, how large its model's window is.
 
         Args:
-            cwd: its working directory.
+            cwd: its working directory. Raises `ConfigError` if there is no such directory.
             settings: instead of the engine's.
             tools: instead of the engine's.
             model: instead of the engine's.
@@ -183,7 +184,7 @@ class Engine:
         runtime.setup.config.check_primary(agent)
         options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         config = runtime.setup.defaults.with_options(runtime.setup.config, options)
-        folder = absolute(cwd)
+        folder = existing_folder(cwd)
         await runtime.prepare_rules(folder)
         await runtime.learn_models(config)
         # After all checkpoints but those of the hooks: a cancel before leaves nothing behind.

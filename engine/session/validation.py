@@ -106,6 +106,14 @@ def absolute(path: str | os.PathLike[str], name: str = "cwd") -> str:
         raise ConfigError(f"{name} must be the path of a directory, not {path!r}: {error}") from error
 
 
+def existing_folder(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a folder. Raises `ConfigError` if there is none."""
+    folder = absolute(path)
+    if not Path(folder).is_dir():
+        raise ConfigError(f"cwd must be a directory that exists, and {folder} is none")
+    return folder
+
+
 def store_of(store: Store | str | os.PathLike[str] | None) -> Store | str:
     """Return a store, or where one is to be opened."""
     if isinstance(store, (str, os.PathLike)):

@@ -185,7 +185,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             # Fixed jitter and counted ids: nothing random is left but the seeded scheduler.
             ports=Ports(clock=TrioClock(), ids=CountingIds(), trace=run.points, jitter=lambda: 0.5),
         ) as engine:
-            session = await engine.create_session(cwd="/nowhere")
+            session = await engine.create_session(cwd="/opt")
             run.points.session = session
             watcher = session.subscribe()
             # Tasks that already run belong to the engine; only new ones can be leaks of the turn.

@@ -475,7 +475,7 @@ async def test_a_cancel_inside_of_every_append(autojump_clock: MockClock) -> Non
             ports=Ports(trace=trace, clock=TrioClock()),
             files=FileOptions(spill=os.devnull),
         ) as eng:
-            session = await eng.create_session(cwd="/nowhere")
+            session = await eng.create_session(cwd="/opt")
             trace.turn = session.prompt("go")
             async with trace.turn as turn:
                 await turn.wait()
@@ -603,7 +603,7 @@ async def test_late_file_changes_are_reported_once(autojump_clock: MockClock) ->
         files=FileOptions(snapshots=snapshots),
         ports=Ports(clock=TrioClock()),
     ) as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         await session.run("go")
         seen = await until_idle(session, 2)
         assert bench.log == ["+a", "-a", "+b", "-b"]

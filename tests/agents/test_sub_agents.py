@@ -85,7 +85,7 @@ async def test_t19_read_only_parent_has_read_only_child(autojump_clock: MockCloc
     }
     tools = [ANY, *bench.tools()]
     async with world(by_prompt(script), repeat=True, tools=tools, approver=Policy(profile="full")) as w:
-        session = await w.engine.create_session(cwd="/nowhere", rules=["deny write *"])
+        session = await w.engine.create_session(cwd="/opt", rules=["deny write *"])
         played = await w.play(session=session)
     assert played.stop_reason == "completed"
     assert bench.log == ["+b", "-b"]
@@ -399,7 +399,7 @@ async def test_t19_uncontinuable_children_are_refused(autojump_clock: MockClock)
     async with world(by_last(script), repeat=True, tools=[ANY]) as w:
         played = await w.play()
         child = child_of(w, played.events)
-        other = await w.engine.create_session(cwd="/nowhere")
+        other = await w.engine.create_session(cwd="/opt")
         await w.play("elsewhere", session=other)
         wrong = {
             w.session.id: f"{w.session.id} is this very session",

@@ -164,7 +164,7 @@ async def test_t11_rejected_long_request_is_shortened(name: str) -> None:
         key, base = wire.variables
         model = resolve(wire.model, {key: "any", base: url})
         async with engine.open_engine(model=model) as eng:
-            session = await eng.create_session(cwd="/nowhere")
+            session = await eng.create_session(cwd="/opt")
             prompts = [ORIGINAL, *(f"question {n}: {words(800, str(n))}" for n in range(12))]
             reasons: list[str] = []
             for prompt in prompts:

@@ -97,7 +97,7 @@ async def _play(prompts: Sequence[int], steps: Sequence[Said], written: Sequence
     async with engine.open_engine(
         model=model, tools=[fetch], permissions=PermissionOptions(approver=AllowAll())
     ) as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         for number, size in enumerate(prompts):
             told = words(size, f"prompt {number}") or "go"
             async with session.prompt(told, settings=WORK) as turn:

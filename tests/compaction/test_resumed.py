@@ -21,7 +21,7 @@ async def left(store: Path) -> tuple[str, ContextReport, Transcript]:
     """Let an engine have one turn in a session, and close it."""
     model = ScriptedProvider([saying("Done.", COUNTED)], info=INFO)
     async with engine.open_engine(model=model, store=store) as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         await session.run(words(4_000))
         return session.id, session.context.report(), session.state.transcript
 

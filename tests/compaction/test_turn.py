@@ -310,7 +310,7 @@ async def test_t8_long_history_is_summarised_in_pieces(autojump_clock: MockClock
     big = attrs.evolve(INFO, context=200_000)
     model = ScriptedProvider([saying(words(1_400, f"topic{n}")) for n in range(16)], info=big)
     async with engine.open_engine(model=model) as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         for n in range(16):
             await session.run(f"question {n}")
         model.info = small
@@ -482,7 +482,7 @@ async def test_t11_measured_window_is_kept(
         assert w.session.context.report().context < 10_000
         # What can't be made small enough for a window that is a guess is sent all the same.
         steps = 19
-        other = await w.engine.create_session(cwd="/nowhere")
+        other = await w.engine.create_session(cwd="/opt")
         last = await w.play(words(8_990), session=other)
         assert (last.stop_reason, refused) == ("completed", 1)
         assert last.one(CompactionEnded).outcome == "failed"
@@ -933,7 +933,7 @@ async def test_configuration_sets_summariser_and_auto_compact(
     assert config.compaction == CompactionConfig(auto=False, model="ollama/small", reserve=5_000, tail=0, clear=False)
     model = ScriptedProvider([saying(LONG), saying(LONG), saying(LONG), TOO_LONG], info=INFO)
     async with engine.open_engine(model=model, config=config) as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         for _ in range(3):
             assert (await session.run("go")).stop_reason == "completed"
         assert (await session.run("go")).stop_reason == "prompt_too_long"

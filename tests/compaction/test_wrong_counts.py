@@ -100,7 +100,7 @@ async def _locked(store: Path, factor: float) -> str:
     host = Host(once(10, factor))
     model = ScriptedProvider([host], repeat=True, info=LARGE)
     async with engine.open_engine(model=model, store=store) as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         for number in range(10):
             await session.run(words(EACH, f"prompt{number}"))
         return session.id

@@ -150,7 +150,7 @@ async def test_prompt_hook_runs_before_the_request(autojump_clock: MockClock) ->
         await w.play("do it")
         message = w.session.state.transcript[0]
     assert isinstance(message, UserMessage)
-    assert log == [Prompted(session_id=w.session.id, cwd="/nowhere", text="do it", message=message)]
+    assert log == [Prompted(session_id=w.session.id, cwd="/opt", text="do it", message=message)]
 
 
 async def test_hook_text_follows_the_prompt_and_stays(autojump_clock: MockClock) -> None:
@@ -431,8 +431,8 @@ async def test_compaction_hooks_run_before_and_after(autojump_clock: MockClock) 
         played = await w.play("do it")
         assert played.reasons == ["compacted"]
         replaced = played.one(HistoryReplaced)
-        assert before == [Compacting(session_id=w.session.id, cwd="/nowhere", trigger="full", messages=1)]
-        assert after == [Compacted(session_id=w.session.id, cwd="/nowhere", trigger="full", messages=replaced.messages)]
+        assert before == [Compacting(session_id=w.session.id, cwd="/opt", trigger="full", messages=1)]
+        assert after == [Compacted(session_id=w.session.id, cwd="/opt", trigger="full", messages=replaced.messages)]
         assert [said(m) for m in w.requests[0].transcript] == ["do it", "[the hook hook] use tabs"]
         await w.play("again")
     assert (len(before), len(after)) == (1, 1), "where nothing is compacted, nobody is asked"
@@ -565,8 +565,8 @@ async def test_session_start_hooks_run_once(autojump_clock: MockClock) -> None:
         assert await eng.open_session(w.session.id) is session
         await session.run("again")
     assert [(s.source, s.session_id, s.cwd, s.model) for s in log] == [
-        ("new", w.session.id, "/nowhere", "scripted/model"),
-        ("resumed", w.session.id, "/nowhere", "scripted/model"),
+        ("new", w.session.id, "/opt", "scripted/model"),
+        ("resumed", w.session.id, "/opt", "scripted/model"),
     ]
     assert len(model.requests[0].transcript) == 5
 
@@ -598,11 +598,11 @@ async def test_session_end_hooks_run_at_engine_close(autojump_clock: MockClock) 
     log: list[SessionEnding] = []
     hooks = Hooks(session_end=(note(log, Remark(message="goodbye"), 1),))
     async with world(DONE, hooks=hooks) as w:
-        other = await w.engine.create_session(cwd="/elsewhere")
+        other = await w.engine.create_session(cwd="/srv")
         await w.play()
         before = trio.current_time()
     assert trio.current_time() - before == about(1), "all at once"
-    assert {(s.session_id, s.cwd) for s in log} == {(w.session.id, "/nowhere"), (other.id, "/elsewhere")}
+    assert {(s.session_id, s.cwd) for s in log} == {(w.session.id, "/opt"), (other.id, "/srv")}
     last = w.session.events()[-1]
     assert isinstance(last, Notice)
     assert last.text == "the hook hook says: goodbye"
@@ -638,7 +638,7 @@ async def test_idle_hooks_run_after_each_turn(autojump_clock: MockClock) -> None
     async with world(DONE, DONE, DONE, hooks=Hooks(idle=(note(log, Remark(message="bored")),))) as w:
         first = await w.play()
         await trio.sleep(1)
-        assert log == [Idling(session_id=w.session.id, cwd="/nowhere", result=first.result)]
+        assert log == [Idling(session_id=w.session.id, cwd="/opt", result=first.result)]
         w.session.queue("two")
         w.session.queue("three")
         await trio.sleep(1)

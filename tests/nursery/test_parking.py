@@ -83,7 +83,7 @@ def kinds(events: Sequence[object], *wanted: type[Durable]) -> list[str]:
 async def test_waiting_turn_resumes_in_another_engine() -> None:
     home = Home([asks(*look("a"), *do("b"), *do("c")), FINE])
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         turn = eng.start_turn(session, "go")
         (*_, asked) = await seen(turn, PermissionAsked)
         before = live_session(session).journal.seq
@@ -134,7 +134,7 @@ async def test_waiting_turn_resumes_in_another_engine() -> None:
 async def test_killed_engine_can_be_resumed() -> None:
     home = Home([asks(*do("a")), FINE])
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         async with session.prompt("go") as turn:  # a block's own turn may be killed as well
             await seen(turn, PermissionAsked)
             await home.kill(session.id)
@@ -200,7 +200,7 @@ async def test_usage_before_parking_is_counted() -> None:
     second = [*text("Two."), *do("b"), *done("calls", usage=usage)]
     home = Home([first, second, FINE], settings=Settings(limits=Limits(steps=2), wrap_up=False))
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         turn = eng.start_turn(session, "go")
         (*_, asked) = await seen(turn, PermissionAsked)
         assert isinstance(asked, PermissionAsked)
@@ -255,7 +255,7 @@ async def test_open_question_is_asked_again() -> None:
 async def test_external_result_may_follow_a_restart() -> None:
     home = Home([asks(*office("the trip")), FINE])
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         turn = eng.start_turn(session, "go")
         (*_, started) = await seen(turn, CallStarted)
         assert isinstance(started, CallStarted)
@@ -295,7 +295,7 @@ async def test_result_during_closing_is_stored_or_refused(steps: int) -> None:
     async with trio.open_nursery() as nursery:
         with trio.fail_after(10):
             async with home.open() as eng:
-                session = await eng.create_session(cwd="/nowhere")
+                session = await eng.create_session(cwd="/opt")
                 (*_, started) = await seen(eng.start_turn(session, "go"), CallStarted)
                 assert isinstance(started, CallStarted)
                 nursery.start_soon(bring, started.call_id)
@@ -313,7 +313,7 @@ async def test_result_during_closing_is_stored_or_refused(steps: int) -> None:
 async def test_a_result_from_outside_may_report_failure() -> None:
     home = Home([asks(*office("a"), *office("b", id="o2")), FINE])
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         async with session.prompt("go") as turn:
             async for event in turn:
                 if isinstance(event, CallStarted):
@@ -329,7 +329,7 @@ async def test_a_result_from_outside_may_report_failure() -> None:
 async def test_nonsense_for_a_result(call_id: object, text: object, more: dict[str, object]) -> None:
     home = Home([])
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         with pytest.raises(ConfigError, match=r"session\.settle takes"):
             await session.settle(call_id, text, **more)  # type: ignore[arg-type]  # nonsense
 
@@ -337,7 +337,7 @@ async def test_nonsense_for_a_result(call_id: object, text: object, more: dict[s
 async def test_call_waiting_for_result_is_cancelled_with_turn() -> None:
     home = Home([asks(*office("the trip"))])
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         async with session.prompt("go") as turn:
             (*_, started) = await seen(turn, CallStarted)
             turn.cancel()
@@ -356,7 +356,7 @@ async def test_settling_agrees_with_the_record_of_a_cancel(is_first: bool, _time
     outcome = "completed"
     home = Home([asks(*office("the trip"))])
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         async with session.prompt("go") as turn:
             (*_, started) = await seen(turn, CallStarted)
             assert isinstance(started, CallStarted)
@@ -382,7 +382,7 @@ async def test_settling_raises_if_the_result_is_not_durable() -> None:
     store = SlowStore()
     home = Home([asks(*office("the trip")), FINE], store=store)
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         async with session.prompt("go") as turn:
             (*_, started) = await seen(turn, CallStarted)
             assert isinstance(started, CallStarted)
@@ -463,7 +463,7 @@ async def test_a_resumed_turn_may_be_cancelled() -> None:
 
 async def ended_by_closing(home: Home, until: type[Durable], *, times: int = 1) -> engine.TurnResult:
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         turn = eng.start_turn(session, "go")
         await seen(turn, until, times=times)
     assert kinds(await home.store.load(session.id), TurnEnded, CallDelivered)[-1:] == ["TurnEnded"]
@@ -488,7 +488,7 @@ async def test_parking_can_be_switched_off() -> None:
 async def test_a_turn_in_a_block_is_ended() -> None:
     home = Home([asks(*do("a"))])
     async with home.open() as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         async with session.prompt("go") as turn:
             await seen(turn, PermissionAsked)
     assert turn.result.stop_reason == "aborted"
@@ -503,7 +503,7 @@ async def test_turn_without_persistent_store_is_ended() -> None:
         tools=home.tools(),
         permissions=PermissionOptions(approver=home.approver),
     ) as eng:
-        session = await eng.create_session(cwd="/nowhere")
+        session = await eng.create_session(cwd="/opt")
         turn = eng.start_turn(session, "go")
         await seen(turn, PermissionAsked)
     assert (await turn.wait()).stop_reason == "aborted"
@@ -525,7 +525,7 @@ async def left_by_cancelling(home: Home, until: type[Durable]) -> engine.Turn:
     turns: list[engine.Turn] = []
     with trio.CancelScope() as scope:
         async with home.open() as eng:
-            session = await eng.create_session(cwd="/nowhere")
+            session = await eng.create_session(cwd="/opt")
             turns.append(eng.start_turn(session, "go"))
             await seen(turns[0], until)
             scope.cancel(reason="the server stops")

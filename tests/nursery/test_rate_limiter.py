@@ -39,7 +39,7 @@ async def prompt_all(w: World, count: int, settings: Settings | None = None) -> 
     told: list[str] = []
 
     async def prompt_one() -> None:
-        session = await w.engine.create_session(cwd="/nowhere", settings=settings)
+        session = await w.engine.create_session(cwd="/opt", settings=settings)
         async with session.prompt("go") as turn:
             told.extend([event.code async for event in turn if isinstance(event, Notice)])
         assert turn.result.stop_reason == "completed", turn.result

@@ -716,7 +716,7 @@ async def test_c4_working_directory_can_be_modified(autojump_clock: MockClock) -
     ]
     async with world(first, DONE, tools=[cd, pwd]) as w:
         await w.play()
-    assert saw == ["/nowhere", "/there"]
+    assert saw == ["/opt", "/there"]
 
 
 async def test_c4_modifier_of_failed_call_is_dropped(autojump_clock: MockClock) -> None:

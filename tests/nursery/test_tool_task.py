@@ -306,7 +306,7 @@ async def test_context_describes_the_call(autojump_clock: MockClock) -> None:
     async with world([*call("look", {}, id="1"), *done("calls")], DONE, tools=[look]) as w:
         played = await w.play()
     started = played.one(CallStarted)
-    assert saw == [(w.session.id, started.turn_id, started.call_id, "/nowhere")]
+    assert saw == [(w.session.id, started.turn_id, started.call_id, "/opt")]
 
 
 async def test_progress_is_live_and_kept_for_aborts(autojump_clock: MockClock) -> None:

@@ -109,6 +109,16 @@ async def test_jumping_clock_is_refused_with_a_file(store: str, tmp_path: Path, 
         assert (await session.run("go")).durable
 
 
+async def test_session_needs_a_folder_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with engine.open_engine(model=ScriptedProvider([DONE])) as eng:
+        for wrong in ("/nosuch", tmp_path / "file"):
+            with pytest.raises(ConfigError, match="must be a directory that exists"):
+                await eng.create_session(cwd=wrong)
+        session = await eng.create_session(cwd=tmp_path)
+        assert (await session.run("go")).stop_reason == "completed"
+
+
 # -- opening an engine ------------------------------------------------------------------------------------
 
 

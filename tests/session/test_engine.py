@@ -104,6 +104,7 @@ async def test_cancelled_creation_leaves_no_session(autojump_clock: MockClock) -
         assert (await (await eng.open_session(session.id)).run("go on")).stop_reason == "completed"
 
 
+@pytest.mark.usefixtures("home_with_project")
 async def test_new_session_records_folder_and_model(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         session = await w.engine.create_session(cwd="~/project")

@@ -74,6 +74,7 @@ RICH: list[Answer] = [
 # -- the interface ------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("home_with_project")
 async def test_the_program_of_the_design_runs(autojump_clock: MockClock) -> None:
     """Section 3 of the design, word for word but for the model."""
     bench = Bench()

@@ -114,7 +114,7 @@ class Home:
     async def parked(self, until: type[Durable], *, times: int = 1) -> SessionId:
         """Start a turn, wait until that event has come so often, close the engine; return the session."""
         async with self.open() as eng:
-            session = await eng.create_session(cwd="/nowhere")
+            session = await eng.create_session(cwd="/opt")
             turn = eng.start_turn(session, "go")
             await seen(turn, until, times=times)
         return session.id

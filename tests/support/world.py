@@ -175,7 +175,7 @@ async def world(
     batch: int = 1,
     repeat: bool = False,
     prompt: PromptLayers | None = None,
-    cwd: str = "/nowhere",
+    cwd: str = "/opt",
     clock: WallClock | None = None,
 ) -> AsyncGenerator[World]:
     """Open an engine whose model gives *answers*, and a session in it. *models* come after that model, in a chain."""

@@ -441,7 +441,7 @@ async def test_c5_hooks_see_the_final_arguments(autojump_clock: MockClock) -> No
     ) as w:
         await w.play()
     assert [use.arguments for use in uses] == ['{"path": "b"}'] * 2
-    assert {use.cwd for use in uses} == {"/nowhere"}
+    assert {use.cwd for use in uses} == {"/opt"}
 
 
 # -- hooks that speak to the model -------------------------------------------------------------------------------
@@ -631,7 +631,7 @@ async def test_c5_permission_hook_gets_the_full_question(autojump_clock: MockClo
     assert wanted == [
         PermissionRequested(
             session_id=w.session.id,
-            cwd="/nowhere",
+            cwd="/opt",
             call_id=asked.call_id,
             tool="touch",
             arguments='{"path": "a"}',
