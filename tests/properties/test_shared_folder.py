@@ -212,8 +212,11 @@ async def _undo(folder: Folder, who: Who, session: Session) -> None:
     else:
         folder.check(who, before, is_done=True)
         assert all(name in " ".join(undone.remarks) for name in folder.others[who]), undone.remarks
-        # For the other session, this undo is another's work.
-        folder.note("user", before)
+        # What was put back is, for the other session, as if this one had never changed it.
+        after = files_in(folder.root)
+        for name in {name for name in {*before, *after} if before.get(name) != after.get(name)}:
+            for writers in folder.writers.values():
+                writers[name] = [writer for writer in writers.get(name, []) if writer != who]
 
 
 async def _force(folder: Folder, session: Session) -> None:
@@ -224,7 +227,8 @@ async def _force(folder: Folder, session: Session) -> None:
     folder.provider.script = [[*text("Nothing."), *done()]]
     folder.provider.requests.clear()
     await session.run("and now?")
-    assert set(await session.files.restore(undone.files, turn_id=undone.turn_id)) == set(undone.files)
+    if undone.files:
+        assert set(await session.files.restore(undone.files, turn_id=undone.turn_id)) == set(undone.files)
     assert files_in(folder.root) == before
 
 
