@@ -306,7 +306,7 @@ async def until_empty(nursery: trio.Nursery, seconds: float) -> None:
 
     Not for longer than *seconds*: a task may not stop.
     """
-    with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds):
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds):  # noqa: ASYNC912  # empty: no wait
         # Looked at again and again, since only the task that opened a nursery is woken when it is empty.
         for _ in range(round(seconds / _LOOK)):
             if not nursery.child_tasks:

@@ -341,7 +341,7 @@ class PromptLayers:
             text = source(inputs.cwd)
             if text is not None:
                 sections.append(PromptSection(name=EXTRA + name, text=_require_text(text), source=name))
-        except BaseException as error:  # noqa: BLE001  # the host's code, in a thread: keep the current section
+        except BaseException as error:  # noqa: BLE001, ASYNC103  # the host's code, in a thread: keep the current section
             problems.append(Problem(kind="unusable", text=f"the section {name} can't be read: {describe(error)}"))
             if EXTRA + name in inputs.current:
                 sections.append(inputs.current[EXTRA + name])

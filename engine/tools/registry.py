@@ -44,8 +44,9 @@ class Prepared:
             return None
         try:
             return bool(self.tool.safe(self.arguments))
-        except BaseException:  # noqa: BLE001  # the tool author's plain function, shut off from interrupts; in doubt the call runs alone
-            return False
+        except BaseException:  # noqa: BLE001, ASYNC103  # the author's plain function, shut off from interrupts
+            # In doubt the call runs alone.
+            return False  # noqa: ASYNC104  # a plain function can't be cancelled
 
     async def assess(self, cwd: str) -> bool:
         """Return whether it may run in parallel with other safe calls in that working directory. Always a checkpoint.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -496,7 +497,7 @@ Max reported a bug.
 """.strip().splitlines()
 
 
-def pinned(lines: list[str]) -> list[str]:
+def pinned(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if list(directives_in(line))]
 
 

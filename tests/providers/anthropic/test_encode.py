@@ -312,7 +312,7 @@ def thinking_kinds(encoded: Any) -> list[list[str]]:
 @pytest.mark.parametrize("tool_choice", ["auto", "required"])
 def test_a_turn_keeps_its_thinking(effort: Effort | None, tool_choice: ToolChoice) -> None:
     """Half with thinking and half without is refused."""
-    more = [model_message(tool_call("d")), results(result("d"))]
+    more: list[Message] = [model_message(tool_call("d")), results(result("d"))]
     encoded = body(*EXCHANGE, *more, max_output=1_500, tool_choice=tool_choice, options=ModelOptions(effort=effort))
     assert encoded["thinking"]["type"] == "enabled"
     assert encoded["max_tokens"] > encoded["thinking"]["budget_tokens"] >= 1_024
@@ -320,8 +320,8 @@ def test_a_turn_keeps_its_thinking(effort: Effort | None, tool_choice: ToolChoic
 
 
 def test_a_turn_without_thinking_stays_without() -> None:
-    turn = [user_message("go"), model_message(tool_call("c")), results(result("c"))]
-    more = [model_message(SIGNED, tool_call("d")), results(result("d"))]
+    turn: list[Message] = [user_message("go"), model_message(tool_call("c")), results(result("c"))]
+    more: list[Message] = [model_message(SIGNED, tool_call("d")), results(result("d"))]
     encoded = body(*turn, *more, max_output=60_000, options=ModelOptions(effort="high"))
     assert "thinking" not in encoded
     assert thinking_kinds(encoded) == [["tool_use"], ["tool_use"]]
