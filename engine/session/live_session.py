@@ -95,15 +95,11 @@ class LiveSession:
         """Raise `EngineClosed`, `WrongThread`, or `SessionError` if it is a sub-agent's that was closed."""
         if self.engine.tasks.is_closed:
             raise EngineClosed("the engine was closed; open a new one")
-        self.check_run()
+        self.engine.tasks.check_run()
         if self.journal.is_closed:
             raise SessionError(
                 f"session {self.id} was let go of when its sub-agent had ended: open it again, with open_session()"
             )
-
-    def check_run(self) -> None:
-        """Raise `WrongThread` outside of the engine's Trio run. Not a checkpoint."""
-        self.engine.tasks.check_run()
 
     def check_idle(self) -> None:
         """Raise `SessionBusy` while a turn runs, `TurnParked` if one is parked."""

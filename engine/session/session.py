@@ -94,7 +94,7 @@ class Session:
         *attachments* are made by `engine.attach`. Raises `SessionBusy` on entering if a
         turn is running.
         """
-        self._live.check_run()
+        self._live.engine.tasks.check_run()
         begin = partial(
             begin_turn,
             self._live,
@@ -164,7 +164,7 @@ class Session:
 
         Its questions are asked again, under today's rules. Raises `NothingParked` on entering if no turn waits.
         """
-        self._live.check_run()
+        self._live.engine.tasks.check_run()
         own = require_settings(settings, self._live.config.settings)
         return new_turn(self._live, partial(resume_turn, self._live, settings=own))
 
@@ -188,7 +188,7 @@ class Session:
 
     def subscribe(self, after: int | Position | None = None) -> Cursor:
         """Return a cursor over this session's events: after that number, or from now on. Not a checkpoint."""
-        self._live.check_run()
+        self._live.engine.tasks.check_run()
         position = cast("object", after)
         if position is not None and not isinstance(position, (int, Position)):
             raise ConfigError(f"subscribe after an event's seq, an int, or a cursor's Position, not {position!r}")
@@ -267,7 +267,7 @@ class Session:
 
     async def titled(self) -> None:
         """Wait until a model that was asked for a title has answered, or is given up. Always a checkpoint."""
-        self._live.check_run()
+        self._live.engine.tasks.check_run()
         if self._live.title_done is not None:
             await self._live.title_done.wait()
         await trio.lowlevel.checkpoint()

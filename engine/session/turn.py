@@ -128,7 +128,7 @@ class Turn:
 
         Raises `TurnParked` if the engine was closed while the turn waited for an answer.
         """
-        self._session.check_run()
+        self._session.engine.tasks.check_run()
         await self._started()[0].ending.over.wait()
         return self.result
 
@@ -140,7 +140,7 @@ class Turn:
         it cancels the turn as soon as it starts; after the end it does nothing.
         Raises `WrongThread` outside of the engine's Trio run; see `cancel_from_thread`.
         """
-        self._session.check_run()
+        self._session.engine.tasks.check_run()
         if self._run is None:
             self._cancelled_early = True
         else:
@@ -159,7 +159,7 @@ class Turn:
 
         Raises `TurnOver` if the turn is ending. The same id with the same text is taken once.
         """
-        self._session.check_run()
+        self._session.engine.tasks.check_run()
         run = self._started()[0]
         if run.ending.cause is not None:
             raise TurnOver("the turn has ended or is ending; use session.prompt() or session.queue()")
@@ -167,7 +167,7 @@ class Turn:
 
     def skip_wait(self) -> None:
         """Send a failed request again now instead of after its delay. Not a checkpoint."""
-        self._session.check_run()
+        self._session.engine.tasks.check_run()
         self._started()[0].state.skip_wait.set()
 
     async def reply(self, request_id: str, answer: Answer) -> None:

@@ -163,9 +163,14 @@ def _decide(search: LineSearch, tiers: Iterable[Finder]) -> Answer:
                 rival = _rival(source, place, request)
                 return _match_at(source, tier, place, request) if rival is None else _ambiguous(tier, place, rival)
             lossy = lossy or (place.first + 1, place.last + 1)
-    if lossy is None and len(request.old) > 2 and (block := search.richer_block()) is not None:
-        lossy = (block[0] + 1, block[1] + 1)
+    lossy = lossy or _richer_lines(search)
     return Missing("lossy", lossy) if lossy else _missing(source, request.old)
+
+
+def _richer_lines(search: LineSearch) -> Lines | None:
+    """Return the lines, from 1, of a block that holds the request and more; None if there is none."""
+    block = search.richer_block() if len(search.request.old) > 2 else None
+    return None if block is None else (block[0] + 1, block[1] + 1)
 
 
 def _match_at(source: SourceText, tier: Tier, place: TextRange, request: Request) -> Matched | Missing:

@@ -44,11 +44,7 @@ def find_rival(
 
     *request* has stripped lines; *pairs* maps them to lines of the file.
     """
-    compared = [
-        _Line(index, line, 0.0 if pair is None else similarity(line, source.stripped[pair]))
-        for index, (line, pair) in enumerate(zip(request, pairs, strict=True))
-        if line
-    ]
+    compared = _compared(source, request, pairs)
     lacking = [line for line in compared if line.similarity < 1]
     if not lacking:
         return None
@@ -58,6 +54,14 @@ def find_rival(
         return None
     known = [index for index in window if source.stripped[index] and source.stripped[index] in request]
     return (known[0], known[-1]) if known else (window.start, window.stop - 1)
+
+
+def _compared(source: SourceText, request: Sequence[str], pairs: Sequence[int | None]) -> list[_Line]:
+    return [
+        _Line(index, line, 0.0 if pair is None else similarity(line, source.stripped[pair]))
+        for index, (line, pair) in enumerate(zip(request, pairs, strict=True))
+        if line
+    ]
 
 
 @attrs.define(eq=False)
