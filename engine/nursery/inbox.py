@@ -97,7 +97,7 @@ def promote(run: TurnRun, queued: PendingInput | None = None) -> None:
         run.journal.append(InputPromoted(input_id=item.input_id))
         if item.message.origin != "engine":
             run.state.unseen.append(item.message)
-        # The user may well ask for the same thing again: what counts as a repetition begins anew.
+        # The user may well ask for the same thing again: what counts as a repetition starts over.
         run.state.repetition.reset()
 
 

@@ -94,7 +94,7 @@ class RepetitionDetector:
     _allowed: set[Signature] = attrs.field(factory=set[Signature], init=False)
 
     def reset(self) -> None:
-        """Begin anew, after input from the user."""
+        """Start over, after input from the user."""
         self._calls.clear()
         self._texts.clear()
         self._near_nudged.clear()

@@ -39,7 +39,7 @@ class LoopState:
     """
 
     settings: Settings
-    # Its attempts begin anew after each answer, its seconds count for the whole turn.
+    # Its attempts start over after each answer, its seconds count for the whole turn.
     retry: RetryBudget = RetryBudget()
     escalated: bool = False
     recoveries: int = 0

@@ -59,7 +59,7 @@ def _decide(state: LoopState, outcome: StepOutcome) -> Move:
         return Stop(reason="hook_stopped", detail=outcome.prevented)
     if outcome.failure is not None:
         return _after_failure(state, outcome, outcome.failure)
-    # An answer came: the budgets "in a row" begin anew. The others hold for the whole turn, `waited` among them.
+    # An answer came: the budgets "in a row" start over. The others hold for the whole turn, `waited` among them.
     state = attrs.evolve(
         state, retry=attrs.evolve(state.retry, attempts_made=0), breaks=0, collapsed=False, compactions=0
     )
@@ -74,7 +74,7 @@ def _decide(state: LoopState, outcome: StepOutcome) -> Move:
         return move
     if outcome.calls:
         if outcome.has_progress:
-            # So what the model may do wrong in a row begins anew.
+            # So what the model may do wrong in a row starts over.
             state = attrs.evolve(state, malformed=0, empties=0, recoveries=0)
         return _after_calls(state, outcome)
     return _after_finish(state, outcome)
