@@ -1,10 +1,8 @@
-"""What an undo takes back: the inputs of a turn, and its files: those put back, in conflict, or older than the turn."""
+"""What an undo, a redo or a restore puts back: the inputs of a turn, and files, unless they are in conflict or older."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -12,9 +10,9 @@ from engine.core.events import Durable, InputAdmitted, InputPromoted
 from engine.core.ids import InputId, TurnId
 from engine.core.messages import UserMessage
 from engine.core.snapshot_types import Change, Put, TreeEntry
-
-# Seconds. A file system takes its times from a clock tick of the kernel, which is a little behind our own clock.
-CLOCK_SLACK: Final = 0.05
+from engine.core.threads import to_thread
+from engine.snapshots.turn_changes import SessionSnapshots, TurnChanges, find_older, is_among
+from engine.snapshots.turn_history import Overwrite, PastTurn, TurnHistory
 
 
 @attrs.define(eq=False)
@@ -52,35 +50,21 @@ class UndoPlan:
         else:
             self.conflicts.append(path)
 
+    def add_saved(
+        self, paths: set[str], saved: Mapping[str, Change], since: Mapping[str, Change], *, force: bool
+    ) -> None:
+        """Add those of *paths* that an undo or a redo has overwritten.
 
-@attrs.frozen
-class LateChanges:
-    """What has changed after the last snapshot of a turn.
-
-    Attributes:
-        own: while the turn ran, so it is the turn's doing.
-        unsure: after its last sign of life and before its end was noted, so it may be.
-    """
-
-    own: Mapping[str, Change]
-    unsure: Mapping[str, Change]
-
-
-@attrs.frozen
-class TurnChanges:
-    """What has changed while a turn ran, by path.
-
-    Attributes:
-        own: what the turn's calls have changed.
-        shared: those of them that something else has changed, too.
-        foreign: what no call of the turn can have changed.
-        from_others: what another session has changed, among *shared* and *foreign*.
-    """
-
-    own: Mapping[str, Change]
-    shared: frozenset[str] = frozenset()
-    foreign: Mapping[str, Change] = attrs.field(factory=dict[str, Change])
-    from_others: frozenset[str] = frozenset()
+        Args:
+            paths: the paths.
+            saved: what was overwritten: `before` is what was put in its place, `after` what it was.
+            since: what has changed from that on.
+            force: see `add`.
+        """
+        for path in sorted(paths & saved.keys()):
+            change = saved[path]
+            now = since[path].after if path in since else change.before
+            self.add(path, now=now, usual=change.before, want=change.after, force=force)
 
 
 def inputs_of(events: Iterable[Durable], turn_id: TurnId) -> tuple[UserMessage, ...]:
@@ -96,26 +80,90 @@ def inputs_of(events: Iterable[Durable], turn_id: TurnId) -> tuple[UserMessage, 
     return tuple(message for message in inputs if message.origin != "engine")
 
 
-def is_among(path: str, names: Iterable[str]) -> bool:
-    """Return whether *path* is one of *names*, or in a folder that is."""
-    return any(path == name or path.startswith(f"{name}/") for name in names)
+async def plan_undo(
+    snapshots: SessionSnapshots, turn: PastTurn, changed: TurnChanges, now: str, *, force: bool
+) -> tuple[UndoPlan, dict[str, Change]]:
+    """Plan to undo what a turn has changed; return also the changes that were considered. A checkpoint."""
+    last = turn.tree_redone if turn.redone is not None else turn.trees[-1]
+    since = await snapshots.diff(last, now)
+    targets, unsure = await _targets(snapshots, turn, changed, now, force=force)
+    older = set[str]() if turn.redone is not None else await to_thread(find_older, targets.values(), turn.began)
+    plan = UndoPlan()
+    for path, change in sorted(targets.items()):
+        if path in older:
+            plan.older.append(path)
+            continue
+        is_now = since[path].after if path in since else change.after
+        usual = change.before if path in unsure else change.after
+        plan.add(path, now=is_now, usual=usual, want=change.before, force=force)
+    return plan, targets
 
 
-def find_older(changes: Collection[Change], began: float) -> set[str]:
-    """Return the paths that seem new but are older than the turn, which began at *began*. It blocks.
+async def _targets(
+    snapshots: SessionSnapshots, turn: PastTurn, changed: TurnChanges, now: str, *, force: bool
+) -> tuple[dict[str, Change], set[str]]:
+    """Return the changes that an undo is to take back, and the paths of those that may not be the turn's."""
+    targets = {**changed.own, **(changed.foreign if force else {})}
+    unsure = {*changed.shared, *(changed.foreign if force else ())}
+    if turn.is_last_change_missed and turn.redone is None:
+        late = await snapshots.late_changes(turn, targets, now)
+        # What has changed again is not as it was when something else has changed it; still, it is not the turn's.
+        own = {path: change for path, change in late.own.items() if force or path not in changed.foreign}
+        targets |= {**own, **late.unsure}
+        unsure |= late.unsure.keys()
+    return targets, unsure
 
-    They were left out of snapshots before, as ignored files are, and the turn has changed `.gitignore`. The files of a
-    renamed folder are as old, but snapshots hold their content under the old names.
+
+async def plan_restore(
+    snapshots: SessionSnapshots,
+    seen: TurnHistory,
+    turn: PastTurn,
+    names: Collection[str],
+    now: str,
+    *,
+    turn_id: str | None,
+    force: bool,
+) -> UndoPlan:
+    """Plan to put the files with these *names* back as they were before a turn, or before they were overwritten.
+
+    A checkpoint. *turn_id* is what the user said: None, or the id of *turn*.
     """
-    held = {change.before.id for change in changes if change.before is not None}
-    new = (c.path for c in changes if c.before is None and c.after is not None and c.after.id not in held)
-    return {path for path in new if changed_at(path) + CLOCK_SLACK < began}
+    own = await snapshots.as_left(seen, turn, now)
+    plan = UndoPlan()
+    overwrites = [one for one in seen.overwrites if turn_id in {None, one.turn.turn_id} and one.at > turn.begins]
+    kept = await _add_overwritten(snapshots, plan, overwrites, names, now, is_all=turn_id is not None, force=force)
+    differing = (await snapshots.diff(turn.trees[0], now)).values()
+    changes = [change for change in differing if is_among(change.path, names) and change.path not in kept]
+    older = await to_thread(find_older, changes, turn.began)
+    for change in changes:
+        if change.path not in older:
+            may = force or change.path in own
+            plan.add(change.path, now=change.after, usual=None, want=change.before, force=may)
+    return plan
 
 
-def changed_at(path: str) -> float:
-    """Return when a file was changed last, its name and mode included; infinity if it is gone. It blocks."""
-    try:
-        # Not the time of the content: `tar` and `git` set that one to what they like.
-        return os.lstat(path).st_ctime
-    except OSError:
-        return float("inf")
+async def _add_overwritten(
+    snapshots: SessionSnapshots,
+    plan: UndoPlan,
+    overwrites: Sequence[Overwrite],
+    names: Collection[str],
+    now: str,
+    *,
+    is_all: bool,
+    force: bool,
+) -> set[str]:
+    """Plan to put back what an undo or a redo has overwritten; return the paths.
+
+    Unless *is_all*, only what not only the turn has changed: what its undo was forced to overwrite.
+    """
+    done = set[str]()
+    for one in reversed(overwrites):
+        files = {path for path in map(snapshots.named, one.files) if is_among(path, names)} - done
+        if files and not is_all:
+            files &= await snapshots.forced(one)
+        if not files:
+            continue
+        before = await snapshots.differing(one.made, one.saved)
+        plan.add_saved(files, before, await snapshots.diff(one.made, now), force=force)
+        done |= files & before.keys()
+    return done

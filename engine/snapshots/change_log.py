@@ -2,14 +2,14 @@
 
 Sessions of one folder take snapshots of the same files, and the user works in it, too. A line of the log says what the
 calls of a session have changed from one of its snapshots to the next, so that an undo can tell the turn's own changes from
-those of others. Everything here blocks.
+those of others. Reading and writing it blocks.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import cast
 
 import attrs
@@ -78,6 +78,11 @@ class ChangeLog:
             lines = path.read_bytes().splitlines(keepends=True)
             kept = [line for line in lines if (change := _change(line)) is not None and change.owner not in owners]
             write_atomically(path, b"".join(kept))
+
+
+def changes_of_others(logged: Iterable[LoggedChange], owner: str, since: float) -> list[LoggedChange]:
+    """Return what other sessions than *owner* have logged since a time."""
+    return [change for change in logged if change.owner != owner and change.time >= since]
 
 
 def _change(line: bytes) -> LoggedChange | None:

@@ -18,7 +18,7 @@ from engine.core.errors import SnapshotError
 from engine.core.snapshot_types import Attribution, Change, Put, SnapshotResult, TreeEntry
 from engine.core.threads import to_thread
 from engine.snapshots import git_backend as git
-from engine.snapshots.change_log import ChangeLog, LoggedChange
+from engine.snapshots.change_log import ChangeLog, LoggedChange, changes_of_others
 from engine.snapshots.copy_backend import COPIES_NOTE, FileCopies
 from engine.snapshots.git_backend import ProjectTooLarge
 from engine.snapshots.repository import Repository, find_git
@@ -103,17 +103,11 @@ class ProjectSnapshots:
         logged = await to_thread(ChangeLog(place).since, began)
         own = {(change.old, change.new): change for change in logged if change.owner == owner and change.time <= ended}
         first = own.get(("", trees[0]))
-        since = began if first is None else first.time
-        others = [change for change in logged if change.owner != owner and change.time >= since]
-        unsure: set[str] = set()
-        for old, new in {(change.old, change.new) for change in others if change.paths is None}:
-            with suppress(SnapshotError):  # it may be gone: only the session that took it keeps it
-                store, _ = await self._store(old)
-                unsure.update(change.path for change in await self._compare(store, old, new))
+        others = changes_of_others(logged, owner, began if first is None else first.time)
         return Attribution(
             calls=tuple(own[pair].paths if pair in own else None for pair in pairwise(trees)),
             others=frozenset(path for change in others for path in change.paths or ()),
-            others_unsure=frozenset(unsure),
+            others_unsure=await self._unreported(others),
         )
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
@@ -238,6 +232,15 @@ class ProjectSnapshots:
         if isinstance(store, FileCopies):
             return await to_thread(store.diff, before, after)
         return await git.diff(store, before, after)
+
+    async def _unreported(self, logged: Sequence[LoggedChange]) -> frozenset[str]:
+        """Return what differs where the log does not say what calls changed: any of it may be theirs."""
+        paths: set[str] = set()
+        for old, new in {(change.old, change.new) for change in logged if change.paths is None}:
+            with suppress(SnapshotError):  # it may be gone: only the session that took it keeps it
+                store, _ = await self._store(old)
+                paths.update(change.path for change in await self._compare(store, old, new))
+        return frozenset(paths)
 
     async def _read(self, store: _Store, ids: Sequence[str]) -> dict[str, bytes]:
         if isinstance(store, FileCopies):

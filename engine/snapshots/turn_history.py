@@ -165,29 +165,9 @@ class _Reader:
             case ev.TurnEnded():
                 self._end_turn(index, event)
             case ev.TurnUndone() if self.done:
-                turn = self.done[-1]
-                if event.files and self.saved and turn.trees:
-                    saved = tuple(self.saved)
-                    self.overwrites.append(
-                        Overwrite(turn=turn, at=index, is_undo=True, files=event.files, saved=saved, made=turn.trees[0])
-                    )
-                self.undone.append(
-                    UndoneTurnRecord(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved))
-                )
-                self.saved = []
+                self._undo_turn(index, event)
             case ev.TurnRedone() if self.undone:
-                turn = self.undone.pop().turn
-                # What its undo has overwritten is back. The last snapshot is of what the redo has made.
-                self.overwrites = [one for one in self.overwrites if one.turn.turn_id != turn.turn_id]
-                if event.files and len(self.saved) > 1 and turn.trees:
-                    saved, made = tuple(self.saved[:-1]), self.saved[-1]
-                    self.overwrites.append(
-                        Overwrite(turn=turn, at=index, is_undo=False, files=event.files, saved=saved, made=made)
-                    )
-                if event.files:
-                    turn = attrs.evolve(turn, redone=event.files, tree_redone=self.last_tree)
-                self.done.append(turn)
-                self.saved = []
+                self._redo_turn(index, event)
             case _:
                 pass
 
@@ -208,6 +188,32 @@ class _Reader:
         self._open, self.saved = None, []
         self.turns.append(ended)
         self.done.append(ended)
+
+    def _undo_turn(self, index: int, event: ev.TurnUndone) -> None:
+        """Move the newest turn to those that can be redone."""
+        turn = self.done[-1]
+        if event.files and self.saved and turn.trees:
+            saved = tuple(self.saved)
+            self.overwrites.append(
+                Overwrite(turn=turn, at=index, is_undo=True, files=event.files, saved=saved, made=turn.trees[0])
+            )
+        self.undone.append(UndoneTurnRecord(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved)))
+        self.saved = []
+
+    def _redo_turn(self, index: int, event: ev.TurnRedone) -> None:
+        """Let the turn that was undone last count again."""
+        turn = self.undone.pop().turn
+        # What its undo has overwritten is back. The last snapshot is of what the redo has made.
+        self.overwrites = [one for one in self.overwrites if one.turn.turn_id != turn.turn_id]
+        if event.files and len(self.saved) > 1 and turn.trees:
+            saved, made = tuple(self.saved[:-1]), self.saved[-1]
+            self.overwrites.append(
+                Overwrite(turn=turn, at=index, is_undo=False, files=event.files, saved=saved, made=made)
+            )
+        if event.files:
+            turn = attrs.evolve(turn, redone=event.files, tree_redone=self.last_tree)
+        self.done.append(turn)
+        self.saved = []
 
 
 def _reports_missing_snapshot(event: ev.Notice) -> bool:
