@@ -88,7 +88,7 @@ async def deltas(session: engine.Session, prompt: str) -> AsyncGenerator[str]:
     async with session.prompt(prompt) as turn:
         async for event in turn:
             if isinstance(event, engine.TextDelta):
-                yield event.text  # noqa: ASYNC119
+                yield event.text
 
 
 async def first_words(session: engine.Session) -> str:
