@@ -113,10 +113,13 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
                 passage.note_start()
                 # The port promises that `receive` is a checkpoint, so this loop lets
                 # other tasks run once per network chunk, not once per delta.
-                with ErrorBoundary(on_error=run.crash) as own:
+                try:
                     receiver.feed(batch)
-                if own.error is not None:
-                    # Not raised: outside of this boundary it would count as the provider's, and be retried.
+                except BaseException:  # noqa: ASYNC103  # raised again in the boundary, which decides
+                    # Made only now, since this runs once per chunk.
+                    with ErrorBoundary(on_error=run.crash):
+                        raise
+                    # Not raised: outside of that boundary it would count as the provider's, and be retried.
                     return
             if excess:
                 raise _AnswerTooLarge(excess)
