@@ -187,6 +187,8 @@ class _Folders:
     def _end(self, path: Path, pid: int) -> None:
         if pid == os.getpid():
             path.unlink(missing_ok=True)
+            with suppress(OSError):  # there are lists of other processes in it
+                path.parent.rmdir()
 
 
 _folders = _Folders()

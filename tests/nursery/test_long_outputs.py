@@ -142,7 +142,8 @@ async def results(
     """The results of these calls, one in each step."""
     answers = [[*call(name, arguments, id=f"c{n}"), *done("calls")] for n, (name, arguments) in enumerate(calls)]
     async with opened(spill, *answers, DONE, tools=tools, hooks=hooks, approver=approver) as eng:
-        return await settled(await eng.create_session(cwd=spill.parent), settings)
+        cwd = next(folder for folder in spill.parents if folder.is_dir())
+        return await settled(await eng.create_session(cwd=cwd), settings)
 
 
 def kept(spill: Path) -> list[bytes]:

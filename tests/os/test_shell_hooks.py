@@ -236,7 +236,11 @@ async def test_missing_working_directory_falls_back_to_project(tmp_path: Path) -
     listed = {"PreToolUse": [{"hooks": [{"type": "command", "command": script}]}]}
     for project, where in ((tmp_path, str(tmp_path)), (tmp_path / "gone", "/"), (None, "/")):
         async with world(one_call(), DONE, tools=[touch], hooks=load_hooks(listed, project=project)) as w:
-            played = await w.play()  # its working directory is /nowhere
+            gone = tmp_path / "gone away"
+            gone.mkdir()
+            session = await w.engine.create_session(cwd=gone)
+            gone.rmdir()
+            played = await w.play(session=session)
         assert played.settlements[0].text == f"Denied by a hook: {where}"
 
 
