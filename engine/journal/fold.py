@@ -42,9 +42,17 @@ def apply(state: SessionState, event: ev.Durable | ev.Live) -> SessionState:
         return state
     if event.seq is not None and event.seq != state.seq + 1:
         raise JournalCorrupt(f"event {event.seq} of session {event.session_id} follows {state.seq}: a gap")
-    if event.seq is not None:
-        state = attrs.evolve(state, seq=event.seq)
-    return _apply_durable(state, event)
+    folded = _apply_durable(state, event)
+    return folded if event.seq is None else _numbered(folded, event.seq, is_new=folded is not state)
+
+
+def _numbered(state: SessionState, seq: int, *, is_new: bool) -> SessionState:
+    """Return *state* with the number of its last event."""
+    if not is_new:
+        return attrs.evolve(state, seq=seq)
+    # Made by the fold a moment ago, so this is its first use. A second copy of its fields would double an event's cost.
+    object.__setattr__(state, "seq", seq)
+    return state
 
 
 def _apply_durable(state: SessionState, event: ev.Durable) -> SessionState:

@@ -113,13 +113,7 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
                 passage.note_start()
                 # The port promises that `receive` is a checkpoint, so this loop lets
                 # other tasks run once per network chunk, not once per delta.
-                try:
-                    receiver.feed(batch)
-                except BaseException:  # noqa: ASYNC103  # raised again in the boundary, which decides
-                    # Made only now, since this runs once per chunk.
-                    with ErrorBoundary(on_error=run.crash):
-                        raise
-                    # Not raised: outside of that boundary it would count as the provider's, and be retried.
+                if not _feed(run, receiver, batch):
                     return
             if excess:
                 raise _AnswerTooLarge(excess)
@@ -130,6 +124,19 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
                 return
     finally:
         await _close(run, stream)  # noqa: ASYNC102  # bounded: CLOSE_WITHIN, and a cancelled `aclose` closes forcefully
+
+
+def _feed(run: TurnRun, receiver: Receiver, batch: Sequence[StreamEvent]) -> bool:
+    """Pass a batch on; return whether the receiver took it. Its error is ours and ends the turn. Not a checkpoint."""
+    try:
+        receiver.feed(batch)
+    except BaseException:
+        # A boundary for every chunk would cost a tenth of a delta, so it is made only now.
+        with ErrorBoundary(on_error=run.crash):
+            raise
+        # Not raised: outside of that boundary it would count as the provider's, and be retried.
+        return False
+    return True
 
 
 async def _open(model: Model, request: ModelRequest, limit: float) -> ModelStream:
