@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -13,10 +13,14 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineClosed, WrongTask
 from engine.core.threads import check_run
+from engine.nursery.concluder import until_empty
 from engine.session.host_block import HostBlock
 
 if TYPE_CHECKING:
     from engine.tools.background_jobs import TaskFunction
+
+# Longer than turns need that end because the run does: their calls' graces, then a flush.
+_LAST_SECONDS: Final = 30.0
 
 
 @attrs.define(eq=False)
@@ -33,6 +37,8 @@ class EngineTasks:
     _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
     _pid: int = attrs.field(factory=os.getpid, init=False)
     _closed: bool = attrs.field(default=False, init=False)
+    # Set when the task that opened the engine has left its nursery.
+    _gone: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     @property
     def is_closed(self) -> bool:
@@ -71,6 +77,20 @@ class EngineTasks:
         """Open the nursery. Not a checkpoint."""
         self._block = await HostBlock.enter("the engine")
         self._token = trio.lowlevel.current_trio_token()
+        trio.lowlevel.spawn_system_task(self._hold_run_open, name="the end of the engine")
+
+    async def _hold_run_open(self) -> None:
+        """Keep the Trio run open until the engine's tasks have gone, also if the task that opened it exits. A checkpoint.
+
+        Then its nursery belongs to no task any more. Trio cancels it, but does not wait for its tasks, and fails with an
+        internal error where they are still ending when it closes the last generators.
+        """
+        assert self._block is not None
+        try:
+            await self._gone.wait()
+        finally:
+            for block in (self._block, *self._blocks):
+                await until_empty(block.nursery, _LAST_SECONDS)  # noqa: ASYNC102  # bounded: see concluder.py
 
     @enable_ki_protection
     def close(self) -> None:
@@ -99,7 +119,10 @@ class EngineTasks:
                 misplaced = WrongTask(block.what)
                 with suppress(RuntimeError):
                     await block.leave(error or misplaced)
-        await self._block.leave(error)
+        try:
+            await self._block.leave(error)
+        finally:
+            self._gone.set()
         if misplaced is not None and error is None:
             raise misplaced
 
