@@ -40,7 +40,8 @@ _MAX_SEEN: Final = 10_000
 
 
 def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
-    """Return the sandbox for a command that runs in *cwd*. It blocks. Raises `ToolError` if there can't be one."""
+    """Return the layout of the sandbox for a command that runs in *cwd*. Blocking. Raises `ToolError` if a sandbox is
+    impossible."""
     project = find_project_root(cwd, home=home)
     if not project:
         raise ToolError(f"The command was not run: in a sandbox only a project can be changed, and {cwd} is none.")
@@ -76,7 +77,7 @@ def _folders_to_mount(project: str, writable: Sequence[str]) -> list[str]:
 
 
 def _hidden_paths(sandbox: Sandbox, home: str) -> dict[str, Kind]:
-    """Return the configured paths that must look empty, as far as they exist."""
+    """Return the configured paths that must appear empty, where they exist."""
     places: dict[str, Kind] = {}
     for path in (_expanded(path, home) for path in sandbox.hidden):
         with suppress(OSError):
@@ -123,7 +124,7 @@ def _protected_paths(folder: str) -> dict[str, Kind]:
 
 
 def _create_git_settings(git: Path) -> None:
-    """Create the files that may point to other settings, or a command could. Their content changes nothing."""
+    """Create the files that can redirect git to other settings, or a command could. What they hold has no effect."""
     with suppress(OSError):
         if (git / "HEAD").is_file():
             with (git / "commondir").open("x", encoding="ascii") as file:
@@ -143,7 +144,7 @@ def _make(folder: Path) -> None:
 
 
 def _run_folders(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, str], ...]]:
-    """Return the places in `/run`, and the links in it that are kept."""
+    """Return the mounts for `/run`, and the links in it to keep."""
     folders = {followed(path) for path in (*_RUN, os.environ.get("XDG_RUNTIME_DIR", ""))} - {followed("")}
     places: dict[str, Kind] = {path: "empty folder" for path in folders if path != "/" and _is_folder(path)}
     links: list[tuple[str, str]] = []
@@ -156,7 +157,7 @@ def _run_folders(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, st
 
 
 def _temporary_sockets(folders: Sequence[str], project: str) -> Iterator[tuple[str, Kind]]:
-    """Yield the sockets in temporary folders, and folders in them with sockets; not those in the project."""
+    """Yield the sockets in temporary folders, and the folders there that hold sockets, except those in the project."""
     left = _MAX_SEEN
     for folder in dict.fromkeys(folders):
         for entry in _entries(folder, left):

@@ -1,4 +1,4 @@
-"""Use a sandbox: it is tried once, and a command runs in it or not at all."""
+"""Run commands in a sandbox. It is tested once; where it does not work, no command runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.process.run_tree import FinishedProcess, run_tree
 from engine.sandbox.bwrap import argv
 from engine.sandbox.mounts import sandbox_layout
 
-# Processes of bubblewrap itself that stay while any other one runs: the first one of the namespace.
+# bubblewrap's own processes that stay as long as any other one runs: the first process of the namespace.
 KEEPERS: Final = 1
 _PROGRAM: Final = "bwrap"
 _TRIAL_SECONDS: Final = 10.0
@@ -58,7 +58,7 @@ class SandboxLauncher:
     async def argv(self, command: Sequence[str], *, cwd: str) -> list[str]:
         """Return the command line that runs *command* in the sandbox. Always a checkpoint; if cancelled, no process is left.
 
-        Raises `ToolError`, which says why, if there can't be a sandbox.
+        Raises `ToolError` with the reason if there can't be a sandbox.
         """
         # The thread is abandoned if cancelled: it only reads, or creates an empty folder.
         layout, program = await to_thread(self._prepare, cwd)
@@ -76,7 +76,7 @@ class SandboxLauncher:
         writable = tuple(path for path, kind in layout.places if kind == "writable")
         if any(is_within(real, path) for path in writable):
             raise ToolError(f"{_NOT_RUN} the first bwrap in PATH, {program}, is writable in the sandbox.")
-        # A link that one command made must not move the sandbox of the next one.
+        # A link made by one command must not redirect the sandbox of the next one.
         before = self._writable.setdefault(cwd, writable)
         if not any(is_within(layout.cwd, path) for path in before):
             raise ToolError(f"{_NOT_RUN} {cwd} leads to another folder than at first.")
@@ -84,7 +84,7 @@ class SandboxLauncher:
 
 
 async def _try(command: list[str]) -> None:
-    """Run a command that does nothing in a sandbox. Always a checkpoint; raises `ToolError` if that fails."""
+    """Run a command that does nothing, in a sandbox. Always a checkpoint; raises `ToolError` if that fails."""
     output = bytearray()
 
     def collect(chunk: bytes) -> None:
@@ -101,14 +101,14 @@ async def _try(command: list[str]) -> None:
 
 
 def _failure_reason(finished: FinishedProcess, output: str) -> str:
-    """Return why bubblewrap does not work here, and what helps."""
+    """Return why bubblewrap does not work here, and the remedy."""
     if finished.timed_out:
         return f"{_NOT_RUN} bubblewrap did nothing for {_TRIAL_SECONDS:g} s."
     message = f"{_NOT_RUN} bubblewrap does not work here: {output or f'exit code {finished.exit_code}'}"
     if os.geteuid() != 0:
         for path, value, remedy in _FORBIDDING:
             if _content(path) == value:
-                return f"{message}\nThis system lets only root create namespaces. What helps: {remedy}."
+                return f"{message}\nThis system lets only root create namespaces. To allow it: {remedy}."
     if any(os.path.exists(path) for path in _CONTAINERS):  # noqa: PTH110
         return (
             f"{message}\nThis is a container, and it may not create namespaces. Start it with more privileges "
