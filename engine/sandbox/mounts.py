@@ -40,8 +40,10 @@ _MAX_SEEN: Final = 10_000
 
 
 def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
-    """Return the layout of the sandbox for a command that runs in *cwd*. Blocking. Raises `ToolError` if a sandbox is
-    impossible."""
+    """Return the layout of the sandbox for a command that runs in *cwd*. Blocking.
+
+    Raises `ToolError` if there can't be a sandbox.
+    """
     project = find_project_root(cwd, home=home)
     if not project:
         raise ToolError(f"The command was not run: in a sandbox only a project can be changed, and {cwd} is none.")
