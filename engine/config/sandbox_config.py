@@ -10,6 +10,8 @@ import attrs
 from engine.core.errors import ConfigError
 
 Backend = Literal["bwrap"]
+# What confines commands: what works here, one of the two, or nothing.
+Mode = Literal["auto", "landlock", "bwrap", "off"]
 
 # Keys, passwords, and private data of other programs. `~` is the home folder.
 SECRETS: Final = (

@@ -23,10 +23,9 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 import attrs
 import trio
@@ -35,6 +34,7 @@ from engine.core.exception_groups import public
 from engine.process.kill_tree import TreeKiller, marked, open_pidfd
 from engine.process.process_tree import Descendants
 from engine.process.procfs import ProcessId, identify
+from engine.process.start import StartedProcess, start_process
 
 _CHUNK_BYTES: Final = 65_536
 # As much as an ordinary user can make a pipe hold.
@@ -91,6 +91,7 @@ async def run_tree(
     room: Callable[[], Awaitable[None]] | None = None,
     on_start: Callable[[ProcessId], None] | None = None,
     on_finish: Callable[[FinishedProcess], None] | None = None,
+    confine: Callable[[], None] | None = None,
 ) -> FinishedProcess:
     """Run *argv* to its end, and end every process that it leaves behind.
 
@@ -116,6 +117,7 @@ async def run_tree(
         room: awaited after each chunk. A command that writes faster is stopped by a full pipe.
         on_start: called with the leader, so that the host can save it for `reap` after a crash.
         on_finish: called with the result of every run that began, a cancelled one included.
+        confine: confines the command: called in a thread that starts it and does nothing else. See `engine.sandbox`.
 
     Raises:
         OSError: the program could not be started.
@@ -137,6 +139,7 @@ async def run_tree(
         input=input,
         on_start=on_start,
         on_finish=on_finish,
+        confine=confine,
     )
     await trio.lowlevel.checkpoint()
     failure: BaseException | None = None
@@ -172,6 +175,7 @@ class _Tree:
     room: Callable[[], Awaitable[None]] | None
     on_start: Callable[[ProcessId], None] | None
     on_finish: Callable[[FinishedProcess], None] | None
+    confine: Callable[[], None] | None
 
     _cause: Cause = attrs.field(default="cancel", init=False)
     _left_behind: set[ProcessId] = attrs.field(factory=set[ProcessId], init=False)
@@ -204,6 +208,7 @@ class _Tree:
             marker=self.marker,
             has_input=self.input is not None,
             has_errors=self.on_errors is not None,
+            confine=self.confine,
         )
         try:  # on the very next line: a cancel can't keep a process from starting (test_rule_11_cancelled_while_spawning)
             await self._see_through(leader, nursery)
@@ -224,9 +229,9 @@ class _Tree:
         process = leader.process
         if process.stdin is not None:
             nursery.start_soon(_feed, process.stdin, self.input or b"")
-        self._pipes.append(_Pipe(cast("trio.lowlevel.FdStream", process.stdout), self.on_output, self.room))
-        if self.on_errors is not None:
-            self._pipes.append(_Pipe(cast("trio.lowlevel.FdStream", process.stderr), self.on_errors, self.room))
+        self._pipes.append(_Pipe(process.stdout, self.on_output, self.room))
+        if self.on_errors is not None and process.stderr is not None:
+            self._pipes.append(_Pipe(process.stderr, self.on_errors, self.room))
         for pipe in self._pipes:
             nursery.start_soon(pipe.pass_all_on)
         if self.on_start is not None:
@@ -319,9 +324,9 @@ class _Pipe:
         self._sink_works = True
 
 
-async def _feed(stdin: trio.abc.SendStream, data: bytes) -> None:
+async def _feed(stdin: trio.lowlevel.FdStream, data: bytes) -> None:
     """Write *data* and then its end. Always a checkpoint; if cancelled, the rest is dropped."""
-    with closing(cast("trio.lowlevel.FdStream", stdin)) as stream, suppress(trio.BrokenResourceError):
+    with closing(stdin) as stream, suppress(trio.BrokenResourceError):
         await stream.send_all(data)
 
 
@@ -329,7 +334,7 @@ async def _feed(stdin: trio.abc.SendStream, data: bytes) -> None:
 class _Leader:
     """The process at the head of a tree. It is not reaped before its group was signalled."""
 
-    process: trio.Process
+    process: StartedProcess
     descendants: Descendants
     killer: TreeKiller
     has_exited: bool = attrs.field(default=False, init=False)
@@ -337,18 +342,20 @@ class _Leader:
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], marker: str, has_input: bool, has_errors: bool
+        cls,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        marker: str,
+        has_input: bool,
+        has_errors: bool,
+        confine: Callable[[], None] | None,
     ) -> _Leader:
         """Start it. Always a checkpoint; raises `trio.Cancelled` only while there is no process yet."""
-        # `start_new_session` makes it the leader of a session and of a group: one signal reaches all that stay in it.
-        process = await trio.lowlevel.open_process(
-            argv,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if has_errors else subprocess.STDOUT,
-            start_new_session=True,
+        # As the leader of a session and of a group: one signal reaches all that stay in it.
+        process = await start_process(
+            argv, cwd=cwd, env=env, has_input=has_input, has_errors=has_errors, confine=confine
         )
         descendants = Descendants(process.pid, marker)
         return cls(process, descendants, TreeKiller(find=descendants, group=process.pid))

@@ -23,6 +23,7 @@ from engine.config.sandbox_config import Kind, Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.files.real_path import followed, is_within
 from engine.permission.project_root import find_project_root
+from engine.sandbox.bwrap import NOTHING
 
 # Read-only in the project: they determine what runs later, outside. Missing folders are created, or a command could
 # create them.
@@ -66,7 +67,7 @@ def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
         is_root=os.geteuid() == 0,
         places=tuple(sorted(places.items())),
         links=links,
-        nothing=str(Path(__file__).with_name("nothing")),
+        nothing=NOTHING,
     )
 
 

@@ -1,0 +1,113 @@
+"""Which of the kernel's means can make a box here. Each is tried for real, once for each process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from engine.config.sandbox_config import Mode
+from engine.core.threads import to_thread
+from engine.process.start import start_confined
+from engine.sandbox.reader import Backend, landlock_problem, reader_box
+
+# The first that works is used. Landlock starts nothing and mounts nothing, so it is ten times as fast.
+_IN_ORDER: Final[tuple[Backend, ...]] = ("landlock", "bwrap")
+_TRIAL_SECONDS: Final = 10.0
+_MAX_ERROR_CHARS: Final = 300
+# What the box must allow, and what it must not: reading and writing outside of it, connecting, signals.
+_TRIAL: Final = """
+cat "$1" && cat "$2" && echo "it can read outside of the box"
+{ : > "$3"; } && echo "it can write outside of the box"
+{ : 3<>"/dev/tcp/127.0.0.1/$4"; } && echo "it can connect"
+kill -0 "$5" && echo "it can send signals out of the box"
+true
+"""
+_ALLOWED: Final = "what a box can read"
+
+
+@attrs.frozen
+class Choice:
+    """What makes the boxes here.
+
+    Attributes:
+        backend: what makes them; None: nothing can, or it is not wanted.
+        problems: why those that were tried don't work, for people.
+    """
+
+    backend: Backend | None
+    problems: tuple[str, ...] = ()
+
+
+# What is wrong with each back end in this process; empty: it works.
+_problems: dict[Backend, str] = {}
+
+
+async def choose_backend(mode: Mode) -> Choice:
+    """Return what makes boxes here, as *mode* wants it. A checkpoint if something has to be tried first."""
+    if mode == "off":
+        return Choice(None)
+    problems: list[str] = []
+    for backend in _IN_ORDER if mode == "auto" else (mode,):
+        if backend not in _problems:
+            # The thread is abandoned if cancelled: it ends soon, and leaves nothing.
+            _problems[backend] = await to_thread(_problem, backend)
+        if not _problems[backend]:
+            return Choice(backend, tuple(problems))
+        problems.append(f"{backend}: {_problems[backend]}")
+    return Choice(None, tuple(problems))
+
+
+def _problem(backend: Backend) -> str:
+    """Try a back end; return what is wrong with it, empty if nothing is. It blocks."""
+    if backend == "landlock":
+        if problem := landlock_problem():
+            return problem
+    elif shutil.which("bwrap") is None:
+        return "bubblewrap is not installed"
+    try:
+        output = _try(backend)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return f"it could not be tried ({error})"
+    return "" if output == _ALLOWED else f"it does not hold here ({output[:_MAX_ERROR_CHARS].strip() or 'no output'})"
+
+
+def _try(backend: Backend) -> str:
+    """Run the trial in a box; return its output. Raises `OSError` and `SubprocessError`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="engine-trial-") as inside,
+        tempfile.TemporaryDirectory(prefix="engine-trial-") as outside,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        allowed, secret, written = Path(inside, "allowed"), Path(outside, "secret"), Path(outside, "written")
+        allowed.write_text(_ALLOWED, encoding="ascii")
+        secret.write_text("secret", encoding="ascii")
+        box = reader_box(backend, cwd=inside, home=str(Path.home()), hidden=())
+        arguments = (str(allowed), str(secret), str(written), str(server.getsockname()[1]), str(os.getpid()))
+        process = _start(box.argv(["bash", "-c", _TRIAL, "bash", *arguments]), inside, box.confine)
+        try:
+            output, _ = process.communicate(timeout=_TRIAL_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+    return output.decode(errors="replace") if process.returncode == 0 else f"exit code {process.returncode}"
+
+
+def _start(argv: Sequence[str], cwd: str, confine: Callable[[], None] | None) -> subprocess.Popen[bytes]:
+    start = partial(
+        subprocess.Popen[bytes],
+        list(argv),
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    return start() if confine is None else start_confined(start, confine)

@@ -1,0 +1,149 @@
+"""The filter for system calls: a program for the kernel, which it runs at every call of a confined process.
+
+A filter sees numbers, not paths: it refuses what Landlock does not restrict. Refused calls fail with EPERM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from engine.sandbox.syscalls import (
+    ALWAYS_REFUSED,
+    AUDIT_MACHINES,
+    CONDITIONS,
+    LAST_KNOWN,
+    NETWORK,
+    NOT_IMPLEMENTED,
+    READER_REFUSED,
+    SIGNALS,
+    TIMES_BY_PATH,
+    Condition,
+    Machine,
+    numbers,
+)
+
+# Instructions of the filter machine: load a word of the call's description, compare the last loaded word, return.
+_LOAD: Final = 0x20
+_JUMP_IF_EQUAL: Final = 0x15
+_JUMP_IF_GREATER: Final = 0x25
+_JUMP_IF_ANY_BIT: Final = 0x45
+_RETURN: Final = 0x06
+_INSTRUCTION: Final = struct.Struct("=HBBI")
+# Where the description holds the call's number, the machine, and the lower half of its first argument.
+_NUMBER: Final = 0
+_MACHINE: Final = 4
+_FIRST_ARGUMENT: Final = 16
+_ALLOW: Final = 0x7FFF_0000
+_FAIL: Final = 0x0005_0000
+
+_NO_NEW_PRIVILEGES: Final = 38
+_SET_SECCOMP: Final = 22
+_FILTER: Final = 2
+_DROP_CAPABILITY: Final = 24
+_AMBIENT: Final = 47
+_CLEAR_ALL: Final = 4
+# `CAP_DAC_READ_SEARCH`, and one more than the kernel can have.
+_READ_ANY_FILE: Final = 2
+_LAST_CAPABILITY: Final = 64
+
+
+def seccomp_filter(machine: Machine, *, is_reader: bool, network: bool, refuses_signals: bool) -> bytes:
+    """Return the filter.
+
+    Args:
+        machine: the kind of processor.
+        is_reader: nothing can be changed, so attributes of open files can't either.
+        network: sockets are allowed.
+        refuses_signals: no signals to any process, because Landlock can't keep them inside.
+    """
+    refused = [ALWAYS_REFUSED, *([READER_REFUSED] if is_reader else []), *([] if network else [NETWORK])]
+    if refuses_signals:
+        refused.append(SIGNALS)
+    conditions = (*CONDITIONS, *(() if is_reader else (TIMES_BY_PATH,)))
+    return b"".join(
+        (
+            # A call in another machine's form (32 bits) would have other numbers.
+            _step(_LOAD, _MACHINE),
+            _step(_JUMP_IF_EQUAL, AUDIT_MACHINES[machine], then=1),
+            _step(_RETURN, _FAIL | errno.EPERM),
+            _step(_LOAD, _NUMBER),
+            # This includes the 32-bit form on x86-64, whose numbers have a high bit set.
+            _step(_JUMP_IF_GREATER, LAST_KNOWN, otherwise=1),
+            _step(_RETURN, _FAIL | errno.ENOSYS),
+            *_refuse(numbers(NOT_IMPLEMENTED, machine), errno.ENOSYS),
+            *(part for calls in refused for part in _refuse(numbers(calls, machine), errno.EPERM)),
+            *(_refuse_if(condition, machine) for condition in conditions),
+            _step(_RETURN, _ALLOW),
+        )
+    )
+
+
+def drop_privileges() -> None:
+    """Keep the calling thread, and what it starts, from having or gaining privileges. Raises `OSError`.
+
+    Root loses its capabilities as well: with them it could read the environment of any process, in spite of Landlock.
+    One stays: in a container, the project's files often belong to another user.
+    """
+    _prctl(_NO_NEW_PRIVILEGES, 1, 0)
+    _prctl(_AMBIENT, _CLEAR_ALL, 0)
+    if os.geteuid() == 0:
+        for capability in range(_LAST_CAPABILITY):
+            if capability != _READ_ANY_FILE:
+                with suppress(OSError):  # this kernel does not know it, or it was dropped before
+                    _prctl(_DROP_CAPABILITY, capability, 0)
+
+
+def install_filter(program: bytes) -> None:
+    """Filter the system calls of the calling thread, and of what it starts, for ever. Raises `OSError`."""
+    steps = ctypes.create_string_buffer(program, len(program))
+    packed = struct.pack("HxxxxxxP", len(program) // _INSTRUCTION.size, ctypes.addressof(steps))
+    header = ctypes.create_string_buffer(packed, len(packed))
+    _prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(header))
+
+
+def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
+    """Return an instruction; a comparison skips *then* or *otherwise* instructions."""
+    return _INSTRUCTION.pack(code, then, otherwise, value)
+
+
+def _refuse(found: Iterable[int], error: int) -> Iterator[bytes]:
+    for number in found:
+        yield _step(_JUMP_IF_EQUAL, number, otherwise=1)
+        yield _step(_RETURN, _FAIL | error)
+
+
+def _refuse_if(condition: Condition, machine: Machine) -> bytes:
+    (number,) = numbers(condition.call, machine)
+    refuse = _step(_RETURN, _FAIL | errno.EPERM)
+    lower = _FIRST_ARGUMENT + 8 * condition.argument
+    if condition.mask:
+        checks = [_step(_LOAD, lower), _step(_JUMP_IF_ANY_BIT, condition.mask, otherwise=1), refuse]
+    elif condition.values:
+        checks = [_step(_LOAD, lower)]
+        for value in condition.values:
+            checks += [_step(_JUMP_IF_EQUAL, value, otherwise=1), refuse]
+    else:
+        checks = [
+            _step(_LOAD, lower),
+            _step(_JUMP_IF_EQUAL, 0, then=1),
+            refuse,
+            # A pointer has an upper half; of a number, the kernel ignores it.
+            _step(_LOAD, lower + 4),
+            _step(_JUMP_IF_EQUAL, 0, then=1),
+            refuse,
+        ]
+    checks.append(_step(_LOAD, _NUMBER))
+    return _step(_JUMP_IF_EQUAL, number, otherwise=len(checks)) + b"".join(checks)
+
+
+def _prctl(option: int, first: int, second: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)):
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl {option}: {errno.errorcode.get(number, number)}")
