@@ -132,17 +132,26 @@ class RealFolder:
     def make_whole(self, name: str, data: bytes) -> None:
         """Make a small file of that *name*, which nothing has yet; where possible it is never seen without its content."""
         try:
-            self._link_whole(name, data)
-        except (AttributeError, OSError):  # a system, or a file system, without files that have no name
+            with os.fdopen(self.open_nameless(0o600), "wb", buffering=0) as file:
+                file.write(data)
+                self.give_name(file.fileno(), name)
+        except OSError:
             descriptor = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
 
-    def _link_whole(self, name: str, data: bytes) -> None:
-        descriptor = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
-        with os.fdopen(descriptor, "wb", buffering=0) as file:
-            file.write(data)
-            os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=self._descriptor, follow_symlinks=True)
+    def open_nameless(self, mode: int) -> int:
+        """Return a descriptor of a new file that has no name yet, so a kill leaves nothing of it.
+
+        Raises `OSError`, also on a system, or a file system, that has no such files. The umask counts.
+        """
+        if not hasattr(os, "O_TMPFILE"):
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=self._descriptor)
+
+    def give_name(self, descriptor: int, name: str) -> None:
+        """Give the file of `open_nameless` a *name*, which nothing has yet."""
+        os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=self._descriptor, follow_symlinks=True)
 
     def remove_empty(self, name: str) -> bool:
         """Remove the folder of that *name* if there is nothing in it; tell whether it is gone."""

@@ -14,18 +14,17 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import gettempdir, mkdtemp
 from typing import Final, Self, cast
 from uuid import uuid4
 
 import attrs
 
-from engine.files.real_folder import RealFolder
+from engine.files.real_folder import RealFolder, open_folder
 
 _IGNORE: Final = ".gitignore"
 _SUFFIX: Final = ".tmp"
@@ -50,7 +49,7 @@ class StagingFolder:
     @classmethod
     def make(cls, above: RealFolder, path: str) -> Self:
         """Make one in the folder *above*, whose real path is *path*. Raises `OSError`."""
-        name = f".{temporary_token(path)}{uuid4().hex[:_TOKEN_CHARS]}{_SUFFIX}"
+        name = f".{_folders.note(path)}{uuid4().hex[:_TOKEN_CHARS]}{_SUFFIX}"
         staging = cls(above, above.make_inner(name), name)
         try:
             staging.inner.make_whole(_IGNORE, b"*\n")
@@ -81,9 +80,25 @@ class StagingFolder:
         self.inner.close()
 
 
-def temporary_token(path: str) -> str:
-    """Return what names of temporary files and folders of this process begin with, after noting that *path* has some."""
-    return _folders.note(path)
+def make_copy_folder(near: Path) -> Path:
+    """Make a new folder in *near*, for a copy that a program works on; `remove_copy_folder` removes it. Raises `OSError`.
+
+    Git ignores it, but it is not hidden: some programs skip hidden folders.
+    """
+    folder = Path(mkdtemp(prefix=f"engine-{_folders.note(str(near))}", suffix=_SUFFIX, dir=near))
+    try:
+        with open_folder(folder / _IGNORE) as (inner, name):
+            inner.make_whole(name, b"*\n")
+    except OSError:
+        remove_copy_folder(folder)
+        raise
+    return folder
+
+
+def remove_copy_folder(folder: Path) -> None:
+    """Remove such a folder with all that is in it."""
+    with suppress(OSError):
+        _remove_tree(str(folder))
 
 
 def remove_leftovers() -> None:
@@ -125,10 +140,10 @@ def _remove_in(folder: str, token: str) -> None:
 
 
 def _remove_tree(folder: str) -> None:
-    """Remove a folder; its list of what git ignores goes last, in case that this is killed, too."""
+    """Remove a folder; its list of what git ignores goes last, in case that this is killed, too. Raises `OSError`."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name == _IGNORE):
         if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
+            _remove_tree(entry.path)
         else:
             os.unlink(entry.path)  # noqa: PTH108 - of a str, which may be no UTF-8
     os.rmdir(folder)  # noqa: PTH106

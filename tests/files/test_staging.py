@@ -46,6 +46,18 @@ while True:
         job.clean_up()
         before = want
 """
+FORMATS = """
+import sys
+from pathlib import Path
+from engine.files.staging import make_copy_folder, remove_copy_folder
+print("ready", flush=True)
+while True:
+    folder = make_copy_folder(Path(sys.argv[1]))
+    (folder / "a.py").write_bytes(b"pass")
+    (folder / "cache").mkdir()
+    (folder / "cache" / "b").write_bytes(b"")
+    remove_copy_folder(folder)
+"""
 
 NEXT = "from engine.files.staging import remove_leftovers; remove_leftovers()"
 
@@ -56,7 +68,7 @@ def leftovers(folder: Path) -> list[str]:
 
 @pytest.mark.os
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
-@pytest.mark.parametrize("program", [EDITS, RESTORES], ids=["edits", "restores"])
+@pytest.mark.parametrize("program", [EDITS, RESTORES, FORMATS], ids=["edits", "restores", "formats"])
 def test_killed_program_leaves_nothing(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, program: str) -> None:
     # Lists of its own: engines of other tests would remove what is left, too.
     own = {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("lists"))}
@@ -119,7 +131,7 @@ def test_others_files_are_not_touched(tmp_path: Path) -> None:
     program = """
 import sys, json, os
 from engine.files import staging
-staging.temporary_token(sys.argv[1])
+staging._folders.note(sys.argv[1])
 os._exit(9)
 """
     subprocess.run([sys.executable, "-c", program, tmp_path], check=False)

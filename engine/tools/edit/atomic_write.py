@@ -86,6 +86,10 @@ class _Step:
     change: FileChange
     _folder: RealFolder | None = None
     _staging: StagingFolder | None = None
+    # The new text: first in a file without a name, where there are such files, then under a name next to the file.
+    _nameless: int = -1
+    _may_be_nameless: bool = True
+    _data: bytes = b""
     _new: str = ""
     _old: str = ""
     _state: os.stat_result | None = None
@@ -132,7 +136,7 @@ class _Step:
             self._check()
             if change.before is None:
                 self._create()
-            elif not self._new:
+            elif change.after is None:
                 self._old = self.staging.new_name()
                 self.folder.rename(self.name, self.staging.path_of(self._old))
             else:
@@ -154,7 +158,7 @@ class _Step:
                 self._old = ""
             else:
                 self._write(change.before)
-                self.folder.rename(self.staging.path_of(self._new), self.name)
+                self.folder.rename(self._new_path(), self.name)
         except OSError:
             if not self._old:
                 return change.shown
@@ -168,6 +172,7 @@ class _Step:
         """Remove temporary files, and folders that were created in vain."""
         if self._folder is None:
             return
+        self._close_nameless()
         if self._staging is not None:
             self._staging.remove()
         if not self._is_made:
@@ -188,11 +193,11 @@ class _Step:
         # Without a file to imitate, the umask applies. Otherwise no user may see more than before, not even for a
         # moment.
         is_like_another = self.change.like is not None or self._state is not None
+        mode = 0o600 if is_like_another else 0o666
+        self._close_nameless()
+        self._data, self._new = data, ""
         try:
-            self._new = self.staging.new_name()
-            new = self.staging.inner.open(
-                self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_like_another else 0o666
-            )
+            new = self._open_new(mode)
         except PermissionError as error:
             if self._state is None:
                 raise
@@ -200,12 +205,39 @@ class _Step:
                 f"{self.change.shown} can't be replaced at once, because its folder may not be written to. Change it with "
                 "bash, which can write into the file itself."
             ) from error
-        with os.fdopen(new, "wb") as file:
+        with os.fdopen(new, "wb", closefd=new != self._nameless) as file:
             file.write(data)
             file.flush()
             self._look_alike(file.fileno())
             # Before the rename: after a power cut, some file systems keep the rename and lose the content.
             os.fsync(file.fileno())
+
+    def _open_new(self, mode: int) -> int:
+        """Return a descriptor of a new file in the same file system."""
+        if self._may_be_nameless:
+            # Without a name for as long as possible: on a busy disk, `fsync` then waits for fewer changes of folders.
+            with suppress(OSError):
+                self._nameless = self.folder.open_nameless(mode)
+                return self._nameless
+        self._new = self.staging.new_name()
+        return self.staging.inner.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+    def _new_path(self) -> str:
+        """Return the path of the new text, next to the file, after giving it a name if it has none."""
+        if not self._new:
+            name = self.staging.new_name()
+            try:
+                self.staging.inner.give_name(self._nameless, name)
+                self._new = name
+            except OSError:  # a system without /proc, say
+                self._may_be_nameless = False
+                self._write(self._data)
+        return self.staging.path_of(self._new)
+
+    def _close_nameless(self) -> None:
+        if self._nameless >= 0:
+            os.close(self._nameless)
+            self._nameless = -1
 
     def _look_alike(self, file: int) -> None:
         """Copy the attributes of the old file, or of `like`."""
@@ -228,7 +260,7 @@ class _Step:
     def _take_place(self) -> None:
         """Replace the old text by the new one."""
         try:
-            self.folder.rename(self.staging.path_of(self._new), self.name)
+            self.folder.rename(self._new_path(), self.name)
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
@@ -241,11 +273,14 @@ class _Step:
         """Give the new file its name, unless another file has taken it meanwhile."""
         # A link fails if the name exists; a rename would overwrite the other file.
         try:
-            self.folder.link(self.staging.path_of(self._new), self.name)
+            if self._new:
+                self.folder.link(self.staging.path_of(self._new), self.name)
+            else:
+                self.folder.give_name(self._nameless, self.name)
         except FileExistsError:
             raise ToolError(f"{self.change.shown} has come into being meanwhile. Read it first.") from None
         except OSError:  # a file system without links
-            self.folder.rename(self.staging.path_of(self._new), self.name)
+            self.folder.rename(self._new_path(), self.name)
 
     def _keep_old(self) -> None:
         """Keep the old file under another name, for `undo`. Its content is in memory as well."""

@@ -8,10 +8,8 @@ fails is a note to the model; the edit is made without it.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Final
 
 import attrs
@@ -20,7 +18,7 @@ import trio
 from engine.config.formatter_config import FileProgram, is_time
 from engine.core.exception_groups import describe
 from engine.core.threads import to_thread
-from engine.files.staging import temporary_token
+from engine.files.staging import make_copy_folder, remove_copy_folder
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.tools.call_values import GRACE
 from engine.tools.edit.checkers import check
@@ -116,7 +114,7 @@ async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext
         return await _run_on_copy(formatter, folder / path.name, ctx)
     finally:
         # Synchronously, since nothing can be awaited in a cancelled scope. It is one small file.
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_copy_folder(folder)
 
 
 async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> bytes | str:
@@ -158,11 +156,10 @@ def _copy_near(path: Path, data: bytes) -> Path:
     Near it, because formatters search the parent folders for their configuration.
     """
     near = next(folder for folder in path.parents if folder.is_dir())
-    # Without a dot: some formatters skip hidden folders.
-    folder = Path(mkdtemp(prefix=f"engine-{temporary_token(str(near))}", suffix=".tmp", dir=near))
+    folder = make_copy_folder(near)
     try:
         (folder / path.name).write_bytes(data)
     except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_copy_folder(folder)
         raise
     return folder
