@@ -155,10 +155,7 @@ class Journal:
     @enable_ki_protection
     def append_delta(self, part_id: PartId, text: str, time: float) -> None:
         """Append a delta to an open part: the hot path, so it takes its parts and no event. Not a checkpoint."""
-        part = self._open[part_id]
-        delta = part.delta(text, offset=part.length, after=len(self._durable), time=time)
-        part.extend(text)
-        self._push(delta)
+        self._push(self._open[part_id].extend(text, after=len(self._durable), time=time))
 
     @enable_ki_protection
     def close(self) -> None:

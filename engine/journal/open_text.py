@@ -41,17 +41,22 @@ class OpenText:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""
 
-    def extend(self, text: str) -> None:
-        """Add a chunk."""
+    def extend(self, text: str, *, after: int, time: float) -> ev.Delta:
+        """Add a chunk; return it as a delta that follows the durable event *after*."""
+        delta = self._delta(text, offset=self.length, after=after, time=time)
         self._chunks.append(text)
         self.length += len(text)
+        return delta
 
     def clear(self) -> None:
         """Start over."""
         self._chunks, self.length = [], 0
 
-    def delta(self, text: str, *, offset: int, after: int, time: float) -> ev.Delta:
-        """Return *text*, which begins at *offset* of the part, as a delta that follows the durable event *after*."""
+    def rest(self, *, offset: int, after: int, time: float) -> ev.Delta:
+        """Return all text from *offset* as one delta."""
+        return self._delta(self.text()[offset:], offset=offset, after=after, time=time)
+
+    def _delta(self, text: str, *, offset: int, after: int, time: float) -> ev.Delta:
         return DELTAS[self.kind](
             session_id=self.session_id,
             turn_id=self.turn_id,
@@ -63,7 +68,3 @@ class OpenText:
             offset=offset,
             text=text,
         )
-
-    def rest(self, *, offset: int, after: int, time: float) -> ev.Delta:
-        """Return all text from *offset* as one delta."""
-        return self.delta(self.text()[offset:], offset=offset, after=after, time=time)

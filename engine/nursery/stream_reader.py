@@ -6,7 +6,7 @@ into the step's nursery it would cancel the tools that are running.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from engine.core.errors import EngineError, ProviderError, ProviderProtocolError
 from engine.core.exception_groups import ErrorBoundary, describe, is_group
 from engine.core.llm_types import ModelRequest, StreamEvent
 from engine.core.protocols import Model, ModelStream
+from engine.core.settings import Timeouts
 from engine.journal.log import Journal
 from engine.journal.partial_output import SAVE_INTERVAL
 from engine.nursery.batch_check import AnswerMeter, check_batch
@@ -103,27 +104,51 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
     # The total counts from the request on: a host that is slow to answer leaves less time for the answer.
     total_at = trio.current_time() + timeouts.total
     meter = AnswerMeter(run.inputs.settings.answer)
+
+    def take(received: object) -> bool:
+        batch, error = check_batch(received)
+        # An empty batch is the port's sign for the end of the stream.
+        is_over = not batch
+        batch, excess = meter.take(batch)
+        if batch:
+            passage.note_start()
+            if not _feed(run, receiver, batch):
+                return False
+        if excess:
+            raise _AnswerTooLarge(excess)
+        if error is not None:
+            raise error
+        return not is_over
+
     stream = await _open(model, request, min(timeouts.headers, timeouts.total))
     try:
-        while True:
-            batch, error = check_batch(await _next(stream, timeouts.idle, timeouts.total, total_at))
-            ended = not batch
-            batch, excess = meter.take(batch)
-            if batch:
-                passage.note_start()
-                # The port promises that `receive` is a checkpoint, so this loop lets
-                # other tasks run once per network chunk, not once per delta.
-                if not _feed(run, receiver, batch):
-                    return
-            if excess:
-                raise _AnswerTooLarge(excess)
-            if error is not None:
-                raise error
-            if ended:
-                # The port's sign for the end of the stream.
-                return
+        await _receive_batches(stream, take, timeouts, total_at)
     finally:
         await _close(run, stream)  # noqa: ASYNC102  # bounded: CLOSE_WITHIN, and a cancelled `aclose` closes forcefully
+
+
+async def _receive_batches(
+    stream: ModelStream, take: Callable[[object], bool], timeouts: Timeouts, total_at: float
+) -> None:
+    """Pass on each batch until *take* returns False. Always a checkpoint. Raises `StreamTimeout`.
+
+    A batch that arrives together with the deadline counts: it is passed on inside the scope, and the next one has a new
+    scope.
+    """
+    while True:
+        # Its deadline is moved: a new scope for each batch would cost a sixth of a delta.
+        with trio.CancelScope() as scope:
+            while True:
+                scope.deadline = min(trio.current_time() + timeouts.idle, total_at)
+                # The port promises that `receive` is a checkpoint, so this loop lets other tasks run once per network
+                # chunk, not once per delta.
+                if not take(await stream.receive()):
+                    return
+                if scope.cancel_called:
+                    break
+        if scope.cancelled_caught:
+            is_total = scope.deadline == total_at
+            raise StreamTimeout("total", timeouts.total) if is_total else StreamTimeout("idle", timeouts.idle)
 
 
 def _feed(run: TurnRun, receiver: Receiver, batch: Sequence[StreamEvent]) -> bool:
@@ -149,18 +174,6 @@ async def _open(model: Model, request: ModelRequest, limit: float) -> ModelStrea
             )
         return stream
     raise StreamTimeout("headers", limit)
-
-
-async def _next(stream: ModelStream, idle: float, total: float, total_at: float) -> object:
-    """Return the next batch.
-
-    A batch that arrives together with the deadline counts: it is returned from inside the scope, which
-    `move_on_at` does not undo. A check of `cancelled_caught` after the block would throw it away.
-    """
-    limit_at = min(trio.current_time() + idle, total_at)
-    with trio.move_on_at(limit_at):
-        return await stream.receive()
-    raise StreamTimeout("total", total) if limit_at == total_at else StreamTimeout("idle", idle)
 
 
 async def _close(run: TurnRun, stream: ModelStream) -> None:

@@ -289,6 +289,38 @@ async def test_watchdog_headers_in_time_are_no_timeout(autojump_clock: MockClock
     assert played.stop_reason == "completed"
 
 
+async def test_watchdog_batch_at_the_deadline_counts(autojump_clock: MockClock) -> None:
+    class Late:
+        """Its second batch arrives when the deadline has passed already; the third one comes in time again."""
+
+        def __init__(self) -> None:
+            self.batches: list[list[StreamEvent]] = [
+                [TextStarted("t"), TextChunk("t", "One, ")],
+                [TextChunk("t", "two, ")],
+                [TextChunk("t", "three."), TextDone("t"), Finished("stop")],
+            ]
+
+        async def receive(self) -> list[StreamEvent]:
+            with trio.CancelScope(shield=len(self.batches) == 2):
+                await trio.sleep(11 if len(self.batches) == 2 else 9)
+            return self.batches.pop(0) if self.batches else []
+
+        async def aclose(self) -> None:
+            await trio.lowlevel.checkpoint()
+
+    class Punctual:
+        info = ModelInfo(name="odd/punctual")
+
+        async def open(self, request: ModelRequest) -> Late:
+            await trio.lowlevel.checkpoint()
+            return Late()
+
+    settings = Settings(timeouts=Timeouts(idle=10), retry=NO_RETRY)
+    async with engine.open_engine(model=Punctual(), settings=settings, ports=Ports(clock=TrioClock())) as eng:
+        result = await (await eng.create_session()).run("go")
+    assert (result.stop_reason, result.text) == ("completed", "One, two, three.")
+
+
 async def test_watchdog_total_deadline_ends_a_busy_stream(autojump_clock: MockClock) -> None:
     settings = Settings(timeouts=Timeouts(idle=10, total=60), retry=NO_RETRY)
     endless = [TextStarted("t"), *[item for _ in range(100) for item in (Pause(1), TextChunk("t", "."))]]
