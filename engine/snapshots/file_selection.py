@@ -42,6 +42,11 @@ class IndexUpdate:
     repositories: list[bytes] = attrs.field(factory=list[bytes])
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the index is up to date."""
+        return not self.added and not self.infos
+
+    @property
     def size(self) -> int:
         """The size of the added files together."""
         return sum(size for _, size in self.added)

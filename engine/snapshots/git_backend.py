@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 import attrs
+import trio
 
 from engine.core.errors import SnapshotError
+from engine.core.exception_groups import first_of, public
 from engine.core.snapshot_types import Change, TreeEntry
 from engine.core.threads import to_thread
 from engine.files.cancellable_thread import to_halting_thread
@@ -39,16 +41,24 @@ class ProjectTooLarge(Exception):
 
 @attrs.frozen
 class GitSnapshot:
-    """A snapshot by git: its tree, and the nested repositories that were left out."""
+    """A snapshot by git.
+
+    Attributes:
+        tree: its tree.
+        index: names the state of the index that the tree was made of.
+        repositories: nested repositories, which were left out.
+    """
 
     tree: str
-    repositories: tuple[str, ...]
+    index: bytes
+    repositories: tuple[str, ...] = ()
 
 
-async def take(repository: Repository, owner: str) -> GitSnapshot:
+async def take(repository: Repository, owner: str, last: GitSnapshot | None = None) -> GitSnapshot:
     """Record the files of the project. A checkpoint; if cancelled, no snapshot is taken, but files that were read stay indexed.
 
-    Raises `SnapshotError`, `ProjectTooLarge`.
+    If nothing has changed since the *last* one, by whomever, it is the same again. Raises `SnapshotError`,
+    `ProjectTooLarge`.
     """
     await to_thread(repository.make)
     async with repository.locked():
@@ -57,13 +67,16 @@ async def take(repository: Repository, owner: str) -> GitSnapshot:
         try:
             await to_halting_thread(partial(repository.copy_index, index))
             update = await _plan_update(repository, index)
-            await _update(repository, index, update)
-            tree = (await repository.git("write-tree", index=index)).decode().strip()
-            # Only this makes the snapshot exist. It takes microseconds, so a cancel may come before it or after it.
-            await to_thread(_keep, repository, index, tree, update.marks, owner)
+            if update.is_empty and last is not None and await to_thread(_keep_again, repository, index, last, owner):
+                tree, state = last.tree, last.index
+            else:
+                await _update(repository, index, update)
+                tree = (await repository.git("write-tree", index=index)).decode().strip()
+                # Only this makes the snapshot exist. It takes microseconds, so a cancel may come before it or after it.
+                state = await to_thread(_keep, repository, index, tree, update.marks, owner)
         finally:
             repository.drop(index)
-    return GitSnapshot(tree, tuple(os.fsdecode(path) for path in update.repositories))
+    return GitSnapshot(tree, state, tuple(os.fsdecode(path) for path in update.repositories))
 
 
 async def prime(repository: Repository) -> None:
@@ -82,13 +95,27 @@ async def prime(repository: Repository) -> None:
             repository.drop(index)
 
 
-def _keep(repository: Repository, index: Path, tree: str, marks: Sequence[bytes], owner: str) -> None:
+def _keep(repository: Repository, index: Path, tree: str, marks: Sequence[bytes], owner: str) -> bytes:
     try:
+        state = repository.state_of(index)
         repository.replace_index(index)
         repository.keep_marks(marks)
         repository.keep(tree, owner)
     except OSError as error:
         raise SnapshotError(f"the snapshot can't be kept: {error.strerror or error}") from error
+    return state
+
+
+def _keep_again(repository: Repository, index: Path, last: GitSnapshot, owner: str) -> bool:
+    """Keep the last tree for a session, too, if the index is as it was then; tell whether it is."""
+    try:
+        state = repository.state_of(index)
+        if not state or state != last.index or not repository.has_loose(last.tree):
+            return False
+        repository.keep(last.tree, owner)
+    except OSError as error:
+        raise SnapshotError(f"the snapshot can't be kept: {error.strerror or error}") from error
+    return True
 
 
 async def _plan_update(repository: Repository, index: Path) -> IndexUpdate:
@@ -100,15 +127,11 @@ async def _plan_update(repository: Repository, index: Path) -> IndexUpdate:
     if stale:
         # A left-out file may have become a folder. As long as the index has the file, git would not list the folder.
         await repository.git("update-index", "-z", "--index-info", index=index, input=stale)
-    try:
-        listing = ("ls-files", "-z", "--others", "--exclude-standard", *excludes)
-        others = _split(await repository.git(*listing, index=index, limit=_MAX_LISTING_BYTES))
-        indexed = await to_thread(repository.indexed_files, index)
-        # `diff-files` compares sizes and times only; the contents are read later, in batches that a cancel can end.
-        dirty = ("diff-files", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
-        changed = _split(await repository.git(*dirty, index=index, limit=_MAX_LISTING_BYTES)) if indexed else []
-    except OutputTooLarge as error:
-        raise ProjectTooLarge(_MANY_FILES) from error
+    indexed = await to_thread(repository.indexed_files, index)
+    listing = ("ls-files", "-z", "--others", "--exclude-standard", *excludes)
+    # `diff-files` compares sizes and times only; the contents are read later, in batches that a cancel can end.
+    dirty = ("diff-files", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+    others, changed = await _list_at_once(repository, index, listing, *([dirty] if indexed else []))
     bare = await to_thread(git_folders_among, root, others)
     others = [path for path in others if not path.startswith(bare)]
     if len(others) + indexed > MAX_FILES:
@@ -118,6 +141,29 @@ async def _plan_update(repository: Repository, index: Path) -> IndexUpdate:
         raise ProjectTooLarge(f"more than {MAX_NEW_BYTES // 1_000_000_000} GB would have to be kept")
     update.repositories += [path[:-1] for path in bare]
     return update
+
+
+async def _list_at_once(
+    repository: Repository, index: Path, *commands: Sequence[str]
+) -> tuple[list[bytes], list[bytes]]:
+    """Return the paths that one or two commands list. A checkpoint. Raises `SnapshotError`, `ProjectTooLarge`."""
+    paths: tuple[list[bytes], list[bytes]] = ([], [])
+
+    async def run(command: Sequence[str], into: list[bytes]) -> None:
+        into += _split(await repository.git(*command, index=index, limit=_MAX_LISTING_BYTES))
+
+    failure: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            for command, into in zip(commands, paths, strict=False):
+                nursery.start_soon(run, command, into)
+    except BaseExceptionGroup as group:
+        failure = first_of(group, OutputTooLarge) or first_of(group, SnapshotError) or public(group)
+    if isinstance(failure, OutputTooLarge):
+        raise ProjectTooLarge(_MANY_FILES) from failure
+    if failure is not None:
+        raise failure
+    return paths
 
 
 def _excludes(repository: Repository, inside: Iterable[bytes]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from engine.core.threads import to_thread
 from engine.snapshots import git_backend as git
 from engine.snapshots.change_log import ChangeLog, LoggedChange, changes_of_others
 from engine.snapshots.copy_backend import COPIES_NOTE, FileCopies
-from engine.snapshots.git_backend import ProjectTooLarge
+from engine.snapshots.git_backend import GitSnapshot, ProjectTooLarge
 from engine.snapshots.repository import Repository, find_git
 from engine.snapshots.snapshot_dir import SnapshotDir, default_folder, is_git_folder, is_too_wide, project_root
 
@@ -51,6 +51,7 @@ class ProjectSnapshots:
     _attempts: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _unread: dict[str, SnapshotDir] = attrs.field(factory=dict[str, SnapshotDir], init=False)
     _read_requested: trio.Event | None = attrs.field(default=None, init=False)
+    _last: dict[str, GitSnapshot] = attrs.field(factory=dict[str, GitSnapshot], init=False)
     _reported: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]], init=False)
 
     @property
@@ -198,7 +199,8 @@ class ProjectSnapshots:
         return (os.fsencode(text).decode(errors="replace"),)
 
     async def _take_with_git(self, place: SnapshotDir, owner: str, remarks: list[str]) -> SnapshotResult:
-        shot = await git.take(await self._repository(place), owner)
+        shot = await git.take(await self._repository(place), owner, self._last.get(place.root))
+        self._last[place.root] = shot
         self._attempts.pop(place.root, None)
         if shot.repositories:
             some = ", ".join(shot.repositories[:_MAX_NAMED])

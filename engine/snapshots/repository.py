@@ -37,6 +37,7 @@ _LOCK_POLL_SECONDS: Final = 0.02
 # For git to end after SIGTERM, by which it removes its temporary files.
 _GRACE: Final = 0.2
 _MAX_ERROR_BYTES: Final = 400
+_CHECKSUM_BYTES: Final = 20
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 # Older versions write a pack of its own for each file.
 _PACKS_SINCE: Final = (2, 38)
@@ -177,6 +178,17 @@ class Repository:
             head = file.read(12)
             return int.from_bytes(head[8:12], "big") if head[:4] == b"DIRC" else 0
         return 0
+
+    def state_of(self, index: Path) -> bytes:
+        """Return what names the content of an index: the checksum at its end; nothing if there is none. It blocks."""
+        with suppress(OSError), index.open("rb") as file:
+            file.seek(-_CHECKSUM_BYTES, os.SEEK_END)
+            return file.read()
+        return b""
+
+    def has_loose(self, object_id: str) -> bool:
+        """Tell whether there is an object of that id outside of packs. It blocks."""
+        return (self.folder / "objects" / object_id[:2] / object_id[2:]).exists()
 
     def marks(self) -> tuple[bytes, ...]:
         """Return the paths that were left out. It blocks."""
