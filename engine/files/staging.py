@@ -49,7 +49,7 @@ class StagingFolder:
     @classmethod
     def make(cls, above: RealFolder, path: str) -> Self:
         """Make one in the folder *above*, whose real path is *path*. Raises `OSError`."""
-        name = f".{_folders.note(path)}{uuid4().hex[:_TOKEN_CHARS]}{_SUFFIX}"
+        name = f".{temporary_token(path)}{uuid4().hex[:_TOKEN_CHARS]}{_SUFFIX}"
         staging = cls(above, above.make_inner(name), name)
         try:
             staging.inner.make_whole(_IGNORE, b"*\n")
@@ -80,12 +80,17 @@ class StagingFolder:
         self.inner.close()
 
 
+def temporary_token(path: str) -> str:
+    """Return what names of temporary files and folders of this process begin with, after noting that *path* has some."""
+    return _folders.note(path)
+
+
 def make_copy_folder(near: Path) -> Path:
     """Make a new folder in *near*, for a copy that a program works on; `remove_copy_folder` removes it. Raises `OSError`.
 
     Git ignores it, but it is not hidden: some programs skip hidden folders.
     """
-    folder = Path(mkdtemp(prefix=f"engine-{_folders.note(str(near))}", suffix=_SUFFIX, dir=near))
+    folder = Path(mkdtemp(prefix=f"engine-{temporary_token(str(near))}", suffix=_SUFFIX, dir=near))
     try:
         with open_folder(folder / _IGNORE) as (inner, name):
             inner.make_whole(name, b"*\n")

@@ -131,7 +131,7 @@ def test_others_files_are_not_touched(tmp_path: Path) -> None:
     program = """
 import sys, json, os
 from engine.files import staging
-staging._folders.note(sys.argv[1])
+staging.temporary_token(sys.argv[1])
 os._exit(9)
 """
     subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
