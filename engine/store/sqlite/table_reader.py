@@ -102,7 +102,8 @@ class SqliteTableReader:
     def ids(self, prefix: str) -> Sequence[SessionId]:
         """See `TableReader`."""
         rows: list[tuple[SessionId]] = self._connection.execute(
-            "SELECT id FROM sessions WHERE id >= ?1 AND id < ?1 || ?2 ORDER BY id", (storable(prefix), "\U0010ffff")
+            "SELECT id FROM sessions WHERE id >= :prefix AND id < :prefix || :last ORDER BY id",
+            {"prefix": storable(prefix), "last": "\U0010ffff"},
         ).fetchall()
         return [session_id for (session_id,) in rows]
 

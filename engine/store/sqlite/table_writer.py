@@ -64,20 +64,26 @@ ON CONFLICT (slot, root_id, model) DO UPDATE SET
     reasoning = reasoning + excluded.reasoning,
     cost = cost + excluded.cost
 """
+# In the order of `spending_values`. (WHERE true: without it SQLite would read ON CONFLICT as a join's ON.)
 _SPEND: Final = f"""
+WITH new (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost, session_id) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+)
 INSERT INTO spent (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
-VALUES (?1, ?2, coalesce(?3, (SELECT step_model FROM sessions WHERE id = ?11), ''), ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+SELECT slot, root_id, coalesce(model, (SELECT step_model FROM sessions WHERE id = new.session_id), ''), steps,
+    input, output, cache_read, cache_write, reasoning, cost
+FROM new WHERE true
 {_ADDED}"""  # noqa: S608  # constants
 # When a tree of sessions is deleted, what it has spent stays in the sums, under an empty root id.
 _SPENT_BY_NOBODY: Final = f"""
 INSERT INTO spent (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
 SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
-WHERE root_id = ?1 AND root_id <> ''
+WHERE root_id = ? AND root_id <> ''
 {_ADDED}"""  # noqa: S608  # constants
 # UNION, not UNION ALL: damaged rows may name each other as parents.
 _TREE: Final = """
 WITH RECURSIVE tree (id) AS (
-    SELECT id FROM sessions WHERE id = ?1 OR root_id = ?1
+    SELECT id FROM sessions WHERE id = :id OR root_id = :id
     UNION
     SELECT sessions.id FROM sessions JOIN tree ON sessions.parent_id = tree.id
 )
@@ -124,9 +130,9 @@ class SqliteTableWriter:
         """See `TableWriter`."""
         # Only if its events are there: a state that is ahead of the events would hide that some were lost.
         self._connection.execute(
-            "INSERT OR REPLACE INTO states (session_id, seq, made_by, body) SELECT ?1, ?2, ?3, ?4"
-            " WHERE (SELECT max(seq) FROM events WHERE session_id = ?1) >= ?2",
-            (session_id, seq, made_by, body),
+            "INSERT OR REPLACE INTO states (session_id, seq, made_by, body) SELECT :id, :seq, :made_by, :body"
+            " WHERE (SELECT max(seq) FROM events WHERE session_id = :id) >= :seq",
+            {"id": session_id, "seq": seq, "made_by": made_by, "body": body},
         )
 
     def save_draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
@@ -141,7 +147,8 @@ class SqliteTableWriter:
         """See `TableWriter`."""
         if has_drafts(self._connection):
             self._connection.execute(
-                "DELETE FROM drafts WHERE session_id = ?1 AND (?2 IS NULL OR part_id = ?2)", (session_id, part_id)
+                "DELETE FROM drafts WHERE session_id = :id AND (:part IS NULL OR part_id = :part)",
+                {"id": session_id, "part": part_id},
             )
 
     # -- leases ---------------------------------------------------------------------------
@@ -180,7 +187,7 @@ class SqliteTableWriter:
 
     def session_tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
         """See `TableWriter`."""
-        rows: list[tuple[SessionId, float]] = self._connection.execute(_TREE, (session_id,)).fetchall()
+        rows: list[tuple[SessionId, float]] = self._connection.execute(_TREE, {"id": session_id}).fetchall()
         return rows
 
     def delete_session(self, session_id: SessionId) -> bool:
@@ -190,7 +197,7 @@ class SqliteTableWriter:
         self.delete_drafts(session_id, None)
         SqliteTextTable(self._connection).remove_all(session_id)
         self._connection.execute(_SPENT_BY_NOBODY, (session_id,))
-        self._connection.execute("DELETE FROM spent WHERE root_id = ?1 AND root_id <> ''", (session_id,))
+        self._connection.execute("DELETE FROM spent WHERE root_id = ? AND root_id <> ''", (session_id,))
         self._connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
         return True
 

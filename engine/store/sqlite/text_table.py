@@ -54,8 +54,7 @@ class SqliteTextTable:
     def remove(self, session_id: SessionId, removed: RemovedText) -> None:
         """See `TextTable`."""
         self._delete(
-            "SELECT id FROM texts WHERE session_id = ? AND message_id = ? AND role <> 'title'"
-            " AND (?3 = '' OR part_id = ?3)",
+            "SELECT id FROM texts WHERE session_id = ? AND message_id = ? AND role <> 'title' AND ? IN ('', part_id)",
             (session_id, storable(removed.message_id), storable(removed.part_id)),
         )
 
@@ -88,9 +87,9 @@ class SqliteTextTable:
         """Return the ids of matching texts, newest first: one for each of the *limit* sessions that match last."""
         texts: Iterator[tuple[int, SessionId]] = self._connection.execute(
             "SELECT texts.id, texts.session_id FROM words JOIN texts ON texts.id = words.rowid"
-            " WHERE words MATCH ?1 AND (?2 IS NULL OR (SELECT cwd FROM sessions WHERE id = texts.session_id) = ?2)"
-            " ORDER BY words.rowid DESC LIMIT ?3",
-            (query, cwd, MAX_SEARCHED_TEXTS),
+            " WHERE words MATCH :query AND (:cwd IS NULL OR (SELECT cwd FROM sessions WHERE id = texts.session_id) = :cwd)"
+            " ORDER BY words.rowid DESC LIMIT :most",
+            {"query": query, "cwd": cwd, "most": MAX_SEARCHED_TEXTS},
         )
         newest: dict[SessionId, int] = {}
         for text_id, session_id in texts:
@@ -106,8 +105,8 @@ class SqliteTextTable:
         # The unary plus keeps SQLite from using the list as its outer loop: then it would search the index once per row,
         # instead of once.
         rows: list[tuple[int, str]] = self._connection.execute(
-            f"SELECT rowid, snippet(words, 0, ?1, ?2, '…', {SNIPPET_TOKENS}) FROM words"  # noqa: S608  # a constant
-            " WHERE words MATCH ?3 AND rowid BETWEEN ?4 AND ?5 AND +rowid IN (SELECT value FROM json_each(?6))",
+            f"SELECT rowid, snippet(words, 0, ?, ?, '…', {SNIPPET_TOKENS}) FROM words"  # noqa: S608  # a constant
+            " WHERE words MATCH ? AND rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))",
             (*MATCH_MARKS, query, min(text_ids), max(text_ids), f"[{','.join(map(str, text_ids))}]"),
         ).fetchall()
         return dict(rows)

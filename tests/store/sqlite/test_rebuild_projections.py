@@ -64,9 +64,9 @@ def of_version_1(path: Path, events: Sequence[Durable], spoilt: Sequence[int] = 
         row = (event.session_id, event.seq, TAGS[type(event)], body)
         connection.execute("INSERT INTO events (session_id, seq, type, version, body) VALUES (?, ?, ?, 1, ?)", row)
         connection.execute(
-            "INSERT INTO sessions (id, root_id, title, created, updated, seq) VALUES (?1, ?2, 'known', ?3, ?3, ?4)"
+            "INSERT INTO sessions (id, root_id, title, created, updated, seq) VALUES (?, ?, 'known', ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, seq = excluded.seq",
-            (event.session_id, (*event.path, event.session_id)[0], event.time, event.seq),
+            (event.session_id, (*event.path, event.session_id)[0], event.time, event.time, event.seq),
         )
     connection.close()
 
