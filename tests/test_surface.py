@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import NewType
 
 import pytest
 
@@ -74,6 +75,8 @@ def _describe(name: str, thing: object) -> Iterator[str]:
         bases = ", ".join(base.__name__ for base in thing.__bases__ if base is not object)
         yield f"{name}: class({bases}){_signature(thing)}"
         yield from (f"    {member}" for member in _members(thing))
+    elif isinstance(thing, NewType):
+        yield f"{name}: NewType({thing.__supertype__.__name__})"
     elif callable(thing) and not isinstance(thing, types.GenericAlias):
         kind = "async " if inspect.iscoroutinefunction(thing) else ""
         yield f"{name}: {kind}{_signature(thing)}"

@@ -7,7 +7,6 @@ import json
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -340,11 +339,12 @@ async def test_rule_04_earlier_deadline_is_the_cause(
 
 
 def test_rule_04_earlier_of_two_passed_deadlines() -> None:
-    """Both have passed when trio looks: the loop was blocked meanwhile. Real time, but no waiting for anything."""
+    """Both have passed when trio looks: the loop was blocked meanwhile, as far as its clock can tell."""
+    clock = trio.testing.MockClock(autojump_threshold=0)
 
     @engine.tool(read_only=True)
     async def block(args: Nothing, ctx: engine.ToolContext) -> str:
-        time.sleep(0.4)
+        clock.jump(0.4)
         await trio.sleep(5)
         return "never"
 
@@ -358,8 +358,8 @@ def test_rule_04_earlier_of_two_passed_deadlines() -> None:
             assert session.state.last_result is not None
             return session.state.last_result.stop_reason
 
-    assert trio.run(main, 0.1, 0.3) == "deadline"
-    assert trio.run(main, 0.3, 0.1) == "aborted"
+    assert trio.run(main, 0.1, 0.3, clock=clock) == "deadline"
+    assert trio.run(main, 0.3, 0.1, clock=clock) == "aborted"
 
 
 # -- 5: the store, as far as it needs no thread ----------------------------------------------------------------
@@ -671,7 +671,7 @@ async def test_rule_12_sub_agent_limit_ends_its_owner(
 
 
 async def test_rule_12_heartbeats_are_live_only(autojump_clock: trio.testing.MockClock) -> None:
-    async with opened([*looks(1), *done("calls")]) as eng:
+    async with opened([*looks(0.9), *done("calls")]) as eng:
         session = await eng.create_session()
         async with session.prompt("go") as turn:
             beats = [event async for event in turn if isinstance(event, CallHeartbeat)]
@@ -681,10 +681,12 @@ async def test_rule_12_heartbeats_are_live_only(autojump_clock: trio.testing.Moc
 
 
 def test_rule_12_blocking_tool_is_named() -> None:
+    clock = trio.testing.MockClock(autojump_threshold=0)
+
     @engine.tool(read_only=True)
     async def hog(args: Nothing, ctx: engine.ToolContext) -> str:
         await trio.sleep(0.05)
-        time.sleep(1.0)
+        clock.jump(1.0)  # as if it had blocked the loop
         return "done"
 
     async def main() -> list[str]:
@@ -693,7 +695,7 @@ def test_rule_12_blocking_tool_is_named() -> None:
             await session.run("go")
             return [e.text for e in session.events() if isinstance(e, Notice) and e.code == "loop_blocked"]
 
-    (notice,) = trio.run(main)
+    (notice,) = trio.run(main, clock=clock)
     assert "hog" in notice
     assert "to_thread" in notice
 
