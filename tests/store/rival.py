@@ -1,7 +1,9 @@
 """One of several programs that write to one place: `python -m tests.store.rival PLACE NAME SECONDS`; prints what it has put."""
 
+import subprocess
 import sys
 import time
+from collections import Counter
 
 import trio
 
@@ -12,6 +14,14 @@ from tests.store.journals import noted
 
 OURS = 3
 SHARED = SessionId("ses_shared")
+
+
+async def what_it_put(program: subprocess.Popen[str], seconds: float) -> Counter[str]:
+    """Wait until a program that was to write for so many seconds has ended; return how much it has put of each session."""
+    out, errors = await trio.to_thread.run_sync(program.communicate, None, seconds + 60)
+    assert program.returncode == 0, errors
+    lines = (line.partition(" ") for line in out.splitlines())
+    return Counter({name: int(count) for name, _, count in lines})
 
 
 async def main(place: str, name: str, seconds: float) -> None:

@@ -70,14 +70,19 @@ class Server:
         user = _somebody()
         if user is not None:
             os.chown(self.folder, pwd.getpwnam(user).pw_uid, -1)
-        made = self._run(
-            "initdb", "-D", str(self.folder / "data"), "-U", "engine", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"
-        )
-        made.communicate(timeout=60)
+        data = str(self.folder / "data")
+        with self._run("initdb", "-D", data, "-U", "engine", "-A", "trust", "-E", "UTF8", "--locale=C", "-N") as made:
+            try:
+                made.wait(60)
+            finally:
+                made.kill()
         assert made.returncode == 0, (self.folder / "log").read_text()
         (self.folder / "data" / "pg_hba.conf").write_text(_HBA)
 
     def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return
         settings = ["listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=60", *self.options]
         flags = [flag for setting in settings for flag in ("-c", setting)]
         self._process = self._run(
