@@ -37,7 +37,7 @@ from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.settings_file.config_file import load_config
 from engine.snapshots.project_snapshots import ProjectSnapshots
-from engine.store.sqlite.file_location import MEMORY
+from engine.store.memory import MEMORY
 from engine.store.store_protocols import FullStore, SessionRow
 from engine.tools.tool import Tool
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 import trio
@@ -22,8 +22,10 @@ from engine.core.events import Notice, SnapshotTaken
 from engine.core.exception_groups import await_foreign, describe
 from engine.core.ids import CallId
 from engine.core.protocols import Attributing, Snapshots, Trace
-from engine.core.snapshot_types import SnapshotResult
 from engine.journal.log import TurnJournal
+
+if TYPE_CHECKING:
+    from engine.core.snapshot_types import SnapshotResult
 
 # Seconds. The first snapshot of an engine may have to read the whole project, the others only what has changed since.
 # Longer than that a user would not wait for a tool to start, and undo is a convenience.

@@ -15,7 +15,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-from engine.process.kill_tree import reap
 from engine.process.process_tree import others_alive
 from engine.process.procfs import (
     ENVIRONMENT_MARKER,
@@ -76,6 +75,9 @@ async def end_leftovers(owners: frozenset[str]) -> None:
 
     If cancelled, all that are found then are killed at once.
     """
+    # Imported here: it takes a crash.
+    from engine.process.kill_tree import reap
+
     _log.info("ending the processes of an engine that crashed")
     left = await reap(lambda mark: _owner_of(mark) in owners, grace=0.5)
     if left:

@@ -46,7 +46,7 @@ from engine.session.validation import (
     store_of,
     titles_of,
 )
-from engine.store.sqlite.file_location import MEMORY
+from engine.store.memory import MEMORY
 from engine.tools.output.spill import SpillStore
 from engine.tools.tool import Tool
 

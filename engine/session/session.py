@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TypeVar, cast, final, overload
+from typing import TYPE_CHECKING, TypeVar, cast, final, overload
 
 import attrs
 import trio
@@ -25,11 +25,13 @@ from engine.session.replies import answer, recover, reply, settle
 from engine.session.session_background import SessionBackground
 from engine.session.session_context import SessionContext
 from engine.session.session_files import SessionFiles
-from engine.session.structured_output import StructuredResult, check_class, structured
 from engine.session.turn import Turn, new_turn
 from engine.session.turn_start import begin_turn, resume_turn
 from engine.session.validation import registry_of, require_media, require_settings
 from engine.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from engine.session.structured_output import StructuredResult
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
@@ -137,6 +139,8 @@ class Session:
         # "rules" stays: a host that lets the rules decide alone has said so on purpose.
         own = attrs.evolve(own, headless=headless, on_exhausted="stop")
         if output is not None:
+            from engine.session.structured_output import check_class
+
             check_class(output)
         begin = partial(
             begin_turn, self._live, text, attachments=require_media(attachments), settings=own, output=output
@@ -145,6 +149,8 @@ class Session:
             await turn.wait()
         if output is None:
             return turn.result
+        from engine.session.structured_output import structured
+
         return structured(output, turn.result)
 
     def queue(self, text: str, *, input_id: str | None = None) -> InputId:

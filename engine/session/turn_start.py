@@ -13,7 +13,6 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.agents.agent_result import AgentResult
 from engine.core.compaction_types import CompactionRequest
 from engine.core.errors import NothingParked
 from engine.core.events import TurnEnded, TurnResult, TurnStarted
@@ -31,9 +30,9 @@ from engine.nursery.parking import leave_parked, reopen_turn
 from engine.nursery.running_turn import TurnInputs, TurnRun, TurnServices, TurnState
 from engine.nursery.turn_snapshots import TurnSnapshots
 from engine.permission.permission_scope import active_scopes
-from engine.session.structured_output import output_spec
 
 if TYPE_CHECKING:
+    from engine.agents.agent_result import AgentResult
     from engine.core.context_report import ContextReport
     from engine.core.messages import MediaPart
     from engine.core.permission_types import PermissionScope
@@ -101,6 +100,9 @@ class ParentTurn:
 
 def agent_result(run: TurnRun, result: TurnResult) -> AgentResult:
     """Return the result of a sub-agent's turn, for the tool that started it. Not a checkpoint."""
+    # Imported here: most turns have no sub-agents.
+    from engine.agents.agent_result import AgentResult
+
     return AgentResult(
         session_id=run.session_id,
         changed=tuple(run.state.changes.files),
@@ -199,7 +201,12 @@ def _new_run(
     session.own_hooks.cancel_idle()
     # From the root down, each session with its own turn: a grant for a turn holds for its sub-agents.
     chain = (*(() if parent is None else parent.chain), *session.config.permission_scopes(session.id, turn_id))
-    spec = None if output is None else output_spec(output)
+    spec = None
+    if output is not None:
+        # Imported here, as in `Session.run`: most turns answer in words.
+        from engine.session.structured_output import output_spec
+
+        spec = output_spec(output)
     journal = TurnJournal(session.journal, turn_id)
     inputs = TurnInputs(
         settings=settings,

@@ -18,8 +18,7 @@ from engine.core.settings import Settings
 from engine.permission.policy import Policy
 from engine.permission.rules.profiles import DEFAULT, PROFILES
 from engine.session.open_store import DATABASES
-from engine.store.memory import MemoryStore
-from engine.store.sqlite.file_location import MEMORY
+from engine.store.memory import MEMORY, MemoryStore
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
 

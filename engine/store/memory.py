@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 import trio
 
 from engine.core.events import Durable
 from engine.core.ids import SessionId
+
+# Named as SQLite names it, in the place of a file's path.
+MEMORY: Final = ":memory:"
 
 
 @attrs.define(eq=False)

@@ -14,7 +14,7 @@ from engine.cli.store_flags import resolve_store
 from engine.cli.terminal_text import escape_control_chars
 from engine.core.errors import ConfigError
 from engine.session.open_store import DATABASES
-from engine.store.sqlite.file_location import MEMORY
+from engine.store.memory import MEMORY
 from engine.store.sqlite.repair_file import RescueReport, rescue
 from engine.tools.tool_text import counted
 

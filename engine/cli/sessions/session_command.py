@@ -15,7 +15,7 @@ from engine.cli.store_flags import PREFIX, add_store_flag, open_store, resolve_s
 from engine.core.errors import ConfigError, EngineError, SessionNotFound
 from engine.core.ids import SessionId
 from engine.session.open_store import DATABASES
-from engine.store.sqlite.file_location import MEMORY
+from engine.store.memory import MEMORY
 from engine.store.store_protocols import FullStore
 
 T = TypeVar("T")

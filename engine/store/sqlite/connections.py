@@ -17,9 +17,10 @@ from urllib.parse import quote
 import attrs
 
 from engine.core.errors import StoreError
+from engine.store.memory import MEMORY
 from engine.store.reader_pool import ReaderPool
 from engine.store.sqlite.error_mapping import map_errors, primary_code
-from engine.store.sqlite.file_location import MEMORY, Identity, JournalMode, check_identity
+from engine.store.sqlite.file_location import Identity, JournalMode, check_identity
 
 T = TypeVar("T")
 

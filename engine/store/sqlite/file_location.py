@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import attrs
 
 from engine.core.errors import StoreError
 from engine.store.sqlite.filesystem import MOUNTS, filesystem_type, is_shared
-
-MEMORY: Final = ":memory:"
 
 JournalMode = Literal["wal", "truncate", "memory"]
 

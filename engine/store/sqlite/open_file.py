@@ -15,9 +15,10 @@ from engine.core.errors import StoreMismatch
 from engine.core.ids import SessionId
 from engine.core.threads import in_background
 from engine.store.leases import Owner
+from engine.store.memory import MEMORY
 from engine.store.sqlite.connections import Connections
 from engine.store.sqlite.error_mapping import is_transient, map_errors, primary_code
-from engine.store.sqlite.file_location import MEMORY, JournalMode, create_file, journal_mode
+from engine.store.sqlite.file_location import JournalMode, create_file, journal_mode
 from engine.store.sqlite.migrate import check_compatible, migrate
 
 
