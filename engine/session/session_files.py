@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from engine.core.errors import ConfigError
 from engine.session.validation import require_paths
 
 if TYPE_CHECKING:
     from engine.session.live_session import LiveSession
     from engine.session.undo import FileDiff, Redone, UndoHistory, Undone
+    from engine.snapshots.file_versions import FileVersion
 
 
 @final
@@ -56,8 +58,26 @@ class SessionFiles:
         with self._history() as history:
             return await history.diff(turn_id)
 
+    async def versions(self, path: str | os.PathLike[str]) -> tuple[FileVersion, ...]:
+        """Return the contents that a file has had, the oldest first, as far as snapshots hold them. Always a checkpoint.
+
+        Also those that a call, an undo, a redo or a restore has overwritten: `restore` puts each back. It raises
+        `SessionBusy`, `SnapshotError`.
+
+        Args:
+            path: relative to the working directory.
+        """
+        (named,) = require_paths([path])
+        with self._history() as history:
+            return await history.versions(named)
+
     async def restore(
-        self, paths: Iterable[str | os.PathLike[str]], *, turn_id: str | None = None, force: bool = False
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        turn_id: str | None = None,
+        version: str | None = None,
+        force: bool = False,
     ) -> tuple[str, ...]:
         """Put files, or all in folders, back as they were before a turn; return which. Always a checkpoint.
 
@@ -67,10 +87,15 @@ class SessionFiles:
         Args:
             paths: relative to the working directory.
             turn_id: by default the newest turn that changed files.
+            version: instead, the id of a version of a single file; what it overwrites is then a version, too.
             force: overwrite also what another program has changed since.
         """
         named = require_paths(paths)
+        if version is not None and (turn_id is not None or len(named) != 1):
+            raise ConfigError("a version is of one file, and needs no turn")
         with self._history() as history:
+            if version is not None:
+                return await history.restore_version(named[0], version)
             return await history.restore(named, turn_id, force=force)
 
     @contextmanager

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
@@ -29,7 +29,7 @@ from engine.core.events import (
 from engine.core.ids import CallId, TurnId
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import Deps
-from engine.core.snapshot_types import Change, TreeEntry
+from engine.core.snapshot_types import Change, Put, TreeEntry
 from engine.core.threads import to_thread
 from engine.journal.closing_events import CRASHED
 from engine.journal.fold import fold
@@ -38,6 +38,9 @@ from engine.journal.state import SessionState
 from engine.session.undo_plan import UndoPlan, inputs_of, plan_restore, plan_undo
 from engine.snapshots.turn_changes import SessionSnapshots, TurnChanges
 from engine.snapshots.turn_history import PastTurn, TurnHistory, turn_history
+
+if TYPE_CHECKING:
+    from engine.snapshots.file_versions import FileVersion
 
 _NO_CALL: Final = CallId("")
 _OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
@@ -245,13 +248,36 @@ class UndoHistory:
         self._raise_conflicts(plan)
         if plan.left:
             raise SnapshotError(f"snapshots do not hold {', '.join(self._shown(plan.left))}: left out, being too large")
-        files = self._shown(sorted(put.path for put in plan.puts))
+        return await self._put_back(snapshots, plan.puts, names, now, f"as before turn {turn.turn_id}")
+
+    async def versions(self, path: str) -> tuple[FileVersion, ...]:
+        """Return what a file has held, as far as snapshots show. See `Session.files.versions`."""
+        from engine.snapshots.file_versions import file_versions
+
+        snapshots = self._snapshots()
+        return await file_versions(snapshots, await self._events(), snapshots.named(path))
+
+    async def restore_version(self, path: str, version: str) -> tuple[str, ...]:
+        """Put a version of a file back. See `Session.files.restore`."""
+        from engine.snapshots.file_versions import plan_version
+
+        snapshots = self._snapshots()
+        name = snapshots.named(path)
+        now = await snapshots.take([name])
+        puts = await plan_version(snapshots, await self._events(), name, version, now)
+        return await self._put_back(snapshots, puts, [name], now, f"as version {version}")
+
+    async def _put_back(
+        self, snapshots: SessionSnapshots, puts: Sequence[Put], names: Collection[str], now: str, how: str
+    ) -> tuple[str, ...]:
+        """Put chosen files back, after noting what they hold *now*; return them. A checkpoint if there are any."""
+        files = self._shown(sorted(put.path for put in puts))
         if files:
-            async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
+            async with self._deps.locks.hold(*(f"file:{put.path}" for put in puts)):
                 await self._save(now)
-                await snapshots.backend.put(now, plan.puts, cwd=self._cwd)
+                await snapshots.backend.put(now, puts, cwd=self._cwd)
                 self._journal.append(SnapshotTaken(step=0, tree=await snapshots.take(names)))
-                text = f"put back as before turn {turn.turn_id}: {', '.join(files)}; before that they were {now}"
+                text = f"put back {how}: {', '.join(files)}; before that they were {now}"
                 self._notice("info", "files_restored", text)
             await self._flush()
         return files

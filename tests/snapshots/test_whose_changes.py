@@ -13,7 +13,7 @@ import pytest
 import trio
 
 import engine
-from engine.core.errors import UndoConflict
+from engine.core.errors import ConfigError, NothingToUndo, UndoConflict
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
@@ -233,3 +233,34 @@ def test_long_change_log_keeps_the_newest(tmp_path: Path) -> None:
     left = ChangeLog(place).since(0)
     assert 10 < len(left) < 100
     assert left[-1].old == "199"
+
+
+async def test_every_content_is_a_version(repository: Project) -> None:
+    """Also what a call, a restore and an undo have overwritten, when no redo reaches it any more."""
+    async with world(repository) as here:
+
+        async def user() -> None:
+            await trio.lowlevel.checkpoint()
+            repository.write({"m.txt": "user\n"})
+
+        here.meanwhile = user
+        # The user's text is overwritten by the call after it.
+        await here.turn(bash("echo one > m.txt"), OTHERS, bash("echo two > m.txt"))
+        repository.write({"m.txt": "later\n"})
+        await here.session.files.restore(["m.txt"], force=True)
+        repository.write({"m.txt": "last\n"})
+        await here.session.files.undo(force=True)
+        await here.turn()
+        versions = await here.session.files.versions("m.txt")
+        shown: list[str | None] = []
+        for version in versions:
+            await here.session.files.restore(["m.txt"], version=version.id)
+            shown.append(here.text("m.txt"))
+            assert await here.session.files.restore(["m.txt"], version=version.id[:12]) == ()
+        assert shown == ["one\n", "user\n", "two\n", "later\n", "last\n"]
+        assert [version.is_current for version in await here.session.files.versions("m.txt")] == [False] * 4 + [True]
+        with pytest.raises(NothingToUndo, match="no version"):
+            await here.session.files.restore(["m.txt"], version="0123")
+        with pytest.raises(ConfigError):
+            await here.session.files.restore(["m.txt", "n.txt"], version=versions[0].id)
+        assert await here.session.files.versions("never.txt") == ()

@@ -21,6 +21,7 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[str, str, str]]] = {
     "undo": ("undo", "undo_main", "undo the newest turn: its messages and its file changes"),
     "redo": ("undo", "redo_main", "redo the turn that was undone last"),
     "restore": ("undo", "restore_main", "restore files as they were before a turn"),
+    "versions": ("undo", "versions_main", "list the contents that a file has had, for `restore --version`"),
     "context": ("context", "context_main", "show what fills the model's context window"),
     "compact": ("context", "compact_main", "summarise old messages, so that the next request is smaller"),
     "uncompact": ("context", "uncompact_main", "undo the newest summary"),

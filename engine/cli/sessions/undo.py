@@ -1,9 +1,10 @@
-"""`engine sessions undo`, `redo`, `diff`, `restore`: undo turns and their file changes."""
+"""`engine sessions undo`, `redo`, `diff`, `restore`, `versions`: undo turns and their file changes."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -35,6 +36,8 @@ from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.store_protocols import FullStore
 
 _MAX_PROMPT_CHARS: Final = 70
+_ID_CHARS: Final = 8
+_TIME: Final = "%Y-%m-%d %H:%M:%S"
 _FORCE: Final = "also overwrite files that were changed since; leave files that can't be restored"
 
 # What to do, for each subcommand, if the files can't be restored.
@@ -74,8 +77,23 @@ def restore_main(arguments: list[str]) -> int:
     add_session_argument(parser)
     parser.add_argument("paths", nargs="+", metavar="PATH", help="relative to the session's folder")
     _add_turn(parser)
+    parser.add_argument(
+        "--version",
+        metavar="ID",
+        help="a single file as it was then: the id, or its beginning, from `engine sessions versions`",
+    )
     parser.add_argument("--force", action="store_true", help="also overwrite files that were changed since")
     return _run("restore", parser, arguments, _restore)
+
+
+def versions_main(arguments: list[str]) -> int:
+    """Run `versions`; return the exit code."""
+    parser = subcommand_parser(
+        "versions", "List the contents that a file has had while the session worked, the oldest first."
+    )
+    add_session_argument(parser)
+    parser.add_argument("path", metavar="PATH", help="relative to the session's folder")
+    return _run("versions", parser, arguments, _versions)
 
 
 def _add_turn(parser: argparse.ArgumentParser) -> None:
@@ -189,10 +207,25 @@ async def _diff(session: Session, args: argparse.Namespace) -> str:
 
 
 async def _restore(session: Session, args: argparse.Namespace) -> str:
-    files = await session.files.restore(args.paths, turn_id=await _turn(session, args.turn), force=args.force)
-    return _as_lines(
-        _files("restored", files) or ["nothing to restore: these paths are as they were before the turn"], ""
-    )
+    turn_id = await _turn(session, args.turn)
+    files = await session.files.restore(args.paths, turn_id=turn_id, version=args.version, force=args.force)
+    then = "before the turn" if args.version is None else "in that version"
+    return _as_lines(_files("restored", files) or [f"nothing to restore: these paths are as they were {then}"], "")
+
+
+async def _versions(session: Session, args: argparse.Namespace) -> str:
+    versions = await session.files.versions(args.path)
+    width = _width([version.id for version in versions])
+    lines = [
+        f"{version.id[:width]}  {time.strftime(_TIME, time.localtime(version.time))}{'  (as it is now)' if version.is_current else ''}"
+        for version in versions
+    ]
+    return _as_lines(lines or ["no snapshot shows another content of this file"], "")
+
+
+def _width(ids: Collection[str]) -> int:
+    """Return how many characters of the ids tell them apart."""
+    return next((n for n in range(_ID_CHARS, 40) if len({one[:n] for one in ids}) == len(ids)), 40)
 
 
 def _files(what: str, files: Sequence[str]) -> list[str]:

@@ -153,3 +153,14 @@ def test_a_deleted_session_keeps_no_snapshots(kept: Kept) -> None:
     assert [path.name for path in refs.glob("*/git/refs/snapshots/*")] == [kept.session_id]
     kept.sessions("delete", "--yes", kept.session_id)
     assert list(refs.glob("*/git/refs/snapshots/*")) == []
+
+
+def test_versions_of_a_file_are_listed_and_restored(kept: Kept) -> None:
+    (kept.root / "a.txt").write_text("mine\n")
+    kept.sessions("restore", "--force", "last", "a.txt")
+    listed = kept.sessions("versions", "last", "a.txt").splitlines()
+    assert [line.endswith("(as it is now)") for line in listed] == [True, False, False]
+    assert kept.sessions("restore", "last", "a.txt", "--version", listed[2].split()[0]) == "restored: a.txt\n"
+    assert (kept.root / "a.txt").read_text() == "mine\n"
+    assert "no version of this file is 'x'" in kept.sessions("restore", "last", "a.txt", "--version", "x", code=1)
+    assert kept.sessions("versions", "last", "none") == "no snapshot shows another content of this file\n"
