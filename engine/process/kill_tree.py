@@ -71,7 +71,7 @@ async def end_processes(find: Callable[[], Iterable[ProcessId]], *, grace: float
     try:
         with trio.move_on_at(start + grace / 2):
             await killer.terminate()
-        with trio.move_on_at(start + grace):
+        with trio.move_on_at(kill_deadline(start, grace)):
             await killer.kill_until_gone()
         await trio.lowlevel.checkpoint()
         is_over = True
@@ -95,6 +95,15 @@ async def reap(
         grace: half of it to exit after SIGTERM, the other half to be gone after SIGKILL.
     """
     return await end_processes(Leftovers(matches, frozenset(leaders)), grace=grace)
+
+
+def kill_deadline(start: float, grace: float) -> float:
+    """Return when to stop waiting for killed processes, at the moment they are killed; the clean-up began at *start*.
+
+    Half of the grace is theirs, also if the engine stood still and the whole of it has passed: a single scan would
+    miss what was forked meanwhile, and call those survivors that are gone a millisecond later.
+    """
+    return max(start + grace, trio.current_time() + grace / 2)
 
 
 def open_pidfd(pid: int) -> int | None:
@@ -143,14 +152,23 @@ class TreeKiller:
         await self.wait_gone(signal.SIGTERM)
 
     async def kill_until_gone(self, until: Callable[[], bool] = lambda: True) -> None:
-        """Send SIGKILL until none are found and *until* returns True. Always a checkpoint; has no limit of its own."""
+        """Send SIGKILL until none are found and *until* returns True.
+
+        Always a checkpoint; has no limit of its own. If cancelled, it looks once more: the engine may have stood still
+        for as long as it meant to wait.
+        """
         self._signal_group(signal.SIGKILL)
         pause = _FIRST_PAUSE
-        while not (self.is_empty and until()):
-            self._signal_group(signal.SIGKILL)
-            self.scan(signal.SIGKILL)
-            await trio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        try:
+            while not (self.is_empty and until()):
+                self._signal_group(signal.SIGKILL)
+                self.scan(signal.SIGKILL)
+                await trio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+        except trio.Cancelled:
+            # *until*, which reaps the leader, has not been true yet: the number of the group is still its own.
+            self.kill_now()
+            raise
         await trio.lowlevel.checkpoint()
 
     def kill_now(self) -> None:

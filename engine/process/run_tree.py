@@ -31,7 +31,7 @@ import attrs
 import trio
 
 from engine.core.exception_groups import public
-from engine.process.kill_tree import TreeKiller, marked, open_pidfd
+from engine.process.kill_tree import TreeKiller, kill_deadline, marked, open_pidfd
 from engine.process.process_tree import Descendants
 from engine.process.procfs import ProcessId, identify
 from engine.process.start import StartedProcess, start_process
@@ -218,7 +218,7 @@ class _Tree:
             with trio.move_on_at(now + self.grace / 2, shield=True):
                 await leader.killer.terminate()
                 await leader.exited()  # where none can be found, wait for the leader at least
-            with trio.move_on_at(now + self.grace, shield=True):
+            with trio.move_on_at(kill_deadline(now, self.grace), shield=True):
                 await leader.killer.kill_until_gone(until=leader.is_reaped)
             leader.close()
             self._finish(leader, trio.current_time() - start)

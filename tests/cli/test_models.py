@@ -225,18 +225,18 @@ def test_a_narrow_terminal(columns: int, env: dict[str, str]) -> None:
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     env = {**env, "OPENROUTER_API_KEY": "k", "TERM": "xterm"}
     env.pop("COLUMNS", None)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "engine", "models", "openrouter"], env=env, cwd=REPOSITORY, stdout=slave, stderr=slave
-    )
-    os.close(slave)
+    command = [sys.executable, "-m", "engine", "models", "openrouter"]
     told = b""
-    try:
-        while chunk := os.read(master, 65_536):
-            told += chunk
-    except OSError:  # the other side has gone
-        pass
-    os.close(master)
-    assert process.wait(30) == 0
+    with subprocess.Popen(command, env=env, cwd=REPOSITORY, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        try:
+            while chunk := os.read(master, 65_536):
+                told += chunk
+        except OSError:  # the other side has gone
+            pass
+        finally:
+            os.close(master)
+    assert process.returncode == 0
     lines = told.decode().replace("\r\n", "\n").splitlines()
     assert "\x1b" not in told.decode()
     # Only a name may be longer: cut, it could not be used.

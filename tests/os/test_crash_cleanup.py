@@ -21,6 +21,7 @@ from engine.process.procfs import ENVIRONMENT_MARKER, is_alive
 from engine.tools.shell_environment import marker
 from tests.os import trees
 from tests.os.test_kill_tree import Proc
+from tests.support.processes import python_process, read_line
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
@@ -76,12 +77,11 @@ def clean() -> Iterator[None]:
 @contextmanager
 def running(cwd: Path, *store: str) -> Generator[Running]:
     job, command = (trees.bash(trees.STUBBORN[kind])[2] for kind in ("setsid, ignores TERM", "daemon"))
-    program = [sys.executable, "-m", "tests.os.crashed_session", str(cwd), job, command, *store]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        it = Running(process, process.stdout.readline().strip())
+    program = ["-m", "tests.os.crashed_session", str(cwd), job, command, *store]
+    with python_process(*program) as process:
+        it = Running(process, read_line(process))
         try:
-            assert [process.stdout.readline(), process.stdout.readline()] == ["job\n", "command\n"]
+            assert [read_line(process), read_line(process)] == ["job", "command"]
             # Both shells run by now; what they start may be a moment behind.
             trio.run(_until_all_started, it)
             yield it
@@ -92,10 +92,8 @@ def running(cwd: Path, *store: str) -> Generator[Running]:
 
 @contextmanager
 def another_engine() -> Generator[None]:
-    program = [sys.executable, "-c", START]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
+    with python_process("-c", START) as process:
+        assert read_line(process) == "open"
         yield
         process.communicate("\n")
         assert process.returncode == 0

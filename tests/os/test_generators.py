@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
+from contextlib import AbstractContextManager
 
 import attrs
 import pytest
+
+from tests.support.processes import python_process, read_line
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
 
@@ -27,25 +29,18 @@ class Ran:
         return "WrongTask" in self.errors and "contextlib.aclosing" in self.errors
 
 
-def start(case: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.os.generators", case],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(case: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    return python_process("-m", "tests.os.generators", case, stderr=subprocess.PIPE)
 
 
 def finish(program: subprocess.Popen[str]) -> Ran:
-    try:
-        out, errors = program.communicate(timeout=SECONDS)
-    finally:
-        program.kill()
+    out, errors = program.communicate(timeout=SECONDS)
     return Ran(program.returncode, out.splitlines(), errors)
 
 
 def run(case: str) -> Ran:
-    return finish(start(case))
+    with start(case) as program:
+        return finish(program)
 
 
 def test_dropped_generator_ends_its_turn() -> None:
@@ -68,11 +63,10 @@ def test_closing_in_another_task_raises_there() -> None:
 
 
 def test_interrupt_after_a_dropped_generator() -> None:
-    program = start("interrupted")
-    assert program.stdout is not None
-    assert [program.stdout.readline().strip() for _ in range(2)] == ["aborted", "ready"]
-    program.send_signal(signal.SIGINT)
-    ran = finish(program)
+    with start("interrupted") as program:
+        assert [read_line(program), read_line(program)] == ["aborted", "ready"]
+        program.send_signal(signal.SIGINT)
+        ran = finish(program)
     assert "KeyboardInterrupt" in ran.errors
     assert ran.code != 0
 

@@ -3,7 +3,6 @@
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -29,6 +28,7 @@ from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.shell_environment import marker
 from tests.conftest import CountRuns, Soak
 from tests.os import trees
+from tests.support.processes import python_process, read_line
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
@@ -285,37 +285,20 @@ def test_a_gigabyte_does_not_grow_us(tmp_path: Path) -> None:
 
 async def test_crashed_sessions_jobs_are_found_by_name(tmp_path: Path) -> None:
     """Its jobs, and the command that it was at: the marker of both begins with the session."""
-    helper = subprocess.Popen(  # noqa: ASYNC220 - it is to be killed, and nothing else runs here
-        [
-            sys.executable,
-            "-m",
-            "tests.os.crashed_session",
-            str(tmp_path),
-            script("setsid, ignores TERM"),
-            script("daemon"),
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-    with helper:
-        assert helper.stdout is not None
-        session_id = helper.stdout.readline().strip()
+    scripts = script("setsid, ignores TERM"), script("daemon")
+    with python_process("-m", "tests.os.crashed_session", str(tmp_path), *scripts) as helper:
+        session_id = read_line(helper)
 
         def is_left(mark: str) -> bool:
             return mark.startswith(marker(session_id))
 
-        try:
-            assert helper.stdout.readline() == "job\n"
-            assert helper.stdout.readline() == "command\n"
-            # (Looked at before the crash: after it, an engine that another test starts might be there first.)
-            left = find_marked(is_left)
-            assert {stray.pid for stray in left} >= set(trees.alive()) - {helper.pid}
-            assert len(left) >= 4
-            assert await reap(lambda mark: mark.startswith(marker("another"))) == ()
-            assert find_marked(is_left) == left
-        finally:
-            helper.send_signal(signal.SIGKILL)
+        assert [read_line(helper), read_line(helper)] == ["job", "command"]
+        # (Looked at before the crash: after it, an engine that another test starts might be there first.)
+        left = find_marked(is_left)
+        assert {stray.pid for stray in left} >= set(trees.alive()) - {helper.pid}
+        assert len(left) >= 4
+        assert await reap(lambda mark: mark.startswith(marker("another"))) == ()
+        assert find_marked(is_left) == left
     try:
         assert set(trees.alive()) <= {stray.pid for stray in left}
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +20,7 @@ from engine.core.settings import RetryPolicy, Settings, Timeouts
 from engine.providers.local.local_model import LocalModel
 from engine.providers.registry import resolve
 from engine.session.session import live_session
+from tests.support.processes import python_process, read_line
 
 pytestmark = pytest.mark.os
 
@@ -51,16 +51,9 @@ def servers(name: str) -> list[int]:
     return [int(pid) for pid in found.stdout.split()]
 
 
-def start(program: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
-
-
-async def gone(name: str, seconds: float = 10.0) -> bool:
-    with trio.move_on_after(seconds):
-        while servers(name):
-            await trio.sleep(0.05)
-        return True
-    return False
+async def until_gone(name: str) -> None:
+    while servers(name):
+        await trio.sleep(0.05)
 
 
 async def test_local_model_answers_and_leaves_nothing(gguf: Callable[[str], str]) -> None:
@@ -102,7 +95,7 @@ async def test_dead_server_is_restarted(gguf: Callable[[str], str]) -> None:
         await session.run("go")
         (pid,) = servers(name)
         os.kill(pid, signal.SIGKILL)
-        assert await gone(name)
+        await until_gone(name)
         await trio.sleep(0.3)
         assert (await session.run("again")).text == "I am a file."
         assert servers(name) not in ([], [pid])
@@ -157,14 +150,10 @@ async def test_killing_the_engines_process_ends_the_server_too(gguf: Callable[[s
         "        await trio.sleep_forever()\n"
         "trio.run(main)\n"
     )
-    host = start(program)
-    assert host.stdout is not None
-    assert (await trio.to_thread.run_sync(host.stdout.readline)).strip() == "I am a file."
-    assert servers(name)
-    host.kill()
-    host.wait()
-    host.stdout.close()
-    assert await gone(name)
+    with python_process("-c", program) as host:
+        assert await trio.to_thread.run_sync(read_line, host) == "I am a file."
+        assert servers(name)
+    await until_gone(name)
 
 
 async def test_use_outside_an_engine_is_refused(gguf: Callable[[str], str]) -> None:

@@ -8,7 +8,9 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,15 +27,16 @@ from engine.process.run_tree import FinishedProcess, run_tree
 from tests.conftest import CountRuns, Soak
 from tests.os import crashed, trees
 from tests.os.trees import STUBBORN, bash
+from tests.support.processes import python_process, read_line
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
 # Twice the default: what is tested with it is that all are ended, also on a loaded machine.
 GRACE = 0.5
-# What a loaded machine may add to a grace before we call it late. Where the time matters the best of a few attempts
-# counts: what others do at the same time can only add to it.
-SLACK = 0.3
-ATTEMPTS = 5
+# Of programs that end when they are asked to: they must have the time for it on a machine that stands still for seconds.
+PATIENT = 20.0
+# For what would last for ever, or for `PATIENT`, if the promise were broken.
+SOON = 9.0
 
 
 @pytest.fixture(autouse=True)
@@ -98,14 +101,25 @@ async def run(
     )
 
 
+async def timed_out(script: str, *, grace: float = PATIENT) -> tuple[FinishedProcess, str]:
+    """Run *script*, which says "ready", with a limit that comes later than that; return how it ended, and its output."""
+    limit = 0.1
+    while True:
+        output = Output()
+        finished = await run(script, output, limit=limit, grace=grace)
+        if output.is_ready.is_set():
+            return finished, output.text
+        limit *= 4
+
+
 async def cancelled_when(
-    wait: Callable[[], Awaitable[None]], script: str, output: Output | None = None
+    wait: Callable[[], Awaitable[None]], script: str, output: Output | None = None, *, grace: float = GRACE
 ) -> FinishedProcess:
     """Run *script*, cancel it when *wait* (async) has returned, return how it ended."""
     results: list[FinishedProcess] = []
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: run(script, output, on_finish=results.append))
+            nursery.start_soon(lambda: run(script, output, grace=grace, on_finish=results.append))
             await wait()
             scope.cancel(reason="test")
     assert scope.cancelled_caught
@@ -113,8 +127,13 @@ async def cancelled_when(
     return finished
 
 
-def _sleep() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["sleep", trees.token()])
+@contextmanager
+def _sleep() -> Generator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", trees.token()]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 # ---- an ordinary command ---------------------------------------------------------------------------------------------
@@ -180,7 +199,7 @@ async def test_input_held_by_a_descendant_blocks_nothing() -> None:
     watch.start()
     finished, text = await fed(f"sleep {trees.token()} & echo hi", MUCH)
     assert (text, finished.cause, finished.left_behind, finished.ended) == ("hi\n", "exit", 1, True)
-    assert watch.read() < 0.2 + GRACE + SLACK
+    assert watch.read() < SOON
 
 
 async def test_command_that_never_reads_can_be_ended() -> None:
@@ -192,7 +211,7 @@ async def test_command_that_never_reads_can_be_ended() -> None:
 
 
 async def test_leaders_signal_differs_from_a_timeout() -> None:
-    finished = await run("kill -TERM $$", limit=5)
+    finished = await run("kill -TERM $$", limit=PATIENT)
     assert (finished.cause, finished.exit_code, finished.signal) == ("exit", None, signal.SIGTERM)
 
 
@@ -250,20 +269,16 @@ async def test_much_output_arrives_whole_and_in_pieces() -> None:
 
 
 async def test_endless_output_leaves_room_for_other_tasks() -> None:
-    turns = 0
+    output = Output()
 
     async def neighbour() -> None:
-        nonlocal turns
-        while True:
+        while not output.data:
             await trio.sleep(0.001)
-            turns += 1
+        for _ in range(20):
+            await trio.sleep(0.001)
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(neighbour)
-        finished = await run("yes {t}", limit=0.3)
-        nursery.cancel_scope.cancel(reason="test")
-    assert finished.timed_out
-    assert turns > 20
+    finished = await cancelled_when(neighbour, "yes {t}", output)
+    assert finished.cause == "cancel"
 
 
 async def test_fast_writer_is_held_back() -> None:
@@ -280,8 +295,10 @@ async def test_fast_writer_is_held_back() -> None:
     async with trio.open_nursery() as nursery:
 
         async def look() -> None:
+            while not count:
+                await trio.sleep(0.001)
             await trio.sleep(0.2)
-            assert 0 < count <= 65_536
+            assert count <= 65_536
             has_room.set()
 
         nursery.start_soon(look)
@@ -292,37 +309,39 @@ async def test_fast_writer_is_held_back() -> None:
     assert finished.output_complete
 
 
-async def test_cancel_under_backpressure_loses_no_output() -> None:
-    output = Output()
+async def test_cancel_under_backpressure_loses_no_output(tmp_path: Path) -> None:
+    output, more = Output(), tmp_path / "more"
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
                 partial(
                     run_tree,
-                    bash("trap 'echo bye; exit' TERM; echo ready; sleep 0.05; echo more; sleep {t} & wait"),
+                    bash(
+                        "trap 'echo bye; exit' TERM; echo ready; sleep 0.05; echo more; touch {more}; sleep {t} & wait",
+                        more=str(more),
+                    ),
                     cwd="/",
                     marker=trees.marker(),
                     on_output=output,
                     room=trio.sleep_forever,
-                    grace=GRACE,
+                    grace=PATIENT,
                 )
             )
             await output.is_ready.wait()
-            await trio.sleep(0.1)
+            while not more.exists():
+                await trio.sleep(0.01)
             assert output.text == "ready\n"
             scope.cancel(reason="test")
     assert output.text == "ready\nmore\nbye\n"
 
 
 async def test_final_output_is_passed_on() -> None:
-    output = Output()
-    finished = await run("trap 'echo last words; exit 7' TERM; echo ready; sleep {t} & wait", output, limit=0.1)
+    script = "trap 'echo last words; exit 7' TERM; echo ready; sleep {t} & wait"
+    finished, text = await timed_out(script)
     assert (finished.cause, finished.exit_code) == ("timeout", 7)
-    assert output.text == "ready\nlast words\n"
+    assert text == "ready\nlast words\n"
     output = Output()
-    await cancelled_when(
-        output.is_ready.wait, "trap 'echo last words; exit 7' TERM; echo ready; sleep {t} & wait", output
-    )
+    await cancelled_when(output.is_ready.wait, script, output, grace=PATIENT)
     assert output.text == "ready\nlast words\n"
 
 
@@ -333,7 +352,7 @@ async def test_rule_11_background_child_does_not_hold_call() -> None:
     output = Output()
     start = trio.current_time()
     finished = await run("sleep {t} & echo hi", output)
-    assert trio.current_time() - start < 0.2 + SLACK
+    assert trio.current_time() - start < SOON
     assert output.text == "hi\n"
     assert (finished.cause, finished.exit_code, finished.left_behind) == ("exit", 0, 1)
     assert not finished.timed_out
@@ -341,21 +360,24 @@ async def test_rule_11_background_child_does_not_hold_call() -> None:
 
 async def test_rule_11_late_output_is_drained() -> None:
     output = Output()
-    finished = await run("(sleep 0.05; echo late) & echo early", output, drain=5)
+    finished = await run("(sleep 0.05; echo late) & echo early", output, drain=PATIENT)
     assert output.text == "early\nlate\n"
     assert (finished.left_behind, finished.output_complete) == (0, True)
-    assert finished.duration < 2
+    assert finished.duration < SOON
 
 
 async def test_rule_11_finishing_process_is_not_ended(tmp_path: Path) -> None:
     """As `command > >(tee file)` leaves a tee which holds no pipe of ours, and has something to write."""
-    finished = await run(f"(sleep 0.05; touch {tmp_path}/done) >/dev/null 2>&1 & echo hi", drain=5)
+    finished = await run(f"(sleep 0.05; touch {tmp_path}/done) >/dev/null 2>&1 & echo hi", drain=PATIENT)
     assert finished.left_behind == 0
     assert (tmp_path / "done").exists()
 
 
 async def test_rule_11_timeout_stops_counting_at_exit() -> None:
-    finished = await run("sleep {t} & exit 5", limit=0.15, drain=0.4)
+    for limit in (0.2, 2.0, 20.0):  # longer, if the machine was too slow for it
+        finished = await run("sleep {t} & exit 5", limit=limit, drain=limit + 0.2)
+        if finished.cause == "exit":
+            break
     assert (finished.cause, finished.exit_code) == ("exit", 5)
 
 
@@ -391,7 +413,7 @@ async def test_rule_11_cancel_ends_the_whole_tree(kind: str) -> None:
 async def test_rule_11_timeout_ends_the_whole_tree(kind: str) -> None:
     start = trio.current_time()
     finished = await run(STUBBORN[kind], limit=0.1)
-    assert trio.current_time() - start < 0.1 + GRACE + SLACK
+    assert trio.current_time() - start < SOON
     assert trees.alive() == []
     assert (finished.cause, finished.timed_out, finished.ended) == ("timeout", True, True)
 
@@ -404,42 +426,61 @@ async def test_rule_11_leaders_exit_ends_the_rest(kind: str) -> None:
     assert finished.left_behind >= 1
 
 
+async def test_rule_11_deaf_command_is_killed() -> None:
+    took, finished = await _cancel_together("trap '' TERM; echo ready; sleep {t}; sleep {t}", calls=1, grace=0.25)
+    assert 0.125 <= took < SOON
+    assert finished.signal == signal.SIGKILL
+
+
 @pytest.mark.parametrize(
-    ("script", "least", "most"),
+    ("script", "how"),
     [
-        ("trap '' TERM; echo ready; sleep {t}; sleep {t}", 0.125, 0.25),
-        ("echo ready; exec sleep {t}", 0, 0.125),
-        ("trap 'sleep 0.05; exit 0' TERM; echo ready; sleep {t} & wait", 0.05, 0.125),
+        ("echo ready; exec sleep {t}", (None, signal.SIGTERM)),
+        ("trap 'sleep 0.05; exit 0' TERM; echo ready; sleep {t} & wait", (0, None)),
     ],
-    ids=["deaf to SIGTERM: half the grace", "polite: at once", "tidies up: as long as that takes"],
+    ids=["polite: at once", "tidies up: as long as that takes"],
 )
-async def test_rule_11_cancel_within_the_grace(script: str, least: float, most: float) -> None:
-    took: list[float] = []
-    while not took or (min(took) >= most and len(took) < ATTEMPTS):
-        took.append(await _cancel_together(script, calls=1))
-    assert least <= min(took) < most
+async def test_rule_11_cancel_waits_for_the_command(script: str, how: tuple[int | None, signal.Signals | None]) -> None:
+    took, finished = await _cancel_together(script, calls=1, grace=PATIENT)
+    assert took < SOON
+    assert (finished.exit_code, finished.signal) == how
 
 
-async def _cancel_together(script: str, *, calls: int) -> float:
-    """Return the seconds from the cancel of so many calls to their end."""
+async def test_rule_11_stalled_loop_ends_the_tree() -> None:
+    """The whole grace has passed when SIGKILL is sent, and what is killed is not gone at once."""
+
+    def block(chunk: bytes) -> None:
+        if b"asked" in chunk:
+            time.sleep(1.5 * GRACE)
+
+    script = "trap 'echo asked' TERM; setsid sleep {t} & while :; do sleep 0.02; done # {t}"
+    for _ in range(3):
+        finished = await run(script, block, limit=0.15)
+        assert trees.alive() == []
+        assert (finished.ended, finished.survivors) == (True, ())
+
+
+async def _cancel_together(script: str, *, calls: int, grace: float) -> tuple[float, FinishedProcess]:
+    """Return the seconds from the cancel of so many calls to their end, and how one of them ended."""
     outputs, clock = [Output() for _ in range(calls)], Stopwatch()
+    finished: list[FinishedProcess] = []
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             for output in outputs:
-                nursery.start_soon(partial(run, script, output, grace=0.25))
+                nursery.start_soon(partial(run, script, output, grace=grace, on_finish=finished.append))
             for output in outputs:
                 await output.is_ready.wait()
             clock.start()
             scope.cancel(reason="test")
-    return clock.read()
+    return clock.read(), finished[0]
 
 
 async def test_rule_11_one_sigterm_for_each() -> None:
     """Many a program takes a second one for impatience."""
     output = Output()
-    script = "trap 'echo term' TERM; (trap 'echo term' TERM; {wait}) & sleep 0.05; echo ready; {wait}"
-    script = script.replace("{wait}", "for i in {1..99}; do sleep 0.02; done")
-    await cancelled_when(output.is_ready.wait, script, output)
+    script = "trap 'echo term' TERM; (trap 'echo term' TERM; echo ready; {wait}) & {wait}"
+    script = script.replace("{wait}", "for i in {1..40}; do sleep 0.02; done")
+    await cancelled_when(output.is_ready.wait, script, output, grace=PATIENT)
     assert output.text.count("term") == 2
 
 
@@ -524,34 +565,28 @@ async def test_rule_11_cancelled_at_any_instant(soak: Soak, count_runs: CountRun
                     nursery.start_soon(one, each)
             assert trees.alive() == [], f"seeds {batch}"
             batch.clear()
-    assert sorted(took)[len(took) * 9 // 10] < GRACE + SLACK
+    assert max(took) < SOON
 
 
 async def test_rule_11_among_many_processes() -> None:
-    """The look through /proc stays short, and calls that are cancelled together stay within the grace."""
+    """None of them is touched, and calls that are cancelled together end together."""
     script = "setsid sleep {t} & trap '' TERM; echo ready; sleep {t}; sleep {t}"
-    took: list[float] = []
-    crowd = [_sleep() for _ in range(300)]
-    try:
-        while not took or (min(took) >= 0.25 + 0.05 and len(took) < ATTEMPTS):
-            took.append(await _cancel_together(script, calls=8))
-            assert set(trees.alive()) == {process.pid for process in crowd}
-    finally:
-        for process in crowd:
-            process.kill()
-        for process in crowd:
-            process.wait()
-    assert min(took) < 0.25 + 0.05
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(_sleep()) for _ in range(300)]
+        took, finished = await _cancel_together(script, calls=8, grace=0.25)
+        assert set(trees.alive()) == {process.pid for process in crowd}
+    assert took < SOON
+    assert finished.ended
 
 
 async def test_rule_11_timeout_differs_from_exit() -> None:
     told = [
-        await run("exit 124", limit=5),
-        await run("trap 'exit 0' TERM; sleep {t} & wait", limit=0.05),
-        await run("sleep {t}", limit=0.05),
-        await run("trap '' TERM; sleep {t}; sleep {t}", limit=0.05),
-        await run("sleep 0.05; kill -KILL $$", limit=5),
-        await run("sleep {t}", limit=0),
+        await run("exit 124", limit=PATIENT),
+        (await timed_out("trap 'exit 0' TERM; echo ready; sleep {t} & wait"))[0],
+        await run("sleep {t}", limit=0.05, grace=PATIENT),
+        (await timed_out("trap '' TERM; echo ready; sleep {t}; sleep {t}", grace=GRACE))[0],
+        await run("sleep 0.05; kill -KILL $$", limit=PATIENT),
+        await run("sleep {t}", limit=0, grace=PATIENT),
     ]
     assert [(how.timed_out, how.exit_code, how.signal) for how in told] == [
         (False, 124, None),
@@ -593,8 +628,8 @@ async def test_rule_11_a_recycled_pid_is_not_hit() -> None:
         assert not is_alive(namesake)
         assert await end_processes(lambda: [namesake], grace=0.05) == ()
         assert bystander.poll() is None
-        assert await end_processes(lambda: [stray] if is_alive(stray) else []) == ()
-        assert bystander.wait(1) == -signal.SIGTERM
+        assert await end_processes(lambda: [stray] if is_alive(stray) else [], grace=PATIENT) == ()
+        assert bystander.wait(SOON) == -signal.SIGTERM
 
 
 async def test_rule_11_the_one_hole() -> None:
@@ -615,15 +650,12 @@ async def test_an_engine_inside_a_call_of_another_engine() -> None:
 
     def output(_: bytes) -> None:
         found.append({mark for mark in (outer, inner, "other") if find_marked(mark.__eq__)})
+        scope.cancel(reason="test")
 
-    await run_tree(
-        bash("echo ready; sleep {t}"),
-        cwd="/",
-        marker=inner,
-        env=strays.marked(os.environ, outer),
-        on_output=output,
-        timeout=0.1,
-    )
+    with trio.CancelScope() as scope:
+        await run_tree(
+            bash("echo ready; sleep {t}"), cwd="/", marker=inner, env=strays.marked(os.environ, outer), on_output=output
+        )
     assert found == [{outer, inner}]
 
 
@@ -639,8 +671,8 @@ async def test_a_callback_that_raises_ends_the_tree() -> None:
         assert finished[0].cause == "cancel"
 
 
-async def test_unkillable_process_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """No grace at all: SIGKILL is sent, but there is no time to see it work."""
+async def test_without_a_grace_all_are_killed(caplog: pytest.LogCaptureFixture) -> None:
+    """SIGKILL is sent, but there may be no time to see it work."""
     others = trees.children()  # other tests may keep a server
     output, clock = Output(), Stopwatch()
     results: list[FinishedProcess] = []
@@ -651,10 +683,9 @@ async def test_unkillable_process_is_named(caplog: pytest.LogCaptureFixture) -> 
             await output.is_ready.wait()
             clock.start()
             scope.cancel(reason="test")
-    assert clock.read() < SLACK
+    assert clock.read() < SOON
     (finished,) = results
-    assert not finished.ended
-    assert "could be ended" in caplog.text
+    assert finished.ended or "could be ended" in caplog.text
     # It goes a moment later, and no zombie is left of it: `nothing_left` would see one.
     while trees.alive() or trees.children() - others:
         await trio.sleep(0.001)
@@ -672,7 +703,9 @@ async def test_unfindable_process_is_not_called_ended() -> None:
         finished = await run("echo ready; sleep {t}", output, limit=0.05, on_start=no_more_files)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert (finished.cause, finished.signal) == ("timeout", signal.SIGTERM)
+    assert finished.cause == "timeout"
+    # SIGTERM, if it is there in time; half the grace later the group is killed.
+    assert finished.signal in {signal.SIGTERM, signal.SIGKILL}
     assert not finished.ended
 
 
@@ -709,8 +742,8 @@ async def test_other_users_process_is_named(leader: str) -> None:
     assert int(output.text.split()[0]) in left
     assert {stray.pid for stray in finished.survivors} == set(left)
     assert (finished.ended, finished.exit_code) == (False, None)
-    assert (finished.signal, len(left)) == ((signal.SIGTERM, 1) if leader == "leave" else (None, 2))
-    assert GRACE <= finished.duration < GRACE + 2
+    assert (finished.signal is None, len(left)) == ((False, 1) if leader == "leave" else (True, 2))
+    assert GRACE <= finished.duration < SOON
     while trees.alive() or trees.children() - others:
         await trio.sleep(0.001)
 
@@ -752,7 +785,7 @@ async def test_without_pidfd(missing: str, kind: str, monkeypatch: pytest.Monkey
     assert (finished.cause, finished.ended) == ("cancel", True)
     finished = await run("sleep {t} & exit 3")
     assert (finished.cause, finished.exit_code, finished.left_behind) == ("exit", 3, 1)
-    finished = await run("sleep {t}", limit=0.05)
+    finished = await run("sleep {t}", limit=0.05, grace=PATIENT)
     assert (finished.cause, finished.signal) == ("timeout", signal.SIGTERM)
 
 
@@ -761,11 +794,10 @@ async def test_without_proc_the_group_is_ended(missing: str, monkeypatch: pytest
     monkeypatch.setattr(proc, "_PROC", "/no-such-folder")
     if missing == "proc and pidfd":
         monkeypatch.delattr(os, "pidfd_open")
-    output = Output()
-    finished = await run("trap 'sleep 0.05; echo bye; exit 6' TERM; echo ready; sleep {t} & wait", output, limit=0.1)
+    finished, text = await timed_out("trap 'sleep 0.05; echo bye; exit 6' TERM; echo ready; sleep {t} & wait")
     assert (finished.cause, finished.exit_code, finished.ended) == ("timeout", 6, True)
-    assert output.text == "ready\nbye\n"
-    finished = await run("trap '' TERM; sleep {t}; sleep {t}", limit=0.1)
+    assert text == "ready\nbye\n"
+    finished, _ = await timed_out("trap '' TERM; echo ready; sleep {t}; sleep {t}", grace=GRACE)
     assert (finished.cause, finished.signal) == ("timeout", signal.SIGKILL)
     finished = await run("sleep {t} & echo hi")
     assert (finished.cause, finished.left_behind) == ("exit", 0)
@@ -780,7 +812,7 @@ async def test_a_host_that_ignores_the_end_of_children() -> None:
     """Their exit codes are lost to us then, but nothing hangs, and nothing is left."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        finished = await run("sleep {t} & exit 3", limit=5)
+        finished = await run("sleep {t} & exit 3", limit=PATIENT)
         assert (finished.cause, finished.left_behind) == ("exit", 1)
         output = Output()
         await cancelled_when(output.is_ready.wait, STUBBORN["setsid"], output)
@@ -813,18 +845,16 @@ def test_rule_10_interrupt_waits_for_clean_up() -> None:
     assert [how.cause for how in results] == ["cancel", "cancel"]
 
 
-def _helper(name: str, *args: str) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", f"tests.os.{name}", *args]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
-
-
 @pytest.mark.soak
 def test_rule_10_keyboard_interrupt_at_any_instant(soak: Soak, count_runs: CountRuns) -> None:
     """Two at a time, each in a process of its own, because an interrupt could strike the test itself."""
     seeds = list(soak.seeds(at_least=2))
     for pair in zip(seeds[::2], seeds[1::2], strict=False):
-        helpers = [_helper("interrupted", str(seed), "25") for seed in pair]
-        outputs = [helper.communicate()[0] for helper in helpers]
+        with ExitStack() as stack:
+            helpers = [
+                stack.enter_context(python_process("-m", "tests.os.interrupted", str(seed), "25")) for seed in pair
+            ]
+            outputs = [helper.communicate()[0] for helper in helpers]
         assert outputs == ["25 interrupted, 0 left\n"] * 2, f"seeds {pair}"
         count_runs(50)
 
@@ -832,12 +862,9 @@ def test_rule_10_keyboard_interrupt_at_any_instant(soak: Soak, count_runs: Count
 @pytest.mark.parametrize("kind", crashed.SCRIPTS)
 async def test_leftovers_of_a_crash_are_ended(kind: str) -> None:
     name = trees.marker()
-    helper = _helper("crashed", name, trees.token(), kind)
-    assert helper.stdout is not None
-    assert helper.stdout.readline() == "ready\n"
-    leader = ProcessId(*map(int, helper.stdout.readline().split()))
-    helper.kill()
-    helper.communicate()
+    with python_process("-m", "tests.os.crashed", name, trees.token(), kind) as helper:
+        assert read_line(helper) == "ready"
+        leader = ProcessId(*map(int, read_line(helper).split()))
     assert len(trees.alive()) == 3
     assert is_alive(leader)
     left = find_marked(lambda mark: mark.startswith(name))

@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +30,7 @@ from engine.tools.builtin.bash import BASH
 from engine.tools.builtin.task import Agent
 from engine.tools.builtin.task_jobs import task_tools
 from tests.session.test_sub_agents import by_prompt
+from tests.support.processes import python_process, read_line
 from tests.support.world import said
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -126,12 +125,8 @@ async def test_read_only_command_reports_no_changes(tmp_path: Path, command: str
 
 def killed(folder: Path, store: str) -> list[str]:
     """Kill an engine while a sub-agent of a sub-agent works; return the three sessions' ids, and that of the last call."""
-    program = [sys.executable, "-m", "tests.os.crashed_agents", str(folder), store]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        told = process.stdout.readline().split()
-        process.kill()
-    return told
+    with python_process("-m", "tests.os.crashed_agents", str(folder), store) as process:
+        return read_line(process).split()
 
 
 async def test_killed_sub_agents_can_be_continued_by_name(tmp_path: Path) -> None:

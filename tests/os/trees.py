@@ -7,6 +7,7 @@ what is left without the means of the code they test.
 import contextlib
 import itertools
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -118,17 +119,22 @@ def open_files() -> dict[str, str]:
 
 @contextlib.contextmanager
 def nothing_left() -> Generator[None]:
-    """Fail if the block leaves a process, a zombie or an open file."""
+    """Fail if the block leaves a process, a zombie or an open file. The processes are killed: the next block begins anew."""
     files, family = open_files(), children()
-    yield
-    # At once, without a wait: run_tree promises that they are gone when it returns.
-    assert alive() == []
-    assert find_marked(lambda mark: mark.startswith(MARKERS)) == []
-    assert children() <= family
-    assert open_files() == files
+    try:
+        yield
+        # At once, without a wait: run_tree promises that they are gone when it returns.
+        assert alive() == []
+        assert find_marked(lambda mark: mark.startswith(MARKERS)) == []
+        assert children() <= family
+        assert open_files() == files
+    finally:
+        for pid in {*alive(), *(stray.pid for stray in find_marked(lambda mark: mark.startswith(MARKERS)))}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
     """Wait, blocking, until *condition* holds; return whether it does."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -628,7 +628,7 @@ def test_killed_import_is_atomic(engine_here: Engine) -> None:
             stdout=subprocess.DEVNULL,
         ) as process:
             try:
-                process.wait(0.5 + 0.2 * number)
+                process.wait(0.1 + 0.3 * number)
             except subprocess.TimeoutExpired:
                 process.kill()
                 killed += 1

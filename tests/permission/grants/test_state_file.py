@@ -7,9 +7,9 @@ import json
 import os
 import resource
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import attrs
@@ -21,6 +21,7 @@ from engine.permission.grants.grant_file import GrantFile
 from engine.permission.grants.grants import Grant, GrantOrigin
 from engine.permission.grants.state_file import MAX_BYTES, Entries, StateFile
 from engine.permission.grants.trust import Trust
+from tests.support.processes import python_process
 
 
 @pytest.fixture
@@ -220,12 +221,13 @@ for number in range(25):
 
 @pytest.mark.os
 def test_concurrent_processes_lose_nothing(file: StateFile) -> None:
-    processes = [subprocess.Popen([sys.executable, "-c", PROGRAM, file.path, str(one)]) for one in range(4)]
     seen = 0
-    while any(process.poll() is None for process in processes):
-        size = len(file.read())
-        assert size >= seen  # whole at any time, and never less than before
-        seen = size
+    with ExitStack() as stack:
+        processes = [stack.enter_context(python_process("-c", PROGRAM, str(file.path), str(one))) for one in range(4)]
+        while any(process.poll() is None for process in processes):
+            size = len(file.read())
+            assert size >= seen  # whole at any time, and never less than before
+            seen = size
     assert [process.returncode for process in processes] == [0] * 4
     assert sorted(map(str, file.read())) == sorted(f"{one} {number}" for one in range(4) for number in range(25))
     assert others(file) == ["things.json.lock"]
@@ -246,10 +248,9 @@ def test_a_killed_process_leaves_the_file_whole(file: StateFile) -> None:
     program = PROGRAM.replace("range(25)", "range(10 ** 9)")
     for _ in range(5):
         before = file.read()
-        with subprocess.Popen([sys.executable, "-c", program, file.path, "x"]) as process:
+        with python_process("-c", program, str(file.path), "x"):
             while len(file.read()) < len(before) + 5:
                 pass
-            process.kill()
         assert file.read()[: len(before)] == before
     assert file.update(adding("end"))[-1] == "end"
 
