@@ -15,20 +15,26 @@ import attrs
 
 from engine.compaction.roles import is_user_message
 from engine.compaction.token_estimate import text_tokens
-from engine.compaction.user_rules import directives_in
+from engine.compaction.user_rules import Directive, directives_in
 from engine.core.messages import AssistantMessage, CallPart, Message, TextPart, UserMessage
 
 RULES: Final = "What the user said about how to work, word for word. It applies until the user says otherwise:"
+STATEMENTS: Final = (
+    "What else the user said, word for word. It still holds, unless it was about something that is settled by now:"
+)
 FILES: Final = "Files of this work:"
 TODOS: Final = "Open items of the todo list:"
 _AROUND: Final = " \t\r#*_:-"
-_HEADINGS: Final = frozenset(heading.strip(_AROUND).casefold() for heading in (RULES, FILES, TODOS))
+_HEADINGS: Final = frozenset(heading.strip(_AROUND).casefold() for heading in (RULES, STATEMENTS, FILES, TODOS))
 
 # Files that were only read are limited to this number; changed files are all listed, as long as there is room.
 MAX_READ_FILES: Final = 30
 # Per message: a pasted document may be full of words such as "must".
 _MAX_RULES_PER_MESSAGE: Final = 40
 _MAX_RULE_CHARS: Final = 1_000
+_MAX_STATEMENTS_PER_MESSAGE: Final = 20
+# What statements may take, in tokens: those of two hundred prompts, as developers type them.
+MOST_STATEMENT_TOKENS: Final = 2_000
 # Of a message that is more than twice as long, only the beginning and the end are scanned.
 _SCANNED_CHARS: Final = 50_000
 
@@ -57,7 +63,8 @@ class Pins:
     """What is preserved word for word.
 
     Attributes:
-        rules: sentences of the user, the oldest first.
+        rules: rules of the user, the oldest first.
+        statements: other sentences of the user that may still hold, the oldest first.
         files: files, the one that was touched last at the end.
         todos: open items, one line each.
         dropped_rule_count: the number of old rules that did not fit.
@@ -66,6 +73,7 @@ class Pins:
     """
 
     rules: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
     files: tuple[PinnedFile, ...] = ()
     todos: tuple[str, ...] = ()
     dropped_rule_count: int = 0
@@ -76,6 +84,8 @@ class Pins:
         """Yield a text for each kind that is not empty."""
         if self.rules:
             yield "\n".join([RULES, *(f"- {rule}" for rule in self.rules)])
+        if self.statements:
+            yield "\n".join([STATEMENTS, *(f"- {statement}" for statement in self.statements)])
         if self.files:
             yield "\n".join([FILES, *(_line(file) for file in self.files)])
         if self.todos:
@@ -104,20 +114,29 @@ def collect_pins(
     *digests* are those that the session has recorded, by path; *todos* are the open items of the list.
     """
     rules: dict[str, None] = {}
+    statements: dict[str, None] = {}
     files: dict[str, PinnedFile] = {}
     for message in messages:
         if isinstance(message, UserMessage) and message.origin == "summary":
             carried = parse_pins(message)
             rules.update(dict.fromkeys(carried.rules))
+            statements.update(dict.fromkeys(carried.statements))
             files.update({file.path: file for file in carried.files})
         elif isinstance(message, UserMessage) and is_user_message(message):
-            rules.update(dict.fromkeys(rules_in(message.text)))
+            directives = _directives(message.text)
+            rules.update(dict.fromkeys(_rules(directives)))
+            statements.update(dict.fromkeys(_statements(directives)))
         elif isinstance(message, AssistantMessage):
             for file in _touched(message.calls, read_only):
                 before = files.pop(file.path, file)
                 files[file.path] = attrs.evolve(file, is_changed=file.is_changed or before.is_changed)
     with_digests = _with_digests(files.values(), digests or {})
-    return Pins(rules=tuple(rules), files=_listed_files(with_digests), todos=tuple(todos))
+    return Pins(
+        rules=tuple(rules),
+        statements=tuple(statements),
+        files=_listed_files(with_digests),
+        todos=tuple(todos),
+    )
 
 
 def _with_digests(files: Iterable[PinnedFile], digests: Mapping[str, str]) -> tuple[PinnedFile, ...]:
@@ -139,13 +158,15 @@ def _listed_files(files: tuple[PinnedFile, ...]) -> tuple[PinnedFile, ...]:
 
 
 def fit_pins(pins: Pins, room: int) -> Pins:
-    """Drop the oldest entries beyond *room* tokens: two thirds are for rules, the rest for files."""
+    """Drop the oldest entries beyond *room* tokens: two thirds are for rules and then statements, the rest for files."""
     rules = newest_lines(pins.rules, 2 * room // 3)
+    free = 2 * room // 3 - sum(map(line_tokens, rules))
     files = newest_lines(tuple(map(_line, pins.files)), room - room // 3)
     left_out, files_left_out = len(pins.rules) - len(rules), len(pins.files) - len(files)
     return attrs.evolve(
         pins,
         rules=rules,
+        statements=newest_lines(pins.statements, min(free, MOST_STATEMENT_TOKENS)),
         files=pins.files[files_left_out:],
         dropped_rule_count=left_out,
         dropped_rules=newest_lines(pins.rules[:left_out], room // 3),
@@ -172,15 +193,18 @@ def line_tokens(line: str) -> int:
 def parse_pins(summary: UserMessage) -> Pins:
     """Return what a message with a summary preserves."""
     rules: list[str] = []
+    statements: list[str] = []
     files: list[PinnedFile] = []
     for part in summary.parts[1:]:
         lines = part.text.split("\n") if isinstance(part, TextPart) else [""]
         if lines[0] == RULES:
             rules += [line.removeprefix("- ") for line in lines[1:]]
+        elif lines[0] == STATEMENTS:
+            statements += [line.removeprefix("- ") for line in lines[1:]]
         elif lines[0] == FILES:
             matches = (_FILE_LINE.fullmatch(line) for line in lines[1:])
             files += [PinnedFile(m["path"], m["how"] == "changed", m["digest"] or "") for m in matches if m is not None]
-    return Pins(rules=tuple(rules), files=tuple(files))
+    return Pins(rules=tuple(rules), statements=tuple(statements), files=tuple(files))
 
 
 def rules_in(text: str) -> list[str]:
@@ -188,11 +212,27 @@ def rules_in(text: str) -> list[str]:
 
     If there are too many, return the first and the last ones: the middle is probably a pasted document.
     """
+    return _rules(_directives(text))
+
+
+def _directives(text: str) -> list[Directive]:
     scanned = text if len(text) <= 2 * _SCANNED_CHARS else f"{text[:_SCANNED_CHARS]}\n{text[-_SCANNED_CHARS:]}"
-    rules = list(dict.fromkeys(map(_bounded, directives_in(_FENCE.sub("", scanned)))))
-    if len(rules) <= _MAX_RULES_PER_MESSAGE:
-        return rules
-    return [*rules[: _MAX_RULES_PER_MESSAGE // 2], *rules[-_MAX_RULES_PER_MESSAGE // 2 :]]
+    return list(directives_in(_FENCE.sub("", scanned)))
+
+
+def _rules(directives: Iterable[Directive]) -> list[str]:
+    rules = [_bounded(directive.text) for directive in directives if directive.is_rule]
+    return _both_ends(rules, _MAX_RULES_PER_MESSAGE)
+
+
+def _statements(directives: Iterable[Directive]) -> list[str]:
+    statements = [directive.text for directive in directives if not directive.is_rule]
+    return _both_ends(statements, _MAX_STATEMENTS_PER_MESSAGE)
+
+
+def _both_ends(lines: Iterable[str], most: int) -> list[str]:
+    distinct = list(dict.fromkeys(lines))
+    return distinct if len(distinct) <= most else [*distinct[: most // 2], *distinct[-most // 2 :]]
 
 
 def _bounded(rule: str) -> str:

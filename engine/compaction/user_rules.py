@@ -1,8 +1,8 @@
-"""Detect rules of the user, sentences that say how to work or how not to, by their words.
+"""Find what a user has said that is to survive a summary: rules, and plain statements.
 
-The detection is generous: a false positive costs a line, a false negative is a rule that is broken after the next
-summary. Words of negation, obligation and limitation count, in the languages that users write most, and so do the
-items of a list below a line that announces rules.
+Rules say by their words how to work or how not to: words of negation, obligation and limitation count, in the languages
+that users write most, and so do the items of a list below a line that announces rules. Many rules have no such word ("The
+port stays 7431."), so the other sentences are kept too unless they are over once they are answered.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from engine.compaction.plain_statements import is_plain_statement
+import attrs
+
+from engine.compaction.one_off_sentences import is_open_question, is_statement
 
 _WORDS: Final = frozenset(
     """
@@ -44,7 +46,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _PHRASES: Final = re.compile(
     r"""\b(?:do\ not\b|does\ not\ need|may\ not\b|make\ (?:sure|certain)\b|not\ allowed\b|no\ (?:new|more|other)\b
     |instead\ of\b|rather\ than\b|(?:at|no)\ (?:most|least|more\ than|less\ than|later\ than)\b
-    |use\ an?\b|use\ the\b|(?:have|has|need|needs)\ to\b|i\ want\ (?!you\ to\b)|hands\ off\b|stay\ (?:away|within|on|under|out)\b
+    |use\ an?\b|use\ the\b|(?:have|has|need|needs)\ to\b|i\ want\ (?!(?:you\ to|to|an?|some)\b)|hands\ off\b|stay\ (?:away|within|on|under|out)\b
     |off\ limits\b|limit(?:ed)?\ (?:\S+\ ){0,4}to\b|leave\ (?:\S+\ ){1,8}(?:alone\b|as\b)|from\ now\ on\b|ask\ (?:me\ )?(?:first|before)\b
     |(?:under|below|above|within|up\ to|fewer\ than|less\ than|more\ than)\ \d|compatib|every(?:thing|where|body|one)\b
     |in\ (?:English|German|French|Spanish|Italian|Portuguese|Dutch|Russian|Chinese|Japanese|Korean)\b
@@ -74,23 +76,33 @@ _ITEM: Final = re.compile(r"\s*(?:[-*•+–]|\(?\d{1,3}[.)]|[a-z][.)])\s+(?=\S)
 _ABBREVIATED: Final = r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)(?<!\bcf)(?<!\bz\.B)(?<!\bd\.h)(?<!\bbzw)(?<!\bp\.ex)"
 _SENTENCE: Final = re.compile(rf"[^\n]*?(?:(?:{_ABBREVIATED}\.|[!?])(?=[\s\"')\]]|$)|[。\uff01\uff1f]|$)", re.MULTILINE)
 _LEAST: Final = 3
+_CLAUSE: Final = re.compile(r"(?:;|\s[–—-]|,\s(?:and|but|und|aber|et|mais|y|pero))\s")
+_FEWEST_CLAUSE_WORDS: Final = 3
 
 
 def is_rule(sentence: str) -> bool:
     """Return whether a sentence looks like a rule."""
     plain = sentence.replace("\u2019", "'").replace("\u02bc", "'")
+    if is_open_question(plain):
+        return False
     if not _WORDS.isdisjoint(_WORD.findall(plain.lower())) or _PHRASES.search(plain) is not None:
         return True
-    if not plain.isascii() and _SIGNS.search(plain) is not None:
-        return True
-    return is_plain_statement(plain)
+    return not plain.isascii() and _SIGNS.search(plain) is not None
 
 
-def directives_in(text: str) -> Iterator[str]:
-    """Yield the rules in *text*; an item of a list of rules is preceded by the line that announces the list."""
+@attrs.frozen
+class Directive:
+    """A sentence of the user that is to survive; if it *is_rule*, its words say so."""
+
+    text: str
+    is_rule: bool
+
+
+def directives_in(text: str) -> Iterator[Directive]:
+    """Yield the rules and statements in *text*; an item of a list of rules is preceded by the line that announces it."""
     announced = ""
     # A line that announces a list is a rule of its own only if no item follows.
-    waiting: list[str] = []
+    waiting: list[Directive] = []
     for line in text.splitlines():
         bare = line.strip()
         if not bare:
@@ -98,15 +110,31 @@ def directives_in(text: str) -> Iterator[str]:
         item = _ITEM.match(line)
         if item is not None and announced:
             waiting = []
-            yield f"{announced} {_plain(line[item.end() :])}"
+            yield Directive(f"{announced} {_plain(line[item.end() :])}", is_rule=True)
             continue
         yield from waiting
         announced = _announced(bare)
-        rules = [sentence for sentence in _sentences(bare) if is_rule(sentence)]
-        waiting = rules if announced else []
+        found = list(_directives(bare))
+        waiting = found if announced else []
         if not announced:
-            yield from rules
+            yield from found
     yield from waiting
+
+
+def _directives(line: str) -> Iterator[Directive]:
+    for sentence in _sentences(line):
+        if is_rule(sentence):
+            yield Directive(sentence, is_rule=True)
+        elif is_statement(sentence):
+            yield Directive(sentence, is_rule=False)
+        else:
+            # "Fix the bug, and the port stays 7431."
+            clauses = _CLAUSE.split(sentence)[1:]
+            yield from (Directive(clause, is_rule=False) for clause in clauses if _is_whole(clause))
+
+
+def _is_whole(clause: str) -> bool:
+    return len(clause.split()) >= _FEWEST_CLAUSE_WORDS and is_statement(clause)
 
 
 def _announced(line: str) -> str:
