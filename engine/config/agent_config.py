@@ -10,7 +10,7 @@ from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
 from engine.core.permission_types import Rule
 
-# Where the agent can be used: in sessions of the user, as a sub-agent, or both.
+# Where the agent can be used: in the user's sessions, as a sub-agent, or both.
 Mode = Literal["primary", "subagent", "all"]
 
 
@@ -19,21 +19,21 @@ class AgentConfig:
     """The configuration of an agent.
 
     Attributes:
-        description: when to use it, for the model that may start it; empty: only if the user names it.
+        description: when to use it, for the model that may start it; empty: only when the user names it.
         mode: where it can be used.
-        hidden: it is not listed for the model, but can be used by name.
-        model: its model; None: the default one, or that of its caller.
-        options: its model options; they override those of the model.
-        fallback: its fallback models; None: those of the model.
-        system: its system prompt; None: the default one, or that of its caller.
+        hidden: not listed for the model, but usable by name.
+        model: its model; None: the default, or its caller's.
+        options: its model options; they override the model's own.
+        fallback: its fallback models; None: the model's own.
+        system: its system prompt; None: the default, or its caller's.
         rules: its permission rules; they come after all others.
-        bounds: further rules that only restrict: a call must be allowed by these as well. They are dropped once a
-            plan of its own is approved.
-        tools: names of the tools that it may use; None: all.
-        without: names of tools that it may not use.
-        steps: the most provider requests that it may make; None: no limit of its own.
+        bounds: further rules, which only restrict: they must allow a call as well. They are dropped once its plan is
+            approved.
+        tools: the names of the tools it may use; None: all.
+        without: the names of tools it may not use.
+        steps: how many provider requests it may make; None: no limit of its own.
         seconds: its time limit; None: no limit of its own.
-        cost: the most money that it may spend; None: no limit of its own.
+        cost: how much money it may spend; None: no limit of its own.
     """
 
     description: str = ""
@@ -62,7 +62,7 @@ class AgentConfig:
             raise ConfigError(f"an agent's cost must be at least 0, not {self.cost}")
 
     def over(self, base: AgentConfig) -> AgentConfig:
-        """Return *base* overridden by what this one sets; its rules come after those of *base*."""
+        """Return *base* with this configuration's values in place of its own; the rules of both apply, these last."""
         silent = AgentConfig()
         changes = {
             field.name: getattr(self, field.name)
@@ -75,5 +75,5 @@ class AgentConfig:
         return attrs.evolve(base, **changes)
 
     def has(self, tool: str) -> bool:
-        """Tell whether it may use the tool *tool*."""
+        """Return whether it may use *tool*."""
         return (self.tools is None or tool in self.tools) and tool not in self.without

@@ -4,7 +4,7 @@
 - `plan` explores and plans: it edits nothing, and runs no command that could change something, until the user has
   approved its plan (`plan_exit`).
 - `general` is a sub-agent for any task of several steps.
-- `explore` is a read-only sub-agent that finds things out.
+- `explore` is a read-only sub-agent that looks things up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _rule(action: Verdict, permission: str) -> Rule:
     return Rule(action=action, permission=permission, pattern="*", origin=_ORIGIN)
 
 
-# Bounds only restrict: they allow nothing that other rules do not.
+# Bounds only restrict: they allow nothing that the other rules forbid.
 PLANNING: Final = (_rule("deny", "edit"), _rule("deny", "bash"), _rule("allow", "bash:read"))
 # Read-only tools. `bash` is not among them: what it does depends on the command.
 LOOKING: Final = ("glob", "grep", "list", "read", "web_fetch", "web_search")

@@ -27,7 +27,7 @@ _AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _KEY_HEADERS = re.compile(r"authorization|cookie|(.*[-_])?(api[-_]?key|token|secret|password)", re.IGNORECASE)
 
-# Header names of HTTP, except those that delimit a request.
+# HTTP header names, except those that delimit a request.
 _HEADER = re.compile(r"(?!(?:content-length|transfer-encoding|connection)$)[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.IGNORECASE)
 
 _KEYS_BELONG = "keys belong in environment variables, not in a file that is backed up or committed"
@@ -38,7 +38,7 @@ QuirkValue = str | bool | int | float | tuple[str, ...] | None
 
 @attrs.frozen(kw_only=True)
 class HostConfig:
-    """A host of the user's own, or changes to a built-in host.
+    """A host that the user adds, or changes to a built-in host.
 
     Attributes:
         like: the built-in host whose settings are the defaults.
@@ -47,11 +47,11 @@ class HostConfig:
         wire: its wire format.
         key: the environment variable with its API key; `""`: it needs none.
         auth: how the key is sent.
-        path: the request's path below the base URL, if it is not the default one.
+        path: the request's path below the base URL, if not the default.
         headers: additional headers; `$NAME` is replaced by that environment variable, and kept secret.
         quirks: deviations from the wire format, by the names in `engine.providers.wire.quirks`.
-        parallel: the most concurrent requests; 0: no limit.
-        local: it runs on this machine, and may be stopped.
+        parallel: the maximum number of concurrent requests; 0: no limit.
+        local: it runs on this machine, and may not be running.
     """
 
     like: str | None = None
@@ -72,7 +72,7 @@ class HostConfig:
             if value is not None and value not in allowed:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         self._check_keys()
-        if self.path and not self.path.startswith("/"):  # otherwise it would become part of the host's name
+        if self.path and not self.path.startswith("/"):  # without the slash it would become part of the host's name
             raise ConfigError(f"path must begin with '/', not {self.path!r}")
         if self.parallel is not None and self.parallel < 0:
             raise ConfigError(f"parallel must be a whole number, 0 for no limit, not {self.parallel}")
@@ -111,10 +111,10 @@ class ModelConfig:
     """Changes to a model's settings.
 
     Attributes:
-        same_as: the model, `host/model`, that it really is: limits, prices and family are taken from there. For a
-            deployment with a name of its own.
+        same_as: the model, `host/model`, that it really is, for a deployment with a name of its own: limits, prices and
+            family are taken from there.
         context: the size of the context window in tokens.
-        output: the most tokens of an answer.
+        output: the maximum number of tokens in an answer.
         prices: per million tokens.
         options: its model options.
         fallback: models to switch to, in order, when this one fails permanently.
@@ -139,9 +139,9 @@ class CompactionConfig:
     """The settings of compaction.
 
     Attributes:
-        auto: compact automatically before the window is full; otherwise a request that is too large ends the turn.
+        auto: compact before the window is full; otherwise a request that is too large ends the turn.
         model: the model that writes summaries; None: the session's own.
-        clear: clear old results first, if that is enough.
+        clear: clear old results first, and do no more if that is enough.
         reserve: tokens of the window to keep free; None: the default.
         tail: tokens of the newest messages that a summary leaves unchanged; None: the default.
     """
@@ -166,7 +166,7 @@ class Defaults:
     Attributes:
         model: the model.
         agent: the agent.
-        titles: the model that writes titles of sessions; None: no titles are written.
+        titles: the model that writes session titles; None: none are written.
     """
 
     model: str | None = None
@@ -184,19 +184,20 @@ class Config:
     Attributes:
         hosts: by name.
         models: by name, `host/model`.
-        agents: by name; one with the name of a built-in agent changes that one.
+        agents: by name; the name of a built-in agent changes that agent.
         defaults: the defaults.
         compaction: the settings of compaction.
         hooks: command hooks, as `engine.tools.claude_hooks.load.load_hooks` takes them.
         formatters: programs that format a file before a tool writes it, in order.
         checkers: programs that check a file after a tool has changed it.
-        profile: the permission profile, for calls that no rule decides; None: not set.
+        profile: the permission profile, for calls that no rule matches; None: not set.
         rules: the permission rules.
         sandbox: the sandbox for commands; None: no sandbox.
-        programs: how programs read their arguments, by name, as `engine.permission.programs.program_registry.extend_registry` takes them.
+        programs: how programs read their arguments, by name, in the form that
+            `engine.permission.programs.program_registry` expects.
         instructions: which files hold instructions for the agent.
         skills: further folders with skills.
-        source: the file that it was read from; empty: none.
+        source: the file it was read from; empty: none.
     """
 
     hosts: Mapping[str, HostConfig] = attrs.field(factory=dict[str, HostConfig])
@@ -229,7 +230,7 @@ class Config:
             self.check_primary(None)
 
     def agent(self, name: str | None) -> AgentConfig:
-        """Return the agent *name*; None: the default agent, or one without settings. Raises `ConfigError`."""
+        """Return the agent *name*; for None, the default agent, or one without settings. Raises `ConfigError`."""
         name = name or self.defaults.agent
         if name is None:
             return AgentConfig()
@@ -239,7 +240,7 @@ class Config:
         return agent
 
     def check_primary(self, name: str | None) -> None:
-        """Raise `ConfigError` if there is no agent *name*, or it is only a sub-agent."""
+        """Raise `ConfigError` if there is no agent *name*, or it can only be a sub-agent."""
         if self.agent(name).mode == "subagent":
             raise ConfigError(f"the agent {name or self.defaults.agent!r} can only be used as a sub-agent")
 
@@ -255,7 +256,7 @@ class Config:
         return self.agent(agent).model or self.defaults.model
 
     def options_for(self, model: str, agent: str | None = None) -> ModelOptions:
-        """Return the options of *model* for *agent*. Flags go `over` them."""
+        """Return the options of *model* for *agent*. The caller puts flags `over` them."""
         return self.agent(agent).options.over(self.models.get(model, ModelConfig()).options)
 
     def chain(self, model: str, agent: str | None = None) -> tuple[str, ...]:
@@ -281,7 +282,7 @@ def _models_named(config: Config) -> Iterable[str]:
 def suggest_names(name: str, names: Iterable[str]) -> str:
     """Return a hint for an unknown *name*: similar names, or all *names*."""
     names = sorted(names)
-    # Imported here: it is needed for errors only.
+    # Imported here: needed only for errors.
     from difflib import get_close_matches
 
     if close := get_close_matches(name, names, n=3, cutoff=0.6):

@@ -33,8 +33,8 @@ class FileProgram:
 
     Attributes:
         command: the program and its arguments. `{path}` is replaced by the file; without it, the file comes last.
-        patterns: wildcards for the names of the files that it is for, like `*.py`.
-        timeout: in seconds: of a formatter per file, of a checker for all files that one call has changed.
+        patterns: wildcards for the names of its files, such as `*.py`.
+        timeout: in seconds; a formatter's is per file, a checker's for all files that one call has changed.
     """
 
     command: tuple[str, ...] = attrs.field(validator=_are_texts)
@@ -47,7 +47,7 @@ class FileProgram:
         return PurePosixPath(self.command[0]).name
 
     def is_for(self, name: str) -> bool:
-        """Tell whether it is for files of that *name*."""
+        """Return whether it runs on files named *name*."""
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
     def argv(self, path: str) -> list[str]:

@@ -20,11 +20,11 @@ class Instructions:
     """Which files hold instructions for the agent.
 
     Attributes:
-        names: file names that are searched in each folder from the project's down to the working directory, and in the
+        names: the file names to look for, in each folder from the project's down to the working directory, and in the
             folders of files that tools touch.
         files: further paths and patterns, absolute or relative to the project's folder; `~` is the home folder.
-        urls: texts on the web, each with the SHA-256 that it must have.
-        max_bytes: the most bytes of all instructions together, and again of those in folders that tools touch.
+        urls: texts on the web, each with its expected SHA-256.
+        max_bytes: the maximum size of all instructions together, and again of those in folders that tools touch.
         sub_agents: whether sub-agents get the instructions as well.
     """
 

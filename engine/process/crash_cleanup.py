@@ -75,7 +75,7 @@ async def end_leftovers(owners: frozenset[str]) -> None:
 
     If cancelled, all that are found then are killed at once.
     """
-    # Imported here: it takes a crash.
+    # Imported here: needed only after a crash.
     from engine.process.kill_tree import reap
 
     _log.info("ending the processes of an engine that crashed")

@@ -1,4 +1,4 @@
-"""What a host may send to a turn: answers to its questions, and texts; each is checked where it comes in."""
+"""What a host may send to a turn: answers to its questions, and texts. Each is validated on arrival."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Once:
 
 @attrs.frozen
 class Always:
-    """Allow this call and what one of its offers covers, from now on.
+    """Allow this call, and from now on what one of its offers covers.
 
     Attributes:
-        offer: which of them; the first one is the narrowest.
+        offer: the index of the offer; the first is the narrowest.
         scope: for this turn, for this session with its sub-agents, or for all work in this project.
-        seconds: how long at most; None: as long as the scope.
+        seconds: the time limit; None: as long as the scope.
     """
 
     offer: int = 0
@@ -33,7 +33,7 @@ class Always:
 
 @attrs.frozen
 class Reject:
-    """Refuse. Without feedback the turn ends; with it, the model reads it and goes on."""
+    """Refuse this call. Without feedback the turn ends; with it, the model reads the feedback and goes on."""
 
     feedback: str = ""
 
@@ -43,7 +43,7 @@ Recovery = Literal["wait", "switch", "stop"]
 
 
 def require_text(value: object, what: str) -> str:
-    """Return *value* if it is a text that is not blank. Raises `ConfigError` that names *what* it is."""
+    """Return *value* if it is a non-blank string. Raises `ConfigError`, which calls it *what*."""
     if not isinstance(value, str):
         raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
     if not value.strip():
@@ -52,7 +52,7 @@ def require_text(value: object, what: str) -> str:
 
 
 def permission_answer(answer: object) -> PermissionAnswer:
-    """Convert a host's answer. Raises `ConfigError` if it is none."""
+    """Convert a host's answer. Raises `ConfigError` if it is not a valid one."""
     match answer:
         case Once():
             return PermissionAnswer(kind="once")
@@ -68,7 +68,7 @@ def permission_answer(answer: object) -> PermissionAnswer:
 
 def _which(answer: Always) -> int:
     offer = cast("object", answer.offer)
-    # Not `isinstance`: True is an int as well, and a negative one would take an offer from the end.
+    # Not `isinstance`: True is an int as well. A negative index would pick an offer from the end.
     if type(offer) is not int or offer < 0:
         raise ConfigError(f"the offer of an Always is a number from 0, not {offer!r}")
     return offer

@@ -1,4 +1,4 @@
-"""Attachments of a prompt: files are read, identified by their first bytes, and converted to parts of the transcript."""
+"""Prompt attachments: files are read, identified by their first bytes, and converted to parts of the transcript."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.core.errors import ConfigError
 from engine.core.messages import FilePart, ImagePart, MediaPart
 from engine.core.threads import to_thread
 
-# No host takes more in one request; as base64 it grows by a third.
+# No host accepts more in one request; as base64 it grows by a third.
 LARGEST: Final = 32 * 1024 * 1024
 _SIGNS: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -33,9 +33,9 @@ async def attach(source: str | os.PathLike[str] | bytes, *, media_type: str = ""
     If the model can't read that kind, it gets a note instead, so that it can inform the user.
 
     Args:
-        source: a path, or the bytes themselves.
-        media_type: its type, if neither its first bytes nor its name show it.
-        name: a name for the model; by default the file's.
+        source: a path, or the content.
+        media_type: the type, if neither the first bytes nor the name show it.
+        name: what the model sees as its name; by default the file's.
 
     Raises `ConfigError` for a file that can't be read, is empty or too large, or is of no
     known kind. If cancelled, nothing has happened.
@@ -44,7 +44,7 @@ async def attach(source: str | os.PathLike[str] | bytes, *, media_type: str = ""
         return attachment(source, media_type=media_type, name=name)
     try:
         data = await to_thread(_read, source)
-    except (OSError, RuntimeError) as error:  # the latter for `~name`, if there is no such user
+    except (OSError, RuntimeError) as error:  # RuntimeError: `~name` of an unknown user
         reason = error.strerror if isinstance(error, OSError) else None
         raise ConfigError(f"can't attach {os.fspath(source)}: {reason or error}") from error
     return attachment(data, media_type=media_type, name=name or PurePath(source).name)
@@ -57,7 +57,7 @@ def attachment(data: bytes, *, media_type: str = "", name: str = "") -> MediaPar
         raise ConfigError(f"can't attach {called}: it is empty")
     if len(data) > LARGEST:
         raise ConfigError(f"can't attach {called}: it is larger than {LARGEST // 1024 // 1024} MB")
-    # The content before the name: screenshots are renamed, and a host refuses a PNG that is called a JPEG.
+    # The content before the name: screenshots get renamed, and a host rejects a PNG that is labelled as a JPEG.
     kind = media_type or _kind_of(data) or mimetypes.guess_type(name)[0] or ""
     if "/" not in kind:
         raise ConfigError(f"can't attach {called}: its type is unknown; pass media_type=")
@@ -71,7 +71,7 @@ def attachment(data: bytes, *, media_type: str = "", name: str = "") -> MediaPar
 
 def _read(path: str | os.PathLike[str]) -> bytes:
     with Path(path).expanduser().open("rb") as file:
-        # One more byte shows that it is too large, without reading a file of gigabytes.
+        # One byte more than allowed shows that it is too large, without reading gigabytes.
         return file.read(LARGEST + 1)
 
 

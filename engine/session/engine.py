@@ -1,4 +1,4 @@
-"""`open_engine` and `Engine`: a host's handle of an engine."""
+"""`open_engine` and `Engine`, a host's handle to an engine."""
 
 from __future__ import annotations
 
@@ -67,27 +67,26 @@ def open_engine(
     files: FileOptions | None = None,
     ports: Ports | None = None,
 ) -> Engine:
-    """Make an engine, which is opened by entering it with `async with`.
+    """Return an engine, to be opened with `async with`.
 
     Args:
-        model: a name such as `"anthropic/claude-sonnet-4-5"`, or a `Model`; several
-            are a chain: the next one is used when the one before fails for good. None: the
-            one that the configuration names.
-        config: hosts, models, agents and hooks; `engine.settings_file.config_file.load_config` reads a user's own.
+        model: a name such as `"anthropic/claude-sonnet-4-5"`, or a `Model`; several form a fallback chain: the next is
+            used when one fails permanently. None: the configured model.
+        config: hosts, models, agents and hooks; `engine.settings_file.load_config` reads the user's.
         tools: what the model may call.
-        settings: for all sessions, unless a prompt brings its own.
-        hooks: the host's own functions at fixed points; they come after those of the configuration.
-        permissions: what tools may do without asking; by default reading the project is free, all else is asked about.
-        context: prompt layers, the keeper of the model's window, titles.
-        store: where sessions are kept: the path of a file, which is opened with the engine, the URL of a PostgreSQL
-            database, or a `Store`; by default in memory.
-        files: snapshots for undo, the folder of long outputs, diagnostics of changed files.
-        ports: the clock, ids and the like; for tests.
+        settings: for all sessions; a prompt may bring its own.
+        hooks: the host's functions, called at fixed points, after the configured ones.
+        permissions: what tools may do without asking; by default they may read the project, and ask for everything
+            else.
+        context: prompt layers, the context keeper, titles.
+        store: where sessions are kept: a file's path, a PostgreSQL URL, or a `Store`; by default in memory.
+        files: snapshots for undo, the folder for long outputs, diagnostics of changed files.
+        ports: the clock, ids and so on; mostly for tests.
 
     Raises:
-        ConfigError: if something of it can't work; `UnknownModel` for the model's name.
+        ConfigError: an argument is invalid; `UnknownModel` for an unknown model name.
     """
-    # Everything is checked here, before the `async with`: a mistake is reported at the line that has it.
+    # Everything is checked here, before the `async with`, so a mistake is reported at the line that made it.
     config = require_type(config, Config)
     permissions = require_type(permissions, PermissionOptions)
     context = require_type(context, ContextOptions)
@@ -119,9 +118,9 @@ def open_engine(
 
 @final
 class Engine:
-    """An open engine: it owns the store and one nursery. Made by `open_engine`, and not by its constructor.
+    """An engine: it owns the store and one nursery. Made by `open_engine`, not by its constructor.
 
-    Two engines in one process do not know each other.
+    Two engines in one process are independent.
     """
 
     _runtime: EngineRuntime
@@ -133,15 +132,15 @@ class Engine:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, not opened yet, or came here through a fork."""
+        """Whether it is closed: not opened yet, closed again, or inherited through a fork."""
         return self._runtime.services.tasks.is_closed
 
     @enable_ki_protection
     async def __aenter__(self) -> Self:
         """Open it. A checkpoint if it opens a store; if cancelled, it is not open.
 
-        The first in a process looks for what a crashed engine left, some milliseconds.
-        Raises `UnknownModel` and what else is wrong with a model; `StoreError`.
+        The first engine of a process looks for what a crashed one left behind, which takes some milliseconds. Raises
+        `UnknownModel`, or another error of a model; `StoreError`.
         """
         await self._runtime.open()
         return self
@@ -150,9 +149,9 @@ class Engine:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Literal[False]:
-        """Close it: turns in its nursery are cancelled and settled, the store is closed. A schedule point.
+        """Close it: turns in its nursery are cancelled and settled, and the store is closed. A schedule point.
 
-        The body's own exception goes on as it is.
+        The body's own exception propagates unchanged.
         """
         await self._runtime.close(error)  # noqa: ASYNC102  # by design: see EngineRuntime.close
         return False
@@ -169,16 +168,16 @@ class Engine:
     ) -> Session:
         """Return a new session. Always a checkpoint; if cancelled before the first hook runs, there is none.
 
-        A server on this machine is asked, for a moment, how large its model's window is.
+        A model server on this machine is asked for the size of its context window, which takes a moment.
 
         Args:
             cwd: its working directory. Raises `ConfigError` if there is no such directory.
             settings: instead of the engine's.
             tools: instead of the engine's.
             model: instead of the engine's.
-            agent: a way of working that the configuration names: its model and options stand where
-                nothing else is given, its system prompt instead of the settings', its rules after all others.
-            rules: of this session alone, such as `"deny bash *"`; after the agent's.
+            agent: the name of a configured agent: its model and options are used where no others are passed,
+                its system prompt replaces the settings', its rules come last.
+            rules: permission rules for this session only, such as `"deny bash *"`; after the agent's.
         """
         runtime = self._runtime
         runtime.setup.config.check_primary(agent)
@@ -187,7 +186,7 @@ class Engine:
         folder = existing_folder(cwd)
         await runtime.prepare_rules(folder)
         await runtime.learn_models(config)
-        # After all checkpoints but those of the hooks: a cancel before leaves nothing behind.
+        # After all checkpoints but those of the hooks, so that an earlier cancel leaves nothing behind.
         live = runtime.sessions.create(context=SharedContext(cwd=folder), config=config)
         session = self._handle(live)
         await self._run_start_hooks(live, "new")
@@ -205,22 +204,22 @@ class Engine:
     ) -> Session:
         """Return a session from the store. Always a checkpoint; if cancelled before the first hook runs, it is not open.
 
-        A turn that a crash cut off is settled and ended first; nothing is run again. What a crashed engine has left
-        running is ended before, within half a second.
+        A turn that a crash interrupted is settled and ended first; nothing is run again. Processes left by a crashed
+        engine are ended before that, within half a second.
 
         Args:
-            session_id: which one. If it is open in this engine already, it is returned as it is.
+            session_id: the session. If it is already open in this engine, it is returned as it is.
             settings: as for `create_session`.
             tools: as for `create_session`.
-            model: as for `create_session`; None: the engine's, not the one that it had.
-            agent: as for `create_session`; one that plans first does so again. None: the one that it had, if the
-                configuration still knows it, and a plan that was approved stays so.
-            rules: as for `create_session`: those that it had are gone.
+            model: as for `create_session`; None: the engine's, not the one it had.
+            agent: as for `create_session`; one that plans first will plan again. None: the agent it had, if still
+                configured; an approved plan stays approved.
+            rules: as for `create_session`; the rules it had are not stored.
 
         Raises:
-            SessionNotFound: the store does not know it.
+            SessionNotFound: it is not in the store.
             SessionElsewhere: another engine has it open.
-            JournalCorrupt: what the store has of it is damaged.
+            JournalCorrupt: its record in the store is damaged.
         """
         from engine.session.stored_sessions import open_stored
 
@@ -244,21 +243,22 @@ class Engine:
     ) -> Session:
         """Return a new session that begins with the history of another. Always a checkpoint.
 
-        The other one stays as it is, and may be open anywhere. If cancelled before the first hook runs, there is no new one.
+        The other session is not changed, and may be open anywhere. If cancelled before the first hook runs, there is no
+        new one.
 
         Args:
-            session_id: the other one.
-            at: the id of the last message to begin with, of any that was ever in it; by default all.
+            session_id: the other session.
+            at: the id of the last message to include, which may be any that was ever in it; by default all.
             settings: as for `create_session`.
             tools: as for `create_session`.
             model: as for `create_session`.
-            agent: as for `create_session`; None: that of the other one, if the configuration still knows it.
+            agent: as for `create_session`; None: that of the other session, if still configured.
             rules: as for `create_session`.
 
         Raises:
-            SessionNotFound: the store does not know it.
+            SessionNotFound: it is not in the store.
             MessageNotFound: it never had such a message.
-            JournalCorrupt: what the store has of it is damaged.
+            JournalCorrupt: its record in the store is damaged.
         """
         from engine.session.stored_sessions import fork_stored
 
@@ -269,10 +269,10 @@ class Engine:
         return session
 
     def watch_session(self, session_id: str, *, after: int = 0) -> Watch:
-        """Return the events of a session after that number, whichever engine has it open. Not a checkpoint.
+        """Return a session's events after that number, no matter which engine has it open. Not a checkpoint.
 
-        For a session that this engine has open, `Session.subscribe` has more events, and sooner. Raises `ConfigError` if the
-        store can't be watched.
+        For a session that is open in this engine, `Session.subscribe` delivers more events, and sooner. Raises
+        `ConfigError` if the store can't be watched.
         """
         from engine.session.session_watch import Watch
 
@@ -288,7 +288,7 @@ class Engine:
         attachments: Sequence[MediaPart] = (),
         settings: Settings | None = None,
     ) -> Turn:
-        """Run a turn in the engine's own nursery: it goes on when the task that started it is gone. Not a checkpoint.
+        """Run a turn in the engine's own nursery, where it outlives the task that started it. Not a checkpoint.
 
         Watch it with the returned turn or with `session.subscribe`.
         """
@@ -297,7 +297,9 @@ class Engine:
 
     @enable_ki_protection
     def resume_turn(self, session: Session, *, settings: Settings | None = None) -> Turn:
-        """Go on, in the engine's own nursery, with a turn that waits since its engine was closed, or killed. Not a checkpoint.
+        """Resume, in the engine's own nursery, a turn that was parked when its engine was closed or killed.
+
+        Not a checkpoint.
 
         Raises `NothingParked`, `SessionBusy`. See `Session.resume`.
         """
@@ -314,9 +316,9 @@ class Engine:
         return turn
 
     def _handle(self, live: LiveSession) -> Session:
-        """Return the one handle of an open session."""
-        # One handle for a session, so that a host may compare them. A closed sub-agent's session that is opened again has
-        # a new one.
+        """Return the only handle of an open session."""
+        # One handle per session, so that a host can compare them. A sub-agent's session that was closed and opened
+        # again has a new one.
         session = self._handles.get(live.id)
         if session is None or live_session(session) is not live:
             session = self._handles[live.id] = new_session(live)
@@ -333,7 +335,7 @@ class Engine:
 
 
 def new_engine(runtime: EngineRuntime) -> Engine:
-    """Return a handle of an engine."""
+    """Return a handle to an engine."""
     engine = object.__new__(Engine)
     engine._runtime = runtime  # pyright: ignore[reportPrivateUsage]  # its factory
     engine._handles = {}  # pyright: ignore[reportPrivateUsage]  # its factory
@@ -341,5 +343,5 @@ def new_engine(runtime: EngineRuntime) -> Engine:
 
 
 def engine_runtime(engine: Engine) -> EngineRuntime:
-    """Return what is behind a handle."""
+    """Return the engine behind a handle."""
     return engine._runtime  # pyright: ignore[reportPrivateUsage]  # hosts have no way to it

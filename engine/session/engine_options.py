@@ -1,4 +1,4 @@
-"""What `open_engine` takes in groups: permissions, context, files and ports."""
+"""The grouped arguments of `open_engine`: permissions, context, files and ports."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class PermissionOptions:
     """What tools may do without asking.
 
     Attributes:
-        profile: what may be done where no rule says otherwise: `"ask"` (reading the project is free, all else is asked
-            about), `"auto-edit"`, `"read-only"` or `"full"`. None: the one that the configuration picks.
-        rules: of the host's own, such as `"deny bash git push *"`; they come after those of the configuration.
-        approver: judges instead of profile and rules.
-        opinion: asked before the user is: it may answer in the user's place, and overrules no rule.
+        profile: the verdict where no rule matches: `"ask"` (read the project freely, ask for everything else),
+            `"auto-edit"`, `"read-only"` or `"full"`. None: the configured one.
+        rules: the host's rules, such as `"deny bash git push *"`; they come after the configured ones.
+        approver: decides instead of the profile and the rules.
+        opinion: asked before the user: it may answer in the user's place, but overrules no rule.
     """
 
     profile: str | None = None
@@ -36,15 +36,15 @@ class PermissionOptions:
 
 @attrs.frozen(kw_only=True)
 class ContextOptions:
-    """What requests hold besides the conversation, and what happens when that outgrows the window.
+    """What requests contain besides the conversation, and what happens when the conversation outgrows the window.
 
     Attributes:
-        prompt: the layers that requests begin with: a prompt for the model's family, the environment, instruction files,
-            skills. None: they begin with `settings.system`, and nothing else.
-        keeper: keeps the transcript inside the window; by default old results are cleared, then what is old is summarised
-            (`engine.compaction.manager.Keeper`).
-        titles: a small model that gives each session a title, once its first step is over. None: the one that the
-            configuration names, if it names one.
+        prompt: the layers at the start of each request: a prompt for the model's family, the environment, instruction
+            files, skills. None: only `settings.system`.
+        keeper: keeps the transcript within the window; by default old results are cleared first, then old messages are
+            summarised (`engine.compaction.Keeper`).
+        titles: a small model that gives each session a title after its first step. None: the configured one, if there
+            is one.
     """
 
     prompt: PromptLayers | None = None
@@ -54,15 +54,15 @@ class ContextOptions:
 
 @attrs.frozen(kw_only=True)
 class FileOptions:
-    """What the engine does with files besides the tools' own work.
+    """What the engine does with files, apart from the tools' own work.
 
     Attributes:
-        snapshots: records a project's files around what a turn changes, so that `session.files.undo` can restore them:
-            `engine.snapshots.project_snapshots.ProjectSnapshots()`. None: only the conversation can be undone.
-        spill: the folder for outputs that are too long to be shown; by default one in the user's cache.
-            `os.devnull`: they are not kept.
-        diagnostics: asked about each file that a tool has changed, after the checkers of the configuration;
-            what it returns goes to the model with the result. A language server's diagnostics, say.
+        snapshots: records the project's files before and after a turn's changes, so that `session.files.undo` can
+            restore them: `engine.snapshots.ProjectSnapshots()`. None: only the conversation can be undone.
+        spill: the folder for outputs that are too long for the model; by default one in the user's cache. `os.devnull`:
+            they are not kept.
+        diagnostics: called for each file that a tool has changed, after the configured checkers; what it returns goes
+            to the model with the result. For a language server, say.
     """
 
     snapshots: Snapshots | None = None
@@ -72,12 +72,12 @@ class FileOptions:
 
 @attrs.frozen(kw_only=True)
 class Ports:
-    """The world of an engine, mostly for tests.
+    """An engine's connections to the outside world, replaced mostly in tests.
 
     Attributes:
-        clock: the time that people read.
+        clock: the wall clock.
         ids: makes identifiers.
-        trace: sees inner points.
+        trace: called at internal trace points.
         jitter: random fractions for retry delays.
     """
 

@@ -1,4 +1,4 @@
-"""`EngineRuntime`: an engine behind its handle: opened, closed, and asked for what its sessions need before they exist."""
+"""`EngineRuntime`, the engine behind its handle: opens and closes it, and prepares what a new session needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.session.session_background import SubAgentRunner
 from engine.session.session_config import SessionConfig
 from engine.store.adapter import StoreAdapter
 
-# Of the time that closing has: the rest is for reporting which hooks were late.
+# The hooks' share of the time for closing; the rest is for reporting which of them were late.
 END_HOOKS_SHARE = 0.9
 
 
@@ -45,7 +45,7 @@ class EngineRuntime:
     setup: EngineSetup
     services: EngineServices = attrs.field(init=False)
     sessions: OpenSessions = attrs.field(init=False)
-    # Until it is set, processes of a crashed engine may still be at work in the folder of a session.
+    # Until it is set, processes of a crashed engine may still be working in a session's folder.
     _leftovers_ended: trio.Event | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -71,9 +71,9 @@ class EngineRuntime:
             )
         tasks.check_unused()
         services.resolve_models()
-        # Not in a thread: mostly there are none, and that is one look into an empty folder.
+        # Not in a thread: usually there are none, and finding that out takes one look into an empty folder.
         remove_leftovers()
-        # The store before the nursery: if it can't be opened, there is no nursery to leave.
+        # The store before the nursery, so that a store that can't be opened leaves no nursery open.
         services.store = StoreAdapter.of(await open_store_at(place) if isinstance(place, str) else place)
         await tasks.open()
         services.models.serve_with(tasks)
@@ -87,9 +87,9 @@ class EngineRuntime:
 
     @enable_ki_protection
     async def close(self, error: BaseException | None) -> None:
-        """See `Engine.__aexit__`; *error* is the body's own."""
+        """See `Engine.__aexit__`; *error* is the body's exception."""
         tasks = self.services.tasks
-        # First, so that the end of a turn starts no queued one, and no hook opens a session.
+        # First, so that a turn that ends starts no queued one, and no hook opens a session.
         tasks.close()
         sessions = tuple(self.sessions.by_id.values())
         cause = TurnCause(kind="left", reason="aborted", detail="the engine was closed")
@@ -100,24 +100,24 @@ class EngineRuntime:
         try:
             await tasks.leave(error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         finally:
-            # Turns in blocks of the host's own nurseries still have to be saved.
+            # Turns in the host's own blocks still have to be saved.
             await all_over(ending)  # noqa: ASYNC102  # bounded: see concluder.py
             try:
                 if self.setup.hooks.session_end:
                     await close_bounded(self._run_end_hooks, self._seconds)  # noqa: ASYNC102  # bounded: see concluder.py
             finally:
                 self.sessions.end_all()
-                # Last: until here, hooks and turns may have put something into the store.
+                # Last: hooks and turns may have written to the store until now.
                 failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see concluder.py
                 if failed is not None and (raised := sys.exception() or error) is not None:
-                    # The exception that is on its way goes on, the body's own mostly; this one must not be lost.
+                    # The exception in flight, mostly the body's own, propagates; this one must not get lost.
                     raised.add_note(f"and as the engine was closed: {describe(failed)}")
         if failed is not None and error is None:
             raise failed
 
     @property
     def _seconds(self) -> float:
-        """How long each part of closing may take."""
+        """The time limit for each part of closing."""
         return self.setup.defaults.settings.durable_within
 
     async def _end_leftovers(self, crashed: frozenset[str]) -> None:
@@ -126,7 +126,7 @@ class EngineRuntime:
         try:
             await end_leftovers(crashed)
         finally:
-            # Also on a cancel: `open_session` waits for this, and must find out that the engine is closed.
+            # Also on a cancel: `open_session` waits for this, and must notice that the engine is closed.
             self._leftovers_ended.set()
 
     async def wait_for_leftovers(self) -> None:
@@ -136,13 +136,13 @@ class EngineRuntime:
             self.services.tasks.check_open()
 
     async def _run_end_hooks(self) -> None:
-        """Notify the hooks that the sessions end, for all sessions at once. A checkpoint if there is a session."""
+        """Run the session-end hooks of all sessions at once. A checkpoint if there is a session."""
         failure: BaseException | None = None
         until = trio.current_time() + END_HOOKS_SHARE * self._seconds
         try:
             async with trio.open_nursery() as nursery:
                 for session in self.sessions.by_id.values():
-                    # Sub-agents have no hooks of their own for this: a host has opened only the session above.
+                    # Not for sub-agents: the host opened only the top session.
                     if len(session.journal.path) == 1:
                         nursery.start_soon(session.own_hooks.run_end, until, name=f"end hooks of {session.id}")
         except BaseExceptionGroup as group:
@@ -168,20 +168,23 @@ class EngineRuntime:
     # -- before there is a session ------------------------------------------------------------------
 
     async def prepare_rules(self, cwd: str) -> None:
-        """Let the rules read what they need of a folder. A checkpoint if there is something to read. Raises `EngineError`."""
+        """Let the rules read what they need from a folder. A checkpoint if there is something to read.
+
+        Raises `EngineError`.
+        """
         if isinstance(self.setup.approver, PersistentApprover):
             await await_foreign(self.setup.approver.prepare(cwd))
         self.services.tasks.check_open()
 
     async def learn_models(self, config: SessionConfig) -> None:
-        """Ask servers on this machine about the models of a session. Always a checkpoint. Raises `EngineClosed`."""
+        """Ask model servers on this machine about a session's models. Always a checkpoint. Raises `EngineClosed`."""
         models = self.services.models
         await models.learn(models.models_of(config.choices))
         self.services.tasks.check_open()
 
 
 def _end_turn(session: LiveSession, cause: TurnCause) -> TurnRun | None:
-    """Park the turn that is running, if it only waits, or else end it; return it. Not a checkpoint."""
+    """Park the running turn if it only waits for an answer, or else end it; return it. Not a checkpoint."""
     if session.active is not None and not park(session.active):
         session.active.end(cause)
     return session.active

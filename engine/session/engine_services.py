@@ -1,4 +1,4 @@
-"""What the sessions of one engine share: how it was set up, and what it owns while it is open."""
+"""What an engine's sessions share: its set-up, and what it owns while it is open."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class EngineSetup:
-    """What `open_engine` was asked for, checked and completed.
+    """The arguments of `open_engine`, validated and completed.
 
     Attributes:
-        defaults: the configuration of sessions that ask for nothing else.
-        hooks: of all sessions.
-        place: the store, or where one is to be opened.
-        is_kept: the store outlives the engine.
-        edit_reviewer: what happens around each change of a file; None: nothing.
-        title_model: gives titles to sessions; None: they have none.
-        prompt: the layers that requests begin with; None: the settings say what they begin with.
+        defaults: the configuration of a session without options of its own.
+        hooks: for all sessions.
+        place: the store, or where to open one.
+        is_kept: whether the store outlives the engine.
+        edit_reviewer: formats and checks each file that a tool changes; None: nothing does.
+        title_model: gives sessions their titles; None: they have none.
+        prompt: the layers at the start of each request; None: the settings' system prompt.
         jitter: random fractions for retry delays.
     """
 
@@ -76,13 +76,17 @@ class EngineServices:
     titler: Model | None = attrs.field(default=None, init=False)
     store: StoreAdapter = attrs.field(init=False)
 
-    # Two phases, since opening a store is a checkpoint: the models may be asked about before, the store may not.
+    # Set later, since opening a store is a checkpoint: models may be used before, the store may not.
     def __attrs_post_init__(self) -> None:
         self.models = ResolvedModels(self.setup.config)
 
     def resolve_models(self) -> None:
-        """Resolve the models that the setup names, so that a wrong name is reported before any work is done. Not a checkpoint."""
-        # Resolving makes no request. A wrong name would otherwise show in the first turn, after the user has typed.
+        """Resolve the models of the set-up, so that a wrong name is reported before any work is done.
+
+        Not a checkpoint.
+        """
+        # Resolving makes no request. Otherwise a wrong name would surface in the first turn, after the user has typed a
+        # prompt.
         self.models.models_of(self.setup.defaults.choices)
         if self.setup.title_model is not None:
             self.titler = self.models.models_of((self.setup.title_model,))[0]

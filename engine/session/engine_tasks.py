@@ -1,4 +1,4 @@
-"""`EngineTasks`: the one nursery of an engine, and what runs in it: turns, and work that is no part of a turn."""
+"""`EngineTasks`: the engine's only nursery, and what runs in it: turns, and work outside of turns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.session.host_block import HostBlock
 if TYPE_CHECKING:
     from engine.tools.background_jobs import TaskFunction
 
-# Longer than turns need that end because the run does: their calls' graces, then a flush.
+# Longer than turns need to end with the run: their calls' grace periods, then a flush.
 _LAST_SECONDS: Final = 30.0
 
 
@@ -28,12 +28,12 @@ class EngineTasks:
     """The nursery of an engine."""
 
     _block: HostBlock | None = attrs.field(default=None, init=False)
-    # The blocks of turns that are open, in the order in which they were entered.
+    # The open blocks of turns, in the order in which they were entered.
     _blocks: dict[HostBlock, None] = attrs.field(factory=dict["HostBlock", None], init=False)
-    # One scope for each task and not one for all: a model's server is cancelled alone, and turns are never cancelled
-    # here; they are ended, so that each settles its calls first.
+    # One scope per task: a model's server is cancelled alone, and turns are never cancelled here but ended, so that
+    # each settles its calls first.
     _scopes: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
-    # A nursery that came here through a fork has the tasks of the parent, and no event loop.
+    # A nursery that was inherited through a fork has the parent's tasks, and no event loop.
     _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
     _pid: int = attrs.field(factory=os.getpid, init=False)
     _closed: bool = attrs.field(default=False, init=False)
@@ -42,7 +42,7 @@ class EngineTasks:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the engine was closed, was not opened yet, or came here through a fork."""
+        """Whether the engine is closed: not opened yet, closed again, or inherited through a fork."""
         return self._closed or self._block is None or self._pid != os.getpid()
 
     def check_open(self) -> trio.Nursery:
@@ -58,7 +58,10 @@ class EngineTasks:
 
     @property
     def token(self) -> trio.lowlevel.TrioToken:
-        """Calls functions in the Trio run of the engine, from any thread. Raises `EngineClosed` before it is open."""
+        """The token of the engine's Trio run, to call functions in it from any thread.
+
+        Raises `EngineClosed` before it is open.
+        """
         if self._token is None:
             raise EngineClosed("the engine is not open; use it as: async with open_engine(...) as eng")
         return self._token
@@ -80,10 +83,12 @@ class EngineTasks:
         trio.lowlevel.spawn_system_task(self._hold_run_open, name="the end of the engine")
 
     async def _hold_run_open(self) -> None:
-        """Keep the Trio run open until the engine's tasks have gone, also if the task that opened it exits. A checkpoint.
+        """Keep the Trio run open until the engine's tasks have ended, even if the task that opened it exits.
 
-        Then its nursery belongs to no task any more. Trio cancels it, but does not wait for its tasks, and fails with an
-        internal error where they are still ending when it closes the last generators.
+        A checkpoint.
+
+        In that case its nursery belongs to no task any more. Trio cancels it but does not wait for its tasks, and fails
+        with an internal error if they are still ending when it closes the last generators.
         """
         assert self._block is not None
         try:
@@ -94,20 +99,21 @@ class EngineTasks:
 
     @enable_ki_protection
     def close(self) -> None:
-        """Let nothing begin any more. Not a checkpoint."""
+        """Refuse new work. Not a checkpoint."""
         self._closed = True
 
     def cancel(self) -> None:
-        """Cancel everything but turns. Not a checkpoint; the tasks are over a moment later."""
-        # The set does not change meanwhile: a cancelled task takes its scope out only when it runs.
+        """Cancel everything but turns. Not a checkpoint; the tasks end a moment later."""
+        # The set does not change during the loop: a cancelled task removes its scope only when it runs.
         for scope in self._scopes:
             scope.cancel(reason="the engine was closed")
 
     @enable_ki_protection
     async def leave(self, error: BaseException | None) -> None:
-        """Wait until the last task is over; *error* is that of the engine's block. A schedule point.
+        """Wait until the last task has ended; *error* is the exception of the engine's block. A schedule point.
 
-        Raises `WrongTask` if this task, or the one that entered a turn's block, did not leave it: all tasks are over then.
+        Raises `WrongTask` if the engine's block, or a turn's, was not left by the task that entered it; all tasks have
+        ended by then.
         """
         assert self._block is not None
         if not self._block.is_own:
@@ -115,7 +121,8 @@ class EngineTasks:
         misplaced: WrongTask | None = None
         for block in reversed(tuple(self._blocks)):
             if block.is_own:
-                # Inside of the engine's block, but not left before it. Left here, the stack of Trio's scopes is in order.
+                # These were entered inside the engine's block and not left before it. Leaving them now keeps Trio's
+                # stack of scopes in order.
                 misplaced = WrongTask(block.what)
                 with suppress(RuntimeError):
                     await block.leave(error or misplaced)
@@ -135,7 +142,10 @@ class EngineTasks:
 
     @enable_ki_protection
     async def leave_block(self, block: HostBlock, error: BaseException | None) -> None:
-        """Leave a block whose turn is ending; *error* is its own. A schedule point. Raises `WrongTask`."""
+        """Leave a block whose turn is ending; *error* is the block's exception. A schedule point.
+
+        Raises `WrongTask`.
+        """
         if not block.is_own:
             raise await block.leave_elsewhere() from error
         self._blocks.pop(block, None)
@@ -145,7 +155,7 @@ class EngineTasks:
     def start(self, work: Callable[[], Awaitable[None]], *, name: str) -> trio.CancelScope | None:
         """Run *work* until it is done or the engine is closed; return the scope that cancels it. Not a checkpoint.
 
-        None: the engine is closed already.
+        Returns None if the engine is closed already.
         """
         if self.is_closed or self._block is None:
             return None
@@ -157,7 +167,8 @@ class EngineTasks:
     async def start_task(self, task: TaskFunction, *, name: str) -> None:
         """Start a task, and return when it reports that it has started. A checkpoint.
 
-        If cancelled, so is the task, and it is waited for. Raises `EngineClosed`, and what the task raised until then.
+        If cancelled, the task is cancelled and waited for. Raises `EngineClosed`, and what the task raises before it
+        has started.
         """
         await self.check_open().start(task, name=name)
 

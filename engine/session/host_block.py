@@ -1,7 +1,7 @@
 """`HostBlock`: a nursery that a host's `async with` holds open, and what to do when another task leaves it.
 
 A nursery can be left only by the task that entered it. The block of an async generator that was not iterated to its end
-is left by whichever task finalises the generator, where Trio would wait for ever.
+is left by the task that finalises the generator, and there Trio would wait for ever.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.core.errors import WrongTask
 from engine.core.exception_groups import leave
 from engine.nursery.concluder import until_empty
 
-# For the tasks of a block that has been concluded: those that have not gone by then don't stop.
+# How long the tasks of a concluded block have; those still running then will never stop.
 _SECONDS: Final = 1.0
 
 
@@ -26,9 +26,9 @@ class HostBlock:
     """A block.
 
     Attributes:
-        what: what it is of, for people.
-        nursery: holds its tasks.
-        is_misplaced: another task has left it, so its nursery is still open in the task that entered it.
+        what: what it belongs to, for messages.
+        nursery: the nursery of its tasks.
+        is_misplaced: another task left it, so its nursery is still open in the task that entered it.
     """
 
     what: str
@@ -42,22 +42,24 @@ class HostBlock:
     async def enter(cls, what: str) -> Self:
         """Open a nursery in this task. Not a checkpoint."""
         manager = trio.open_nursery()
-        # By hand, since the block is the host's: `leave` takes care of its errors.
+        # Entered by hand, since the block is the host's; `leave` handles its errors.
         return cls(what, await manager.__aenter__(), manager)
 
     @property
     def is_own(self) -> bool:
-        """Whether this task has entered it, and it is open."""
+        """Whether it is open, and this task entered it."""
         return not self._is_left and trio.lowlevel.current_task() is self._task
 
     @enable_ki_protection
     async def leave(self, error: BaseException | None) -> None:
-        """Leave the nursery, in the task that entered it; *error* is the block's own. A schedule point."""
+        """Leave the nursery, in the task that entered it; *error* is the block's exception. A schedule point."""
         self._is_left = True
         await leave(self._manager, error)
 
     async def leave_elsewhere(self) -> WrongTask:
-        """Wait until its tasks, which are ending, have gone, in any task; return what to raise. A checkpoint; shielded.
+        """Wait until its tasks, which are ending, have ended; return what to raise. For any task.
+
+        A checkpoint; shielded.
 
         The nursery stays open, without tasks, in the task that entered it.
         """

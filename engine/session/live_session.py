@@ -1,4 +1,4 @@
-"""`LiveSession`: a session that is open in this engine, as its handle, its turns and its sub-agents share it.
+"""`LiveSession`: a session that is open in this engine, shared by its handle, its turns and its sub-agents.
 
 Hosts hold a `Session`, which delegates to one of these.
 """
@@ -35,7 +35,7 @@ from engine.tools.tool import Tool
 if TYPE_CHECKING:
     from engine.journal.state import PendingInput
 
-# The permissions of tools that start sub-agents and look after them.
+# The permissions of the tools that start and control sub-agents.
 SUB_AGENTS = frozenset({"task", "task_output", "task_stop"})
 
 
@@ -45,16 +45,16 @@ class LiveSession:
     """A session that is open in this engine.
 
     Attributes:
-        config: how its turns work; replaced whole, between turns or by `use_tools`.
-        hooks: of its turns.
-        own_hooks: of the session itself.
-        input: what waits for a turn.
+        config: how its turns work; replaced as a whole, between turns or by `use_tools`.
+        hooks: the hooks of its turns.
+        own_hooks: the hooks of the session itself.
+        input: the input that waits for a turn.
         questions: the open questions of its turn and of its sub-agents.
-        active: the turn that runs; None: it is idle.
+        active: the running turn; None: the session is idle.
         counted: the usage of the last request.
-        touched: the files and folders that tools have worked on since instructions were last looked for.
-        is_reverting: files are being put back, so no turn may begin.
-        title_done: set once the request for a title is over; None: there was none.
+        touched: the files and folders that tools have used since instructions were last looked for.
+        is_reverting: files are being restored, so no turn may begin.
+        title_done: set once the request for a title is over; None: none was made.
     """
 
     engine: EngineServices
@@ -73,11 +73,11 @@ class LiveSession:
     touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     title_done: trio.Event | None = attrs.field(default=None, init=False)
     is_reverting: bool = attrs.field(default=False, init=False)
-    # Decided once for a set of tools: they are a part of the prefix of requests, and a change costs the host's cache.
+    # Decided once per set of tools: they are part of the request prefix, and a change costs the host's cache.
     _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        # Parts with a subject of their own; each gets what it needs, and only the input needs the session.
+        # Each part gets only what it needs; only the input needs the session.
         self.input = SessionInput(self, partial(self._start_next, self))
         self.background = SessionBackground(self.journal, self.engine.tasks, partial(self._make_sub_agents, self))
         self.own_hooks = SessionHooks(
@@ -92,7 +92,7 @@ class LiveSession:
     # -- what it may do now ---------------------------------------------------------------
 
     def check_open(self) -> None:
-        """Raise `EngineClosed`, `WrongThread`, or `SessionError` if it is a sub-agent's that was closed."""
+        """Raise `EngineClosed`, `WrongThread`, or, for a sub-agent's session that was closed, `SessionError`."""
         if self.engine.tasks.is_closed:
             raise EngineClosed("the engine was closed; open a new one")
         self.engine.tasks.check_run()
@@ -107,7 +107,7 @@ class LiveSession:
         check_not_parked(self.journal.state)
 
     def check_no_turn(self) -> None:
-        """Raise `SessionBusy` while a turn runs or files are put back."""
+        """Raise `SessionBusy` while a turn runs or files are being restored."""
         if self.is_reverting:
             raise SessionBusy(f"files are being put back in session {self.id}; wait until that is done")
         if self.active is not None:
@@ -118,12 +118,12 @@ class LiveSession:
     # -- its tools and models ---------------------------------------------------------------
 
     def hidden_tools(self, chain: tuple[PermissionScope, ...], agent_depth: int) -> frozenset[str]:
-        """Return the tools that are not offered, since the rules deny everything that they could do. Not a checkpoint."""
+        """Return the tools that are not offered, because the rules deny everything they could do. Not a checkpoint."""
         registry = self.config.registry
         if self._hidden is None or self._hidden[0] is not registry:
             approver, cwd, hidden = self.deps.approver, self.journal.state.context.cwd, frozenset[str]()
             if isinstance(approver, HidingApprover):
-                # Without bounds: they may end in the middle of a turn, and the prefix must stay the same.
+                # Without bounds: they may end during a turn, and the prefix must not change.
                 lasting = tuple(link for link in chain if not link.is_bound)
                 hidden = registry.hidden_by(partial(approver.hides, lasting, cwd))
                 if lasting:
@@ -139,7 +139,7 @@ class LiveSession:
 
 
 def _denies(approver: Approver, chain: tuple[PermissionScope, ...], cwd: str, tool: Tool, choice: str) -> bool:
-    """Return whether the rules deny one of the things that a tool offers to choose."""
+    """Return whether the rules deny one of a tool's choices."""
     query = PermissionQuery(
         chain=chain,
         call_id=CallId(""),
@@ -154,10 +154,10 @@ def _denies(approver: Approver, chain: tuple[PermissionScope, ...], cwd: str, to
 
 @attrs.define(eq=False)
 class SessionInput:
-    """Input of a session that is no prompt: steers, queued input, and reports of background work.
+    """A session's input other than prompts: steers, queued input, and reports of background work.
 
     Attributes:
-        start_queued_turn: begins the next queued turn, if the session is idle.
+        start_queued_turn: starts the next queued turn if the session is idle.
     """
 
     _session: LiveSession
@@ -172,7 +172,7 @@ class SessionInput:
         return admit(self._session.journal, self._session.deps.ids, text, mode, input_id=own_id, turn_id=turn_id)
 
     def report(self, text: str, display: str, *, may_wake: bool) -> None:
-        """Admit a report for the model: to the running turn, to a turn of its own, or to the next one. Not a checkpoint."""
+        """Admit a report for the model: into the running turn, a turn of its own, or the next one. Not a checkpoint."""
         session = self._session
         if session.journal.is_closed:
             return
@@ -180,7 +180,8 @@ class SessionInput:
         if session.active is not None and session.active.ending.cause is None:
             admit_report("steer", turn_id=session.active.journal.turn_id)
         elif session.active is not None or session.journal.state.turn is not None:
-            # The turn is ending, or parked. If it ends by itself the report begins the next one, else it waits for a prompt.
+            # The turn is ending, or parked. If it ends by itself, the report starts the next one; otherwise it waits
+            # for a prompt.
             admit_report("steer")
         elif may_wake and session.config.settings.wake_on_report and not session.engine.tasks.is_closed:
             admit_report("queue")
@@ -189,19 +190,19 @@ class SessionInput:
             admit_report("steer")
 
     def next_queued(self) -> PendingInput | None:
-        """Return the input that the next turn begins with, if one may begin now. Not a checkpoint."""
+        """Return the input for the next turn, if one may begin now. Not a checkpoint."""
         session = self._session
         self._has_missed_start = session.is_reverting
-        # A parked turn is in the way as well: `resume` goes on with it, or a prompt takes its place.
+        # A parked turn blocks it as well, until `resume` or a new prompt.
         if session.active is not None or session.is_reverting or session.journal.state.turn is not None:
             return None
         inbox = session.journal.state.inbox
-        # A report that came when the last turn had looked for the last time.
+        # A report that arrived after the last turn had checked for input for the last time.
         late = (item for item in inbox if item.message.origin == "engine" and session.config.settings.wake_on_report)
         return next((item for item in inbox if item.mode == "queue"), None) or next(late, None)
 
     def try_start_queued_turn(self) -> None:
-        """Begin the next queued turn, and only report if it can't begin. Not a checkpoint."""
+        """Start the next queued turn; if it can't begin, just report that. Not a checkpoint."""
         try:
             self.start_queued_turn()
         except Exception as error:  # noqa: BLE001  # raised here it would end the turn's host, or all turns of the engine
@@ -209,6 +210,6 @@ class SessionInput:
             self._session.notice("warning", "internal_error", text)
 
     def start_missed(self) -> None:
-        """Begin a queued turn that could not begin while files were put back. Not a checkpoint."""
+        """Start a queued turn that could not begin while files were being restored. Not a checkpoint."""
         if self._has_missed_start:
             self.try_start_queued_turn()

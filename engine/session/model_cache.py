@@ -1,4 +1,4 @@
-"""The models of an engine: each name is resolved once; a model is served while the engine is open, and closed with it."""
+"""An engine's models: each name is resolved once, and the model is closed with the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class ResolvedModels:
-    """The models that were asked for by name."""
+    """The models that were resolved by name."""
 
     _config: Config
     _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
@@ -28,13 +28,13 @@ class ResolvedModels:
     _tasks: EngineTasks | None = attrs.field(default=None, init=False)
 
     def serve_with(self, tasks: EngineTasks) -> None:
-        """Run what models need besides requests (a server of their own, say) as tasks of the engine. Not a checkpoint."""
+        """Run what models need in the background (a local server, say) as tasks of the engine. Not a checkpoint."""
         self._tasks = tasks
         for model in self._models.values():
             self._serve(model)
 
     def choices_of(self, model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
-        """Return a host's choice as a chain of models. Raises `ConfigError`. Not a checkpoint."""
+        """Return a host's choice of models as a chain. Raises `ConfigError`. Not a checkpoint."""
         return select_models(model, self._config)
 
     def models_of(self, choices: Iterable[ModelChoice]) -> tuple[Model, ...]:
@@ -43,18 +43,21 @@ class ResolvedModels:
 
     @property
     def summariser(self) -> Model | None:
-        """The model that is configured to write summaries; None: each session's own does. Raises `ConfigError`."""
+        """The model configured to write summaries; None: each session's own model. Raises `ConfigError`."""
         named = self._config.compaction.model
         return None if named is None else self._model(named)
 
     def is_first_mention(self, model: str) -> bool:
-        """Return whether this is the first call with *model*. Not a checkpoint."""
+        """Return whether this is the first call for *model*. Not a checkpoint."""
         is_first = model not in self._mentioned
         self._mentioned.add(model)
         return is_first
 
     async def learn(self, models: Iterable[Model]) -> None:
-        """Ask servers on this machine about their models, all at once. Always a checkpoint; takes two seconds at most."""
+        """Ask model servers on this machine about their models, concurrently.
+
+        Always a checkpoint; takes at most two seconds.
+        """
         failure: BaseException | None = None
         try:
             async with trio.open_nursery() as nursery:
@@ -62,14 +65,14 @@ class ResolvedModels:
                     if isinstance(model, Learning):
                         nursery.start_soon(model.learn)
         except BaseExceptionGroup as group:
-            # Hosts await this: a cancel is one `Cancelled` for them.
+            # Hosts await this, so a cancel must be a single `Cancelled`, not a group.
             failure = public(group)
         if failure is not None:
             raise failure
 
     @property
     def closeable(self) -> tuple[Closeable, ...]:
-        """The resolved models that hold connections; a host's own `Model` is the host's to close."""
+        """The resolved models, which hold connections; a host's own `Model` is closed by the host."""
         return tuple(model for model in self._models.values() if isinstance(model, Closeable))
 
     def _model(self, choice: ModelChoice) -> Model:
@@ -77,10 +80,10 @@ class ResolvedModels:
         if not isinstance(choice, str):
             return choice
         if choice not in self._models:
-            # Imported here: a provider costs time, and a host may bring its own.
+            # Imported here: loading a provider takes time, and a host may bring its own.
             from engine.providers.registry import resolve
 
-            # By name: sessions share a model, and with it its connections.
+            # By name, so that sessions share a model and its connections.
             self._models[choice] = resolve(choice, os.environ, self._config)
             self._serve(self._models[choice])
         return self._models[choice]

@@ -1,4 +1,4 @@
-"""`OpenSessions`: the sessions that are open in an engine: created, restored from the store, closed."""
+"""`OpenSessions` creates an engine's sessions, restores them from the store, and closes them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OpenSessions:
         session_id = SessionId(self._services.setup.ids.new("ses"))
         path = (session_id,) if parent is None else (*parent.journal.path, session_id)
         journal = self._journal(session_id, path, None if parent is None else parent.journal)
-        # A sub-agent's questions go to the host of the session above, in the same object.
+        # A sub-agent's questions go to the host of its parent session, through the same object.
         session = self._add(journal, config, questions=None if parent is None else parent.questions)
         journal.append(
             SessionCreated(
@@ -85,7 +85,7 @@ class OpenSessions:
         *,
         agents: Sequence[RunningAgent] = (),
     ) -> LiveSession:
-        """Return a session from the store, in order and idle. Not a checkpoint."""
+        """Return a session from the store, repaired and idle. Not a checkpoint."""
         ids = self._services.setup.ids
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
         journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of_type, InputAdmitted))
@@ -96,11 +96,11 @@ class OpenSessions:
             _close_turn(journal, ids, agents)
         if journal.state.background:
             _report_lost_work(journal, ids)
-        # Reasoning of another model must go to this one as plain text, so the record has to know of the change.
+        # Another model's reasoning must go to this one as plain text, so the change of model has to be in the record.
         if (model := session.deps.models[0].info.name) != journal.state.model:
             journal.append(ModelSwitched(model=model))
         if parent is not None:
-            # Last: what was closed above is history, and the parent's cursors need not see it again.
+            # Last: what was closed above is history, which the parent's cursors need not see again.
             journal.attach(parent.journal)
         return session
 
@@ -113,7 +113,7 @@ class OpenSessions:
         services.tasks.check_open()
         child_id = SessionId(session_id)
         path = (*parent.journal.path, child_id)
-        # A host may be opening it at the same time, and one session has one journal.
+        # A host may be opening it at the same time, and a session has only one journal.
         async with services.locks.hold(f"session:{session_id}"):
             self._check_not_open(path)
             stored = await services.store.open_for_writing(child_id)
@@ -129,9 +129,9 @@ class OpenSessions:
                 raise
 
     async def settle_agents(self, agents: Iterable[RunningAgent]) -> None:
-        """Close the turns that a crash has left open in the sessions of sub-agents, and of theirs. A checkpoint if any.
+        """Close the turns that a crash left open in sub-agents' sessions, at any depth. A checkpoint if there are any.
 
-        If cancelled, or where a session can't be opened, its turn is closed when it is opened by itself.
+        If cancelled, or where a session can't be opened, the turn is closed when that session is opened by itself.
         """
         services = self._services
         for agent in agents:
@@ -142,7 +142,8 @@ class OpenSessions:
                     stored = await services.store.open_for_writing(agent.session_id)
                     try:
                         inner = await services.store.running_agents(stored.state)
-                        # The innermost first: once a session's own calls are settled, they lead to no other any more.
+                        # The innermost first: once a session's own calls are settled, they no longer lead to further
+                        # sessions.
                         await self.settle_agents(inner)
                         self._settle(stored, inner)
                     finally:
@@ -150,7 +151,7 @@ class OpenSessions:
 
     @enable_ki_protection
     def _settle(self, stored: StoredSession, agents: Iterable[RunningAgent]) -> None:
-        """Close the open turn of a session that stays closed. Not a checkpoint."""
+        """Close the open turn of a session without opening the session. Not a checkpoint."""
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
         journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of_type, InputAdmitted))
         _close_turn(journal, self._services.setup.ids, agents)
@@ -158,8 +159,8 @@ class OpenSessions:
 
     @enable_ki_protection
     def close(self, session: LiveSession) -> None:
-        """Close a sub-agent's session: it stays in the store, and `open_session` finds it there. Not a checkpoint."""
-        # Out of the dict first: from here on `open_session` reads it from the store again.
+        """Close a sub-agent's session; it stays in the store, where `open_session` finds it. Not a checkpoint."""
+        # Out of the dict first, so that from now on `open_session` reads it from the store.
         self.by_id.pop(session.id, None)
         session.background.close()
         self._end(session)
@@ -175,12 +176,12 @@ class OpenSessions:
         session.journal.close()
         approver = self._services.setup.approver
         if isinstance(approver, ScopedApprover):
-            # What the user has allowed for the session alone.
+            # What the user has allowed for this session only.
             approver.end_session(session.id)
 
     @enable_ki_protection
     def run_turn(self, run: TurnRun) -> None:
-        """Run a turn that has begun in the engine's nursery. Not a checkpoint. Raises `EngineClosed`."""
+        """Run a started turn in the engine's nursery. Not a checkpoint. Raises `EngineClosed`."""
         self._services.tasks.check_open().start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
 
     @enable_ki_protection
@@ -192,12 +193,14 @@ class OpenSessions:
                 self.run_turn(run)
 
     def _check_not_open(self, path: tuple[SessionId, ...]) -> None:
-        """Raise `SubAgentRefused` if a host has this child open, `SessionNotFound` if it is another session's child."""
+        """Raise `SubAgentRefused` if a host has this child open, `SessionNotFound` if it has another parent."""
         session = self.by_id.get(path[-1])
         if session is not None and session.journal.path != path:
             raise SessionNotFound(f"{path[-1]} is no child of {path[-2]}")
         if session is not None:
-            raise SubAgentRefused(f"{path[-1]} is open by itself in this engine: it can't go on here meanwhile")
+            raise SubAgentRefused(
+                f"{path[-1]} is open by itself in this engine: it can't resume as a sub-agent at the same time"
+            )
 
     def _journal(self, session_id: SessionId, path: tuple[SessionId, ...], parent: Journal | None) -> Journal:
         services = self._services
@@ -233,19 +236,19 @@ class OpenSessions:
 
 @enable_ki_protection
 def _close_turn(journal: Journal, ids: IdSource, agents: Iterable[RunningAgent]) -> None:
-    """Append what closes an open turn. Not a checkpoint."""
+    """Append the events that close an open turn. Not a checkpoint."""
     turn = journal.state.turn
     for event in closing_events(journal.state, MessageId(ids.new("msg")), agents=agents):
         journal.append(event, turn_id=None if turn is None else turn.turn_id)
 
 
 def _report_lost_work(journal: Journal, ids: IdSource) -> None:
-    """Add a report to the next request on the background work that a crash has ended. Not a checkpoint."""
-    # Imported here: it takes a crash.
+    """Report background work that a crash ended, with the next request. Not a checkpoint."""
+    # Imported here: needed only after a crash.
     from engine.agents.reports import render_lost
 
     for work in journal.state.background:
         text, display = render_lost(work)
         report(journal, ids, text, "steer", display=display)
-        # After its report: if a crash comes between the two, it is reported twice rather than never.
+        # After its report, so that a crash between the two makes it reported twice rather than never.
         journal.append(BackgroundEnded(work_id=work.work_id))

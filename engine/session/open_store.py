@@ -13,13 +13,13 @@ DATABASES: Final = ("postgresql://", "postgres://")
 
 
 async def open_store_at(place: str) -> Store:
-    """Open what is at *place*: the path of a file, `:memory:`, or the URL of a PostgreSQL database. A checkpoint.
+    """Open the store at *place*: a file's path, `:memory:`, or the URL of a PostgreSQL database. A checkpoint.
 
-    If cancelled, it is closed again. Raises `StoreError`, `StoreMismatch`, `StoreCorrupt`; `ConfigError` where
-    something is not installed, or for a clock that jumps.
+    If cancelled, it is closed again. Raises `StoreError`, `StoreMismatch`, `StoreCorrupt`; `ConfigError` if a package
+    is missing, or for a clock that jumps.
     """
-    # The writer's thread takes real time, and to Trio that is no reason for a clock of tests not to jump: each wait for the
-    # disk would be over before it has begun, and nothing would ever count as durable.
+    # The writer's thread takes real time, but Trio's autojump clock ignores threads: each wait for the disk would time
+    # out at once, and nothing would ever count as durable.
     if cast("object", getattr(trio.lowlevel.current_clock(), "autojump_threshold", None)) == 0:
         raise ConfigError(
             "a store in a file or a database takes real time, and MockClock(autojump_threshold=0) does not wait for it: "
@@ -30,7 +30,7 @@ async def open_store_at(place: str) -> Store:
         from engine.store.postgres.open import open_postgres_store as open_database
 
         return await open_database(place)
-    # Imported here: a host with a store of its own, or none, needs no database.
+    # Imported here: a host with its own store, or none, needs no database.
     from engine.store.sqlite.store import open_sqlite_store as open_file
 
     return await open_file(place)

@@ -1,4 +1,4 @@
-"""What a host answers, to a session or to one of its turns: open questions, and calls whose results come from outside."""
+"""A host's replies to a session or one of its turns: to open questions, and to calls whose results come from outside."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def reply(session: LiveSession, request_id: str, answer: Answer) -> None:
     if not isinstance(cast("object", request_id), str):
         raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
-    # Answered before the file of grants is written: the call goes on meanwhile, and a cancel loses no answer.
+    # Answered before the grants file is written, so that the call goes on at once, and a cancel loses no answer.
     session.questions.reply(RequestId(request_id), permission_answer(answer))
     approver = session.deps.approver
     try:
         if isinstance(approver, PersistentApprover):
             await await_foreign(approver.save())
     except EngineError as error:
-        # The answer counts all the same: the call goes on.
+        # The answer counts nevertheless: the call goes on.
         session.notice("warning", "grant_not_saved", f"what was allowed ends with this engine: {error}")
     await trio.lowlevel.checkpoint()
 
@@ -61,7 +61,7 @@ async def recover(session: LiveSession, request_id: str, how: Recovery, *, model
         raise ConfigError(f"recover takes 'wait', 'stop', or 'switch' with a model, not {how!r} with {model!r}")
     models = session.engine.models
     resolved = None if model is None else models.models_of((model,))[0]
-    # Before the question is answered: once it is, the loop sends a request with what is known of the model then.
+    # Before the question is answered: after that, the loop sends a request with what it knows about the model.
     if resolved is not None:
         await models.learn((resolved,))
     session.questions.recover(RequestId(request_id), (how, resolved))
@@ -82,10 +82,10 @@ async def settle(session: LiveSession, call_id: object, text: object, *, failed:
         _check_call_not_parked(session, own_id)
     if found is None or not found[1].settle(result):
         raise CallNotFound(f"no call {call_id!r} waits for a result: it has one, was cancelled, or was never asked for")
-    # What hooks after it say is a part of the result, so this may take as long as they do.
+    # Output of the hooks that follow is part of the result, so this may take as long as they do.
     settlement = await _until_settled(found[0], own_id)
     if settlement is None or settlement.status == "aborted":
-        # The slot took it, but a cancel reached the call before it could.
+        # The slot accepted it, but a cancel reached the call first.
         raise CallNotFound(
             f"call {call_id!r} was aborted as its result came: the record says so, and the result is lost"
         )
@@ -95,19 +95,19 @@ async def settle(session: LiveSession, call_id: object, text: object, *, failed:
 
 
 def _find_outside(run: TurnRun, call_id: CallId) -> tuple[TurnRun, Deferred[ToolOutput]] | None:
-    """Return where the result of a call belongs: its turn, that of a sub-agent perhaps, and its slot."""
+    """Return where the result of a call belongs: the turn, possibly a sub-agent's, and the slot."""
     if call_id in run.state.outside:
         return run, run.state.outside[call_id]
     return next((found for child in run.children if (found := _find_outside(child, call_id)) is not None), None)
 
 
 def _check_call_not_parked(session: LiveSession, call_id: CallId) -> None:
-    """Raise `TurnParked` if the call belongs to a turn that is parked, or is just being parked."""
+    """Raise `TurnParked` if the call belongs to a turn that is, or is just being, parked."""
     state, run = session.journal.state, session.active
     if run is None and any(call.call_id == call_id for call in waiting_calls(state)):
         check_not_parked(state)
     if run is not None and run.ending.is_parked:
-        # The engine is just being closed: its tasks have let go of the call, and the next engine asks for it again.
+        # The engine is being closed: its tasks have let go of the call, and the next engine asks for it again.
         check_not_parked(state)
 
 
@@ -116,7 +116,7 @@ async def _until_settled(run: TurnRun, call_id: CallId) -> Settlement | None:
     step = run.step
     entry = None if step is None else step.ledger.find(call_id)
     while entry is not None and not entry.is_settled:
-        # A turn that is parked meanwhile settles nothing any more, so waiting for the settlement alone could hang.
+        # A turn that gets parked settles nothing any more, so waiting for the settlement alone could hang.
         if run.ending.over.is_set():
             check_not_parked(run.journal.log.state)
             break

@@ -1,4 +1,4 @@
-"""`Session`: a conversation, as its host holds it. It owns a journal, and has at most one turn at a time."""
+"""`Session`, a host's handle to a conversation. It owns a journal, and has at most one turn at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T", bound=attrs.AttrsInstance)
 
 @final
 class Session:
-    """One conversation. Made by `Engine.create_session`, and not by its constructor."""
+    """One conversation. Made by `Engine.create_session`, not by its constructor."""
 
     _live: LiveSession
 
@@ -57,7 +57,7 @@ class Session:
 
     @property
     def state(self) -> SessionState:
-        """The session as it stands, the text of open parts included."""
+        """The current state of the session, the text of open parts included."""
         return self._live.journal.snapshot()
 
     def events(self) -> Sequence[Durable]:
@@ -66,21 +66,21 @@ class Session:
 
     @property
     def open_questions(self) -> tuple[OpenQuestion, ...]:
-        """The questions that it and all of its sub-agents wait for: the events that asked, the oldest first.
+        """The open questions of the session and all its sub-agents, as the events that asked them, the oldest first.
 
-        For a client that joins a session at work: `state` is that of this session alone, without its sub-agents.
+        For a client that joins a running session: `state` does not include the sub-agents.
         """
         path = self._live.journal.path
         return tuple(event for event in self._live.questions.events if event.path[: len(path)] == path)
 
     @property
     def files(self) -> SessionFiles:
-        """What its turns did to files: to be shown, undone, redone and restored."""
+        """The changes its turns made to files: to show, undo, redo and restore."""
         return SessionFiles(self._live)
 
     @property
     def context(self) -> SessionContext:
-        """What fills the model's window: to be shown and compacted."""
+        """What fills the model's window: to show and compact."""
         return SessionContext(self._live)
 
     @property
@@ -91,7 +91,7 @@ class Session:
     # -- turns ------------------------------------------------------------------------------
 
     def prompt(self, text: str, *, attachments: Sequence[MediaPart] = (), settings: Settings | None = None) -> Turn:
-        """Return a turn that answers *text*; enter it to start it. Not a checkpoint.
+        """Return a turn for the prompt *text*; enter it to start it. Not a checkpoint.
 
         *attachments* are made by `engine.attach`. Raises `SessionBusy` on entering if a
         turn is running.
@@ -129,14 +129,14 @@ class Session:
     ) -> TurnResult | StructuredResult[T]:
         """Run a turn to its end and return its result. Always a checkpoint.
 
-        There is no user to answer a question, so calls that would need one are denied, and the model reads why. If
+        There is no user to answer questions, so calls that would need one are denied, and the model is told why. If
         cancelled, the turn is settled and saved first.
         With *output*, an attrs class, the answer must fit it.
         """
         require_text(text, "a prompt")
         own = require_settings(settings, self._live.config.settings)
         headless: Headless = "deny" if own.headless == "wait" else own.headless
-        # "rules" stays: a host that lets the rules decide alone has said so on purpose.
+        # "rules" stays: a host chooses on purpose to let only the rules decide.
         own = attrs.evolve(own, headless=headless, on_exhausted="stop")
         if output is not None:
             from engine.session.structured_output import check_class
@@ -154,11 +154,11 @@ class Session:
         return structured(output, turn.result)
 
     def queue(self, text: str, *, input_id: str | None = None) -> InputId:
-        """Keep *text* for after the turn: it becomes the prompt of the next one. Not a checkpoint.
+        """Queue *text* as the prompt of the next turn. Not a checkpoint.
 
-        The next turn runs in the engine's own nursery; watch it with `subscribe`. After a
-        turn that did not end by itself (it was aborted, say), queued input waits for the
-        next `queue` or prompt. The same id with the same text is taken once.
+        The next turn runs in the engine's own nursery; watch it with `subscribe`. After a turn that did not end by
+        itself (an aborted one, say), queued input waits for the next `queue` or prompt. An id that was used before,
+        with the same text, is ignored.
         """
         self._live.check_open()
         admitted = self._live.input.admit(require_text(text, "input"), "queue", input_id)
@@ -166,34 +166,36 @@ class Session:
         return admitted
 
     def resume(self, *, settings: Settings | None = None) -> Turn:
-        """Return the turn that waits since its engine was closed, or killed; enter it to go on with it. Not a checkpoint.
+        """Return the turn that was parked when its engine was closed or killed; enter it to resume it.
 
-        Its questions are asked again, under today's rules. Raises `NothingParked` on entering if no turn waits.
+        Not a checkpoint.
+
+        Its questions are asked again, under the current rules. Entering it raises `NothingParked` if no turn is parked.
         """
         self._live.engine.tasks.check_run()
         own = require_settings(settings, self._live.config.settings)
         return new_turn(self._live, partial(resume_turn, self._live, settings=own))
 
     async def settle(self, call_id: str, text: str, *, failed: bool = False, metadata: str = "") -> None:
-        """Bring the result of a call that waits for it (`engine.tools.external`). Always a checkpoint.
+        """Deliver the result of a call that waits for it (`engine.tools.external`). Always a checkpoint.
 
-        When it returns, the result is in the record and durable. If cancelled, it may be.
+        When this returns, the result is in the record and durable. If cancelled, it may be.
 
         Args:
-            call_id: of the call's events.
+            call_id: the call's id, from its events.
             text: what the model reads.
-            failed: the work was done, but reports failure.
+            failed: the work was done, but reports a failure.
             metadata: JSON text for clients.
 
         Raises:
-            CallNotFound: no such call waits, for a result, or any more; it may have been cancelled just now.
+            CallNotFound: no such call waits for a result, or not any more; it may just have been cancelled.
             StoreError: the result is in the record, but not durable.
             TurnParked: its turn is parked: resume it first.
         """
         await settle(self._live, call_id, text, failed=failed, metadata=metadata)
 
     def subscribe(self, after: int | Position | None = None) -> Cursor:
-        """Return a cursor over this session's events: after that number, or from now on. Not a checkpoint."""
+        """Return a cursor over this session's events, after a number or from now on. Not a checkpoint."""
         self._live.engine.tasks.check_run()
         position = cast("object", after)
         if position is not None and not isinstance(position, (int, Position)):
@@ -207,32 +209,34 @@ class Session:
         await reply(self._live, request_id, answer)
 
     async def answer(self, request_id: str, *answers: str) -> None:
-        """Answer a question of a tool (`QuestionAsked`), in words or by labels; with none, decline. Always a checkpoint.
+        """Answer a tool's question (`QuestionAsked`), in words or by labels; with neither, decline.
+
+        Always a checkpoint.
 
         Raises `RequestNotFound`. If cancelled, it may be answered.
         """
         await answer(self._live, request_id, answers)
 
     async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
-        """Say how to go on after a failed request (`RecoveryAsked`). Always a checkpoint.
+        """Decide how to continue after a failed request (`RecoveryAsked`). Always a checkpoint.
 
         Args:
-            request_id: of the question.
-            how: "wait" and try again, "switch" to *model* for the rest of the turn, or "stop".
+            request_id: the question's id.
+            how: "wait" and retry, "switch" to *model* for the rest of the turn, or "stop".
             model: a name or a `Model`; `switch_model` keeps it for later turns.
 
-        Raises `RequestNotFound`; `ConfigError` for a model that can't work, and the
-        question stays open. If cancelled, it may be answered.
+        Raises `RequestNotFound`; `ConfigError` for an unusable model, and then the question stays open. If cancelled,
+        it may be answered.
         """
         await recover(self._live, request_id, how, model=model)
 
-    # -- what it works with -------------------------------------------------------------------
+    # -- tools, model, title -------------------------------------------------------------------
 
     async def switch_model(self, model: str | Model | Sequence[str | Model]) -> None:
         """Use another model from the next turn on: a name, a `Model`, or a chain of them. Always a checkpoint.
 
-        The history goes to the new one; reasoning that only the old one can read goes as
-        plain text. Raises `ConfigError` for a model that can't work.
+        The history goes to the new model; reasoning that only the old one can read is sent as plain text. Raises
+        `ConfigError` for an unusable model.
         """
         self._live.check_open()
         models = self._live.engine.models
@@ -240,28 +244,28 @@ class Session:
         await models.learn(models.models_of(choices))
         live = self._live
         live.check_open()
-        # A turn that runs keeps the models it began with.
+        # A running turn keeps the models it began with.
         live.deps = attrs.evolve(live.deps, models=models.models_of(choices))
         live.config = attrs.evolve(live.config, choices=choices)
         live.journal.append(ModelSwitched(model=live.deps.models[0].info.name))
 
     def use_tools(self, tools: Iterable[Tool]) -> None:
-        """Use *tools* instead of the session's, from the next request on, also of a turn that runs. Not a checkpoint.
+        """Replace the session's tools, from the next request on, even in a running turn. Not a checkpoint.
 
-        A call that was asked for before, of a tool that is not the same any more, is not
-        run: its result asks the model to look again. Sub-agents that run keep their tools.
+        An earlier call of a tool that is no longer the same is not run; its result asks the model to look again.
+        Running sub-agents keep their tools.
         Raises `ConfigError`.
         """
         live = self._live
         live.check_open()
-        # The step that is open keeps the tools of its request; its calls are compared with these (`_Call.stale`).
+        # The open step keeps the tools of its request; its calls are compared with the new ones before they run.
         live.config = attrs.evolve(live.config, registry=registry_of(tools))
         if live.active is not None:
             live.active.registry = live.config.registry
             live.active.hidden = live.hidden_tools(live.active.inputs.chain, live.active.inputs.settings.agent_depth)
 
     async def rename(self, title: str) -> None:
-        """Set its title, in the place of any other. Always a checkpoint; if cancelled, it may be set.
+        """Set the title, replacing any other. Always a checkpoint; if cancelled, it may be set.
 
         Raises `ConfigError` for an empty title, `StoreError` if it could not be saved.
         """
@@ -272,7 +276,7 @@ class Session:
         await await_foreign(live.deps.store.flushed(live.id, live.journal.seq))
 
     async def titled(self) -> None:
-        """Wait until a model that was asked for a title has answered, or is given up. Always a checkpoint."""
+        """Wait until the request for a title, if there is one, is answered or abandoned. Always a checkpoint."""
         self._live.engine.tasks.check_run()
         if self._live.title_done is not None:
             await self._live.title_done.wait()
@@ -280,12 +284,12 @@ class Session:
 
 
 def new_session(live: LiveSession) -> Session:
-    """Return a handle of an open session."""
+    """Return a handle to an open session."""
     session = object.__new__(Session)
     session._live = live  # pyright: ignore[reportPrivateUsage]  # its factory
     return session
 
 
 def live_session(session: Session) -> LiveSession:
-    """Return what is behind a handle."""
+    """Return the session behind a handle."""
     return session._live  # pyright: ignore[reportPrivateUsage]  # hosts have no way to it

@@ -1,4 +1,4 @@
-"""`SessionBackground`: what outlives the calls and turns of a session: its background commands and sub-agents."""
+"""`SessionBackground`: what outlives a session's calls and turns: background commands and sub-agents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SubAgentRunner(Protocol):
     """Runs the sub-agents of a session (`engine.session.sub_agents`).
 
     Attributes:
-        gate: limits how many work at once, in the whole tree of sessions.
+        gate: limits how many run at once, in the whole tree of sessions.
         jobs: those in the background.
     """
 
@@ -57,7 +57,7 @@ class SessionBackground:
         """Its background commands."""
         self._tasks.check_run()
         if self._jobs is None:
-            # Imported here: most sessions have none, and processes cost an import.
+            # Imported here: most sessions have none, and the code for processes takes time to import.
             from engine.tools.background_jobs import Jobs
 
             self._jobs = Jobs(self._tasks.start_task, self._report_job, self._note_job, self.note_ended)
@@ -65,12 +65,12 @@ class SessionBackground:
 
     @property
     def has_running_jobs(self) -> bool:
-        """Whether one of its background commands runs."""
+        """Whether one of its background commands is running."""
         return self._jobs is not None and any(job.is_running for job in self._jobs.all())
 
     @property
     def agents(self) -> AgentJobs:
-        """Its sub-agents that work in the background."""
+        """Its sub-agents that run in the background."""
         self._tasks.check_run()
         return self._children.jobs
 
@@ -81,22 +81,22 @@ class SessionBackground:
         return self._sub_agents
 
     async def end_jobs(self) -> None:
-        """End its background commands; those of its sub-agents go on. A checkpoint if there are any.
+        """End its background commands, but not those of its sub-agents. A checkpoint if there are any.
 
-        If cancelled, they end all the same, a moment later.
+        If cancelled, they still end, a moment later.
         """
         if self._jobs is not None:
             await self._jobs.aclose()
 
     def share_limit(self, gate: SubAgentLimiter) -> None:
-        """Count the sub-agents of this session, itself a sub-agent's, against the same limit. Not a checkpoint."""
+        """Count the sub-agents of this sub-agent's session against the same limit. Not a checkpoint."""
         self._tasks.check_run()
         self._children.gate = gate
 
     def close(self) -> None:
-        """End all of it, for good. Not a checkpoint; its tasks are over a moment later."""
+        """End all of it, for good. Not a checkpoint; the tasks end a moment later."""
         self._tasks.check_run()
-        # What was never asked for has no object yet, and makes none now.
+        # What was never used has not been created, and is not created now.
         if self._jobs is not None:
             self._jobs.close()
         if self._sub_agents is not None:
@@ -111,14 +111,14 @@ class SessionBackground:
         return await self._children.start(run, entry, request)
 
     def note_started(self, work_id: str, kind: BackgroundKind, name: str, detail: str = "") -> None:
-        """Record that something began, so that it can be reported as lost after a crash. Not a checkpoint."""
+        """Record that background work began, so that it can be reported as lost after a crash. Not a checkpoint."""
         self._tasks.check_run()
         self._journal.append(BackgroundStarted(work_id=work_id, kind=kind, name=name, detail=detail))
 
     def note_ended(self, work_id: str) -> None:
-        """Record that it has ended, and was reported. Not a checkpoint."""
+        """Record that background work has ended and was reported. Not a checkpoint."""
         self._tasks.check_run()
-        # The session of a sub-agent closes at once; its commands end a moment later.
+        # A sub-agent's session closes at once, before its commands have ended.
         if not self._journal.is_closed:
             self._journal.append(BackgroundEnded(work_id=work_id))
 

@@ -1,4 +1,4 @@
-"""`SessionConfig`: how a session works, from the engine's defaults, its agent, and what its host asked for."""
+"""`SessionConfig`: a session's configuration, from the engine's defaults, its agent and its host's options."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from engine.tools.tool import Tool
 
 @attrs.frozen(kw_only=True)
 class SessionOptions:
-    """What a host asks for when it creates, opens or forks a session; None: the engine's default.
+    """A host's options for creating, opening or forking a session; None: the engine's default.
 
     Attributes:
-        settings: of its turns.
+        settings: the settings of its turns.
         tools: what the model may call.
         model: a name, a `Model`, or a chain of them.
         agent: the name of a configured agent.
-        rules: permission rules of this session alone.
+        rules: permission rules for this session only.
     """
 
     settings: Settings | None = None
@@ -36,14 +36,14 @@ class SessionOptions:
 
 @attrs.frozen(kw_only=True)
 class SessionConfig:
-    """How a session works.
+    """A session's configuration.
 
     Attributes:
-        settings: of its turns.
+        settings: the settings of its turns.
         registry: its tools.
-        choices: its models, as they were named.
+        choices: its models, as they were configured.
         rules: its own permission rules, after all others.
-        bounds: further rules, which never allow more: a call must be allowed by these as well.
+        bounds: further rules, which only restrict: they must allow a call as well.
         agent: the name of its agent; empty: the default.
     """
 
@@ -61,7 +61,7 @@ class SessionConfig:
         """
         agent = config.agent(options.agent)
         settings = self.settings if options.settings is None else require_type(options.settings, Settings)
-        # An agent is its system prompt, so that stands before the settings'; all else of it only fills gaps.
+        # An agent is its system prompt, so that takes precedence over the settings'; its other values only fill gaps.
         system = settings.system if agent.system is None else agent.system
         limits = attrs.evolve(
             settings.limits,
@@ -74,14 +74,14 @@ class SessionConfig:
             settings=attrs.evolve(settings, system=system, options=settings.options.over(agent.options), limits=limits),
             registry=registry.of_agent(agent),
             choices=self._choices(config, options),
-            # The last rule that matches counts, so the host's come last.
+            # The last matching rule counts, so the host's come last.
             rules=(*agent.rules, *parse_rules(options.rules)),
             bounds=agent.bounds,
             agent=options.agent or config.defaults.agent or "",
         )
 
     def permission_scopes(self, session_id: SessionId, turn_id: TurnId) -> tuple[PermissionScope, ...]:
-        """Return what a turn adds to the chain of those whose rules bound a call. Not a checkpoint."""
+        """Return the permission scopes that a turn of this session adds to the chain. Not a checkpoint."""
         own = PermissionScope(session_id=session_id, turn_id=turn_id, rules=self.rules)
         # Two scopes: a call must be allowed by each, so bounds can only take away.
         return (attrs.evolve(own, rules=self.bounds, is_bound=True), own) if self.bounds else (own,)

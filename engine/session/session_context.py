@@ -31,15 +31,15 @@ class SessionContext:
     _session: LiveSession
 
     def report(self) -> ContextReport:
-        """Return what fills the window: of the request that would be sent next. Not a checkpoint."""
+        """Return what would fill the window in the next request. Not a checkpoint."""
         return report_context(self._session)
 
     async def compact(self, instructions: str = "", *, settings: Settings | None = None) -> TurnResult:
-        """Summarise the older part of the history now, and do nothing else. Always a checkpoint.
+        """Summarise the older part of the history now. Always a checkpoint.
 
-        It is a turn of its own, without a prompt, and nothing goes on after it.
-        *instructions*: what the summary must also take into account. The result says "completed", or
-        why the history is as it was. Raises `SessionBusy`. If cancelled, it is as it was.
+        It runs as a turn of its own, without a prompt.
+        *instructions*: what the summary must also take into account. The result says "completed", or why the history is
+        unchanged. Raises `SessionBusy`. If cancelled, the history is unchanged.
         """
         session = self._session
         text = require_text(instructions, "instructions") if instructions else ""
@@ -50,25 +50,25 @@ class SessionContext:
         return turn.result
 
     async def undo_compaction(self) -> None:
-        """Put back the history from before the last compaction, with what came since behind it. A checkpoint.
+        """Restore the history from before the last compaction, followed by what came since. A checkpoint.
 
-        The next prompt may have to summarise it again. Raises `SessionBusy` while a turn
-        runs, `SessionError` if there is nothing to take back. If cancelled, nothing has happened.
+        The next prompt may have to summarise it again. Raises `SessionBusy` while a turn runs, `SessionError` if there
+        is no compaction to undo. If cancelled, nothing has happened.
         """
         session = self._session
         session.check_open()
         session.check_idle()
-        # Imported here: it is seldom done.
+        # Imported here: seldom used.
         from engine.compaction.undo_compaction import undo_compaction
 
         journal, store = session.journal, session.deps.store
-        # The history of then is in the store alone, so everything must be there first.
+        # The old history is only in the store, so everything must be there first.
         before = journal.seq
         await await_foreign(store.flushed(session.id, before))
         messages = await to_thread(undo_compaction, await await_foreign(store.load(session.id)))
         if isinstance(messages, str):
             raise SessionError(messages)
-        # Two checkpoints have passed; a prompt may have begun meanwhile.
+        # There were two checkpoints since the check above; a prompt may have begun.
         if journal.seq != before or journal.state.turn is not None:
-            raise SessionBusy(f"session {session.id} went on meanwhile: try again")
+            raise SessionBusy(f"session {session.id} has changed in the meantime: try again")
         journal.append(HistoryReplaced(kind="restore", messages=messages))

@@ -1,4 +1,4 @@
-"""`SessionFiles`: lets a host compare, undo, redo and restore what the turns of a session did to files."""
+"""`SessionFiles`: lets a host compare, undo, redo and restore a session's changes of files."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class SessionFiles:
-    """What the turns of a session did to files. Every method raises `SessionBusy` while a turn runs."""
+    """The changes that a session's turns made to files. Every method raises `SessionBusy` while a turn runs."""
 
     _session: LiveSession
 
     async def undo(self, *, force: bool = False) -> Undone:
-        """Take the newest turn back: its messages, and its changes of files. Always a checkpoint.
+        """Undo the newest turn: its messages, and its changes of files. Always a checkpoint.
 
-        Again and again, it takes back one turn after the other. What it overwrites is noted first, so that
-        `redo` brings exactly that back. The user's prompt is in the result. See docs/how-to/undo.md.
+        Each further call undoes one more turn. What it overwrites is recorded first, so that `redo` restores exactly
+        that. The user's prompt is in the result. See docs/how-to/undo.md.
 
         Args:
-            force: overwrite also what something else has changed since, or while the turn ran; and where no file can be put back (the engine
-                was opened without snapshots, say), take the messages back alone.
+            force: also overwrite what something else has changed since, or while the turn ran; and if no file can be
+                restored (the engine was opened without snapshots, say), undo only the messages.
 
         Raises `SessionBusy`; `NothingToUndo`; `UndoConflict` and `SnapshotError` where nothing was
-        done; `UndoIncomplete`. If cancelled, the turn counts until all is done, and
-        to undo it again does the rest.
+        done; `UndoIncomplete`. If cancelled, the turn still counts until everything is done; undoing it again does the
+        rest.
         """
         with self._history() as history:
             return await history.undo(force=force)
 
     async def redo(self, *, force: bool = False) -> Redone:
-        """Let the turn that was undone last count again, with its changes of files. Always a checkpoint.
+        """Redo the turn that was undone last, with its changes of files. Always a checkpoint.
 
-        It raises, and is cancelled, as `undo`. A new prompt ends it: there is nothing to redo then.
+        Errors and cancellation are as for `undo`. After a new prompt there is nothing to redo.
         """
         with self._history() as history:
             return await history.redo(force=force)
 
     async def diff(self, turn_id: str | None = None) -> tuple[FileDiff, ...]:
-        """Return what a turn did to files; by default the newest turn that changed some. Always a checkpoint.
+        """Return a turn's changes of files; by default those of the newest turn that made any. Always a checkpoint.
 
         Raises `SessionBusy`, `NothingToUndo`, `SnapshotError`.
         """
@@ -79,16 +79,16 @@ class SessionFiles:
         version: str | None = None,
         force: bool = False,
     ) -> tuple[str, ...]:
-        """Put files, or all in folders, back as they were before a turn; return which. Always a checkpoint.
+        """Restore files, or all files in folders, as they were before a turn; return which. Always a checkpoint.
 
-        What an undo or a redo was forced to overwrite since comes back; if *turn_id* names an undone turn, all that its
-        undo has overwritten. The conversation stays as it is. It raises, and is cancelled, as `undo`.
+        What a forced undo or redo has overwritten since is restored, too; if *turn_id* names an undone turn, everything
+        that its undo has overwritten. The conversation is not changed. Errors and cancellation are as for `undo`.
 
         Args:
             paths: relative to the working directory.
             turn_id: by default the newest turn that changed files.
             version: instead, the id of a version of a single file; what it overwrites is then a version, too.
-            force: overwrite also what another program has changed since.
+            force: also overwrite what another program has changed since.
         """
         named = require_paths(paths)
         if version is not None and (turn_id is not None or len(named) != 1):
@@ -100,7 +100,7 @@ class SessionFiles:
 
     @contextmanager
     def _history(self) -> Generator[UndoHistory]:
-        """Keep turns from beginning while the past is changed. Not a checkpoint."""
+        """Prevent turns from starting while the history is changed. Not a checkpoint."""
         # Imported here: most sessions undo nothing.
         from engine.session.undo import UndoHistory
 
@@ -112,5 +112,5 @@ class SessionFiles:
             yield UndoHistory(session.journal, session.deps)
         finally:
             session.is_reverting = False
-            # Input may have been queued meanwhile, and reports may have come.
+            # Input may have been queued in the meantime, and reports may have come.
             session.input.start_missed()

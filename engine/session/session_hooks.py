@@ -1,4 +1,4 @@
-"""`SessionHooks`: the hooks of a session outside of its turns: when it starts, is idle, and ends."""
+"""`SessionHooks`: a session's hooks outside of turns: when it starts, is idle, and ends."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from engine.tools.hook_runner import HookRunner
 
 @attrs.define(eq=False)
 class SessionHooks:
-    """The hooks of a session outside of its turns.
+    """A session's hooks outside of turns.
 
     Attributes:
-        seconds: returns how long a hook may take; the session's settings may change.
+        seconds: returns the time limit of a hook; the session's settings may change.
     """
 
     _hooks: Hooks
@@ -33,22 +33,22 @@ class SessionHooks:
     _idle: trio.CancelScope | None = attrs.field(default=None, init=False)
 
     async def run_start(self, ids: IdSource, source: Literal["new", "resumed"], model: str) -> None:
-        """Notify the hooks that the session starts. A checkpoint if a hook is one."""
+        """Run the session-start hooks. A checkpoint if a hook is one."""
         await run_session_start_hooks(self._hooks, self._runner, self._journal, ids, source=source, model=model)
 
     async def run_end(self, until: float) -> None:
-        """Notify the hooks that the session ends; they have time until then. A checkpoint if a hook is one."""
+        """Run the session-end hooks; *until* is their deadline. A checkpoint if a hook is one."""
         await run_session_end_hooks(self._hooks, attrs.evolve(self._runner, until=until), self._journal)
 
     def start_idle(self, result: TurnResult) -> None:
-        """Notify the hooks that the session is idle, in the engine's nursery. Not a checkpoint."""
-        # In a task of its own: the end of a turn must not wait for a desktop notification.
+        """Start the idle hooks, in the engine's nursery. Not a checkpoint."""
+        # In a task of their own: the end of a turn must not wait for a desktop notification.
         if self._hooks.idle:
             work = partial(run_idle_hooks, self._hooks, self._runner, self._journal, result)
             self._idle = self._tasks.start(work, name=f"idle hooks of {self._journal.session_id}")
 
     def cancel_idle(self) -> None:
-        """Cancel what `start_idle` started: a turn begins, so the session is not idle any more. Not a checkpoint."""
+        """Cancel the idle hooks: a turn begins. Not a checkpoint."""
         # Cancelling the scope of a task that has ended does nothing.
         if self._idle is not None:
             self._idle.cancel(reason="a turn begins")

@@ -1,4 +1,4 @@
-"""`Watch`: the events of a session that may be open in another engine, as they get into the store."""
+"""`Watch`: the events of a session that may be open in another engine, as they reach the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.store.store_protocols import Watching
 @final
 @attrs.define(eq=False)
 class Watch:
-    """The durable events of one session, of any engine's: `async for event in watch`. It has no end of its own.
+    """The durable events of one session of any engine: `async for event in watch`. The iteration never ends by itself.
 
     Events of sub-agents are not among them; `SessionCreated.parent_id` connects the sessions.
     """
@@ -47,7 +47,7 @@ class Watch:
         Raises `JournalCorrupt`, `StoreError`.
         """
         if self._waiting:
-            # Without it, a watcher that reads a long session from its beginning would block the event loop.
+            # Otherwise a watcher that reads a long session from its start would block the event loop.
             await trio.lowlevel.checkpoint()
         else:
             self._waiting.extend(await self._store.wait_for_events(self._session_id, self._seq))
@@ -58,5 +58,5 @@ class Watch:
 
     @property
     def seq(self) -> int:
-        """The number of the event that was returned last, to go on from later."""
+        """The number of the event returned last, to continue from later."""
         return self._seq

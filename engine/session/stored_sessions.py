@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionOptions) -> tuple[LiveSession, bool]:
-    """Return a session, and whether it was opened by this call (see `Engine.open_session`). Always a checkpoint."""
+    """Return a session, and whether this call opened it (see `Engine.open_session`). Always a checkpoint."""
     runtime.services.tasks.check_open()
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")
@@ -35,12 +35,12 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
         return session, False
     if options.agent is not None:
         runtime.setup.config.check_primary(options.agent)
-    # A command of the dead engine may still be writing into the folder that the next prompt works in.
+    # A command of the crashed engine may still be writing in the folder of the next prompt.
     await runtime.wait_for_leftovers()
-    # One task after the other: the lease is the engine's, so a second task that fails would release it for both.
+    # One task at a time: the lease is the engine's, so a second task that fails would release it for both.
     async with runtime.services.locks.hold(f"session:{session_id}"):
         if (session := runtime.sessions.by_id.get(own_id)) is not None:
-            # Another task was quicker, and one session has one journal.
+            # Another task was faster, and a session has only one journal.
             return session, False
         stored = await runtime.services.store.open_for_writing(own_id)
         try:
@@ -48,7 +48,7 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
             await runtime.prepare_rules(stored.state.context.cwd)
             config = _config_of(runtime, stored, options)
             await runtime.learn_models(config)
-            # Before this session is open, since a cancel may strike in it.
+            # Before this session is open, since it may be cancelled.
             await runtime.sessions.settle_agents(agents)
             session = runtime.sessions.restore(stored, config, agents=agents)
             if options.agent is not None:
@@ -69,12 +69,12 @@ async def fork_stored(
         raise ConfigError(f"a session id is a str, not {session_id!r}")
     if options.agent is not None:
         runtime.setup.config.check_primary(options.agent)
-    # Read without a lease: the other session may be open in another engine, and goes on there.
+    # Read without a lease: the other session may be open in another engine, and stays so.
     stored = await runtime.services.store.read(SessionId(session_id))
     state = stored.state
     messages = state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
     config = _config_of(runtime, stored, options)
-    # The context that tools keep is that of the end: an earlier point begins with an empty one.
+    # The shared context of tools is known for the end only; a fork at an earlier point starts with an empty one.
     context = state.context if at is None else SharedContext(cwd=state.context.cwd)
     await runtime.prepare_rules(context.cwd)
     await runtime.learn_models(config)
@@ -84,7 +84,7 @@ async def fork_stored(
     if messages:
         session.journal.append(HistoryReplaced(kind="fork", messages=messages))
     if (prompt := state.prompt) is not None and not prompt.is_outdated:
-        # Its requests begin like those of the other session, which a host may still have in its cache.
+        # Its requests share a prefix with the other session's, which a host may still have in its cache.
         session.journal.append(PromptSet(sections=prompt.sections, cwd=prompt.cwd, project=prompt.project))
     if state.title:
         session.journal.append(SessionTitled(title=state.title, by="model"))
@@ -92,7 +92,7 @@ async def fork_stored(
 
 
 def _config_of(runtime: EngineRuntime, stored: StoredSession, options: SessionOptions) -> SessionConfig:
-    """Return how a stored session works: with its own agent where no other was asked for, if that still exists."""
+    """Return a stored session's configuration; its own agent is used if it still exists and no other was requested."""
     if options.agent is None and stored.state.agent in runtime.setup.config.all_agents:
         options = attrs.evolve(options, agent=stored.state.agent)
     return runtime.setup.defaults.with_options(runtime.setup.config, options)
@@ -102,14 +102,14 @@ def _config_of(runtime: EngineRuntime, stored: StoredSession, options: SessionOp
 
 
 def forked(events: Iterable[Durable], at: str | None = None) -> tuple[Message, ...]:
-    """Return the messages that a fork begins with: up to the one whose id is *at*, it included; by default all.
+    """Return the messages of a fork: up to and including the one with the id *at*; by default all.
 
-    A message counts as it came: what stands before it is what stood there then, so a fork before a compaction has the
-    messages that it replaced, and one inside a turn that was undone later has that turn. A model's message and the
-    results of its calls are one: hosts take neither without the other.
+    The history is taken as it was when that message came: a fork before a compaction has the messages that the
+    compaction replaced, and one inside a turn that was undone later has that turn. A model's message and the results of
+    its calls stay together: hosts accept neither without the other.
 
-    Raises `MessageNotFound` if it was never in the transcript, or its words were not let
-    pass; `JournalCorrupt` for an event that can't follow.
+    Raises `MessageNotFound` if it was never in the transcript, or a hook blocked it; `JournalCorrupt` for an event that
+    can't follow.
     """
     state = SessionState()
     messages: tuple[Message, ...] | None = None
@@ -121,7 +121,7 @@ def forked(events: Iterable[Durable], at: str | None = None) -> tuple[Message, .
         if messages is None:
             messages = _up_to(state.transcript, _first_new(before, state.transcript), MessageId(at))
         elif isinstance(event, PromptBlocked) and event.message_id == at:
-            # A hook has blocked this prompt, and a fork must not undo that.
+            # A hook blocked this prompt, and a fork must not bypass that.
             messages = None
     if at is None:
         return state.transcript[:]
@@ -131,7 +131,7 @@ def forked(events: Iterable[Durable], at: str | None = None) -> tuple[Message, .
 
 
 def _first_new(before: Transcript, now: Transcript) -> int:
-    """Return from where on messages have to be looked at."""
+    """Return the index of the first message that is new."""
     return len(before) if now.lineage is before.lineage else 0
 
 

@@ -1,4 +1,4 @@
-"""Structured output: answers that must fit an attrs class: the schema for the model, the check, and the result."""
+"""Structured output, answers that must fit an attrs class: the schema for the model, the check, and the result."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class OutputSpec:
     """The class that an answer must fit.
 
     Attributes:
-        schema: of its JSON text, for the model.
-        check: returns the JSON text of an answer that fits, or what is wrong with it.
+        schema: the JSON schema, for the model.
+        check: returns the JSON text of a valid answer, or what is wrong with it.
     """
 
     schema: str
@@ -40,20 +40,20 @@ class OutputSpec:
 
 def output_spec(output: type[attrs.AttrsInstance]) -> OutputSpec:
     """Return the schema of the class, and the check for answers."""
-    # Imported here, as below: most turns answer in words.
+    # Imported here, as below: most turns answer in plain text.
     from engine.core.schema import schema_of
 
     return OutputSpec(schema_of(output), partial(_fitted, output))
 
 
 def check_class(value: object) -> None:
-    """Raise `ConfigError` unless it is a class that an answer can fit."""
+    """Raise `ConfigError` unless it is an attrs class with a schema."""
     if not (isinstance(value, type) and attrs.has(value)):
         raise ConfigError(f"output must be an attrs class, not {value!r}")
 
 
 def structured(output: type[T], result: TurnResult) -> StructuredResult[T]:
-    """Return *result* with the value of its answer, if that fits."""
+    """Return *result* with the value of its answer, if it is valid."""
     from engine.core.arguments import parse
 
     value = None if result.output is None else parse(output, result.output)
@@ -61,10 +61,10 @@ def structured(output: type[T], result: TurnResult) -> StructuredResult[T]:
 
 
 def _fitted(output: type[attrs.AttrsInstance], text: str) -> tuple[str | None, str | None]:
-    """Return the JSON of an answer that fits its class, or what is wrong with it."""
+    """Return the JSON of a valid answer, or what is wrong with it."""
     from engine.core.arguments import parse
 
-    # Models put JSON into a fence even where they are asked for JSON only.
+    # Models put JSON into a fenced block even when asked for JSON only.
     match = _FENCE.match(text)
     bare = match.group(1) if match else text
     try:

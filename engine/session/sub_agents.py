@@ -1,9 +1,9 @@
-"""The sub-agents of one session: started, resumed, waited for, or left to run in the background.
+"""A session's sub-agents: started, resumed, awaited, or left to run in the background.
 
 In the foreground a sub-agent's turn runs inside the call that started it, so anything that ends the call ends the turn,
 and settles it first. In the background it runs in the engine's nursery: it belongs to the call only while it starts
-(`trio.Nursery.start`), and from then on to the session. Its end is admitted like input: it wakes the model, or waits for
-the next request.
+(`trio.Nursery.start`), and from then on to the session. Its end is reported like input: it wakes the model, or waits
+for the next request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from engine.session.open_sessions import OpenSessions
     from engine.tools.tool_context import AgentRequest
 
-_WAITING: Final = "waits: as many sub-agents as may be are at work"
+_WAITING: Final = "waiting: the limit on concurrent sub-agents is reached"
 _STOPPED: Final = TurnCause(kind="user", reason="aborted", detail="it was stopped")
 
 
@@ -46,7 +46,7 @@ class SubAgents:
     """The sub-agents of one session.
 
     Attributes:
-        gate: limits how many work at once, in the whole tree of sessions.
+        gate: limits how many run at once, in the whole tree of sessions.
         jobs: those in the background.
     """
 
@@ -59,7 +59,7 @@ class SubAgents:
 
     async def run(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentResult:
         """Run a sub-agent's turn inside the calling task. Always a checkpoint; if cancelled, it is settled and saved first."""
-        # `run_turn` is its own frame and shields its concluder, so a cancel of the call needs nothing special here.
+        # `run_turn` shields its own concluder, so a cancel of the call needs nothing special here.
         await trio.lowlevel.checkpoint_if_cancelled()
         text = self._checked(run, request)
         waits = CallProgress(call_id=entry.call_id, message=_WAITING)
@@ -67,7 +67,7 @@ class SubAgents:
             self._level, limit=run.inputs.settings.agents_at_once, on_wait=partial(run.journal.append_live, waits)
         )
         try:
-            # Once more: it may have waited for long, and the turn may be ending by now.
+            # Checked again: after a long wait, the turn may be ending by now.
             self._checked(run, request)
             child = await self._opened(run, entry, request)
             try:
@@ -77,7 +77,7 @@ class SubAgents:
                     settings=_settings(run, request),
                     parent=ParentTurn(run=run, entry=entry, agent=request.name),
                 )
-                # So that the end of this turn shortens the child's flush.
+                # So that ending this turn shortens the child's flush.
                 run.children.append(child_run)
                 try:
                     await run_turn(child_run)
@@ -89,7 +89,7 @@ class SubAgents:
         finally:
             leave()
         if run.ending.cause is not None:
-            # The call was settled with the child's end, so nothing that the tool would still do with the result counts.
+            # The call was settled when the child ended; nothing that the tool could do with the result counts any more.
             await trio.lowlevel.checkpoint_if_cancelled()
         assert child_run.result is not None
         return agent_result(child_run, child_run.result)
@@ -99,10 +99,10 @@ class SubAgents:
         await trio.lowlevel.checkpoint_if_cancelled()
         self._checked(run, request)
         if self._level > 1:
-            # Its session closes with its turn, so there would be nothing left to report to.
-            raise SubAgentRefused("a sub-agent starts none in the background: wait for it")
+            # A sub-agent's session closes with its turn, so there would be nothing left to report to.
+            raise SubAgentRefused("a sub-agent can't start one in the background: wait for it")
         if self.jobs.is_closed:
-            raise SubAgentRefused("the session is being closed: it starts no sub-agent any more")
+            raise SubAgentRefused("the session is being closed, so no sub-agent can start")
         if len(self.jobs.running) >= MAX_RUNNING:
             raise SubAgentRefused(f"{MAX_RUNNING} sub-agents work in the background, which is the limit: wait for one")
         work = _Background(self, run, entry, request)
@@ -110,22 +110,22 @@ class SubAgents:
         if work.refused is not None:
             raise work.refused
         if work.job is None:
-            # It was in the engine's nursery already, and that was just being cancelled.
-            raise SubAgentRefused("the engine is being closed: it starts no sub-agent any more")
+            # It had moved to the engine's nursery already, which was just being cancelled.
+            raise SubAgentRefused("the engine is being closed, so no sub-agent can start")
         return work.job
 
     # -- one of them ----------------------------------------------------------------------
 
     @property
     def _level(self) -> int:
-        """How far below the first session its sub-agents are."""
+        """The level of its sub-agents below the top session."""
         return len(self._session.journal.path)
 
     def _checked(self, run: TurnRun, request: AgentRequest) -> str:
-        """Return the prompt of the sub-agent. Raises `SubAgentRefused`, `TurnOver`, `ConfigError`."""
+        """Validate the request and return its prompt. Raises `SubAgentRefused`, `TurnOver`, `ConfigError`."""
         if run.ending.cause is not None:
-            # Only a tool that shields itself gets here; what it starts would outlive the turn's end.
-            raise TurnOver("the turn is ending: it starts no sub-agent any more")
+            # Only a tool that shields itself gets here; what it starts would outlive the turn.
+            raise TurnOver("the turn is ending, so no sub-agent can start")
         depth = run.inputs.settings.agent_depth
         if self._level > depth:
             levels = f"{depth} {'level' if depth == 1 else 'levels'}"
@@ -135,12 +135,12 @@ class SubAgents:
         return require_text(request.prompt, "a sub-agent's prompt")
 
     async def _opened(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> LiveSession:
-        """Return the session that it works in: a new one, or one that it resumes. A checkpoint in the second case."""
+        """Return the sub-agent's session, a new one or a resumed one. A checkpoint in the second case."""
         resumed = await self.reopen(run, request)
         return self.create(run, entry, request) if resumed is None else resumed
 
     def create(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> LiveSession:
-        """Return a new session that it works in. Not a checkpoint."""
+        """Return a new session for it. Not a checkpoint."""
         child = self._sessions.create(
             context=SharedContext(cwd=self._session.journal.state.context.cwd),
             config=self._config(run, request),
@@ -152,7 +152,7 @@ class SubAgents:
         return child
 
     async def reopen(self, run: TurnRun, request: AgentRequest) -> LiveSession | None:
-        """Return the session that it resumes; None: it gets a new one. A checkpoint in the first case."""
+        """Return the session to resume, or None for a new one. A checkpoint in the first case."""
         config = self._config(run, request)
         if request.resume is None:
             return None
@@ -164,7 +164,7 @@ class SubAgents:
         if session_id == self._session.id:
             raise SubAgentRefused(f"{session_id} is this very session: it can't wait for itself")
         if session_id in self._at_work:
-            raise SubAgentRefused(f"{session_id} is at work: wait until it has ended")
+            raise SubAgentRefused(f"{session_id} is running: wait until it has ended")
         # Before the checkpoint: two calls of one message may name the same session.
         self._at_work.add(session_id)
         try:
@@ -177,7 +177,7 @@ class SubAgents:
         except SessionElsewhere as error:
             self._at_work.discard(session_id)
             raise SubAgentRefused(str(error)) from error
-        except BaseException:  # also a cancel: or the session could never be resumed again
+        except BaseException:  # also a cancel: otherwise the session could never be resumed
             self._at_work.discard(session_id)
             raise
 
@@ -187,7 +187,7 @@ class SubAgents:
         self._sessions.close(child)
 
     def _config(self, run: TurnRun, request: AgentRequest) -> SessionConfig:
-        """Return its configuration: that of its agent now, also if it was another when the session was created."""
+        """Return its configuration: its agent's current one, even if it has changed since the session was created."""
         agent = request.agent
         choices = self._session.config.choices if agent.model is None else self._services.models.choices_of(agent.model)
         if agent.fallback is not None:
@@ -202,7 +202,7 @@ class SubAgents:
         )
 
     def note_started(self, child: LiveSession, name: str) -> None:
-        """Record that one begins in the background. Not a checkpoint."""
+        """Record that one starts in the background. Not a checkpoint."""
         self._session.background.note_started(child.id, "agent", name)
 
     def report_end(self, job: AgentJob, *, may_wake: bool) -> None:
@@ -215,7 +215,7 @@ class SubAgents:
             f"The sub-agent {job.agent} ({job.session_id}) has ended: {job.status_text}",
             may_wake=may_wake,
         )
-        # After its report: if a crash comes between the two, it is reported twice rather than never.
+        # After its report, so that a crash between the two makes it reported twice rather than never.
         self._session.background.note_ended(job.session_id)
 
 
@@ -235,8 +235,8 @@ class _Background:
     """The task of one sub-agent in the background.
 
     Attributes:
-        job: what the session knows of it, once it is certain to run.
-        refused: why it does not run.
+        job: what the session knows about it, once it is certain to run.
+        refused: why it can't run.
     """
 
     _children: SubAgents
@@ -255,14 +255,14 @@ class _Background:
         child = await self._children.reopen(self._run, self._request)
         try:
             task_status.started()
-            # If the call was cancelled, this task is still in the call's nursery and ends here, without a trace:
-            # `started()` moves it to the engine's nursery only if that has not happened.
+            # If the call is cancelled before `started()` moves this task to the engine's nursery, the task ends here,
+            # with the call's nursery, and leaves nothing behind.
             await trio.lowlevel.checkpoint_if_cancelled()
-            # No checkpoint from here to the job: a session that is open and that no job holds would never be closed.
+            # No checkpoint between here and the job: an open session that no job holds would never be closed.
             child = self._begin(child)
         except Exception as error:  # noqa: BLE001  # the call raises it: here it would end all turns of the engine
             self.refused = error
-        except BaseException:  # a cancel, mostly: the session that was opened again is closed
+        except BaseException:  # mostly a cancel: the resumed session is closed again
             if child is not None:
                 self._children.closed(child)
             raise
@@ -270,7 +270,7 @@ class _Background:
             await self._run_to_its_end(child, self.job)
 
     def _begin(self, resumed: LiveSession | None) -> LiveSession:
-        """Return the session that it works in; from now on it belongs to the parent's session. Not a checkpoint."""
+        """Return the sub-agent's session, which from now on belongs to the parent session. Not a checkpoint."""
         child = self._children.create(self._run, self._entry, self._request) if resumed is None else resumed
         try:
             name = self._request.name or "the sub-agent"
@@ -296,13 +296,14 @@ class _Background:
             if job.result is None:
                 job.error = job.error or "it was stopped before it started"
             job.mark_finished()
-            # A sub-agent that was stopped, or that the engine's end cancelled, wakes no model.
+            # A sub-agent that was stopped, or cancelled because the engine closes, wakes no model.
             self._children.report_end(job, may_wake=came_to_its_end)
 
     async def _work(self, child: LiveSession, job: AgentJob) -> None:
         run, limit = self._run, self._run.inputs.settings.agents_at_once
         leave = None
-        # Only the wait for a place is in this scope: once there is a turn, stopping means ending the turn, which settles it.
+        # Only the wait for a slot is in this scope: once there is a turn, stopping means ending the turn, which settles
+        # it.
         with self._waiting:
             leave = await self._children.gate.enter(1, limit=limit, in_background=True)
         if leave is None:
@@ -329,7 +330,7 @@ class _Background:
 
 
 def _last_text(child: LiveSession) -> str:
-    """Return the last text of a sub-agent that is at work."""
+    """Return the last text of a running sub-agent."""
     state = child.journal.snapshot()
     step = None if state.turn is None else state.turn.step
     texts = [] if step is None else [part.text for part in step.parts if part.kind == "text" and part.text]

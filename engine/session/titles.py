@@ -1,7 +1,7 @@
 """Titles: a small model names a session, in a task of its own, while the first turn runs.
 
-It is asked once the first step is over, so that it never competes with the answer for the host. A session without a title
-is no error: it is listed by its first prompt.
+The request is made after the first step, so that it never competes with the answer for the host's capacity. A missing
+title is no error: the session is listed by its first prompt.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from engine.journal.log import Journal
 MAX_CHARS: Final = 80
 TIMEOUT: Final = 30.0
 
-# Of the prompt: what it is about stands at its beginning, and the rest may be a log file.
+# Of the prompt: its subject is at the beginning, and the rest may be a log file.
 _SHOWN_CHARS: Final = 4_000
-_MAX_OUTPUT: Final = 500  # a model that thinks needs some before its first word
+_MAX_OUTPUT: Final = 500  # a thinking model needs some before its first word
 _SYSTEM: Final = (
     "You give titles to conversations. You are shown what a user asked first. Answer with a title for it: at most "
     "eight words, in the user's language, naming the thing it is about; no quotation marks, no full stop, and "
@@ -38,7 +38,7 @@ _LABEL: Final = re.compile(r"\A\W*title\s*:\s*", re.IGNORECASE)
 
 
 async def ask_for_title(journal: Journal, model: Model, ids: IdSource, prompt: str) -> None:
-    """Give the session a title once its first step is over. A checkpoint; if cancelled, it has none."""
+    """Give the session a title after its first step. A checkpoint; if cancelled, it has none."""
     async for event in follow(journal):
         if isinstance(event, (StepEnded, TurnEnded)) and event.session_id == journal.session_id:
             break
@@ -50,22 +50,23 @@ async def ask_for_title(journal: Journal, model: Model, ids: IdSource, prompt: s
         problem = await _try_to_ask(model, _request(model, ids, prompt), answer)
         is_over = True
     finally:
-        # Cancelled: what the request has cost by then still counts. No checkpoint, so nothing is needed to shield it.
+        # Cancelled: what the request has cost so far still counts. There is no checkpoint, so no shield is needed.
         if not is_over:
             _count(journal, model, answer)
     _record(journal, model, answer, problem)
 
 
 async def _try_to_ask(model: Model, request: ModelRequest, answer: _Answer) -> str:
-    """Ask, and return why there is no answer; empty if there is one. A checkpoint.
+    """Make the request, and return why there is no answer; empty if there is one. A checkpoint.
 
-    Raises nothing ordinary, not even in a group with a cancellation: in the engine's nursery it would end all turns.
+    Raises no ordinary exception, not even in a group with a cancellation: in the engine's nursery it would end all
+    turns.
     """
     with ErrorBoundary() as boundary, trio.move_on_after(TIMEOUT):
         await _ask(model, request, answer)
         return ""
     if boundary.error is not None:
-        # A provider is foreign code, and a title is no reason to fail.
+        # A provider is foreign code, and a missing title is no reason to fail.
         return str(boundary.error) if isinstance(boundary.error, EngineError) else describe(boundary.error)
     return f"no answer within {TIMEOUT:.0f} s"
 
@@ -82,7 +83,7 @@ def _record(journal: Journal, model: Model, answer: _Answer, problem: str) -> No
     if journal.is_closed:
         return
     title = "" if problem else clean_title(answer.text)
-    if title:  # a title that the user has set meanwhile stays; the fold sees to that, and counts the cost all the same
+    if title:  # a title that the user has set in the meantime stays: the fold keeps it, but counts the cost
         journal.append(_titled(model, answer, title))
     else:
         _count(journal, model, answer)
@@ -91,7 +92,7 @@ def _record(journal: Journal, model: Model, answer: _Answer, problem: str) -> No
 
 
 def _count(journal: Journal, model: Model, answer: _Answer) -> None:
-    """Record the cost of a request that gave no title."""
+    """Record the cost of a request that produced no title."""
     if answer.usage.total and not journal.is_closed:
         journal.append(_titled(model, answer, ""))
 

@@ -1,4 +1,4 @@
-"""`Turn`: a host's handle of one turn.
+"""`Turn`, a host's handle to one turn.
 
 It lives inside its block: `__aenter__` opens a nursery and starts the turn's frame in
 it, `__aexit__` ends the turn and leaves the nursery. Turns are left in the reverse
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class Turn:
     """A turn: `async with session.prompt("…") as turn: async for event in turn: …`.
 
-    Leaving the block ends the turn: it is settled and saved before the block is left, and no task of it is left
-    afterwards. Made by `Session.prompt`, and not by its constructor.
+    Leaving the block ends the turn: it is settled and saved first, and none of its tasks remains. Made by
+    `Session.prompt`, not by its constructor.
     """
 
     _session: LiveSession
@@ -65,11 +65,11 @@ class Turn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Literal[False]:
-        """End the turn if it has not ended, wait until nothing of it is left.
+        """End the turn if it has not ended, and wait for its last task.
 
-        A schedule point. If cancelled, the turn is settled and saved all the same. The
-        body's own exception goes on as it is: the nursery never sees it. Raises `WrongTask` in a task that did not enter
-        the block, after the turn has ended.
+        A schedule point. Even if cancelled, the turn is settled and saved. The body's own exception propagates
+        unchanged, since the nursery never sees it. Raises `WrongTask` in a task that did not enter the block, after the
+        turn has ended.
         """
         assert self._block is not None
         assert self._run is not None
@@ -80,7 +80,7 @@ class Turn:
         if not self._block.is_own:
             await all_over([self._run])  # noqa: ASYNC102  # bounded: see concluder.py
         await self._session.engine.tasks.leave_block(self._block, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
-        # The body's own exception goes on as it is.
+        # The body's own exception propagates unchanged.
         return False
 
     def __aiter__(self) -> Self:
@@ -112,19 +112,22 @@ class Turn:
 
     @property
     def id(self) -> TurnId:
-        """Its identifier, once it has started."""
+        """Its id, once it has started."""
         return self._started()[0].journal.turn_id
 
     @property
     def result(self) -> TurnResult:
-        """How it ended. Raises `TurnNotEnded` before; `TurnParked` if the engine has left it as it waits."""
+        """How it ended.
+
+        Raises `TurnNotEnded` before the end; `TurnParked` if the engine was closed while it waited for an answer.
+        """
         self._check_parked()
         if self._run is None or self._run.result is None:
             raise TurnNotEnded("the turn has not ended yet; iterate over it, or await turn.wait(), first")
         return self._run.result
 
     async def wait(self) -> TurnResult:
-        """Wait for the end and return the result. Always a checkpoint; cancelling it leaves the turn alone.
+        """Wait for the end and return the result. Always a checkpoint; cancelling the wait does not affect the turn.
 
         Raises `TurnParked` if the engine was closed while the turn waited for an answer.
         """
@@ -136,9 +139,9 @@ class Turn:
     def cancel(self) -> None:
         """Cancel this turn, and no other. Synchronous, idempotent, not a checkpoint.
 
-        The block then ends normally with `stop_reason == "aborted"`. Before the start
-        it cancels the turn as soon as it starts; after the end it does nothing.
-        Raises `WrongThread` outside of the engine's Trio run; see `cancel_from_thread`.
+        The block then ends normally with `stop_reason == "aborted"`. Before the start, it cancels the turn as soon as
+        that starts; after the end it does nothing.
+        Raises `WrongThread` outside the engine's Trio run; see `cancel_from_thread`.
         """
         self._session.engine.tasks.check_run()
         if self._run is None:
@@ -147,17 +150,17 @@ class Turn:
             self._run.end(_CANCELLED)
 
     def cancel_from_thread(self) -> None:
-        """Cancel this turn a moment later, from any thread or signal handler. Not a checkpoint.
+        """Cancel this turn from any thread or signal handler, a moment later. Not a checkpoint.
 
-        It does nothing after the end of the turn, or of its Trio run.
+        Does nothing after the end of the turn, or of its Trio run.
         """
         with suppress(trio.RunFinishedError):
             self._session.engine.tasks.token.run_sync_soon(self.cancel, idempotent=True)
 
     def steer(self, text: str, *, input_id: str | None = None) -> InputId:
-        """Add a user message at the next step boundary; running tools go on. Not a checkpoint.
+        """Add a user message at the next step boundary; running tools are not interrupted. Not a checkpoint.
 
-        Raises `TurnOver` if the turn is ending. The same id with the same text is taken once.
+        Raises `TurnOver` if the turn is ending. An id that was used before, with the same text, is ignored.
         """
         self._session.engine.tasks.check_run()
         run = self._started()[0]
@@ -166,7 +169,7 @@ class Turn:
         return self._session.input.admit(require_text(text, "a steer"), "steer", input_id, run.journal.turn_id)
 
     def skip_wait(self) -> None:
-        """Send a failed request again now instead of after its delay. Not a checkpoint."""
+        """Retry a failed request now instead of after its delay. Not a checkpoint."""
         self._session.engine.tasks.check_run()
         self._started()[0].state.skip_wait.set()
 
@@ -175,22 +178,22 @@ class Turn:
         await reply(self._session, request_id, answer)
 
     async def answer(self, request_id: str, *answers: str) -> None:
-        """Answer a question of a tool of this turn or of its sub-agents; see `Session.answer`."""
+        """Answer a tool's question, in this turn or its sub-agents; see `Session.answer`."""
         await answer(self._session, request_id, answers)
 
     async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
-        """Say how to go on after a failed request of this turn or of its sub-agents; see `Session.recover`."""
+        """Decide how to continue after a failed request of this turn or its sub-agents; see `Session.recover`."""
         await recover(self._session, request_id, how, model=model)
 
     def _start(self) -> TurnRun:
         if self._run is not None:
             raise SessionError("a turn can be started only once; call session.prompt() again")
-        # The cursor begins before the turn's first event, which is appended in the next line.
+        # The cursor starts before the turn's first event, which is appended in the next line.
         before = self._session.journal.snapshot().seq
         self._run = self._begin()
         self._cursor = follow(self._session.journal, before, token=self._session.engine.tasks.token)
         if self._cancelled_early:
-            # Begun and ended, so that the host gets a result and the record says what became of the prompt.
+            # Started and ended, so that the host gets a result and the record says what became of the prompt.
             self._run.end(_CANCELLED)
         return self._run
 
@@ -217,7 +220,7 @@ def new_turn(session: LiveSession, begin: Callable[[], TurnRun]) -> Turn:
 
 @enable_ki_protection
 def start_turn(turn: Turn) -> TurnRun:
-    """Begin a turn whose frame the caller runs. Not a checkpoint."""
+    """Start a turn that the caller runs. Not a checkpoint."""
     return turn._start()  # pyright: ignore[reportPrivateUsage]  # hosts enter it
 
 

@@ -1,4 +1,4 @@
-"""How a turn of a session begins and what follows its end: its inputs and services, and the first events of its record.
+"""How a turn begins, and what follows its end: its inputs and services, and the first events of its record.
 
 Beginning is synchronous: there is no checkpoint between the check that the session is idle and the record that a turn has
 started, so two turns can't begin at once.
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from engine.nursery.call_ledger import CallEntry
     from engine.session.live_session import LiveSession
 
-# A sub-agent's calls must be settled within the grace of the call above, or that is settled without a result.
+# A sub-agent's calls must be settled within the grace period of the call above, or that one is settled without a
+# result.
 CHILD_SHARE: Final = 0.8
 
 
@@ -50,8 +51,8 @@ class ParentTurn:
     """The turn and the call that a sub-agent's turn belongs to.
 
     Attributes:
-        agent: the sub-agent's name; empty: it has none.
-        in_background: it goes on when that turn is over.
+        agent: the agent's name; empty: it has none.
+        in_background: whether it may outlive that turn.
     """
 
     run: TurnRun
@@ -61,12 +62,12 @@ class ParentTurn:
 
     @property
     def chain(self) -> tuple[PermissionScope, ...]:
-        """The rights that bound it."""
+        """The permission scopes that bound it."""
         return active_scopes(self.run.inputs.chain, self.entry.shared)
 
     @property
     def grace(self) -> float | None:
-        """How long its calls may clean up at most; None: as long as they declare."""
+        """The longest grace period of its calls; None: as long as they declare."""
         if self.in_background:
             return None
         limit = self.run.inputs.grace_limit
@@ -75,11 +76,12 @@ class ParentTurn:
     def settle(self, child: TurnRun, result: TurnResult) -> None:
         """Settle the call when the child is over, if the parent is being cancelled. Not a checkpoint.
 
-        Not when the child's last task has gone: that may be a tool which will not stop, and the parent's grace is short.
+        Called before the child's last task has ended: that may be a tool which will not stop, and the parent's grace
+        period is short.
         """
         if self.in_background:
             return
-        # The parent may end before this child's block is left.
+        # The parent may end before the child's block is left.
         self.run.state.changes.add(child.state.changes)
         if self.run.ending.cause is None or self.run.step is None:
             return
@@ -121,10 +123,10 @@ def begin_turn(
     output: type[attrs.AttrsInstance] | None = None,
     parent: ParentTurn | None = None,
 ) -> TurnRun:
-    """Begin a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
+    """Start a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
     session.check_open()
     session.check_no_turn()
-    # A new prompt ends a parked turn: its question may be months old.
+    # A new prompt ends a parked turn, whose question may be months old.
     leave_parked(session.journal, session.deps.ids)
     turn_id = TurnId(session.deps.ids.new("turn"))
     run = _new_run(
@@ -135,7 +137,7 @@ def begin_turn(
         output=output,
         parent=parent,
     )
-    # No checkpoint, so no cancel; but ports are called, and one may raise.
+    # No checkpoint, so no cancel; but ports are called, which may raise.
     try:
         run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
         if isinstance(prompt, str):
@@ -154,7 +156,7 @@ def begin_turn(
 
 @enable_ki_protection
 def begin_queued_turn(session: LiveSession) -> TurnRun | None:
-    """Begin a turn with the next queued input, or with a report, if the session is idle. Not a checkpoint."""
+    """Start a turn with the next queued input, or with a report, if the session is idle. Not a checkpoint."""
     queued = session.input.next_queued()
     if queued is None:
         return None
@@ -165,12 +167,12 @@ def begin_queued_turn(session: LiveSession) -> TurnRun | None:
 
 @enable_ki_protection
 def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
-    """Go on with the parked turn. Not a checkpoint."""
+    """Resume the parked turn. Not a checkpoint."""
     session.check_open()
     session.check_no_turn()
     turn = session.journal.state.turn
     if turn is None:
-        raise NothingParked(f"session {session.id} has no turn that waits: use session.prompt()")
+        raise NothingParked(f"session {session.id} has no parked turn: use session.prompt()")
     run = _new_run(session, turn.turn_id, settings)
     try:
         reopen_turn(run)
@@ -182,9 +184,11 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
 
 
 def let_park(session: LiveSession, run: TurnRun) -> None:
-    """Let a turn in the engine's nursery be parked, if the settings allow it and the store is kept. Not a checkpoint.
+    """Allow a turn in the engine's nursery to be parked, if the settings allow it and the store outlives the engine.
 
-    A turn in a host's block is never parked: leaving the block promises that the turn has ended.
+    Not a checkpoint.
+
+    A turn in a host's block is never parked: once the block is left, the turn must have ended.
     """
     run.state.may_park = run.inputs.settings.park and session.engine.setup.is_kept
 
@@ -199,11 +203,11 @@ def _new_run(
     parent: ParentTurn | None = None,
 ) -> TurnRun:
     session.own_hooks.cancel_idle()
-    # From the root down, each session with its own turn: a grant for a turn holds for its sub-agents.
+    # From the root down, each session with its turn: a grant for a turn holds for its sub-agents, too.
     chain = (*(() if parent is None else parent.chain), *session.config.permission_scopes(session.id, turn_id))
     spec = None
     if output is not None:
-        # Imported here, as in `Session.run`: most turns answer in words.
+        # Imported here, as in `Session.run`: most turns answer in plain text.
         from engine.session.structured_output import output_spec
 
         spec = output_spec(output)
@@ -232,7 +236,7 @@ def _new_run(
         budget=_budget(settings.limits, parent),
         state=TurnState(counted=session.counted),
     )
-    # From here on the session is busy, before anything is recorded: `_abandon` takes it back.
+    # The session is busy from here on, before anything is recorded; `_abandon` reverts that.
     session.active = run
     return run
 
@@ -267,24 +271,24 @@ def _snapshots_of(session: LiveSession, journal: TurnJournal) -> TurnSnapshots |
 
 
 def _ask_for_title(session: LiveSession, prompt: str) -> None:
-    """Ask a small model for a title, if the session has none and this is its first turn. Not a checkpoint."""
+    """Ask a small model for a title if the session has none and this is its first turn. Not a checkpoint."""
     model, state = session.engine.titler, session.journal.state
     has_title = state.titled_by or state.turns or session.title_done is not None
     if model is None or has_title or len(session.journal.path) > 1:
         return
     done = trio.Event()
 
-    # Imported here: only the first turn of a session asks, and only if a model for titles is named.
+    # Imported here: only the first turn of a session asks, and only if a model for titles is configured.
     from engine.session.titles import ask_for_title
 
-    # In the engine's nursery: the turn may be over, and its block left, before the title is there.
+    # In the engine's nursery: the turn may have ended, and its block been left, before the title arrives.
     async def work() -> None:
         try:
             await ask_for_title(session.journal, model, session.deps.ids, prompt)
         finally:
             done.set()
 
-    # Only with its task, or `Session.titled` would wait for ever.
+    # Only if the task has started, or `Session.titled` would wait for ever.
     if session.engine.tasks.start(work, name=f"title of {session.id}") is not None:
         session.title_done = done
 
@@ -307,7 +311,7 @@ def _note_sweep_failure(session: LiveSession, run: TurnRun) -> None:
 
 
 def _abandon(session: LiveSession, run: TurnRun, error: BaseException) -> None:
-    """End a turn that a port's error kept from beginning; it never had a task. Not a checkpoint."""
+    """End a turn that could not start because a port raised; it never had a task. Not a checkpoint."""
     session.active = None
     run.crash(error)
     if session.journal.state.turn is not None:
@@ -322,7 +326,7 @@ def _abandon(session: LiveSession, run: TurnRun, error: BaseException) -> None:
 
 def _budget(limits: Limits, parent: ParentTurn | None) -> Budget:
     seconds = limits.seconds
-    # Absolute, from the turn's beginning: waiting for the user counts, too.
+    # Absolute, from the turn's start: waiting for the user counts, too.
     deadline = float("inf") if seconds is None else trio.current_time() + seconds
     if parent is None:
         return Budget(limits=limits, deadline=deadline)
@@ -333,17 +337,17 @@ def _budget(limits: Limits, parent: ParentTurn | None) -> Budget:
 
 
 def _turn_parked(session: LiveSession, run: TurnRun) -> None:
-    """Free the session of a turn that was parked. Not a checkpoint."""
+    """Make the session idle after its turn was parked. Not a checkpoint."""
     if session.active is run:
         session.active = None
 
 
 def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, result: TurnResult) -> None:
-    """Free the session of a turn whose end is visible, and go on with what is queued. Not a checkpoint."""
+    """Make the session idle once the turn's end is visible, and start what is queued. Not a checkpoint."""
     if session.active is run:
         session.active = None
     session.counted = run.state.counted
-    # The store may keep where the session stands, so that opening it again reads fewer events.
+    # The store may save the state of the session, so that opening it again reads fewer events.
     session.engine.store.save_state(session.journal.state)
     if isinstance(session.deps.approver, ScopedApprover):
         session.deps.approver.end_turn(run.journal.turn_id)
@@ -351,7 +355,7 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
     if parent is not None:
         parent.settle(run, result)
     elif is_finished:
-        # Only after an end of its own: a user who has cancelled wants to look first.
+        # Only if it ended by itself: a user who has cancelled wants to look first.
         session.input.try_start_queued_turn()
     if parent is None and session.active is None:
         session.own_hooks.start_idle(result)
@@ -362,7 +366,7 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
 
 def report_context(session: LiveSession) -> ContextReport:
     """Return what fills the window of a session's next request. Not a checkpoint."""
-    # Imported here: most sessions are never asked.
+    # Imported here: seldom used.
     from engine.compaction.manager import report_of
 
     run, deps, state = session.active, session.deps, session.journal.state

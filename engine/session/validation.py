@@ -1,4 +1,4 @@
-"""Checks what a host passes to an engine, where it comes in. Every function raises `ConfigError`; none is a checkpoint."""
+"""Validates what a host passes to an engine. Every function raises `ConfigError`; none is a checkpoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def require_port(name: str, value: P | None, default: Callable[[], P], *members:
     """Return a port, or its default. Raises `ConfigError` if it lacks a member."""
     if value is None:
         return default()
-    # By its members and not by a class: a port is a protocol. A class itself has them too, but is no port.
+    # By its members, since a port is a protocol. A class has them too, but is no instance.
     missing = [member for member in members if not hasattr(value, member)]
     if missing or isinstance(value, type):
         raise ConfigError(f"{name} must be an object with {', '.join(members)}, not {value!r}")
@@ -43,7 +43,7 @@ def require_port(name: str, value: P | None, default: Callable[[], P], *members:
 
 
 def snapshots_of(snapshots: Snapshots | None, store: Store | str) -> Snapshots | None:
-    """Return what takes snapshots, made to leave out the file of the *store*; None: nothing does. Raises `ConfigError`."""
+    """Return the snapshots port, told to skip the file of the *store*; None: there is none. Raises `ConfigError`."""
     if snapshots is None:
         return None
     if isinstance(store, str) and isinstance(snapshots, LeavingOut):
@@ -52,8 +52,8 @@ def snapshots_of(snapshots: Snapshots | None, store: Store | str) -> Snapshots |
 
 
 def require_paths(paths: object) -> tuple[str, ...]:
-    """Return *paths* as texts. Raises `ConfigError` if there are none, or one is no path."""
-    # A text is iterable too: as a list of its letters it would name files that nobody meant.
+    """Return *paths* as strings. Raises `ConfigError` if it is empty, or holds something else than paths."""
+    # A string is iterable too: as a list of its characters it would name unintended files.
     items = tuple(cast("Iterable[object]", paths)) if isinstance(paths, Iterable) and not isinstance(paths, str) else ()
     named = tuple(os.fsdecode(cast("os.PathLike[str]", path)) for path in items if isinstance(path, (str, os.PathLike)))
     if not items or len(named) < len(items) or not all(named):
@@ -88,7 +88,7 @@ def registry_of(tools: Iterable[Tool]) -> Registry:
 
 
 def require_type(value: V | None, kind: type[V]) -> V:
-    """Return *value*, which must be of that kind; None: one with all its defaults."""
+    """Return *value*, which must be of that class; for None, an instance with all defaults."""
     if value is None:
         return kind()
     instance = cast("object", value)
@@ -114,7 +114,7 @@ def existing_folder(path: str | os.PathLike[str]) -> str:
 
 
 def store_of(store: Store | str | os.PathLike[str] | None) -> Store | str:
-    """Return a store, or where one is to be opened."""
+    """Return a store, or where to open one."""
     if isinstance(store, (str, os.PathLike)):
         place = os.fspath(store)
         if not isinstance(cast("object", place), str) or not place.strip():
@@ -134,7 +134,7 @@ def hooks_of(config: Config) -> Hooks:
 
 
 def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None:
-    """Return the formatters and checks of changed files; None: there are none. Raises `ConfigError`."""
+    """Return the formatters and checkers of changed files; None: there are none. Raises `ConfigError`."""
     if diagnostics is not None and not callable(diagnostics):
         raise ConfigError(f"diagnostics must be an async function of a path, not {diagnostics!r}")
     if diagnostics is None and not config.formatters and not config.checkers:
@@ -148,7 +148,7 @@ def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None
 
 
 def select_models(model: ModelChoice | Sequence[ModelChoice] | None, config: Config) -> tuple[ModelChoice, ...]:
-    """Return the chain of models: the host's, or else the one in the configuration."""
+    """Return the chain of models: the host's, or else the configured one."""
     if model is None:
         model = config.model_for()
     if model is None:
@@ -157,7 +157,7 @@ def select_models(model: ModelChoice | Sequence[ModelChoice] | None, config: Con
 
 
 def as_model_chain(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
-    """Return a chain of models, one at least."""
+    """Return a chain of at least one model."""
     choices = tuple(model) if isinstance(model, (list, tuple)) else (model,)
     if not choices:
         raise ConfigError("no model was given")
@@ -168,13 +168,13 @@ def as_model_chain(model: ModelChoice | Sequence[ModelChoice]) -> tuple[ModelCho
 
 
 def titles_of(model: ModelChoice | None, config: Config) -> ModelChoice | None:
-    """Return the model that gives sessions their titles; None: none does."""
+    """Return the model that gives sessions their titles; None: there is none."""
     choice = config.defaults.titles if model is None else model
     return None if choice is None else as_model_chain(choice)[0]
 
 
 def parse_rules(rules: Iterable[str]) -> tuple[Rule, ...]:
-    """Return rules that a host has written."""
+    """Parse a host's rules."""
     several = cast("object", rules)
     texts = (
         tuple(cast("Iterable[object]", several))
@@ -187,7 +187,7 @@ def parse_rules(rules: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def _parse_rule(text: str) -> Rule:
-    # Imported here: most hosts write none, and the parser imports TOML.
+    # Imported here: most hosts have none, and the parser imports TOML.
     from engine.permission.rules.rule_file import parse_rule
 
     try:
@@ -197,10 +197,10 @@ def _parse_rule(text: str) -> Rule:
 
 
 def approver_of(approver: Approver | None, config: Config, profile: str | None, rules: Iterable[str]) -> Approver:
-    """Return the approver: the host's own, or one for the rules of the configuration and of the host."""
+    """Return the approver: the host's own, or one for the rules of the configuration and the host."""
     own = parse_rules(rules)
     if approver is not None and (profile is not None or own):
-        raise ConfigError("an approver judges instead of a profile and rules: give it, or them")
+        raise ConfigError("an approver decides instead of a profile and rules: pass one or the other")
     return require_port("approver", approver, lambda: _policy_of(config, profile, own), "judge", "grant")
 
 
@@ -212,14 +212,14 @@ def _policy_of(config: Config, profile: str | None, rules: tuple[Rule, ...]) -> 
 
 def prompt_of(prompt: PromptLayers | None) -> PromptLayers | None:
     """Return the prompt layers."""
-    # Checked without the class: most engines have no layers, and need not import it.
+    # Checked without the class: most engines have no layers, and so need no import.
     if prompt is not None and not all(hasattr(prompt, name) for name in ("read", "allow_reading", "instructions")):
         raise ConfigError(f"prompt must be an engine.prompt.layers.PromptLayers, not {prompt!r}")
     return prompt
 
 
 def keeper_of(keeper: ContextKeeper | None, config: Config) -> ContextKeeper:
-    """Return the context keeper: the host's own, or the engine's with the options of the configuration."""
+    """Return the context keeper: the host's own, or the engine's with the configured options."""
     # Imported here: a host may bring its own.
     from engine.compaction.manager import Keeper
 
@@ -229,7 +229,7 @@ def keeper_of(keeper: ContextKeeper | None, config: Config) -> ContextKeeper:
 
 
 def opinion_of(opinion: Opinion | None) -> Opinion | None:
-    """Return what may answer instead of the user."""
+    """Return the function that may answer in the user's place."""
     if opinion is not None and not callable(opinion):
         raise ConfigError(f"opinion must be an async function of a query and a judgement, not {opinion!r}")
     return opinion

@@ -1,8 +1,8 @@
 """Read the user's configuration file: TOML, validated strictly, into a `Config`.
 
 The file is the one that `--config` or `$ENGINE_CONFIG` names, or the one in the
-user's configuration folder. A file in the working directory is never read: it came
-with a repository, and could send keys to another server.
+user's configuration folder. A file in the working directory is never read: it may have come with a repository, and
+could send keys to another server.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
         env: the environment.
 
     Raises:
-        ConfigError: the file was named and can't be read, or its content is invalid.
+        ConfigError: a file that was named can't be read, or the content is invalid.
     """
     named = path or env.get(VARIABLE, "").strip()
     try:
@@ -168,7 +168,7 @@ def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
 
 def usual_path() -> Path:
     """Return the default path of the user's configuration file."""
-    # Imported here: not needed if a file is named.
+    # Imported here: not needed when a file is named.
     from platformdirs import user_config_path
 
     return user_config_path("engine", appauthor=False) / "config.toml"
@@ -273,7 +273,7 @@ def _host(table: _HostTable) -> HostConfig:
 
 
 def _model(table: _ModelTable) -> ModelConfig:
-    # By name, as not all fields of the table are fields of the model: it holds the options in a flat form.
+    # By name, since the table holds the options as well, next to the model's fields.
     return ModelConfig(
         same_as=table.same_as,
         context=table.context,
@@ -335,12 +335,12 @@ class _Reader:
             return structure(shape, values)
         except InvalidArguments as error:
             advice = "\nkeys belong in the environment: `key` names the variable" if _KEY_WORDS & values.keys() else ""
-            # TOML has no null, which the schema of an optional field names.
+            # TOML has no null, which the schema of an optional field allows.
             message = str(error).replace(" or null", "")
             raise ConfigError(f"{self.source}, {where}: {message}{advice}") from error
 
     def made(self, where: str, make: Callable[[], V]) -> V:
-        """Call *make*; add the file and section to its errors."""
+        """Return what *make* returns; add the file and section to its errors."""
         try:
             return make()
         except ConfigError as error:

@@ -339,7 +339,7 @@ async def test_background_agent_is_continued_but_only_once(autojump_clock: MockC
         child = child_of(w, played.events)
         script["early"] = [[*start("more", task_id=child), *done("calls")]]
         early = await play(w, "early")
-        assert f"{child} is at work: wait until it has ended" in early.settlements[0].text
+        assert f"{child} is running: wait until it has ended" in early.settlements[0].text
         await until_idle(w.session, 3)
         script["again"] = [[*start("more", task_id=child), *done("calls")]]
         script["more"] = [[Pause(1), *text("And square."), *done()]]
@@ -368,7 +368,7 @@ async def test_a_sub_agent_starts_none_in_the_background(autojump_clock: MockClo
     script: Answers = {
         "go": [[*call("task", {"agent": "any", "prompt": "look"}, id="1"), *done("calls")], DONE],
         "look": [[*start("deeper"), *done("calls")]],
-        "The sub-agent any could not be started: a sub-agent starts none in the background": [DONE],
+        "The sub-agent any could not be started: a sub-agent can't start one in the background": [DONE],
         "Done.\n\n[any": [DONE],
     }
     async with world(by_newest(script), repeat=True, tools=TOOLS, settings=Settings(agent_depth=2)) as w:

@@ -427,7 +427,7 @@ async def test_t19_uncontinuable_children_are_refused(autojump_clock: MockClock)
         ]
         both = await w.play("both")
         assert sorted(both.statuses) == ["completed", "error"]
-        assert any(f"{child} is at work" in settlement.text for settlement in both.settlements)
+        assert any(f"{child} is running" in settlement.text for settlement in both.settlements)
 
 
 async def test_a_grandchild_is_nobodys_child_but_its_parents(autojump_clock: MockClock) -> None:

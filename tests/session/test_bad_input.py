@@ -148,8 +148,8 @@ async def test_unknown_model_suggests_names(name: str) -> None:
         ({"hooks": []}, "Hooks"),
         ({"permissions": PermissionOptions(approver=5)}, "approver"),  # type: ignore[arg-type]
         ({"permissions": PermissionOptions(approver=Policy)}, "approver"),  # type: ignore[arg-type]
-        ({"permissions": PermissionOptions(approver=AllowAll(), rules=["deny bash *"])}, "give it, or them"),
-        ({"permissions": PermissionOptions(approver=AllowAll(), profile="ask")}, "give it, or them"),
+        ({"permissions": PermissionOptions(approver=AllowAll(), rules=["deny bash *"])}, "pass one or the other"),
+        ({"permissions": PermissionOptions(approver=AllowAll(), profile="ask")}, "pass one or the other"),
         ({"permissions": PermissionOptions(profile=5)}, "the profile is one of ask, auto-edit, read-only, full, not 5"),  # type: ignore[arg-type]
         ({"permissions": PermissionOptions(profile="")}, "the profile is one of"),
         ({"permissions": PermissionOptions(profile="lax")}, "not 'lax'"),
