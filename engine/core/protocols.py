@@ -226,11 +226,19 @@ class Attributing(Snapshots, Protocol):
     """Snapshots that note whose calls have changed what."""
 
     async def take_since(
-        self, cwd: str, last: str, *, owner: str, changed: Collection[str] | None, within: float
+        self,
+        cwd: str,
+        last: str,
+        *,
+        owner: str,
+        changed: Collection[str] | None,
+        within: float,
+        until: float | None = None,
     ) -> SnapshotResult:
         """Note the files, as `take` does, and what calls have *changed* since the snapshot *last*; None: any of them.
 
-        A checkpoint. Raises `SnapshotError`.
+        What has changed after the time *until*, in seconds since the epoch, is not theirs. A checkpoint. Raises
+        `SnapshotError`.
         """
         ...
 

@@ -9,7 +9,9 @@ was never taken. A snapshot is in the record once it is complete.
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 FIRST_SECONDS: Final = 5.0
 SECONDS: Final = 2.0
 
+_log = logging.getLogger(__name__)
+
 
 @attrs.define(eq=False, kw_only=True)
 class TurnSnapshots:
@@ -42,6 +46,8 @@ class TurnSnapshots:
         journal: the turn's.
         cwd: returns the session's working directory.
         has_jobs: returns whether a command of the session runs in the background.
+        now: returns the time.
+        previous: the snapshots of the turn before, if they are not finished.
     """
 
     snapshots: Snapshots
@@ -49,6 +55,8 @@ class TurnSnapshots:
     cwd: Callable[[], str]
     trace: Trace
     has_jobs: Callable[[], bool] = lambda: False
+    now: Callable[[], float] = time.time
+    previous: TurnSnapshots | None = None
     _state: Literal["none", "taken", "failed"] = attrs.field(default="none", init=False)
     _is_dirty: bool = attrs.field(default=False, init=False)
     _is_delay_reported: bool = attrs.field(default=False, init=False)
@@ -58,6 +66,8 @@ class TurnSnapshots:
     # What calls have changed since the last snapshot, and whether one may have changed anything.
     _changed: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     _is_unknown: bool = attrs.field(default=False, init=False)
+    # When the turn ended, if it has changed something since the last snapshot.
+    _ended: float | None = attrs.field(default=None, init=False)
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     async def before_change(self, call_id: CallId) -> None:
@@ -74,6 +84,7 @@ class TurnSnapshots:
             # Other calls may start at the same time, those of sub-agents too: they wait for the one snapshot, since
             # each would change what it is to record.
             async with self._lock:
+                await self._finish_previous()
                 if self._state == "none":
                     snapshot = await self._take(0, FIRST_SECONDS)
                     self._state = "taken" if snapshot else "failed"
@@ -126,11 +137,49 @@ class TurnSnapshots:
     def conclude(self) -> None:
         """Report changes at the end of the turn that no snapshot has. Not a checkpoint.
 
-        It takes none: the concluder has no time for it, and undo compares with the files as they are.
+        It takes none: the concluder has no time for it. `finish` does, once the turn is over.
         """
         if self._is_dirty and self._state == "taken":
             self._notice("info", "snapshot_missed", "the turn ended before its last changes of files were noted")
+            if isinstance(self.snapshots, Attributing):
+                self._ended = self.now()
         self._is_dirty = False
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether `finish` has something to do."""
+        return self._ended is not None or self.previous is not None
+
+    async def finish(self) -> None:
+        """Take the snapshot for which the end of the turn had no time, unless that was tried before. A checkpoint if not.
+
+        If cancelled, it can be called again. Where the engine is gone before that, undo goes by the times of files.
+        """
+        if self.is_unfinished:
+            async with self._lock:
+                await self._finish_previous()
+                if self._ended is not None:
+                    await self._take_last(self._ended)
+
+    async def _take_last(self, ended: float) -> None:
+        """Take the snapshot of the turn's end. A checkpoint; if cancelled, it is still to be taken."""
+        try:
+            snapshot = await await_foreign(self._new_snapshot(SECONDS, until=ended))
+        except Exception as error:  # noqa: BLE001  # a port's; undo can do without
+            self._ended = None
+            _log.warning("the files as a turn has left them could not be noted: %s", describe(error))
+            return
+        self._ended = None
+        journal = self.journal.log
+        if snapshot.tree is not None and not journal.is_closed:
+            # Without the turn's id: its record has ended. Only such a snapshot has a step and no turn.
+            journal.append(SnapshotTaken(step=self._step + 1, tree=snapshot.tree))
+
+    async def _finish_previous(self) -> None:
+        """Finish the snapshots of the turn before. A checkpoint if they are not."""
+        if self.previous is not None:
+            await self.previous.finish()
+            self.previous = None
 
     @enable_ki_protection
     def _report_late_changes(self) -> None:
@@ -178,7 +227,7 @@ class TurnSnapshots:
             self.journal.append(SnapshotTaken(step=step, tree=snapshot.tree))
         return snapshot.tree is not None
 
-    async def _new_snapshot(self, seconds: float) -> SnapshotResult:
+    async def _new_snapshot(self, seconds: float, *, until: float | None = None) -> SnapshotResult:
         cwd, owner = self.cwd(), self.journal.log.session_id
         if not isinstance(self.snapshots, Attributing):
             return await self.snapshots.take(cwd, owner=owner, within=seconds)
@@ -190,7 +239,9 @@ class TurnSnapshots:
         self._changed, self._is_unknown = {}, goes_on
         is_complete = False
         try:
-            snapshot = await self.snapshots.take_since(cwd, self._last, owner=owner, changed=changed, within=seconds)
+            snapshot = await self.snapshots.take_since(
+                cwd, self._last, owner=owner, changed=changed, within=seconds, until=until
+            )
             is_complete = snapshot.tree is not None
         finally:
             if not is_complete:

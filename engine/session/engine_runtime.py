@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from functools import partial
-from typing import final
+from typing import Final, final
 
 import attrs
 import trio
@@ -30,6 +31,8 @@ from engine.store.adapter import StoreAdapter
 
 # The hooks' share of the time for closing; the rest is for reporting which of them were late.
 END_HOOKS_SHARE = 0.9
+# For the files as turns that were cut off have left them.
+_SNAPSHOT_SECONDS: Final = 1.0
 
 
 @final
@@ -102,6 +105,7 @@ class EngineRuntime:
         finally:
             # Turns in the host's own blocks still have to be saved.
             await all_over(ending)  # noqa: ASYNC102  # bounded: see concluder.py
+            await _finish_snapshots(sessions)  # noqa: ASYNC102  # bounded: see concluder.py
             try:
                 if self.setup.hooks.session_end:
                     await close_bounded(self._run_end_hooks, self._seconds)  # noqa: ASYNC102  # bounded: see concluder.py
@@ -181,6 +185,22 @@ class EngineRuntime:
         models = self.services.models
         await models.learn(models.models_of(config.choices))
         self.services.tasks.check_open()
+
+
+async def _finish_snapshots(sessions: Iterable[LiveSession]) -> None:
+    """Take the snapshots for which the ends of turns had no time. A checkpoint if there are any; shielded, with a deadline.
+
+    A user who has interrupted a turn may undo it next, in another engine.
+    """
+    last = [session.background.last_snapshots for session in sessions]
+    unfinished = [snapshots for snapshots in last if snapshots is not None and snapshots.is_unfinished]
+
+    async def finish() -> None:
+        for snapshots in unfinished:
+            await snapshots.finish()
+
+    if unfinished:
+        await close_bounded(finish, _SNAPSHOT_SECONDS)
 
 
 def _end_turn(session: LiveSession, cause: TurnCause) -> TurnRun | None:

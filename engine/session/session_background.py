@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.agents.background import AgentJob, AgentJobs
     from engine.nursery.call_ledger import CallEntry
     from engine.nursery.running_turn import TurnRun
+    from engine.nursery.turn_snapshots import TurnSnapshots
     from engine.session.sub_agent_limiter import SubAgentLimiter
     from engine.tools.background_jobs import Job, Jobs
     from engine.tools.tool_context import AgentRequest
@@ -44,13 +45,18 @@ class SubAgentRunner(Protocol):
 @final
 @attrs.define(eq=False)
 class SessionBackground:
-    """The background jobs and the sub-agents of a session."""
+    """The background jobs and the sub-agents of a session.
+
+    Attributes:
+        last_snapshots: those of its last turn, which may take one when that is over; None: there was none.
+    """
 
     _journal: Journal
     _tasks: EngineTasks
     _make_sub_agents: Callable[[], SubAgentRunner]
     _jobs: Jobs | None = attrs.field(default=None, init=False)
     _sub_agents: SubAgentRunner | None = attrs.field(default=None, init=False)
+    last_snapshots: TurnSnapshots | None = attrs.field(default=None, init=False)
 
     @property
     def jobs(self) -> Jobs:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -39,7 +39,7 @@ class SessionFiles:
         done; `UndoIncomplete`. If cancelled, the turn still counts until everything is done; undoing it again does the
         rest.
         """
-        with self._history() as history:
+        async with self._history() as history:
             return await history.undo(force=force)
 
     async def redo(self, *, force: bool = False) -> Redone:
@@ -47,7 +47,7 @@ class SessionFiles:
 
         Errors and cancellation are as for `undo`. After a new prompt there is nothing to redo.
         """
-        with self._history() as history:
+        async with self._history() as history:
             return await history.redo(force=force)
 
     async def diff(self, turn_id: str | None = None) -> tuple[FileDiff, ...]:
@@ -55,7 +55,7 @@ class SessionFiles:
 
         Raises `SessionBusy`, `NothingToUndo`, `SnapshotError`.
         """
-        with self._history() as history:
+        async with self._history() as history:
             return await history.diff(turn_id)
 
     async def versions(self, path: str | os.PathLike[str]) -> tuple[FileVersion, ...]:
@@ -68,7 +68,7 @@ class SessionFiles:
             path: relative to the working directory.
         """
         (named,) = require_paths([path])
-        with self._history() as history:
+        async with self._history() as history:
             return await history.versions(named)
 
     async def restore(
@@ -93,14 +93,14 @@ class SessionFiles:
         named = require_paths(paths)
         if version is not None and (turn_id is not None or len(named) != 1):
             raise ConfigError("a version is of one file, and needs no turn")
-        with self._history() as history:
+        async with self._history() as history:
             if version is not None:
                 return await history.restore_version(named[0], version)
             return await history.restore(named, turn_id, force=force)
 
-    @contextmanager
-    def _history(self) -> Generator[UndoHistory]:
-        """Prevent turns from starting while the history is changed. Not a checkpoint."""
+    @asynccontextmanager
+    async def _history(self) -> AsyncGenerator[UndoHistory]:
+        """Prevent turns from starting while the history is changed. Entering is a checkpoint if the last turn was cut off."""
         # Imported here: most sessions undo nothing.
         from engine.session.undo import UndoHistory
 
@@ -109,6 +109,8 @@ class SessionFiles:
         session.check_idle()
         session.is_reverting = True
         try:
+            if (last := session.background.last_snapshots) is not None:
+                await last.finish()
             yield UndoHistory(session.journal, session.deps)
         finally:
             session.is_reverting = False

@@ -261,12 +261,15 @@ def _snapshots_of(session: LiveSession, journal: TurnJournal) -> TurnSnapshots |
     snapshots = session.deps.snapshots
     if snapshots is None:
         return None
+    last = session.background.last_snapshots
     return TurnSnapshots(
         snapshots=snapshots,
         journal=journal,
         cwd=lambda: session.journal.state.context.cwd,
         trace=session.deps.trace,
         has_jobs=lambda: session.background.has_running_jobs,
+        now=session.deps.clock.now,
+        previous=last if last is not None and last.is_unfinished else None,
     )
 
 
@@ -351,6 +354,10 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
     session.engine.store.save_state(session.journal.state)
     if isinstance(session.deps.approver, ScopedApprover):
         session.deps.approver.end_turn(run.journal.turn_id)
+    if parent is None:
+        snapshots = session.background.last_snapshots = run.inputs.services.snapshots
+        if snapshots is not None and snapshots.is_unfinished:
+            session.engine.tasks.start(snapshots.finish, name=f"last snapshot of a turn of {session.id}")
     is_finished = run.ending.cause is not None and run.ending.cause.kind == "finished"
     if parent is not None:
         parent.settle(run, result)

@@ -23,6 +23,7 @@ from engine.snapshots.copy_backend import COPIES_NOTE, FileCopies
 from engine.snapshots.git_backend import GitSnapshot, ProjectTooLarge
 from engine.snapshots.repository import Repository, find_git
 from engine.snapshots.snapshot_dir import SnapshotDir, default_folder, is_git_folder, is_too_wide, project_root
+from engine.snapshots.turn_changes import changed_at, is_among, with_real_paths
 
 _MAX_NAMED: Final = 5
 # After so many timeouts, no more snapshots of the project are attempted.
@@ -87,7 +88,14 @@ class ProjectSnapshots:
         return SnapshotResult(None, (*remarks, *self._report_once(place, remark)))
 
     async def take_since(
-        self, cwd: str, last: str, *, owner: str, changed: Collection[str] | None, within: float
+        self,
+        cwd: str,
+        last: str,
+        *,
+        owner: str,
+        changed: Collection[str] | None,
+        within: float,
+        until: float | None = None,
     ) -> SnapshotResult:
         """Record the files, and whose calls have changed them. See `engine.core.protocols.Attributing`."""
         now = time.time()
@@ -95,6 +103,9 @@ class ProjectSnapshots:
         if result.tree is not None and result.tree != last:
             place = SnapshotDir(self.folder, await to_thread(project_root, cwd))
             paths = None if changed is None else tuple(changed)
+            if until is not None:
+                differing = await self.diff(last, result.tree, owner=owner)
+                paths = await to_thread(_changed_until, until, differing, paths)
             await to_thread(ChangeLog(place).append, LoggedChange(owner, now, last, result.tree, paths))
         return result
 
@@ -248,6 +259,14 @@ class ProjectSnapshots:
         if isinstance(store, FileCopies):
             return await to_thread(store.read, tuple(ids))
         return await git.read(store, ids)
+
+
+def _changed_until(until: float, changes: Collection[Change], reported: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the paths that were changed until a time; of those *reported*, if all are. It blocks."""
+    # A removed file has no time of its removal; putting it back does no harm.
+    paths = (change.path for change in changes if change.after is None or changed_at(change.path) <= until)
+    names = None if reported is None else with_real_paths(reported)
+    return tuple(path for path in paths if names is None or is_among(path, names))
 
 
 def _parse_name(tree: str) -> tuple[str, str, str]:

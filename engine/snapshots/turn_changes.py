@@ -121,7 +121,7 @@ class SessionSnapshots:
         reported, possible, others = set[str](), set[str](), set[str]()
         for (old, new), paths in zip(pairwise(turn.trees), who.calls, strict=True):
             # What calls report may lead through links.
-            names = None if paths is None else await to_thread(_with_real, paths)
+            names = None if paths is None else await to_thread(with_real_paths, paths)
             reported.update(names or ())
             for path in await self.diff(old, new):
                 is_own = names is None or is_among(path, names)
@@ -131,17 +131,25 @@ class SessionSnapshots:
     async def late_changes(self, turn: PastTurn, changed: Mapping[str, Change], now: str) -> LateChanges:
         """Return what has changed since the last snapshot of a turn that was cut off, and may be its doing.
 
-        A removed file has no time of its removal; restoring it does no harm, so it counts as the turn's doing.
+        A removed file has no time of its removal; restoring it does no harm, so it counts as the turn's doing. What an
+        undo of a later turn has put back has the time of that undo, so it is not known whose doing it is.
         """
         since = [
             Change(path, changed[path].before if path in changed else change.before, change.after)
             for path, change in (await self.diff(turn.trees[-1], now)).items()
         ]
-        times = await to_thread(lambda: {c.path: _changed_at(c.path) for c in since})
+        times = await to_thread(_times_of, [change.path for change in since], self.cwd, turn.until)
+        following = await self.diff(turn.trees[-1], turn.next_tree) if turn.next_tree else {}
+
+        def is_unsure(change: Change) -> bool:
+            is_as_next = change.path in following and following[change.path].after == change.after
+            return times[change.path] <= turn.ended + CLOCK_SLACK or (
+                is_as_next and times[change.path] > turn.next_began
+            )
+
         # `until` is the last sign of life of the turn, `ended` when its end was noted: in between it is unknown.
-        own = {c.path: c for c in since if c.after is None or times[c.path] <= turn.until + CLOCK_SLACK}
-        unsure = {c.path: c for c in since if c.path not in own and times[c.path] <= turn.ended + CLOCK_SLACK}
-        return LateChanges(own, unsure)
+        own = {c.path: c for c in since if c.after is None or times[c.path] <= turn.until}
+        return LateChanges(own, {c.path: c for c in since if c.path not in own and is_unsure(c)})
 
     async def forced(self, one: Overwrite) -> set[str]:
         """Return what an undo or a redo has overwritten although not only the turn had changed it."""
@@ -192,7 +200,7 @@ def find_older(changes: Collection[Change], began: float) -> set[str]:
     """
     held = {change.before.id for change in changes if change.before is not None}
     new = (c.path for c in changes if c.before is None and c.after is not None and c.after.id not in held)
-    return {path for path in new if _changed_at(path) + CLOCK_SLACK < began}
+    return {path for path in new if changed_at(path) + CLOCK_SLACK < began}
 
 
 def _attribute(changes: Mapping[str, Change], who: Attribution, calls: _CallChanges) -> TurnChanges:
@@ -217,7 +225,7 @@ def _attribute(changes: Mapping[str, Change], who: Attribution, calls: _CallChan
     )
 
 
-def _changed_at(path: str) -> float:
+def changed_at(path: str) -> float:
     """Return when a file was changed last, its name and mode included; infinity if it is gone. It blocks."""
     try:
         # Not the time of the content: `tar` and `git` set that one to what they like.
@@ -226,7 +234,28 @@ def _changed_at(path: str) -> float:
         return float("inf")
 
 
-def _with_real(paths: Iterable[str]) -> frozenset[str]:
+def _times_of(paths: Iterable[str], cwd: str, until: float) -> dict[str, float]:
+    top = os.path.realpath(cwd)
+    return {path: _changed_or_moved_at(path, top, until) for path in paths}
+
+
+def _changed_or_moved_at(path: str, top: str, until: float) -> float:
+    """Return when a file was changed last, or moved with a folder below *top* that has not changed since *until*. It blocks."""
+    time = changed_at(path)
+    folder = os.path.dirname(path)  # noqa: PTH120 - of a str, which may be no UTF-8
+    while folder.startswith(f"{top}/"):
+        try:
+            state = os.lstat(folder)
+        except OSError:
+            break
+        # Nothing has come into it or left it: its own name has changed.
+        if state.st_ctime > until >= state.st_mtime:
+            time = max(time, state.st_ctime)
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return time
+
+
+def with_real_paths(paths: Iterable[str]) -> frozenset[str]:
     """Return paths, and where they really are: the folder followed, the file itself not. It blocks."""
     names = set[str]()
     for path in paths:

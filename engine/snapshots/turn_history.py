@@ -39,6 +39,8 @@ class PastTurn:
         ended: when its record was closed; after a crash this is later, and changes in between may not be the turn's.
         redone: the files that the last redo changed; None: it was never redone.
         tree_redone: the snapshot after that.
+        next_tree: the first snapshot of the turn after it.
+        next_began: when that one began.
     """
 
     turn_id: TurnId
@@ -51,6 +53,8 @@ class PastTurn:
     ended: float = 0.0
     redone: tuple[str, ...] | None = None
     tree_redone: str = ""
+    next_tree: str = ""
+    next_began: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -173,10 +177,22 @@ class _Reader:
 
     def _add_snapshot(self, event: ev.SnapshotTaken) -> None:
         self.last_tree = event.tree
-        if self._open is None:
+        if event.turn_id is None and event.step and self.done:
+            # Of the turn that has ended: its end had no time for it. Another turn may have begun.
+            last = self.done[-1]
+            self._replace_last(attrs.evolve(last, trees=(*last.trees, event.tree), is_last_change_missed=False))
+        elif self._open is None:
             self.saved.append(event.tree)
         else:
+            if self.done and not self._open.trees:
+                began = self._open.began
+                self._replace_last(attrs.evolve(self.done[-1], next_tree=event.tree, next_began=began))
             self._open = attrs.evolve(self._open, trees=(*self._open.trees, event.tree), is_last_change_missed=False)
+
+    def _replace_last(self, turn: PastTurn) -> None:
+        """Replace the newest turn that counts."""
+        self.turns = [turn if one.turn_id == turn.turn_id else one for one in self.turns]
+        self.done[-1] = turn
 
     def _end_turn(self, index: int, event: ev.TurnEnded) -> None:
         if self._open is None:

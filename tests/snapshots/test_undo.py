@@ -298,12 +298,63 @@ async def test_cancelled_turn_is_undone_with_unrecorded_changes(repository: Proj
         assert {diff.path for diff in await host.session.files.diff()} == {"a.txt", "b/c.txt", "n/x", "started"}
         await trio.sleep(0.06)  # beyond what the clock of a file system may be behind
         repository.write({"n/y": "mine\n", "started": "mine\n"})
-        assert (await host.session.files.undo()).files == ("a.txt", "b/c.txt", "n/x")
+        with pytest.raises(UndoConflict) as caught:
+            await host.session.files.undo()
+        assert caught.value.paths == ("started",)
+        (host.root / "started").write_text("")
+        assert (await host.session.files.undo()).files == ("a.txt", "b/c.txt", "n/x", "started")
         assert (host.root / "n/y").exists()
         assert (host.root / "b/c.txt").read_text() == "c\n"
         await host.session.files.redo()
         assert not (host.root / "b/c.txt").exists()
-        assert (await host.session.files.undo()).files == ("a.txt", "b/c.txt", "n/x")
+        assert (await host.session.files.undo()).files == ("a.txt", "b/c.txt", "n/x", "started")
+
+
+async def cut_off(host: Host, command: str) -> None:
+    """Cancel a turn while it runs a command that ends by creating `started`."""
+    host.model.script = [*host.model.script[: len(host.model.requests)], bash(f"{command}; touch started; sleep 30")]
+    async with host.session.prompt("go") as turn:
+        async for event in turn:
+            if isinstance(event, SnapshotTaken):
+                with trio.fail_after(20):
+                    while not (host.root / "started").exists():
+                        await trio.sleep(0.01)
+                turn.cancel()
+
+
+@needs_git
+@pytest.mark.parametrize("reopens", [False, True])
+async def test_users_work_after_a_cancel_is_left(repository: Project, tmp_path: Path, reopens: bool) -> None:
+    """Also where the times of files don't show it: what is moved, or removed, keeps its time or has none."""
+    store = tmp_path / "sessions.db"
+    async with hosted(repository, store=store) as host:
+        await cut_off(host, "echo 1 > a.txt")
+        session_id = host.session.id
+        if not reopens:
+            await host.session.files.diff()  # the engine has noted the end by then
+            _rearrange(repository)
+            assert (await host.session.files.undo()).files == ("a.txt", "started")
+    if reopens:
+        _rearrange(repository)
+        async with hosted(repository, store=store, session_id=session_id) as host:
+            assert (await host.session.files.undo()).files == ("a.txt", "started")
+    assert (repository.root / "a.txt").read_text() == "a\n"
+    assert (repository.root / "moved" / "c.txt").read_text() == "c\n"
+    assert not (repository.root / "b").exists()
+
+
+def _rearrange(project: Project) -> None:
+    (project.root / "b").rename(project.root / "moved")
+
+
+@needs_git
+async def test_cancelled_turn_is_undone_after_a_later_one(repository: Project) -> None:
+    async with hosted(repository) as host:
+        await cut_off(host, "echo 1 > n.txt")
+        await host.turn(bash("echo 2 > n.txt"))
+        assert (await host.session.files.undo()).files == ("n.txt",)
+        assert (await host.session.files.undo()).files == ("n.txt", "started")
+        assert sorted(path.name for path in host.root.iterdir() if path.is_file()) == [".gitignore", "a.txt"]
 
 
 @needs_git
