@@ -30,11 +30,13 @@ from engine.config.config import Config
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, SessionElsewhere, StoreError
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
+from engine.process.own_environment import hide_own_secrets
 from engine.prompt.layers import PromptLayers
 from engine.session.engine import Engine, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.session.turn import Turn
+from engine.session.validation import secrets_of
 from engine.settings_file.config_file import load_config
 from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.memory import MEMORY
@@ -78,6 +80,8 @@ def main(arguments: list[str]) -> int:
 
     def run() -> int:
         options = parse(arguments)
+        # Commands of the model run as the same user, who may read this process's environment in /proc.
+        hide_own_secrets(secrets_of(options.model.config))
         return trio.run(_run, options, _tools(options))
 
     return run_command("run", run, hints=_HINTS)

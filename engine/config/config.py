@@ -25,6 +25,8 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 # Upper case only: a name in lower case might be a key that was pasted by mistake.
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+# A name, and not a pattern or `NAME=value`.
+_PASSED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY_HEADERS = re.compile(r"authorization|cookie|(.*[-_])?(api[-_]?key|token|secret|password)", re.IGNORECASE)
 
 # HTTP header names, except those that delimit a request.
@@ -197,6 +199,7 @@ class Config:
             `engine.permission.programs.program_registry` expects.
         instructions: which files hold instructions for the agent.
         skills: further folders with skills.
+        pass_env: variables of the environment that processes of tools get although they hold secrets.
         source: the file it was read from; empty: none.
     """
 
@@ -214,6 +217,7 @@ class Config:
     programs: Mapping[str, object] | None = None
     instructions: Instructions = attrs.field(factory=Instructions)
     skills: tuple[str, ...] = ()
+    pass_env: tuple[str, ...] = ()
     source: str = ""
 
     def __attrs_post_init__(self) -> None:
@@ -226,8 +230,18 @@ class Config:
         for name in (*self.models, *_models_named(self)):
             if "/" not in name.strip("/") and not name.startswith("local:"):
                 raise ConfigError(f"a model's name must have the form host/model, not {name!r}")
+        for variable in self.pass_env:
+            if not _PASSED.fullmatch(variable):
+                raise ConfigError(f"pass_env names variables, such as 'GH_TOKEN', not {variable!r}")
         if self.defaults.agent is not None:
             self.check_primary(None)
+
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """The variables that hold the keys of the hosts configured here, whatever they are called."""
+        hosts = self.hosts.values()
+        in_headers = {value[1:] for host in hosts for value in host.headers.values() if value.startswith("$")}
+        return frozenset({host.key for host in hosts if host.key} | in_headers)
 
     def agent(self, name: str | None) -> AgentConfig:
         """Return the agent *name*; for None, the default agent, or one without settings. Raises `ConfigError`."""

@@ -25,6 +25,7 @@ from engine.nursery.loop_detection import RepetitionDetector
 from engine.nursery.questions import Questions
 from engine.nursery.rate_limiter import Traffic
 from engine.nursery.turn_snapshots import TurnSnapshots
+from engine.process.secret_names import SecretVariables
 from engine.tools.call_values import ToolOutput
 from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
@@ -89,6 +90,7 @@ class TurnServices:
         context_report: returns what fills the window of the session's model.
         spills: keeps long outputs of the whole tree of sessions; None: nothing is kept.
         edit_reviewer: runs before and after each change of a file (a formatter, say); None: nothing does.
+        secrets: the variables that processes of tools do not get.
         prompt: the layers that requests begin with; None: requests begin with `Settings.system`.
         touched: the paths that tools have worked on since instructions were last looked for; the session's, since a turn
             may end before the next look.
@@ -102,6 +104,7 @@ class TurnServices:
     traffic: Traffic
     spills: Spills | None
     edit_reviewer: EditReviewer | None
+    secrets: SecretVariables
     prompt: PromptLayers | None
     touched: dict[str, None]
     snapshots: TurnSnapshots | None

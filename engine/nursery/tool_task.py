@@ -191,6 +191,7 @@ class _Call:
             call_id=self.entry.call_id,
             shared=self.entry.shared,
             host=self._host,
+            secrets=self.run.inputs.services.secrets,
         )
 
     @property

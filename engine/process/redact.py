@@ -1,44 +1,39 @@
 """Hides the secrets of our environment in the output of commands, before it is shown or stored.
 
-A command runs in the user's environment, with the keys that are in it, and may print them:
-`env` does. They are not needed there: neither by the model, nor its host, nor by readers of the
-session years later. So the values of variables that hold secrets by their names are hidden.
-Another spelling of a secret (base64, one character a line) is not recognized.
+A command does not get the secrets of our environment (`secret_names`), but it may get one that the
+configuration passes, or find one elsewhere, and print it. It is not needed there: neither by the
+model, nor its host, nor by readers of the session years later. So the values of variables that hold
+secrets are hidden. Another spelling of a secret (base64, one character a line) is not recognized.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import attrs
 
-# Names of variables that hold secrets. `…_KEY` alone is not among them: its value is often the path of a key.
-_NAME: Final = re.compile(
-    r"(?:\A|_)(?:API_?KEY|(?:ACCESS|SECRET|PRIVATE)_KEY|AUTH|TOKEN|SECRET|CREDENTIALS?)\Z"
-    r"|(?P<password>PASSWORD|PASSWD|PASSPHRASE|_PWD)\Z",
-    re.IGNORECASE,
-)
+from engine.process.secret_names import SecretVariables, is_place
+
+_PASSWORD: Final = re.compile(r"(?:PASSWORD|PASSWD|PASSPHRASE|PASS|_PWD)\Z", re.IGNORECASE)
 # Shorter values may be words of any text, and no host has shorter keys. Passwords are shorter, but must mix letters and digits.
 _SHORTEST: Final = 16
 _SHORTEST_PASSWORD: Final = 8
 _MIXED: Final = re.compile(r"(?=.*[^\W\d_])(?=.*\d)", re.DOTALL)
-_PATH: Final = re.compile(r"(?:~|\.\.?)?/")
-# A key in base64 may begin with a slash as well, and is rarely the path of something.
-_BASE64: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)[A-Za-z0-9+/]{20,}={0,2}\Z")
-# A URL without user name and password. With them, it is a secret too.
-_ADDRESS: Final = re.compile(r"https?://[^@]*\Z")
 
 
-def secrets_in(environment: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Return what is to be hidden, and what is shown instead; a value that holds another before that. It looks for paths."""
+def secrets_in(environment: Mapping[str, str], variables: SecretVariables | None = None) -> dict[bytes, bytes]:
+    """Return what is to be hidden, and what is shown instead; a value that holds another before that. It looks for paths.
+
+    *variables* says which of the environment hold secrets; None: by their names.
+    """
+    variables = variables or SecretVariables()
     secrets = {
         secret.encode("utf-8", "surrogateescape"): f"[the value of {name}]".encode()
         for name, value in environment.items()
-        if (kind := _NAME.search(name))
-        for secret in _secrets_of(value, is_password=kind["password"] is not None)
+        if variables.holds(name)
+        for secret in _secrets_of(value, is_password=_PASSWORD.search(name) is not None)
     }
     return dict(sorted(secrets.items(), key=lambda item: -len(item[0])))
 
@@ -52,15 +47,8 @@ def _secrets_of(value: str, *, is_password: bool) -> Iterator[str]:
     secret = value.strip()
     is_long = len(secret) >= _SHORTEST
     is_strong = is_password and len(secret) >= _SHORTEST_PASSWORD and _MIXED.match(secret) is not None
-    if (is_long or is_strong) and not _is_place(secret):
+    if (is_long or is_strong) and not is_place(secret):
         yield secret
-
-
-def _is_place(value: str) -> bool:
-    """Tell whether a value is the place of a secret, a path or a URL, and not the secret itself."""
-    if _PATH.match(value):
-        return not _BASE64.match(value) or os.path.lexists(value)
-    return _ADDRESS.match(value) is not None
 
 
 @attrs.define(eq=False)

@@ -13,6 +13,7 @@ from engine.core.named_locks import Locks
 from engine.core.permission_types import Approver, Opinion
 from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshots, Store, Trace, WallClock
 from engine.nursery.rate_limiter import Traffic
+from engine.process.secret_names import SecretVariables
 from engine.session.engine_tasks import EngineTasks
 from engine.session.model_cache import ResolvedModels
 from engine.session.session_config import SessionConfig
@@ -35,6 +36,7 @@ class EngineSetup:
         place: the store, or where to open one.
         is_kept: whether the store outlives the engine.
         edit_reviewer: formats and checks each file that a tool changes; None: nothing does.
+        secrets: the variables that processes of tools do not get.
         title_model: gives sessions their titles; None: they have none.
         prompt: the layers at the start of each request; None: the settings' system prompt.
         jitter: random fractions for retry delays.
@@ -55,6 +57,7 @@ class EngineSetup:
     trace: Trace
     jitter: Callable[[], float]
     edit_reviewer: EditReviewer | None
+    secrets: SecretVariables
     title_model: ModelChoice | None
     prompt: PromptLayers | None
 

@@ -250,6 +250,7 @@ def _services(session: LiveSession, snapshots: TurnSnapshots | None) -> TurnServ
         traffic=engine.traffic,
         spills=engine.setup.spills.of(session.journal.path[0]),
         edit_reviewer=engine.setup.edit_reviewer,
+        secrets=engine.setup.secrets,
         prompt=engine.setup.prompt,
         touched=session.touched,
         snapshots=snapshots,

@@ -17,6 +17,7 @@ from engine.core.protocols import ContextKeeper, LeavingOut, Model, Snapshots, S
 from engine.core.settings import Settings
 from engine.permission.policy import Policy
 from engine.permission.rules.profiles import DEFAULT, PROFILES
+from engine.process.secret_names import SecretVariables
 from engine.session.open_store import DATABASES
 from engine.store.memory import MEMORY, MemoryStore
 from engine.tools.registry import Registry
@@ -131,6 +132,11 @@ def hooks_of(config: Config) -> Hooks:
     from engine.tools.claude_hooks.load import load_hooks
 
     return load_hooks(config.hooks)
+
+
+def secrets_of(config: Config) -> SecretVariables:
+    """Return the variables that processes of tools do not get."""
+    return SecretVariables(passed=config.pass_env, keys=config.key_variables)
 
 
 def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None:

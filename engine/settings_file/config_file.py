@@ -42,6 +42,7 @@ _SECTIONS = (
     "programs",
     "instructions",
     "skills",
+    "environment",
 )
 # Names under which users may try to put an API key into this file. Keys belong in the environment.
 _KEY_WORDS = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
@@ -87,6 +88,11 @@ class _InstructionsTable:
 @attrs.frozen(kw_only=True)
 class _SkillsTable:
     folders: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class _EnvironmentTable:
+    pass_env: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -206,6 +212,7 @@ def read_config(text: bytes, source: str) -> Config:
             programs=_programs(reader),
             instructions=_instructions(reader),
             skills=reader.table("[skills]", document.get("skills", {}), _SkillsTable).folders,
+            pass_env=reader.table("[environment]", document.get("environment", {}), _EnvironmentTable).pass_env,
             source=source,
         ),
     )

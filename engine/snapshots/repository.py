@@ -28,6 +28,7 @@ import trio
 from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
 from engine.process.run_tree import run_tree
+from engine.process.secret_names import SecretVariables
 from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
 
 INDEX: Final = "index"
@@ -278,8 +279,9 @@ def _command(arguments: Sequence[str]) -> str:
 
 
 def _environment(index: Path | None) -> dict[str, str]:
-    """Return an environment without anything that leads git to the user's configuration or repository."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    """Return an environment without secrets, and without what leads git to the user's configuration or repository."""
+    environment = SecretVariables().without(os.environ)
+    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     ours = {
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,

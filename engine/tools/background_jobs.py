@@ -12,6 +12,7 @@ The newest part of a job's output is in memory (`Recent`). All of it is in the s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
@@ -25,6 +26,7 @@ from engine.core.exception_groups import describe, public
 from engine.core.threads import check_run, current_token
 from engine.process.redact import Mask, secrets_in
 from engine.process.run_tree import FinishedProcess, run_tree
+from engine.process.secret_names import SecretVariables
 from engine.tools.call_values import GRACE, MAX_JOBS, RECENT_BYTES
 from engine.tools.output.spill import Spills
 from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
@@ -39,6 +41,7 @@ _STARTING: Final = 0.3
 _QUIET: Final = 0.1
 # For writing the rest of the output when a job ends.
 _SAVING: Final = 5.0
+_BY_NAME: Final = SecretVariables()
 # The rest of a call's grace is for reading what the processes wrote at their end.
 _PROCESS_GRACE: Final = 0.8 * GRACE
 
@@ -115,6 +118,7 @@ class Job:
     marker: str
     _writer: SpillWriter = attrs.field(alias="writer")
     _tell: Callable[[str], None] = attrs.field(alias="tell")
+    _secrets: SecretVariables = attrs.field(default=_BY_NAME, alias="secrets")
     argv: Sequence[str] | None = None
     output: Recent = attrs.field(factory=lambda: Recent(RECENT_BYTES), init=False)
     finished: FinishedProcess | None = attrs.field(default=None, init=False)
@@ -202,9 +206,9 @@ class Job:
 
     async def _run_command(self, task_status: trio.TaskStatus[None]) -> None:
         failure: BaseException | None = None
-        env = environment()
+        env = environment(self._secrets)
         # Output is masked before anything sees it: the model, the host, the file.
-        mask = Mask(self._take, secrets_in(env))
+        mask = Mask(self._take, secrets_in(os.environ, self._secrets))
 
         def finish(finished: FinishedProcess) -> None:
             mask.finish()
@@ -284,6 +288,7 @@ class Jobs:
         cwd: str,
         marker: str,
         spills: Spills | None,
+        secrets: SecretVariables = _BY_NAME,
         argv: Sequence[str] | None = None,
     ) -> Job:
         """Start a job and return it after some tenths of a second. Always a checkpoint; if cancelled, there is no job.
@@ -300,6 +305,7 @@ class Jobs:
             marker=marker,
             writer=SpillWriter(spills),
             tell=self._tell,
+            secrets=secrets,
         )
         # Entered before the first await, so that two calls at the same time can't take one name.
         former = self._jobs.pop(job_name, None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
+from secrets import token_hex
 from signal import Signals
 from typing import TYPE_CHECKING, Final
 
 from engine.process.crash_cleanup import owned
+from engine.process.secret_names import SecretVariables
 
 if TYPE_CHECKING:
     from engine.process.run_tree import FinishedProcess
@@ -42,9 +43,9 @@ def argv(command: str) -> list[str]:
     return ["bash", "-c", "--", command]  # `--`, so that a command that begins with a dash is no option of bash
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of commands."""
-    return {**os.environ, **ENVIRONMENT}
+def environment(secrets: SecretVariables) -> dict[str, str]:
+    """Return the environment of commands: the engine's without its *secrets*."""
+    return {**secrets.without(os.environ), **ENVIRONMENT}
 
 
 def marker(session_id: str, call_id: str = "") -> str:
@@ -60,7 +61,7 @@ def marker(session_id: str, call_id: str = "") -> str:
 
 def hook_marker(session_id: str) -> str:
     """Return a new marker for a hook's processes: with the session's prefix, but different from those of calls."""
-    return marker(session_id, f"{_HOOK}{secrets.token_hex(8)}")
+    return marker(session_id, f"{_HOOK}{token_hex(8)}")
 
 
 def is_of_hook(mark: str) -> bool:

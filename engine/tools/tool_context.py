@@ -15,6 +15,7 @@ from engine.core.events import AnswerKind, Choice, QuestionOutcome, SharedContex
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.core.threads import to_thread
+from engine.process.secret_names import SecretVariables
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.output.spill import Spills
 
@@ -140,6 +141,7 @@ class ToolContext:
         approved_paths: the `paths` of the approved `Need`: the body touches no other file. None: nothing was judged, for
             example because a host calls the tool itself.
         answered: the rule that asked about this call and was answered with yes; empty: none asked.
+        secrets: the variables that processes of tools do not get.
     """
 
     session_id: SessionId
@@ -149,6 +151,7 @@ class ToolContext:
     _host: CallHost = attrs.field(alias="host")
     approved_paths: frozenset[str] | None = None
     answered: str = ""
+    secrets: SecretVariables = SecretVariables()
 
     @property
     def cwd(self) -> str:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine
+from engine.config.config import Config
 from engine.journal.codec import encode_event
 from engine.permission.allow_all import AllowAll
 from engine.process.redact import Mask, secrets_in
@@ -57,7 +58,10 @@ def test_where_chunks_end_makes_no_difference(parts: list[bytes], cuts: list[int
         ("AWS_SECRET_ACCESS_KEY", KEY, True),
         ("TOKEN", KEY, True),
         ("db_password", KEY, True),
-        ("SSH_KEY", KEY, False),
+        ("SSH_KEY", KEY, True),
+        ("SSH_KEY", "~/.ssh/id_ed25519", False),
+        ("GPG_KEY", KEY, False),
+        ("AWS_ACCESS_KEY_ID", KEY, False),
         ("TOKENIZER", KEY, False),
         ("API_KEY", "short", False),
         ("AUTH_TOKEN", "/run/secrets/some/file", False),
@@ -136,6 +140,7 @@ async def test_no_key_reaches_model_record_or_spill(
     live: list[object] = []
     async with engine.open_engine(
         model=model,
+        config=Config(pass_env=("CANARY_API_KEY",)),
         tools=builtin_tools({}),
         permissions=PermissionOptions(approver=AllowAll()),
         files=FileOptions(spill=tmp_path / "spill"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -50,8 +51,9 @@ async def _run(
         # Two copies: one for the result, truncated at its end, one for people who watch.
         live.feed(chunk)
 
-    env = environment()
-    mask = Mask(take, secrets_in(env))
+    env = environment(ctx.secrets)
+    # Of the engine's own environment: a command may find a secret that it did not get.
+    mask = Mask(take, secrets_in(os.environ, ctx.secrets))
 
     def tell_survivors(finished: FinishedProcess) -> None:
         mask.finish()
@@ -95,6 +97,7 @@ async def start_job(name: str | None, command_line: str, command: Sequence[str],
             cwd=ctx.cwd,
             marker=marker(ctx.session_id, ctx.call_id),
             spills=ctx.spills,
+            secrets=ctx.secrets,
         )
     except (OSError, ValueError) as error:
         raise _not_started(error) from error

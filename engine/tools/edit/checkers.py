@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -36,6 +37,7 @@ async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -
                 checker.argv(str(path)),
                 cwd=ctx.cwd,
                 marker=marker(ctx.session_id, ctx.call_id),
+                env=ctx.secrets.without(os.environ),
                 on_output=keep,
                 timeout=max(0.0, deadline - trio.current_time()),
                 grace=_PROCESS_GRACE,

@@ -8,6 +8,7 @@ fails is a note to the model; the edit is made without it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -126,6 +127,7 @@ async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> 
             formatter.argv(str(copy)),
             cwd=ctx.cwd,
             marker=marker(ctx.session_id, ctx.call_id),
+            env=ctx.secrets.without(os.environ),
             on_output=lambda chunk: kept.extend(chunk[: max(0, _SHOWN_BYTES - len(kept))]),
             timeout=formatter.timeout,
             grace=_PROCESS_GRACE,

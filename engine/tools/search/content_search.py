@@ -59,6 +59,7 @@ async def search_contents(
         held=held,
         timeout=timeout,
         marker=marker(ctx.session_id, ctx.call_id),
+        secrets=ctx.secrets,
     )
     results = await search(ripgrep, request, scope)
     report = SearchReport(

@@ -49,6 +49,7 @@ async def search_names(
         held=held,
         timeout=timeout,
         marker=marker(ctx.session_id, ctx.call_id),
+        secrets=ctx.secrets,
     )
     results = await search(
         ripgrep,

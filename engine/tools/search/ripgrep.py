@@ -20,6 +20,7 @@ from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.files.globs import escaped
 from engine.process.run_tree import run_tree
+from engine.process.secret_names import SecretVariables
 from engine.tools.search.walk import VCS_FOLDERS
 
 # From 2021; in Debian 12 and Ubuntu 22.04.
@@ -135,7 +136,14 @@ async def _version(program: str) -> tuple[int, ...]:
     # Unique, since two calls may run it at the same time, and each ends all processes with its marker.
     marker = f"rg-{uuid4().hex}"
     try:
-        await run_tree([program, "--version"], cwd="/", marker=marker, on_output=take, timeout=_VERSION_TIMEOUT)
+        await run_tree(
+            [program, "--version"],
+            cwd="/",
+            marker=marker,
+            env=SecretVariables().without(os.environ),
+            on_output=take,
+            timeout=_VERSION_TIMEOUT,
+        )
     except OSError:  # a script without interpreter, or a program for another architecture
         return ()
     match = _VERSION.match(output)

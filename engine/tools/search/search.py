@@ -8,6 +8,7 @@ are too many to hold, ripgrep runs again in order, and is stopped after the last
 from __future__ import annotations
 
 import heapq
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -17,6 +18,7 @@ import trio
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.process.run_tree import FinishedProcess, run_tree
+from engine.process.secret_names import SecretVariables
 from engine.tools.call_values import GRACE
 from engine.tools.search.result_buffers import AllHits, HitBuffer, HitCounter, HitWindow, in_order, window
 from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader
@@ -44,6 +46,7 @@ class SearchScope:
         held: how many bytes of results may be held before the search is repeated in order.
         timeout: seconds.
         marker: marks the call's processes; see `run_tree`.
+        secrets: the variables that the processes do not get.
     """
 
     folder: str
@@ -53,6 +56,7 @@ class SearchScope:
     take: int
     timeout: float
     marker: str
+    secrets: SecretVariables
     held: int = MAX_HELD_BYTES
 
 
@@ -157,6 +161,7 @@ class _Run:
                     arguments,
                     cwd=self.scope.folder,
                     marker=self.scope.marker,
+                    env=self.scope.secrets.without(os.environ),
                     on_output=take,
                     on_errors=errors.feed,
                     timeout=max(0.0, self.deadline - trio.current_time()),
