@@ -11,7 +11,9 @@ of the file's last change decides whether the turn can have made it.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -37,7 +39,7 @@ from engine.journal.log import Journal
 from engine.journal.state import SessionState
 from engine.session.undo_plan import UndoPlan, inputs_of, plan_restore, plan_undo
 from engine.snapshots.turn_changes import SessionSnapshots, TurnChanges
-from engine.snapshots.turn_history import PastTurn, TurnHistory, turn_history
+from engine.snapshots.turn_history import PastCall, PastTurn, TurnHistory, turn_history
 
 if TYPE_CHECKING:
     from engine.snapshots.file_versions import FileVersion
@@ -46,9 +48,14 @@ _NO_CALL: Final = CallId("")
 _OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
 _FOREIGN: Final = "changed while the turn ran, but not by its calls, so left as they are: {}"
 _OTHERS: Final = "changed by another session while the turn ran, so left as they are: {}"
+_DURING: Final = "known only to have changed while {} ran: {}"
 _FORCED: Final = "overwritten although something else has changed them; redo or restore brings that back: {}"
 # Paths in one message.
 _NAMED: Final = 5
+# Calls in one message, and characters of the name of one.
+_CALLS: Final = 3
+_NAME_CHARS: Final = 40
+_COMMAND: Final = re.compile(r'"command"\s*:\s*("(?:[^"\\]|\\.)*")')
 _UNNOTED: Final = "what the turn changed in files was not noted, so files are as it has left them"
 
 
@@ -347,8 +354,8 @@ class UndoHistory:
             other = self._shown(path for path in plan.conflicts if path in from_others)
             by = f" ({', '.join(other)}: by another session)" if other else ""
             raise UndoConflict(
-                f"changed since by another program, so nothing was done: {', '.join(shown)}{by}. With force they are "
-                "overwritten.",
+                f"changed by another program, since or while the turn ran, so nothing was done: {', '.join(shown)}{by}. "
+                "With force they are overwritten.",
                 shown,
             )
 
@@ -357,14 +364,15 @@ class UndoHistory:
         remarks: list[str] = []
         if plan.forced:
             remarks.append(_FORCED.format(self._some(plan.forced)))
-        if force:
-            return remarks
         for text, paths in (
             (_OTHERS, sorted(changed.foreign.keys() & changed.from_others)),
             (_FOREIGN, sorted(changed.foreign.keys() - changed.from_others)),
         ):
-            if paths:
+            if paths and not force:
                 remarks.append(text.format(self._some(paths)))
+        if during := sorted({*(put.path for put in plan.puts), *plan.settled} & changed.during.keys()):
+            calls = [call for path in during for call in changed.during[path]]
+            remarks.append(_DURING.format(_names_of(calls), self._some(during)))
         return remarks
 
     def _some(self, paths: Sequence[str]) -> str:
@@ -375,6 +383,19 @@ class UndoHistory:
     def _shown(self, paths: Iterable[str]) -> tuple[str, ...]:
         folder = os.path.realpath(self._cwd)
         return tuple(os.path.relpath(path, folder) for path in paths)
+
+
+def _names_of(calls: Collection[PastCall]) -> str:
+    """Return the commands, or tools, of calls, for people."""
+    names = [f"`{name}`" for name in dict.fromkeys(map(_name_of, calls))]
+    more = f" and {len(names) - _CALLS} more" if len(names) > _CALLS else ""
+    return ", ".join(names[:_CALLS]) + more
+
+
+def _name_of(call: PastCall) -> str:
+    found = _COMMAND.search(call.arguments)
+    name = " ".join(str(json.loads(found[1])).split()) if found else call.tool
+    return name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"
 
 
 def _turn_to_restore(seen: TurnHistory, turn_id: str | None) -> PastTurn:

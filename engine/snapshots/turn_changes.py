@@ -14,7 +14,7 @@ from engine.core.ids import SessionId
 from engine.core.protocols import Attributing, Snapshots
 from engine.core.snapshot_types import Attribution, Change
 from engine.core.threads import to_thread
-from engine.snapshots.turn_history import Overwrite, PastTurn, TurnHistory
+from engine.snapshots.turn_history import Overwrite, PastCall, PastTurn, TurnHistory
 
 # Seconds. A file system takes its times from a clock tick of the kernel, which is a little behind our own clock.
 CLOCK_SLACK: Final = 0.05
@@ -44,12 +44,14 @@ class TurnChanges:
         shared: those of them that something else has changed, too.
         foreign: what no call of the turn can have changed.
         from_others: what another session has changed, among *shared* and *foreign*.
+        during: of *own*, what no call has reported, with the calls that were at work when it changed.
     """
 
     own: Mapping[str, Change]
     shared: frozenset[str] = frozenset()
     foreign: Mapping[str, Change] = attrs.field(factory=dict[str, Change])
     from_others: frozenset[str] = frozenset()
+    during: Mapping[str, tuple[PastCall, ...]] = attrs.field(factory=dict[str, tuple[PastCall, ...]])
 
 
 @attrs.frozen
@@ -114,7 +116,13 @@ class SessionSnapshots:
         if not isinstance(self.backend, Attributing):
             return TurnChanges(changes)
         who = await self.backend.attribution(turn.trees, owner=self.session_id, began=turn.began, ended=turn.ended)
-        return _attribute(changes, who, await self._around_calls(turn, who))
+        around = await self._around_calls(turn, who)
+        changed = _attribute(changes, who, around)
+        at_work = await to_thread(_calls_at_work, turn, changed.own)
+        # Another program has changed it between two calls, while the model wrote or the user was asked, say.
+        disturbed = {path for path, calls in at_work.items() if not calls}
+        during = {path: calls for path, calls in at_work.items() if calls and not is_among(path, around.reported)}
+        return attrs.evolve(changed, shared=changed.shared | disturbed, during=during)
 
     async def _around_calls(self, turn: PastTurn, who: Attribution) -> _CallChanges:
         """Compare what changed from one snapshot of a turn to the next with what its calls reported."""
@@ -223,6 +231,20 @@ def _attribute(changes: Mapping[str, Change], who: Attribution, calls: _CallChan
         foreign={path: change for path, change in changes.items() if path not in own},
         from_others=frozenset(elsewhere),
     )
+
+
+def _calls_at_work(turn: PastTurn, paths: Iterable[str]) -> dict[str, tuple[PastCall, ...]]:
+    """Return which calls of a turn were at work when files were changed last, if that was while the turn ran. It blocks."""
+    times = {path: changed_at(path) for path in paths}
+    return {
+        path: _at_work(turn.calls, time, 0) or _at_work(turn.calls, time, CLOCK_SLACK)
+        for path, time in times.items()
+        if turn.calls and turn.began <= time <= turn.until
+    }
+
+
+def _at_work(calls: Iterable[PastCall], time: float, slack: float) -> tuple[PastCall, ...]:
+    return tuple(call for call in calls if call.began - slack <= time <= call.ended + slack)
 
 
 def changed_at(path: str) -> float:

@@ -25,6 +25,22 @@ _CLOSING: Final = (
 
 
 @attrs.frozen(kw_only=True)
+class PastCall:
+    """A call, or a command in the background.
+
+    Attributes:
+        tool: its tool; in the background, the command.
+        arguments: as the model wrote them.
+        began, ended: in seconds since the epoch.
+    """
+
+    tool: str
+    arguments: str = ""
+    began: float = float("inf")
+    ended: float = float("inf")
+
+
+@attrs.frozen(kw_only=True)
 class PastTurn:
     """A finished turn.
 
@@ -39,6 +55,7 @@ class PastTurn:
         ended: when its record was closed; after a crash this is later, and changes in between may not be the turn's.
         redone: the files that the last redo changed; None: it was never redone.
         tree_redone: the snapshot after that.
+        calls: what was at work while it ran.
         next_tree: the first snapshot of the turn after it.
         next_began: when that one began.
     """
@@ -53,6 +70,7 @@ class PastTurn:
     ended: float = 0.0
     redone: tuple[str, ...] | None = None
     tree_redone: str = ""
+    calls: tuple[PastCall, ...] = ()
     next_tree: str = ""
     next_began: float = 0.0
 
@@ -141,6 +159,9 @@ def turn_history(events: Sequence[ev.Durable], crashed: str) -> TurnHistory:
     )
 
 
+_CallEvent = ev.CallQueued | ev.CallStarted | ev.CallSettled | ev.BackgroundStarted | ev.BackgroundEnded
+
+
 @attrs.define(eq=False)
 class _Reader:
     _events: Sequence[ev.Durable]
@@ -153,6 +174,9 @@ class _Reader:
     restores: list[tuple[int, str, str]] = attrs.field(factory=list[tuple[int, str, str]], init=False)
     last_tree: str = attrs.field(default="", init=False)
     _open: PastTurn | None = attrs.field(default=None, init=False)
+    # Those at work now, in the background too, and those of the open turn that have ended.
+    _calls: dict[str, PastCall] = attrs.field(factory=dict[str, PastCall], init=False)
+    _past_calls: list[PastCall] = attrs.field(factory=list[PastCall], init=False)
 
     def read(self, index: int, event: ev.Durable) -> None:
         match event:
@@ -168,6 +192,8 @@ class _Reader:
                 self.saved = []
             case ev.TurnEnded():
                 self._end_turn(index, event)
+            case ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.BackgroundStarted() | ev.BackgroundEnded():
+                self._note_call(event)
             case ev.TurnUndone() if self.done:
                 self._undo_turn(index, event)
             case ev.TurnRedone() if self.undone:
@@ -189,6 +215,20 @@ class _Reader:
                 self._replace_last(attrs.evolve(self.done[-1], next_tree=event.tree, next_began=began))
             self._open = attrs.evolve(self._open, trees=(*self._open.trees, event.tree), is_last_change_missed=False)
 
+    def _note_call(self, event: _CallEvent) -> None:
+        match event:
+            case ev.CallQueued():
+                self._calls[event.call_id] = PastCall(tool=event.tool, arguments=event.arguments)
+            case ev.BackgroundStarted():
+                self._calls[event.work_id] = PastCall(tool=event.detail or event.name, began=event.time)
+            case ev.CallStarted():
+                if event.call_id in self._calls:
+                    self._calls[event.call_id] = attrs.evolve(self._calls[event.call_id], began=event.time)
+            case ev.CallSettled() | ev.BackgroundEnded():
+                call = self._calls.pop(event.call_id if isinstance(event, ev.CallSettled) else event.work_id, None)
+                if call is not None and call.began < float("inf"):
+                    self._past_calls.append(attrs.evolve(call, ended=event.time))
+
     def _replace_last(self, turn: PastTurn) -> None:
         """Replace the newest turn that counts."""
         self.turns = [turn if one.turn_id == turn.turn_id else one for one in self.turns]
@@ -200,7 +240,12 @@ class _Reader:
         is_crashed = event.result.detail == self._crashed
         until = _last_activity(self._events[self._open.begins : index]) if is_crashed else event.time
         is_last_change_missed = self._open.is_last_change_missed or is_crashed
-        ended = attrs.evolve(self._open, is_last_change_missed=is_last_change_missed, until=until, ended=event.time)
+        # What is at work still is in the background.
+        calls = (*self._past_calls, *(call for call in self._calls.values() if call.began < float("inf")))
+        self._past_calls = []
+        ended = attrs.evolve(
+            self._open, is_last_change_missed=is_last_change_missed, until=until, ended=event.time, calls=calls
+        )
         self._open, self.saved = None, []
         self.turns.append(ended)
         self.done.append(ended)

@@ -229,7 +229,7 @@ async def test_foreign_change_needs_force(repository: Project) -> None:
         repository.write({"a.txt": "mine\n", "other": "mine\n"})
         before, count = state_of(host.root), len(host.session.events())
         with pytest.raises(
-            UndoConflict, match=r"changed since by another program, so nothing was done: a\.txt"
+            UndoConflict, match=r"changed by another program, since or while the turn ran, so nothing was done: a\.txt"
         ) as caught:
             await host.session.files.undo()
         assert caught.value.paths == ("a.txt",)

@@ -14,6 +14,8 @@ import trio
 
 import engine
 from engine.core.errors import ConfigError, NothingToUndo, UndoConflict
+from engine.core.events import CallSettled, PermissionAsked
+from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
@@ -90,7 +92,10 @@ async def world(project: Project) -> AsyncGenerator[World]:
         yield made
 
 
-@pytest.mark.parametrize("last", [writes("n.txt", "n\n"), bash("echo n > n.txt")], ids=["write", "bash"])
+WRITES_N = writes("n.txt", "n\n")
+
+
+@pytest.mark.parametrize("last", [WRITES_N, bash("echo n > n.txt")], ids=["write", "bash"])
 async def test_users_change_is_left_and_named(repository: Project, last: Answer) -> None:
     async with world(repository) as here:
 
@@ -103,9 +108,11 @@ async def test_users_change_is_left_and_named(repository: Project, last: Answer)
         assert [diff.path for diff in await here.session.files.diff()] == ["m.txt", "n.txt"]
         undone = await here.session.files.undo()
         assert undone.files == ("m.txt", "n.txt")
-        assert undone.remarks == (
-            "changed while the turn ran, but not by its calls, so left as they are: a.txt, b/new.txt",
+        assert undone.remarks[0] == (
+            "changed while the turn ran, but not by its calls, so left as they are: a.txt, b/new.txt"
         )
+        during = ("known only to have changed while `echo n > n.txt` ran: n.txt",) if last is not WRITES_N else ()
+        assert undone.remarks[1:] == during
         assert (here.text("a.txt"), here.text("b/new.txt")) == ("user\n", "user\n")
         assert (await here.session.files.redo()).files == ("m.txt", "n.txt")
         assert here.text("a.txt") == "user\n"
@@ -181,6 +188,7 @@ async def test_other_sessions_work_is_left_and_named(repository: Project, report
             assert undone.files == ("slow.txt",)
             assert undone.remarks == (
                 "changed by another session while the turn ran, so left as they are: b/other.txt",
+                "known only to have changed while `slow` ran: slow.txt",
             )
         else:
             with pytest.raises(UndoConflict, match=r"b/other\.txt: by another session"):
@@ -264,3 +272,50 @@ async def test_every_content_is_a_version(repository: Project) -> None:
         with pytest.raises(ConfigError):
             await here.session.files.restore(["m.txt", "n.txt"], version=versions[0].id)
         assert await here.session.files.versions("never.txt") == ()
+
+
+@attrs.frozen
+class Asks:
+    """Asks about the tool `later`."""
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        return Judgement(verdict="ask" if query.tool == "later" else "allow", source="the rules of this test")
+
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
+        """Nobody says "always" here."""
+
+
+async def test_users_change_between_two_calls_of_a_step_is_a_conflict(repository: Project) -> None:
+    """The second call waits for the user's consent. The first one reports nothing, but it was over by then."""
+
+    async def later(args: Nothing, ctx: ToolContext) -> str:  # a tool has arguments
+        return "done"
+
+    calls: Answer = [*call("bash", {"command": "echo m > m.txt"}, id="1"), *call("later", {}, id="2"), *done("calls")]
+    async with engine.open_engine(
+        model=ScriptedProvider([calls, DONE]),
+        tools=(BASH, engine.tool(later)),
+        permissions=PermissionOptions(approver=Asks()),
+        files=FileOptions(snapshots=repository.snapshots),
+    ) as eng:
+        session = await eng.create_session(cwd=repository.root)
+        request_id, is_over = "", False
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                request_id = event.request_id if isinstance(event, PermissionAsked) else request_id
+                if isinstance(event, CallSettled):
+                    is_over = True
+                if request_id and is_over:
+                    # Each time beyond what the clock of a file system may be behind.
+                    await trio.sleep(0.2)
+                    repository.write({"u.txt": "user\n"})
+                    await trio.sleep(0.2)
+                    await turn.reply(request_id, engine.Once())
+                    request_id = ""
+        with pytest.raises(UndoConflict) as caught:
+            await session.files.undo()
+        assert caught.value.paths == ("u.txt",)
+        undone = await session.files.undo(force=True)
+        assert undone.files == ("m.txt", "u.txt")
+        assert "redo or restore brings that back: u.txt" in undone.remarks[0]
+        assert undone.remarks[1] == "known only to have changed while `echo m > m.txt` ran: m.txt"
