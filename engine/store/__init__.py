@@ -1,4 +1,4 @@
-"""Stores: where the events of sessions are kept."""
+"""Stores keep the events of sessions."""
 
 from engine.core.facade import lazy_exports
 

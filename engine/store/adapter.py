@@ -1,7 +1,7 @@
 """`StoreAdapter`: how an engine uses its store, with or without the optional protocols.
 
-A host's own store may only keep events. Then sessions are not locked, no states are cached,
-and a session is opened by folding all its events.
+A host's own store may only keep events. In that case sessions are not locked, no states are cached, and opening a
+session folds all its events.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StoreAdapter:
 
     Attributes:
         store: the store.
-        drafting: the same, if it keeps drafts.
+        drafting: the same store, if it keeps drafts.
     """
 
     store: Store
@@ -48,7 +48,7 @@ class StoreAdapter:
     @classmethod
     def of(cls, store: Store) -> Self:
         """Find out which protocols *store* implements."""
-        # Once: `isinstance` with a protocol takes microseconds each time.
+        # Only once: `isinstance` with a protocol takes microseconds each time.
         return cls(
             store=store,
             drafting=store if isinstance(store, DraftStore) else None,
@@ -57,9 +57,11 @@ class StoreAdapter:
         )
 
     async def open_for_writing(self, session_id: SessionId) -> StoredSession:
-        """Hold a session, so that no other engine writes it, and return it. A checkpoint; if cancelled, it is not held.
+        """Claim a session, so that no other engine writes it, and return it.
 
-        If an engine was killed, the state includes the saved text of parts that were being received.
+        A checkpoint; if cancelled, it is not claimed.
+
+        If the last engine was killed, the state includes the saved text of parts that were being received.
         Raises `SessionElsewhere`, `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
         if self._leasing is not None:
@@ -94,7 +96,7 @@ class StoreAdapter:
         return agents
 
     def drafts(self) -> DraftSaver | None:
-        """Return where one journal keeps its drafts; None if the store keeps none. Not a checkpoint."""
+        """Return the saver of one journal's drafts; None if the store keeps none. Not a checkpoint."""
         return None if self.drafting is None else DraftSaver(self.drafting)
 
     async def read(self, session_id: SessionId) -> StoredSession:
@@ -106,7 +108,7 @@ class StoreAdapter:
         if self._remembering is not None:
             session = await await_foreign(self._remembering.open_session(session_id))
         else:
-            # Imported here: the codec comes with it, and a new session needs none.
+            # Imported here: it imports the codec, which a new session does not need.
             from engine.store.lazy_events import LazyEvents, StoredSession
 
             events = await await_foreign(self.store.load(session_id))
@@ -116,11 +118,11 @@ class StoreAdapter:
         return session
 
     def release(self, session_id: SessionId) -> None:
-        """Release a session, after all of its events are written. Not a checkpoint; no error if it is not held."""
+        """Release a session, once all its events are written. Not a checkpoint; no error if it is not claimed."""
         if self._leasing is not None:
             self._leasing.release(session_id)
 
     def save_state(self, state: SessionState) -> None:
-        """Keep the state of a session whose turn has ended, if that is worth it. Not a checkpoint."""
+        """Save the state of a session whose turn has ended, if worthwhile. Not a checkpoint."""
         if self._remembering is not None:
             self._remembering.save_state(state)

@@ -21,13 +21,13 @@ from engine.store.store_protocols import SearchHit, SessionQuery, SessionRow, Sp
 class TransientStoreError(StoreError):
     """A transaction failed for a temporary reason: a lock, a full disk, a broken connection. It was rolled back.
 
-    If the connection broke during the commit, `WriterConnection.has_committed` finds out.
+    If the connection broke during the commit, `WriterConnection.has_committed` tells whether it was.
     """
 
 
 @attrs.frozen
 class EventRow:
-    """An event as a row; or the error that keeps it from being one."""
+    """An event as a row, or the error that prevents that."""
 
     event: Durable
     seq: int
@@ -45,26 +45,26 @@ class TableReader(Protocol):
         ...
 
     def open_session(self, session_id: SessionId, schema: Schema) -> tuple[StoredSession, int] | None:
-        """Return a session and the number of the event at which its state was remembered; None if it is not known.
+        """Return a session, and the number of the event at which its state was saved; None if there is no such session.
 
         Raises `JournalCorrupt`.
         """
         ...
 
     def drafts(self, session_id: SessionId, schema: Schema) -> Sequence[Delta]:
-        """Return the drafts of a session, those of a part in their order."""
+        """Return a session's drafts, in order within each part."""
         ...
 
     def inactive_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
-        """Return the roots of the trees in which nothing has happened since then, without the *keep* newest of all."""
+        """Return the roots of trees without events since then, except the *keep* newest trees."""
         ...
 
     def list_sessions(self, owner: Owner, query: SessionQuery) -> Sequence[SessionRow]:
-        """Return the rows that *query* asks for, newest first."""
+        """Return the rows that match *query*, newest first."""
         ...
 
     def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[SearchHit]:
-        """Return one hit for each session that has the words, newest texts first."""
+        """Return one hit per session that contains the words, newest texts first."""
         ...
 
     def ids(self, prefix: str) -> Sequence[SessionId]:
@@ -72,15 +72,15 @@ class TableReader(Protocol):
         ...
 
     def spending(self, query: SpendingQuery) -> Sequence[Spending]:
-        """Return what was spent, added up as *query* asks."""
+        """Return what was spent, summed as *query* says."""
         ...
 
 
 class TableWriter(Protocol):
-    """A transaction of the writer. Each method blocks."""
+    """A transaction of the writer. All methods block."""
 
     def write(self, rows: Sequence[EventRow], changes: Sequence[SessionChange]) -> None:
-        """Write events, and what they change in the lists."""
+        """Write events, and update the lists."""
         ...
 
     def last_seq(self, session_id: SessionId) -> int:
@@ -88,15 +88,15 @@ class TableWriter(Protocol):
         ...
 
     def save_state(self, session_id: SessionId, seq: int, made_by: str, body: str) -> None:
-        """Keep a folded state, unless the session has no such event yet."""
+        """Save a folded state, unless the session has no such event yet."""
         ...
 
     def save_draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
-        """Keep by how much an open part has grown."""
+        """Save the text that an open part has gained."""
         ...
 
     def delete_drafts(self, session_id: SessionId, part_id: PartId | None) -> None:
-        """Forget the drafts of a part; None: of all parts of the session."""
+        """Delete the drafts of a part; None: of all parts of the session."""
         ...
 
     def leases_of(self, session_ids: Collection[SessionId], owner: Owner) -> Mapping[SessionId, Lease]:
@@ -116,11 +116,11 @@ class TableWriter(Protocol):
         ...
 
     def release_lease(self, owner: Owner, session_id: SessionId) -> None:
-        """Give a lease back, if it is its own."""
+        """Release a lease, if *owner* holds it."""
         ...
 
     def release_leases(self, owner: Owner) -> None:
-        """Give all leases of *owner* back."""
+        """Release all leases of *owner*."""
         ...
 
     def session_tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
@@ -132,7 +132,7 @@ class TableWriter(Protocol):
         ...
 
     def reclaim_space(self) -> None:
-        """Return some unused space to the disk."""
+        """Return some unused space to the file system."""
         ...
 
 
@@ -145,18 +145,18 @@ class WriterConnection(Protocol):
         ...
 
     def transaction(self, number: int) -> AbstractContextManager[TableWriter]:
-        """Begin a transaction, and commit it at the end of the block; *number* is one that no other has had.
+        """Begin a transaction, and commit it at the end of the block; *number* identifies it.
 
-        Raises `TransientStoreError`; another `StoreError` for what ends the writer.
+        Raises `TransientStoreError`, or another `StoreError`, which ends the writer.
         """
         ...
 
     def has_committed(self, number: int) -> bool:
-        """Tell whether that transaction was committed although it failed. Raises as `transaction`."""
+        """Return whether that transaction was committed although it failed. Raises like `transaction`."""
         ...
 
     def will_retry(self, error: TransientStoreError, since: float) -> bool:
-        """Wait a moment and return True, if *error* is worth another attempt *since* the first one began."""
+        """Wait a moment and return True if *error* is worth another attempt; the first one began at *since*."""
         ...
 
     def announce(self, session_ids: Collection[SessionId]) -> None:

@@ -1,4 +1,4 @@
-"""`DatabaseStore`: a store over tables, in any database. This is the side of the turn: nothing here waits for a disk.
+"""`DatabaseStore`: a store on tables, in any database. This is the turn's side, where nothing waits for a disk.
 
 put ──► Writer ──► EventSink ──► WriterConnection: one transaction for all that is queued
 load, list_sessions, search, open ──► threads with connections of their own
@@ -63,13 +63,13 @@ class _SessionWrites:
     tickets: deque[tuple[int, int]] = attrs.field(factory=deque["tuple[int, int]"])
 
     def add(self, seq: int, ticket: int, durable: int) -> None:
-        """Note one more, and forget those up to the ticket *durable*."""
+        """Add one more, and drop those up to the ticket *durable*."""
         self.forget(durable)
         self.tickets.append((seq, ticket))
         self.last = max(self.last, seq)
 
     def forget(self, durable: int) -> None:
-        """Forget those up to the ticket *durable*."""
+        """Drop those up to the ticket *durable*."""
         while self.tickets and self.tickets[0][1] <= durable:
             self.tickets.popleft()
 
@@ -80,11 +80,11 @@ class _SessionWrites:
 
 @attrs.define(eq=False, kw_only=True)
 class DatabaseStore(TableQueries):
-    """What is the same for all stores that keep tables. It belongs to one `trio.run`.
+    """The base of all stores that use tables. It belongs to one `trio.run`.
 
     Attributes:
         watch_seconds: how often a watcher polls, if no notification comes.
-        epoch: of this opening, so a cursor from before must resync.
+        epoch: identifies this opening; a cursor from an earlier one must resync.
     """
 
     watch_seconds: ClassVar[float]
@@ -102,7 +102,7 @@ class DatabaseStore(TableQueries):
         self._writer = Writer(self._sink, name="engine store")
         self._heartbeat = Heartbeat(weakref.ref(self), self._sink.owner.seconds / RENEWALS_PER_LEASE)
 
-    # -- what each database does in its own way ---------------------------------------------
+    # -- what differs between databases ---------------------------------------------
 
     @abstractmethod
     async def _read(self, work: Callable[[TableReader], T]) -> T:
@@ -110,7 +110,7 @@ class DatabaseStore(TableQueries):
 
     @abstractmethod
     def _close_readers(self) -> None:
-        """Begin to close what is not the writer's. Not a checkpoint."""
+        """Start closing everything but the writer. Not a checkpoint."""
 
     @abstractmethod
     def _next_change(self, session_id: SessionId) -> trio.Event:
@@ -120,9 +120,9 @@ class DatabaseStore(TableQueries):
 
     @enable_ki_protection
     def put(self, event: Durable) -> None:
-        """Take *event*, in order. Never blocks, never a checkpoint.
+        """Queue *event* to be written, in order. Never blocks, never a checkpoint.
 
-        Raises `StoreError` if nothing more is written, or nothing of this session.
+        Raises `StoreError` if the store, or this session, can't be written any more.
         """
         if event.seq is None:
             raise StoreError(f"an event of session {event.session_id} has no number: it is not durable")
@@ -138,10 +138,10 @@ class DatabaseStore(TableQueries):
         puts.add(event.seq, ticket, self._writer.durable)
 
     async def flushed(self, session_id: SessionId, seq: int) -> None:
-        """Wait until everything up to *seq* is durable. Always a checkpoint; if cancelled, it is written all the same.
+        """Wait until everything up to *seq* is durable. Always a checkpoint; if cancelled, it is still written.
 
-        Raises `StoreError`, at the latest some time after the lock timeout. After a temporary
-        error the events are tried again with the next ones, so a later flush may succeed.
+        Raises `StoreError`, at the latest some time after the lock timeout. After a temporary error the events are
+        retried with the next ones, so a later flush may succeed.
         """
         puts = self._session_writes.get(session_id)
         if puts is None or seq < puts.first:
@@ -161,26 +161,29 @@ class DatabaseStore(TableQueries):
         puts.forget(self._writer.durable)
 
     async def load(self, session_id: SessionId) -> Sequence[Durable]:
-        """Return the events of a session, what was put among them; none if it is not known. Always a checkpoint.
+        """Return a session's events, including those still queued; none if there is no such session.
 
-        If cancelled, the thread that reads is abandoned. Raises `JournalCorrupt`, `StoreError`.
+        Always a checkpoint.
+
+        If cancelled, the reading thread is abandoned. Raises `JournalCorrupt`, `StoreError`.
         """
         _check_id(session_id)
         await self._wait_written(session_id)
         return await self._read(lambda tables: tables.load(session_id, self._sink.schema))
 
     async def aclose(self) -> None:
-        """Write what is left, let all sessions go, and close. Always a checkpoint, idempotent.
+        """Write what is queued, release all sessions, and close. Always a checkpoint, idempotent.
 
-        If cancelled, the writer's thread does it a little later. Raises `StoreError` if
-        something could not be written, or takes longer than `CLOSE_TIMEOUT`.
+        If cancelled, the writer's thread does it a little later. Raises `StoreError` if something could not be written
+        within `CLOSE_TIMEOUT`.
         """
         if self._is_closed:
             await trio.lowlevel.checkpoint()
             return
         self._is_closed = True
         self._heartbeat.stop()
-        # Before the writer's: the thread that closes the last connection checkpoints the WAL, which the writer should do.
+        # Before the writer: the thread that closes the last connection checkpoints the WAL, and that should be the
+        # writer.
         self._close_readers()
         in_time = await self._writer.aclose(CLOSE_TIMEOUT)
         if not in_time or self._sink.unwritten:
@@ -191,7 +194,7 @@ class DatabaseStore(TableQueries):
     # -- importing, retention --------------------------------------------------------------
 
     async def import_sessions(self, journals: Sequence[Sequence[Durable]]) -> None:
-        """See `Importing`. A checkpoint; if cancelled, all or none are taken in."""
+        """See `Importing`. A checkpoint; if cancelled, all or none are imported."""
         from engine.store.import_command import ImportSessions
 
         order = ImportSessions([journal for journal in journals if journal], self._sink.schema)
@@ -200,7 +203,7 @@ class DatabaseStore(TableQueries):
             raise order.error
 
     async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
-        """See `Retention`. A checkpoint; if cancelled, either all is removed or nothing."""
+        """See `Retention`. A checkpoint; if cancelled, all or none are deleted."""
         _check_id(session_id)
         order = DeleteSession(session_id)
         await self._run_commands([order])
@@ -247,7 +250,7 @@ class DatabaseStore(TableQueries):
         puts = self._session_writes.get(session_id)
         if puts is not None:
             puts.forget(self._writer.durable)
-            if not puts.tickets:  # else a task may still wait for them
+            if not puts.tickets:  # otherwise a task may still wait for them
                 del self._session_writes[session_id]
         self._saved_states.pop(session_id, None)
         try:
@@ -258,14 +261,14 @@ class DatabaseStore(TableQueries):
             return
 
     def renew_leases(self) -> None:
-        """Renew the leases; try what could not be written again. Not a checkpoint. See `Heartbeat`."""
+        """Renew the leases; retry what could not be written. Not a checkpoint. See `Heartbeat`."""
         if (self._claimed or self._sink.unwritten) and self._last_renewal <= self._writer.durable:
             try:
                 self._last_renewal = self._enqueue(RenewLeases())
             except StoreError:
                 self._heartbeat.stop()
 
-    # -- watching, remembering --------------------------------------------------------------
+    # -- watching, caching --------------------------------------------------------------
 
     async def wait_for_events(self, session_id: SessionId, after: int) -> Sequence[Durable]:
         """See `Watching`. Always a checkpoint."""
@@ -300,7 +303,7 @@ class DatabaseStore(TableQueries):
         try:
             self._enqueue(SaveState(state, fold_version()))
         except StoreError:
-            # Only a cache; the next `put` raises.
+            # It is only a cache; if the store has failed, the next `put` raises.
             return
 
     # -- drafts -----------------------------------------------------------------------------
@@ -327,12 +330,15 @@ class DatabaseStore(TableQueries):
         return await self._read(work)
 
     def _enqueue(self, order: WriteCommand) -> int:
-        """Queue an order and return its ticket. Raises `StoreError`."""
+        """Queue a command and return its ticket. Raises `StoreError`."""
         self._last_ticket = self._writer.put(order)
         return self._last_ticket
 
     async def _wait_for(self, ticket: int) -> None:
-        """Wait until the writer has done what it could with *ticket*. Always a checkpoint. Raises `StoreError`."""
+        """Wait until the writer has processed *ticket*, successfully or not. Always a checkpoint.
+
+        Raises `StoreError`.
+        """
         await self._writer.flushed(ticket)
 
     async def _run_commands(self, orders: Sequence[WriteCommand]) -> None:
@@ -352,7 +358,7 @@ class DatabaseStore(TableQueries):
             raise
 
     async def _wait_written(self, session_id: SessionId) -> None:
-        """Wait until what was put of a session can be read. Always a checkpoint. Raises `StoreError`."""
+        """Wait until a session's queued events can be read. Always a checkpoint. Raises `StoreError`."""
         puts = self._session_writes.get(session_id)
         if puts is None or session_id in self._sink.refused:
             await trio.lowlevel.checkpoint()
@@ -386,6 +392,6 @@ class DatabaseStore(TableQueries):
 
 
 def _check_id(session_id: SessionId) -> None:
-    """Raise `StoreError` for what no database takes as a name, before the writer meets it."""
+    """Raise `StoreError` for an id that no database accepts, before the writer gets it."""
     if (why := invalid_id_reason(session_id)) is not None:
         raise StoreError(f"there is no session {session_id!r}: {why}")

@@ -18,7 +18,7 @@ from engine.journal import codec, fold, fold_turn, json_converter, state
 from engine.journal.state import SessionState
 from engine.store.lazy_events import LazyEvents, StoredSession, decode_stored_event
 
-# What a user can do about a gap in a file; a server's remedy differs.
+# What a user can do about a gap in a file; for a server it is something else.
 REPAIR_FILE: Final = "`engine sessions repair` keeps what comes before"
 
 
@@ -43,7 +43,7 @@ def session_from_rows(
     *,
     remedy: str = REPAIR_FILE,
 ) -> tuple[StoredSession, int] | None:
-    """Fold a session from the *rows* of its events, starting at the *saved* state if that can be read.
+    """Fold a session from the *rows* of its events, starting with the *saved* state if that is readable.
 
     Returns the session and the number of the last event in the saved state; None if there are
     no rows. Raises `JournalCorrupt`.
@@ -59,7 +59,7 @@ def session_from_rows(
 
 
 def drafts_from_rows(bodies: Iterable[str], schema: codec.Schema) -> Sequence[Delta]:
-    """Decode drafts; those that cannot be read are left out."""
+    """Decode drafts; unreadable ones are skipped."""
     drafts: list[Delta] = []
     for body in bodies:
         # An unreadable draft must not keep the session from opening: it is only the tail of a cut-off answer.
@@ -72,7 +72,7 @@ def drafts_from_rows(bodies: Iterable[str], schema: codec.Schema) -> Sequence[De
 
 @functools.cache
 def fold_version() -> str:
-    """Identify the code that folds events: a state folded by other code is not to be trusted."""
+    """Return an id of the code that folds events: a state folded by other code can't be trusted."""
     digest = hashlib.sha256()
     for module in (codec, fold, fold_turn, json_converter, messages, state):
         source = inspect.getsource(module)

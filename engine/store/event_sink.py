@@ -1,11 +1,11 @@
-"""`EventSink`: the side of the writer's thread. Everything that is queued becomes one transaction.
+"""`EventSink`: the writer thread's side. Everything that is queued becomes one transaction.
 
 Errors are contained:
 
 - temporary ones (a lock, a full disk): the batch is kept and retried with the next one, and
   waiting flushes fail;
-- another engine took the session, or an event doesn't follow the last one: that session is
-  *refused* from then on, the others continue;
+- another engine took the session, or an event doesn't follow the last one: that session is *refused* from then on,
+  while the others continue;
 - the file was deleted, replaced, migrated or damaged: the writer ends.
 """
 
@@ -37,8 +37,8 @@ class EventSink:
 
     Attributes:
         durable: the last event of each session that this store has made durable.
-        refused: sessions of which nothing more is written, and why.
-        last_error: why the last attempt failed; None: it did not.
+        refused: the sessions that are no longer written, and why.
+        last_error: why the last attempt failed; None: it succeeded.
         unwritten: how many events and commands are in the backlog.
     """
 
@@ -55,26 +55,28 @@ class EventSink:
     _unconfirmed: _Attempt | None = attrs.field(default=None, init=False)
 
     def write(self, batch: Sequence[Durable | WriteCommand]) -> None:
-        """Write *batch*, and what is left from before. Raises `StoreError` for what ends the writer."""
-        # Encoded here, outside the transaction and once, even if that is retried: a lock is held for as short as possible.
+        """Write *batch*, after the backlog. Raises `StoreError` for errors that end the writer."""
+        # Encoded here, once and outside the transaction, which may be retried: a lock should be held as briefly as
+        # possible.
         self._backlog += [item if isinstance(item, WriteCommand) else self._encode(item) for item in batch]
         self._run_with_retry(self._commit)
 
     def close(self) -> None:
-        """Try what is left once more, give all leases back, and close the connection."""
+        """Try the backlog once more, release all leases, and close the connection."""
         try:
             if self._backlog:
                 self._run_with_retry(self._commit)
             if self.last_error is None:
                 self._run_with_retry(self._release_all)
         except StoreError as error:
-            # Not raised, since the connection must be closed: a lease that stays expires, and `unwritten` counts the rest.
+            # Not raised, since the connection must be closed: a lease that remains will expire, and `unwritten` counts
+            # the rest.
             self.last_error = error
         finally:
             self.connection.close()
 
     def _run_with_retry(self, work: Callable[[], None]) -> None:
-        """Run *work*, again if the connection wants to retry. Raises `StoreError` for what ends the writer."""
+        """Run *work*, and retry while the connection says so. Raises `StoreError` for errors that end the writer."""
         began = time.monotonic()
         try:
             while True:
@@ -82,7 +84,7 @@ class EventSink:
                     work()
                 except TransientStoreError as error:
                     self.last_error = error
-                    # Not raised: the backlog stays, and is tried again with the next batch.
+                    # Not raised: the backlog stays, and is retried with the next batch.
                     if not self.connection.will_retry(error, began):
                         return
                 else:
@@ -112,7 +114,7 @@ class EventSink:
         self._confirm(attempt)
 
     def _resolve_unconfirmed(self) -> None:
-        """Find out whether an attempt whose connection broke was committed."""
+        """Determine whether an attempt whose connection broke was committed."""
         attempt = self._unconfirmed
         if attempt is not None:
             has_committed = self.connection.has_committed(attempt.number)
@@ -121,7 +123,7 @@ class EventSink:
                 self._confirm(attempt)
 
     def _confirm(self, attempt: _Attempt) -> None:
-        """The attempt is committed: take over its results."""
+        """Take over the results of an attempt that was committed."""
         done, self._backlog = self._backlog[: attempt.count], self._backlog[attempt.count :]
         for item in done:
             if isinstance(item, WriteCommand):
@@ -139,13 +141,13 @@ class EventSink:
 
     def _encode(self, event: Durable) -> EventRow:
         tag = TAGS[type(event)]
-        assert event.seq is not None  # `SqliteStore.put` has looked
+        assert event.seq is not None  # `put` has checked
         try:
             if (why := invalid_id_reason(event.session_id)) is not None:
                 raise ValueError(why)
             return EventRow(event, event.seq, tag, self.schema.version(tag), encode_event(event, schema=self.schema))
         except (TypeError, ValueError, RecursionError) as error:
-            # The row carries the error to its place in the order, where it refuses this session and no other.
+            # The row carries the error to its place in the order, where it refuses only this session.
             return EventRow(event, event.seq, tag, 0, "", error)
 
 
@@ -163,9 +165,9 @@ class BatchTransaction:
     """One transaction; its results count once it is committed.
 
     Attributes:
-        last: the last events that it has looked up or written; None: not known any more.
-        written: those that it has written.
-        refused: sessions of which nothing more is written, and why; None: no longer so.
+        last: the last events, as looked up or written; None: no longer known.
+        written: those it has written.
+        refused: the sessions that are no longer written, and why; None: no longer refused.
     """
 
     owner: Owner
@@ -179,11 +181,11 @@ class BatchTransaction:
     @property
     def tables(self) -> TableWriter:
         """See `WriteTransaction`."""
-        assert self._tables is not None  # set by `run`, inside which all else happens
+        assert self._tables is not None  # set by `run`, which calls all other methods
         return self._tables
 
     def run(self, tables: TableWriter, backlog: Iterable[EventRow | WriteCommand]) -> None:
-        """Do all of *backlog*, in order."""
+        """Process *backlog*, in order."""
         self._tables = tables
         rows: list[EventRow] = []
         for item in backlog:
@@ -209,7 +211,7 @@ class BatchTransaction:
         return session_id in self._committed_refused
 
     def _write(self, rows: Sequence[EventRow]) -> None:
-        """Write those events that may be written and that follow."""
+        """Write the events that are allowed and consecutive."""
         changes: dict[SessionId, SessionChange] = {}
         accepted: list[EventRow] = []
         leases = self._leases_of(rows)
@@ -222,8 +224,8 @@ class BatchTransaction:
                 change = SessionChange.of(row.event, row.seq)
             if (error := self._rejection(row, leases, is_first=session_id not in changes)) is not None:
                 self.refused[session_id] = error
-                # Its earlier events in this batch are valid and stay. They are applied now, since `changes` starts over:
-                # the lease is checked again for a session's first row, and other sessions follow in `rows`.
+                # Its earlier events in this batch are valid and stay. They are applied now, since `changes` starts
+                # over.
                 self._apply(accepted, changes)
                 accepted, changes = [], {}
                 continue
@@ -251,7 +253,7 @@ class BatchTransaction:
         if is_first and (holder := self._claim(session_id, leases)) is not None:
             return holder
         last = self._last_seq(session_id)
-        # A gap or a repetition means that another engine has written the session meanwhile. Never overwrite its events.
+        # A gap or a repetition means that another engine has written to the session. Never overwrite its events.
         if row.seq != last + 1:
             return StoreError(
                 f"event {row.seq} of session {session_id} can't follow {last}, the last one in the store: "
@@ -260,7 +262,7 @@ class BatchTransaction:
         return None
 
     def _claim(self, session_id: SessionId, leases: dict[SessionId, Lease]) -> SessionElsewhere | None:
-        """Claim the session if it isn't ours, and return None; or return the error."""
+        """Claim the session if it isn't ours. Return None, or the error."""
         lease = leases.get(session_id)
         if self.owner.holds(lease):
             return None

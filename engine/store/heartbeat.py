@@ -1,7 +1,7 @@
 """A thread that calls back into the trio thread every few seconds to renew the leases.
 
-Not a task, since a store has no nursery; not the writer's thread, which waits for its queue.
-The thread is a daemon, and ends with its trio run or its target.
+It can't be a task, since a store has no nursery, nor the writer's thread, which waits for its queue. The thread is a
+daemon, and ends with its trio run or its target.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class HeartbeatTarget(Protocol):
 class Heartbeat:
     """Calls its target every few seconds, once started."""
 
-    # Weak: a store that was never closed can be collected, and then the thread ends.
+    # A weak reference, so that a store that was never closed can be collected; then the thread ends.
     _target: weakref.ref[HeartbeatTarget]
     _seconds: float
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
     _is_started: bool = attrs.field(default=False, init=False)
 
     def start(self) -> None:
-        """Begin, if it hasn't. In the trio thread; not a checkpoint."""
+        """Start the thread, if not started yet. In the trio thread; not a checkpoint."""
         if self._is_started:
             return
         self._is_started = True
@@ -42,7 +42,8 @@ class Heartbeat:
         try:
             thread.start()
         except RuntimeError:
-            # No more threads: the leases expire, and then a session can be taken. What is written stays fenced.
+            # No thread is available: the leases will expire, and another engine can take a session. Writes are still
+            # fenced.
             self._stopped.set()
 
     def stop(self) -> None:

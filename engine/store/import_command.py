@@ -19,10 +19,10 @@ from engine.store.write_commands import WriteCommand, WriteTransaction, take_lea
 
 @attrs.define(eq=False)
 class ImportSessions(WriteCommand):
-    """Writes whole journals of new sessions.
+    """Writes complete journals of new sessions.
 
     Attributes:
-        error: why none of them was written.
+        error: why none was written.
     """
 
     journals: Sequence[Sequence[Durable]]
@@ -31,7 +31,7 @@ class ImportSessions(WriteCommand):
     _rows: Sequence[EventRow] | None = attrs.field(default=None, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Write them all, or none if one exists already."""
+        """Write all of them, or none if one exists already."""
         ids = [journal[0].session_id for journal in self.journals]
         self.error = self._claim_all(at, ids)
         if self.error is not None:
@@ -45,7 +45,7 @@ class ImportSessions(WriteCommand):
             at.forget(session_id, refused=True)
 
     def _claim_all(self, at: WriteTransaction, ids: Sequence[SessionId]) -> StoreError | None:
-        """Claim all of them, so that no other engine creates one meanwhile, and return None; or return the error."""
+        """Claim all of them, so that no other engine creates one in the meantime. Return None, or the error."""
         leases = at.tables.leases_of(ids, at.owner)
         for number, session_id in enumerate(ids):
             holder = take_lease(at.tables, at.owner, session_id, leases.get(session_id))

@@ -1,4 +1,4 @@
-"""`StoredSession`: a session as read from the disk, its state folded and its events still JSON.
+"""`StoredSession`: a session as read from disk, with its state folded and its events still JSON.
 
 A session of ten thousand messages has sixty thousand events; decoding and folding them takes a
 second, and callers rarely need more than the last few. So the state comes from a saved one
@@ -23,7 +23,7 @@ _Slice: TypeAlias = "slice[int | None, int | None, int | None]"
 
 
 def decode_stored_event(body: str, session_id: str, seq: int, schema: Schema = PRESENT) -> Durable:
-    """Return the event that a stored *body* holds. Raises `JournalCorrupt` unless it is that one."""
+    """Return the event in a stored *body*. Raises `JournalCorrupt` if it is not the expected one."""
     try:
         event = decode_event(body, schema=schema)
     except JournalCorrupt as error:
@@ -38,8 +38,7 @@ def decode_stored_event(body: str, session_id: str, seq: int, schema: Schema = P
 class LazyEvents(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it changes
     """The events of one session, number 1 first; those from the disk are decoded on first access.
 
-    It can be appended to, as a journal does. Reading one raises `JournalCorrupt`
-    if it is damaged.
+    A journal appends to it. Reading a damaged event raises `JournalCorrupt`.
     """
 
     __slots__ = ("_items", "_schema", "_session_id")
@@ -50,15 +49,15 @@ class LazyEvents(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it ch
         self._schema = schema
 
     def copy(self) -> LazyEvents:
-        """Return another sequence of the same events, which costs next to nothing."""
+        """Return another sequence of the same events, at almost no cost."""
         return LazyEvents(self._session_id, self._items, self._schema)
 
     __copy__ = copy
 
     def of_type(self, kind: type[E]) -> Iterator[E]:
-        """Yield the events of one class, decoding no other."""
-        # The type is the first field of each document, so a prefix decides without parsing it. An upcaster may change a
-        # document's type; then all must be decoded.
+        """Yield the events of one class, without decoding others."""
+        # The type is the first field of each document, so comparing a prefix is enough. But an upcaster may change a
+        # document's type; in that case all must be decoded.
         head = "{" if self._schema.upcasters else f'{{"type":"{TAGS[kind]}",'
         for index, item in enumerate(self._items):
             if not isinstance(item, str) or item.startswith(head):
@@ -96,11 +95,11 @@ class LazyEvents(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it ch
         del self._items[index]
 
     def insert(self, index: int, value: Durable) -> None:
-        """Put an event before that place."""
+        """Insert an event at that index."""
         self._items.insert(index, value)
 
     def append(self, value: Durable) -> None:
-        """Put an event behind the last."""
+        """Append an event."""
         self._items.append(value)
 
     def __eq__(self, other: object) -> bool:

@@ -5,9 +5,9 @@
        └── released, or the engine died, or its last renewal is too old
 
 The transaction that writes events checks the lease too, so an engine that lost its lease can
-write nothing more, even if it notices that much later. An engine that was killed on this machine is
+write nothing more, even if it notices much later. An engine that was killed on this machine is
 recognised as dead at once, by its process number and start time; one on another machine,
-or in another container, only by its silence.
+or in another container, only by the expired lease.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Lease:
 
 @attrs.frozen(kw_only=True)
 class Owner:
-    """An open store, as its leases describe it. All methods block, for some microseconds."""
+    """An open store, as its leases identify it. All methods block, for some microseconds."""
 
     id: str = attrs.field(factory=lambda: secrets.token_hex(8))
     machine: str = attrs.field(factory=_this_machine)
@@ -66,24 +66,24 @@ class Owner:
     seconds: float = LEASE_SECONDS
 
     def holds(self, lease: Lease | None) -> bool:
-        """Tell whether the lease is its own. An expired lease is, until another engine takes it."""
+        """Return whether it holds the lease. It holds even an expired one, until another engine takes it."""
         return lease is not None and lease.owner == self.id
 
     def may_take(self, lease: Lease | None) -> bool:
-        """Tell whether no live engine has the session open."""
+        """Return whether no live engine has the session open."""
         return lease is None or not self.is_live(lease)
 
     def is_live(self, lease: Lease) -> bool:
-        """Tell whether a live engine has the session open."""
+        """Return whether a live engine has the session open."""
         if lease.owner == self.id:
             return True
         if lease.expires <= time.time():
             return False
-        # Only of processes on this machine, since its boot and in our PID namespace, can we see whether they are alive. Any
-        # other engine is believed until its lease expires.
+        # We can see only whether processes of this machine, boot and PID namespace are alive. Any other engine counts
+        # as alive until its lease expires.
         return not lease.machine or lease.machine != self.machine or is_alive(ProcessId(lease.pid, lease.started))
 
 
 def session_elsewhere(session_id: SessionId, lease: Lease) -> SessionElsewhere:
-    """Build the error that names the engine that has the session."""
+    """Build the error that names the engine which has the session open."""
     return SessionElsewhere(session_id, host=lease.host, pid=lease.pid, until=lease.expires)

@@ -1,7 +1,7 @@
 """Projects new events onto the lists and the search: per batch, one `SessionChange` for each session.
 
-Nothing is remembered between batches: each value is a last one or a sum, so the rows don't
-depend on how events are batched. (`fold` defines what a session *is*; this is an index.)
+No state is kept between batches: each value is a latest value or a sum, so the rows don't depend on how events are
+batched. (`fold` defines what a session *is*; this is an index.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.core.ids import SessionId
 from engine.core.messages import AssistantMessage, AssistantPart, Message, TextPart, Usage, UserMessage
 
 TITLE_CHARS: Final = 100
-# Spending is summed by quarters of an hour, since every time zone's offset is a multiple of that: so any zone's day is a
+# Spending is summed by quarters of an hour: every time zone's offset is a multiple of that, so a day in any zone is a
 # sum of slots.
 SLOT_SECONDS: Final = 900
 # All other events change only `seq` and `updated` of a row, so a rebuild need not decode them.
@@ -45,7 +45,7 @@ PROJECTED_TYPES: Final[tuple[type[ev.Durable], ...]] = (
     ev.HistoryReplaced,
 )
 
-# Clocks may be wrong by any amount; a slot must fit into a database's integer.
+# A clock may be arbitrarily wrong, but a slot must fit into a database integer.
 _MOST_SLOTS: Final = 1 << 40
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
@@ -65,7 +65,7 @@ class IndexedText:
 
 @attrs.frozen
 class RemovedText:
-    """A text to remove from the search: of a whole message, or of one part."""
+    """A text to remove from the index: of a whole message, or of one part."""
 
     message_id: str
     part_id: str = ""
@@ -98,7 +98,7 @@ class SpendingChange:
         usage: the sum of tokens.
         cost: the sum of money.
         step_model: the model of the newest step; None: no step began.
-        amounts: by slot and model; model None: that of a step which began in an earlier batch.
+        amounts: by slot and model; the model None stands for that of a step which began in an earlier batch.
     """
 
     usage: Usage = attrs.field(factory=Usage)
@@ -109,7 +109,7 @@ class SpendingChange:
     )
 
     def add(self, time: float, model: str | None, usage: Usage, cost: float, *, steps: int = 0) -> None:
-        """Add what one step, or one request outside the steps, has spent."""
+        """Add what one step, or one request outside of steps, has spent."""
         self.usage += usage
         self.cost += cost
         if steps or cost or usage.total:
@@ -121,12 +121,12 @@ class SpendingChange:
 
 @attrs.define
 class TextChange:
-    """What consecutive events of one session change in the search, and in the title.
+    """What consecutive events of one session change in the search index and the title.
 
     Attributes:
-        first_prompt: the beginning of the first prompt, which is the title of a session that has no other.
-        is_first_prompt_lost: a message of the user was removed, and it may have been the first one.
-        new_title: the newest title that counts.
+        first_prompt: the beginning of the first prompt, the title of a session without another one.
+        is_first_prompt_lost: a user message was removed, which may have been the first one.
+        new_title: the newest title in effect.
         changes: texts added and removed, and new titles, in order.
     """
 
@@ -138,7 +138,7 @@ class TextChange:
     )
 
     def add_title(self, event: ev.SessionTitled, seq: int) -> None:
-        """Add a title, unless it is a model's and the user has given one."""
+        """Add a title, unless it is a model's and the user has set one."""
         is_replaceable = self.new_title is None or self.new_title.by == "model"
         if event.by == "model" and not (event.title and is_replaceable):
             return
@@ -170,8 +170,8 @@ class SessionChange:
 
     Attributes:
         root: the first session of its tree.
-        open_questions: questions that were asked, less those that were answered.
-        is_questions_reset: a turn began or ended, so that no earlier question is open.
+        open_questions: the questions asked minus those answered.
+        is_questions_reset: a turn began or ended, so no earlier question is open.
     """
 
     session_id: SessionId
@@ -285,12 +285,12 @@ class SessionChange:
 
 
 def slot_of(time: float) -> int:
-    """Return the number of the quarter of an hour in which *time* is."""
+    """Return the number of the quarter-hour that contains *time*."""
     return int(max(-_MOST_SLOTS, min(time // SLOT_SECONDS, _MOST_SLOTS))) if math.isfinite(time) else 0
 
 
 def make_title(words: str) -> str:
-    """Return the beginning of *words* in one line."""
+    """Return the beginning of *words* as one line."""
     line = _CONTROL.sub(" ", storable(words[: 4 * TITLE_CHARS])).strip()
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
 

@@ -1,4 +1,4 @@
-"""Turns a `SessionChange` into values for the tables `sessions`, `spent` and `texts`. Every database writes the same ones."""
+"""Converts a `SessionChange` to values for the tables `sessions`, `spent` and `texts`, the same in every database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_COUNT: Final = 1 << 48
 def session_values(change: SessionChange) -> dict[str, str | float | None]:
     """Return what *change* adds to a session's row, by the parameter names of the upsert."""
     usage, step_model, title = change.spending.usage, change.spending.step_model, change.texts.new_title
-    # Clamped: one event with absurd counts must not keep all others from being written.
+    # Clamped: one event with absurd counts must not block all others.
     return {
         "id": change.session_id,
         "parent": change.parent,
@@ -90,7 +90,7 @@ class TextTable(Protocol):
         ...
 
     def titled_by(self, session_id: SessionId) -> str:
-        """Return whether the user or a model set the title in the session's row, which is already written."""
+        """Return whether the user or a model set the title, from the session's row, which is already written."""
         ...
 
 

@@ -23,7 +23,7 @@ from engine.core.threads import to_thread
 T = TypeVar("T")
 C = TypeVar("C")
 
-# Reads at the same time. More do not make a disk faster, and each holds a connection and a thread.
+# Concurrent reads. More would not make a disk faster, and each holds a connection and a thread.
 READERS = 8
 
 
@@ -37,7 +37,7 @@ class ReaderPool(ABC, Generic[C]):
     _pid: int = attrs.field(factory=os.getpid, init=False)
     _limiter: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(READERS), init=False)
 
-    # -- what each kind does: in any thread -----------------------------------------------
+    # -- what each database defines: in any thread -----------------------------------------------
 
     @property
     @abstractmethod
@@ -58,10 +58,10 @@ class ReaderPool(ABC, Generic[C]):
 
     @abstractmethod
     def map_errors(self) -> AbstractContextManager[None]:
-        """Raise `StoreError` for what the database raises inside."""
+        """Map the database's exceptions in the block to `StoreError`."""
 
     def run_with_retry(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
-        """Run *work*; it may be run again until it *is_stopped*. It blocks."""
+        """Run *work*; it may be retried until it *is_stopped*. It blocks."""
         return work()
 
     # -- in the trio thread -----------------------------------------------------------------
@@ -69,14 +69,14 @@ class ReaderPool(ABC, Generic[C]):
     async def read(self, work: Callable[[C], T]) -> T:
         """Run *work* with a connection in a thread, and return what it returns. A checkpoint.
 
-        If cancelled, the thread is abandoned, and what it asks of the database is stopped.
-        Raises `StoreError` for what the database raises.
+        If cancelled, the thread is abandoned, and its query is interrupted. Raises `StoreError` for the database's
+        errors.
         """
         if os.getpid() != self._pid:
             raise StoreError(f"this process was forked; the store {self.name} works only in the one that opened it")
         job = _ReadJob(self, work)
         try:
-            # A limiter of its own: tools that hang use up trio's default one, and sessions must open all the same.
+            # Its own limiter: tools that hang may use up trio's default one, and sessions must still open.
             return await to_thread(job.run, limiter=self._limiter)
         except trio.Cancelled:
             job.stop()
@@ -85,7 +85,7 @@ class ReaderPool(ABC, Generic[C]):
     # -- in any thread ----------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the readers' connections; those in use are closed when they are returned. It blocks, for a moment."""
+        """Close the readers' connections, those in use when they are returned. It blocks, for a moment."""
         # First: a connection that is returned from now on is closed instead of becoming idle again.
         self._is_closed = True
         self.drop_idle()
@@ -98,7 +98,7 @@ class ReaderPool(ABC, Generic[C]):
             self.close_reader(connection)
 
     def borrow(self, is_stopped: Callable[[], bool]) -> AbstractContextManager[C]:
-        """Lend a connection to a reader's thread. If the work *is_stopped*, the connection is closed afterwards."""
+        """Lend a connection to a reader thread. If the work *is_stopped*, the connection is closed afterwards."""
         return self.borrow_pooled(is_stopped)
 
     @contextmanager
@@ -111,7 +111,7 @@ class ReaderPool(ABC, Generic[C]):
             self.close_reader(connection)
             raise
         with self._lock:
-            # One that was interrupted is not reused: the interrupt may still arrive, and would hit the next query.
+            # Not reused after an interrupt, which may still arrive and would hit the next query.
             if not (self._is_closed or is_stopped()):
                 self._idle.append(connection)
                 return
@@ -137,7 +137,7 @@ class _ReadJob(Generic[C, T]):
     _is_stopped: bool = attrs.field(default=False, init=False)
 
     def run(self) -> T:
-        """Do it, in a thread."""
+        """Run it, in a thread."""
         return self._readers.run_with_retry(self._once, lambda: self._is_stopped)
 
     def _once(self) -> T:

@@ -1,10 +1,10 @@
-"""What full-text search has in common in every database. Pure."""
+"""What full-text search has in common in all databases. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# They enclose each match in a snippet; private-use characters, so that no text contains them by chance.
+# They enclose each match in a snippet. Private-use characters, since ordinary text does not contain them.
 MATCH_MARKS: Final = ("\ue000", "\ue001")
 # Scripts that are written without spaces: Han, kana, Thai, Lao, Khmer, Myanmar.
 UNSPACED: Final = (

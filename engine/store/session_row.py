@@ -11,7 +11,7 @@ from engine.core.messages import Usage
 from engine.store.leases import Lease, Owner
 from engine.store.store_protocols import Holder, RowStatus, SessionRow
 
-# Search stops after looking at so many matching texts, however few sessions they belong to.
+# Search stops after this many matching texts, however few sessions they belong to.
 MAX_SEARCHED_TEXTS: Final = 5_000
 SNIPPET_TOKENS: Final = 24
 
@@ -48,13 +48,13 @@ Columns: TypeAlias = tuple[
 
 
 def holders(leases: Mapping[SessionId, Lease], owner: Owner) -> Mapping[SessionId, Holder]:
-    """Say for each lease whether *owner* or another live engine has the session open."""
+    """Return for each lease whether *owner* or another live engine has the session open."""
     return {session_id: _holder(owner, lease) for session_id, lease in leases.items()}
 
 
 def session_row(row: Columns, holders: Mapping[SessionId, Holder]) -> SessionRow:
     """Build a `SessionRow` from the values of `COLUMNS`; a session that is not in *holders* is open in no engine."""
-    # Ten thousand of these are made for one list, so it is all done in one go.
+    # One list may need ten thousand of these, so everything is done in a single expression.
     (
         session_id,
         parent_id,

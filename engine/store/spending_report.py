@@ -22,7 +22,7 @@ _TITLE: Final = "coalesce(CASE given_title WHEN '' THEN title ELSE given_title E
 def spending_statement(query: SpendingQuery) -> tuple[str, tuple[int | str, ...]]:
     """Return the statement, with `?` for each value, and the values."""
     begin = -(1 << 62) if query.since is None else slot_of(query.since)
-    # A day is a run of whole slots, so its end is the beginning of the first that is not in it.
+    # A day is a run of whole slots; it ends where the first slot of the next day begins.
     end = 1 << 62 if query.until is None else slot_of(query.until)
     return _statement(query), (begin, end, *(query.of or ()))
 
@@ -31,7 +31,7 @@ def _statement(query: SpendingQuery) -> str:
     condition = "spent.slot >= ? AND spent.slot < ?"
     if query.of is not None:
         condition += f" AND spent.root_id IN ({', '.join('?' * len(query.of)) or 'NULL'})"
-    # Sums of each tree first, so that its session is looked up once.
+    # The sums per tree first, so that each tree's session is looked up once.
     by_tree = f"SELECT root_id, {_SUMS} FROM spent WHERE {condition} GROUP BY root_id"  # noqa: S608  # texts of ours
     match query.by:
         case "session":

@@ -17,15 +17,15 @@ from engine.core.protocols import Store
 from engine.journal.state import SessionState
 
 if TYPE_CHECKING:
-    # The codec comes with it, which costs more than all else that a first turn needs.
+    # It imports the codec, which takes longer than everything else a first turn imports.
     from engine.store.lazy_events import StoredSession
 
 # Which engine has a session open: none, this one, or another live one.
 Holder = Literal["nobody", "here", "elsewhere"]
-# The author of a text that matched; "title": it is the session's title.
+# The author of a matching text; "title": the session's title.
 Role = Literal["user", "assistant", "title"]
-# "waiting": a question is open; if no engine has the session, its turn can be resumed.
-# "interrupted": a turn is open without a question, and no engine has the session.
+# "waiting": a question is open; if no engine has the session open, its turn can be resumed.
+# "interrupted": a turn is open without a question, and no engine has the session open.
 RowStatus = Literal["idle", "busy", "waiting", "interrupted"]
 
 
@@ -34,13 +34,13 @@ class SessionRow:
     """A session in a list.
 
     Attributes:
-        parent_id: the session whose call made it.
-        root_id: the first one of its tree, itself perhaps.
-        title: its title; without one, the beginning of the first prompt.
-        created: in seconds since the epoch, as all times.
+        parent_id: the session whose call created it.
+        root_id: the first session of its tree, possibly itself.
+        title: its title, or else the beginning of the first prompt.
+        created: in seconds since the epoch, like all times.
         updated: when its last event happened.
         seq: the number of that event.
-        messages: inputs that got their place, steps that were kept, and those of a history that it began with.
+        messages: the number of messages: inputs, steps that were kept, and those of a history that it began with.
         stop_reason: how its last turn ended; None: none has.
         titled_by: "user" or "model"; empty: it has no title.
         forked_from: the session whose history it began with.
@@ -70,13 +70,13 @@ class SessionRow:
 
 @attrs.frozen(kw_only=True)
 class SessionQuery:
-    """Which sessions to list: the newest first.
+    """Which sessions to list, newest first.
 
     Attributes:
-        limit: how many at most.
-        cwd: only those of this working directory.
-        parent_id: only the children of this one; None: only sessions that have no parent.
-        before: only those that come after this row in the list, to go on where a page ended.
+        limit: the maximum number.
+        cwd: only those with this working directory.
+        parent_id: only the children of this one; None: only sessions without a parent.
+        before: only those that come after this row in the list, for the next page.
     """
 
     limit: int = 100
@@ -87,13 +87,13 @@ class SessionQuery:
 
 @attrs.frozen(kw_only=True)
 class SearchHit:
-    """A session in which the words were found.
+    """A session that contains the words.
 
     Attributes:
-        seq: the event that holds them, the newest such of the session.
+        seq: the newest event of the session that contains them.
         role: the author, or that it is the title.
         snippet: the text around them, each match between U+E000 and U+E001.
-        time: of the event.
+        time: when the event happened.
     """
 
     session: SessionRow
@@ -108,14 +108,14 @@ SpendingKind = Literal["total", "day", "model", "folder", "session"]
 
 @attrs.frozen(kw_only=True)
 class SpendingQuery:
-    """What to add up, of what was spent.
+    """How to sum up what was spent.
 
     Attributes:
-        by: what for; a sub-agent's is its root session's.
-        since: nothing from before then, in seconds since the epoch, to a quarter of an hour.
-        until: nothing from then on.
-        clock: how many seconds local time is ahead of the world's, each from a moment on; none: a day is the world's.
-        of: nothing but what these root sessions spent, some hundreds at most; None: all that was.
+        by: the grouping; a sub-agent's spending belongs to its root session.
+        since: the earliest time, in seconds since the epoch, rounded to a quarter of an hour.
+        until: the end, exclusive.
+        clock: by how many seconds local time is ahead of UTC, each from some moment on; none: days are in UTC.
+        of: only what these root sessions spent, some hundreds at most; None: everything.
     """
 
     by: SpendingKind = "total"
@@ -127,14 +127,14 @@ class SpendingQuery:
 
 @attrs.frozen(kw_only=True)
 class Spending:
-    """What was spent for one thing.
+    """What was spent by one group.
 
     Attributes:
         key: the day (`2026-11-18`), the model, the folder, or the root session's id. Empty for the total, for the
             folder and the session of deleted sessions, and for an unknown model.
         name: the title of that session.
-        sessions: root sessions that are there still.
-        steps: requests that were steps.
+        sessions: the number of root sessions that still exist.
+        steps: the number of requests that were steps.
     """
 
     key: str
@@ -147,16 +147,16 @@ class Spending:
 
 @runtime_checkable
 class Catalogue(Protocol):
-    """Lists and searches what is stored, without reading any journal."""
+    """Lists and searches the stored sessions, without reading any journal."""
 
     async def list_sessions(self, query: SessionQuery) -> Sequence[SessionRow]:
         """Return sessions, newest first. A checkpoint. Raises `StoreError`."""
         ...
 
     async def search(self, words: str, *, limit: int = 20, cwd: str | None = None) -> Sequence[SearchHit]:
-        """Return sessions in which one text holds all *words*, newest first. A checkpoint.
+        """Return sessions in which one text contains all *words*, newest first. A checkpoint.
 
-        The last word may be the beginning of one. Raises `StoreError`.
+        The last word may be incomplete. Raises `StoreError`.
         """
         ...
 
@@ -170,10 +170,13 @@ class Catalogue(Protocol):
 
 @runtime_checkable
 class Accounting(Protocol):
-    """Adds up what was spent. Deleted sessions still count, without their names."""
+    """Sums up what was spent. Deleted sessions still count, without their names."""
 
     async def spending(self, query: SpendingQuery) -> Sequence[Spending]:
-        """Return what was spent: days in order, else what cost most first. A checkpoint. Raises `StoreError`."""
+        """Return what was spent: days in order, other groups by cost, highest first. A checkpoint.
+
+        Raises `StoreError`.
+        """
         ...
 
 
@@ -184,7 +187,8 @@ class Importing(Protocol):
     async def import_sessions(self, journals: Sequence[Sequence[Durable]]) -> None:
         """Import *journals*, each the events of one session from the first: all of them or none. A checkpoint.
 
-        If cancelled, all or none are imported. They are not claimed. Raises `StoreError`, also if one of them exists.
+        If cancelled, all or none are imported. They are not claimed. Raises `StoreError`, for instance if one of them
+        exists.
         """
         ...
 
@@ -194,24 +198,24 @@ class Retention(Protocol):
     """Removes sessions for good."""
 
     async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
-        """Remove a session and its descendants, and return their ids; none if it is not known.
+        """Delete a session and its descendants, and return their ids; none if there is no such session.
 
-        A checkpoint. Raises `SessionElsewhere` if an engine, this one too, has one of them open; `StoreError`.
+        A checkpoint. Raises `SessionElsewhere` if any engine, even this one, has one of them open; `StoreError`.
         """
         ...
 
     async def list_inactive(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
-        """Return the first sessions of the trees that `prune` would look at; it leaves those that are open. A checkpoint.
+        """Return the root sessions of the trees that `prune` considers, including open ones. A checkpoint.
 
         Raises `StoreError`.
         """
         ...
 
     async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
-        """Remove trees of sessions in which nothing has happened since *older_than*, and return the ids of all.
+        """Delete the trees of sessions without events since *older_than*, and return the ids of all their sessions.
 
-        The *keep* newest trees stay, and those that are open anywhere. A
-        checkpoint. If cancelled, what was removed by then is removed. Raises `StoreError`.
+        The *keep* newest trees stay, and those open in any engine. A checkpoint. If cancelled, some trees may have been
+        deleted. Raises `StoreError`.
         """
         ...
 
@@ -225,25 +229,28 @@ class Leasing(Protocol):
     """
 
     async def claim(self, session_id: SessionId) -> None:
-        """Hold a session: to be called before it is loaded to be prompted. A checkpoint.
+        """Claim a session, before it is loaded and prompted. A checkpoint.
 
-        If cancelled, it is not held. Raises `SessionElsewhere`, `StoreError`.
+        If cancelled, it is not claimed. Raises `SessionElsewhere`, `StoreError`.
         """
         ...
 
     def release(self, session_id: SessionId) -> None:
-        """Let go of a session, after what was put. Never blocks, not a checkpoint, no error if it is not held."""
+        """Release a session, once its queued events are written.
+
+        Never blocks, not a checkpoint, no error if it is not claimed.
+        """
         ...
 
 
 @runtime_checkable
 class Watching(Protocol):
-    """Shows what another engine appends."""
+    """Reports what another engine appends."""
 
     async def wait_for_events(self, session_id: SessionId, after: int) -> Sequence[Durable]:
         """Wait until the session has events after that number, and return them. A checkpoint.
 
-        If cancelled, nothing is lost: ask again with the same number. Raises `JournalCorrupt`, `StoreError`.
+        If cancelled, nothing is lost: call it again with the same number. Raises `JournalCorrupt`, `StoreError`.
         """
         ...
 
@@ -253,14 +260,14 @@ class StateCaching(Protocol):
     """Caches the folded state of long sessions, so that opening them folds few events."""
 
     async def open_session(self, session_id: SessionId) -> StoredSession | None:
-        """Return a session's events and their fold; None if it is not known. A checkpoint.
+        """Return a session's events and their fold; None if there is no such session. A checkpoint.
 
         Raises `JournalCorrupt`, `StoreError`.
         """
         ...
 
     def save_state(self, state: SessionState) -> None:
-        """Keep *state*, the fold of what was put, if that is worth it now. Never blocks, not a checkpoint.
+        """Save *state*, the fold of all events so far, if worthwhile. Never blocks, not a checkpoint.
 
         To be called at the end of a turn.
         """

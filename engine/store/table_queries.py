@@ -1,4 +1,4 @@
-"""`TableQueries`: what a store answers about all of its sessions at once."""
+"""`TableQueries`: a store's queries over all sessions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 @attrs.define(eq=False, kw_only=True)
 class TableQueries(ABC):
-    """Lists, search and sums of money. Each answer includes all events that were put before the question."""
+    """Lists, search and spending. Each result includes all events put before the query."""
 
     _sink: EventSink = attrs.field(alias="sink")
 
     @abstractmethod
     async def _query(self, work: Callable[[TableReader], T]) -> T:
-        """Run *work* in a thread, once all that was put is written. Always a checkpoint. Raises `StoreError`."""
+        """Run *work* in a thread, once all queued events are written. Always a checkpoint. Raises `StoreError`."""
 
     async def list_sessions(self, query: SessionQuery | None = None) -> Sequence[SessionRow]:
-        """See `Catalogue`; without a query, the newest hundred that have no parent. Always a checkpoint."""
+        """See `Catalogue`; without a query, the newest hundred without a parent. Always a checkpoint."""
         effective = SessionQuery() if query is None else query
         return await self._query(lambda tables: tables.list_sessions(self._sink.owner, effective))
 

@@ -32,21 +32,21 @@ class WriteTransaction(Protocol):
         ...
 
     def forget(self, session_id: SessionId, *, refused: bool) -> None:
-        """Drop what is cached of a session, its last event's number, and with *refused* also that it was refused."""
+        """Drop the cached number of a session's last event, and with *refused* also the fact that it was refused."""
         ...
 
     def is_refused(self, session_id: SessionId) -> bool:
-        """Tell whether events of a session are no longer written, since an earlier one was refused."""
+        """Return whether a session's events are no longer written, because an earlier one was refused."""
         ...
 
 
 @attrs.define(eq=False)
 class WriteCommand(ABC):
-    """A command. It runs again if its transaction fails, so running it must not depend on earlier runs.
+    """A command. It is run again if its transaction fails, so a run must not depend on earlier ones.
 
     Attributes:
-        is_done: it is committed.
-        is_withdrawn: the caller no longer waits; skip it unless it is done.
+        is_done: whether it is committed.
+        is_withdrawn: whether its caller has stopped waiting, so that it is skipped unless done.
     """
 
     is_done: bool = attrs.field(default=False, init=False)
@@ -54,7 +54,7 @@ class WriteCommand(ABC):
 
     @abstractmethod
     def run(self, at: WriteTransaction) -> None:
-        """Run in the writer's thread. Raises what the database raises."""
+        """Run in the writer's thread. Raises the database's errors."""
 
 
 @attrs.define(eq=False)
@@ -110,7 +110,7 @@ class SaveState(WriteCommand):
     _body: str | None = attrs.field(default=None, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Save it, unless some of its events were refused: then another engine has written different ones."""
+        """Save it, unless some of its events were refused because another engine has written different ones."""
         if at.is_refused(self.state.session_id):
             return
         if self._body is None:
@@ -134,12 +134,12 @@ class DeleteSession(WriteCommand):
     error: SessionElsewhere | None = attrs.field(default=None, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Delete them, unless one of them is open or was used."""
+        """Delete them, unless one of them is open or has newer events."""
         self.deleted, self.error = (), None
         rows = at.tables.session_tree(self.session_id)
         if self.quiet_since is not None and any(updated >= self.quiet_since for _, updated in rows):
             return
-        # Claimed first: another engine could open one of them between the check and the deletion.
+        # Claimed first: otherwise another engine could open one of them between the check and the deletion.
         self.error = self._claim_all(at, [session_id for session_id, _ in rows])
         if self.error is not None:
             return
@@ -154,7 +154,7 @@ class DeleteSession(WriteCommand):
             lease = leases.get(session_id)
             if lease is not None and at.owner.is_live(lease):
                 return session_elsewhere(session_id, lease)
-        # A lease may have been taken since it was read, so each is taken only if it is still the one that was seen.
+        # A lease may have been taken since it was read, so each is taken only if it has not changed.
         for number, session_id in enumerate(session_ids):
             holder = take_lease(at.tables, at.owner, session_id, leases.get(session_id))
             if holder is not None:
@@ -166,7 +166,7 @@ class DeleteSession(WriteCommand):
 
 @attrs.define(eq=False)
 class ReclaimSpace(WriteCommand):
-    """Returns some unused pages to the disk."""
+    """Returns some unused pages to the file system."""
 
     def run(self, at: WriteTransaction) -> None:
         """Return them."""
@@ -175,7 +175,7 @@ class ReclaimSpace(WriteCommand):
 
 @attrs.define(eq=False)
 class SaveDraft(WriteCommand):
-    """Saves by how much an open part has grown."""
+    """Saves the text that an open part has gained."""
 
     delta: Delta
 
@@ -199,7 +199,7 @@ class DeleteDrafts(WriteCommand):
 
 
 def take_lease(tables: TableWriter, owner: Owner, session_id: SessionId, lease: Lease | None) -> Lease | None:
-    """Take the lease of a session, which was *lease*, and return None; or return the live lease of another engine."""
+    """Take the lease of a session, which was *lease*. Return None, or the live lease of another engine."""
     while lease is None or owner.holds(lease) or owner.may_take(lease):
         if tables.take_lease(owner, session_id, lease):
             return None

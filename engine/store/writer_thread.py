@@ -1,17 +1,15 @@
 """`Writer`: one thread that writes in order and in batches, even when tasks are cancelled.
 
-The thread is not a task of a nursery: such a task died with its host's cancellation, and the
-flush that a clean-up waited for never came. It is not one of trio's threads either: abandoned
-tool threads used up the limiter and delayed a flush by seconds. It is a daemon, so that a
-hanging disk can't keep the program alive; and it answers through the trio token.
+It is not a task in a nursery: such a task died with its host's cancellation, and the flush that a clean-up waited for
+never came. Nor is it one of trio's threads: abandoned tool threads used up the limiter and delayed a flush by seconds.
+It is a daemon, so that a hanging disk can't keep the program alive, and it replies through the trio token.
 
     trio thread                         writer thread
     put(item) -> ticket ──── queue ───► write(all that is queued)
     flushed(ticket) waits ◄── token ─── that ticket is durable, or: it failed
 
-What `flushed` and `put` decide by is changed in the trio thread only, so
-nothing here needs a lock. Shields and deadlines are the caller's: a writer
-alone can't know how long a turn may wait for a disk.
+The state that `flushed` and `put` depend on is changed in the trio thread only, so nothing here needs a lock. Shields
+and deadlines are up to the caller: the writer can't know how long a turn may wait for a disk.
 """
 
 from __future__ import annotations
@@ -34,27 +32,27 @@ A = TypeVar("A")
 
 
 class Sink(Protocol[T_contra]):
-    """Where the items go. Both methods run in the writer's thread, one call at a time."""
+    """Receives the items. Both methods run in the writer's thread, one call at a time."""
 
     def write(self, batch: Sequence[T_contra]) -> None:
-        """Write *batch*; when this returns it is durable. An exception ends the writer: do retries in here."""
+        """Write *batch*; when this returns, it is durable. An exception ends the writer, so retries belong in here."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; called once, last, after a failure as well."""
+        """Release all resources; called once, at the end, even after a failure."""
         ...
 
 
 class WriteFailed(StoreError):
-    """The sink raised; its error is the `__cause__`. What was not flushed before is lost."""
+    """The sink raised; its error is the `__cause__`. Items not flushed before are lost."""
 
 
 class WriterUnusable(StoreError):
-    """The writer can't be used in this place.
+    """The writer can't be used here.
 
     Attributes:
         reason: `"closed"`; `"forked"`: the thread lives in the parent process
-            only; or `"other run"`: it answers to the `trio.run` it began in.
+            only; or `"other run"`: it belongs to the `trio.run` it began in.
     """
 
     def __init__(self, reason: Literal["closed", "forked", "other run"]) -> None:
@@ -63,7 +61,7 @@ class WriterUnusable(StoreError):
 
 
 class _Close:
-    """The last thing in the queue."""
+    """The last item in the queue."""
 
 
 @attrs.define(eq=False)
@@ -88,7 +86,10 @@ class Writer(Generic[T]):
 
     @property
     def durable(self) -> int:
-        """The last ticket known to be durable. Decide by this: in a cancelled scope `flushed` raises all the same."""
+        """The last ticket known to be durable.
+
+        Decide by this value: in a cancelled scope `flushed` raises even if the ticket is durable.
+        """
         return self._durable
 
     @trio.lowlevel.enable_ki_protection
@@ -125,15 +126,15 @@ class Writer(Generic[T]):
         if not 0 <= ticket <= self._put:
             raise ValueError(f"ticket {ticket} of {self._put}")
         await trio.lowlevel.checkpoint()
-        # The condition is checked after each wake-up, and not whether `wait` returned: it raises in a cancelled scope
-        # even if the event is set.
+        # The condition is what counts, not whether `wait` returned: in a cancelled scope it raises even if the event is
+        # set.
         while self._durable < ticket:
             self._check_sink()
             await self._progress.wait()
 
     @trio.lowlevel.enable_ki_protection
     def close(self) -> None:
-        """Take no more; the thread ends when it has written what was put. Never blocks, not a checkpoint, idempotent.
+        """Accept no more items; the thread ends once the queue is written. Never blocks, not a checkpoint, idempotent.
 
         Raises `WriterUnusable` after a fork, or in another `trio.run`.
         """
@@ -146,9 +147,9 @@ class Writer(Generic[T]):
         self._queue.put(_Close())
 
     async def aclose(self, timeout: float) -> bool:
-        """Close, and wait *timeout* seconds at most for the thread; return whether all is durable and the sink closed.
+        """Close, and wait up to *timeout* seconds for the thread; return whether all is durable and the sink closed.
 
-        A sink that hangs blocks its thread, a daemon, and nothing else. Always a
+        A sink that hangs blocks nothing but its thread, a daemon. Always a
         checkpoint. If cancelled, the thread ends by itself a little later.
         Raises `WriterUnusable` as `close` does; never `WriteFailed`.
         """
@@ -168,7 +169,7 @@ class Writer(Generic[T]):
 
     def _check_sink(self) -> None:
         if self._error is not None:
-            # A new one each time: one exception raised in many tasks would gather all their tracebacks.
+            # A new one each time: one exception raised in many tasks would collect all their tracebacks.
             raise WriteFailed(f"{self.name} could not be written: {self._error}") from self._error
 
     def _start(self) -> None:
@@ -176,7 +177,7 @@ class Writer(Generic[T]):
         thread = threading.Thread(target=self._run, args=(self._token,), name=self.name, daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # no more threads to be had, or the interpreter is shutting down
+        except RuntimeError as error:  # no thread is available, or the interpreter is shutting down
             self._on_end(error)
 
     def _on_durable(self, ticket: int) -> None:
@@ -204,11 +205,15 @@ class Writer(Generic[T]):
         _call_in_trio(token, self._on_end, error)
 
     def _write_all(self, token: trio.lowlevel.TrioToken) -> BaseException | None:
-        """Write until the writer is closed. Return any exception that the sink raised: a thread that ends silently hangs all flushes."""
+        """Write until the writer is closed.
+
+        Return the sink's exception, if any: if the thread ended silently, all flushes would hang.
+        """
         written = 0
         try:
             while True:
-                # One write for all that is queued: while the disk syncs, events collect, and the next sync covers them all.
+                # One write for all that is queued: events that arrive during a sync are covered together by the next
+                # one.
                 batch, is_last = self._take()
                 if batch:
                     self._sink.write(batch)
@@ -233,6 +238,6 @@ class Writer(Generic[T]):
 
 
 def _call_in_trio(token: trio.lowlevel.TrioToken, function: Callable[[A], None], argument: A) -> None:
-    """Call back in the trio thread. If that run is over, no task waits; the items are still written."""
+    """Call back in the trio thread. If that run is over, no task is waiting; the items are still written."""
     with contextlib.suppress(trio.RunFinishedError):
         token.run_sync_soon(function, argument)

@@ -1,4 +1,4 @@
-"""The address of a database: what libpq needs, and what may appear in messages."""
+"""The address of a database: the full one for libpq, and a safe form for messages."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _KEPT_ALIVE: Final = {
 
 @attrs.frozen(kw_only=True)
 class Address:
-    """A database, and the schema in it that is the store's.
+    """A database, and the store's schema in it.
 
     Attributes:
         name: what it is called in errors.
         namespace: the schema.
-        timeout: seconds to wait for a connection, or for another's lock.
+        timeout: seconds to wait for a connection or a lock.
     """
 
     name: str
@@ -46,8 +46,7 @@ class Address:
         """Parse *dsn*: a URL, or `name=value` pairs. Raises `ConfigError`."""
         if not _NAMESPACE.fullmatch(namespace):
             raise ConfigError(
-                f"{namespace!r} can't be the name of a store's schema: lower-case letters, figures and _, 48 at most,"
-                " not beginning with pg_"
+                f"{namespace!r} can't be the name of a store's schema: lower-case letters, digits and _, at most 48, not beginning with pg_"
             )
         values = _read(dsn)
         defaults = {"connect_timeout": str(max(2, math.ceil(timeout))), "application_name": "engine", **_KEPT_ALIVE}
@@ -69,7 +68,7 @@ class Address:
 
     @property
     def channel(self) -> str:
-        """What notifications of the store go through."""
+        """The channel of the store's notifications."""
         return f"engine_{self.namespace}"
 
 
@@ -88,7 +87,7 @@ def _read(dsn: str) -> dict[str, str]:
 
 
 def _is_misread(dsn: str) -> bool:
-    """Tell whether libpq takes a piece of a URL's password for a host's or a database's name: it is not quoted."""
+    """Return whether libpq mistakes a part of a URL's password for the name of a host or database."""
     scheme, mark, rest = dsn.partition("://")
     if not mark or scheme not in {"postgresql", "postgres"}:
         return False

@@ -21,14 +21,14 @@ from engine.store.reader_pool import ReaderPool
 T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
-# If an engine's machine vanishes in a transaction, the server ends it after this time, and with it its locks.
+# If an engine's machine disappears during a transaction, the server ends it, and releases its locks, after this time.
 _ABANDONED_AFTER: Final = "30s"
-# Between two attempts: at first, and at most.
+# The delay between two attempts: the first, and the longest.
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 _CANCEL_WITHIN: Final = 5.0
 
-# One statement, and not libpq's `options`, which connection poolers such as PgBouncer may not pass on. Synchronous commit
-# is forced on, since a flush promises durability; stronger settings of the server stay.
+# One statement, and not libpq's `options`, which connection poolers such as PgBouncer may not pass on. Synchronous
+# commit is forced on, since a flush promises durability; a stronger server setting is kept.
 _SET_UP: Final = """
 SELECT set_config('search_path', %(path)s, false),
     set_config('lock_timeout', %(lock)s, false),
@@ -47,7 +47,7 @@ def connect(address: Address) -> Connection:
     connection = psycopg.connect(address.conninfo, autocommit=True)
     try:
         values = {
-            # No other schema after it: a table of another program must never be found, or made, instead of ours.
+            # No other schema after it, so that another program's table is never used, or created, instead of ours.
             "path": f'"{address.namespace}"',
             "lock": f"{max(1, round(address.timeout * 1000))}ms",
             "abandoned": _ABANDONED_AFTER,
@@ -59,14 +59,14 @@ def connect(address: Address) -> Connection:
                 f"the database {address.name} keeps texts as {encoding}, which can't hold every text:"
                 " make one with ENCODING 'UTF8'"
             )
-    except BaseException:  # re-raised: only this frame can close the connection yet
+    except BaseException:  # re-raised: so far only this frame can close the connection
         connection.close()
         raise
     return connection
 
 
 def wait_before_retry(since: float, address: Address) -> bool:
-    """Wait a moment for what broke, longer each time, and return True; False once the timeout has passed."""
+    """Wait before another attempt, longer each time, and return True; False once the timeout has passed."""
     waited = time.monotonic() - since
     if waited >= address.timeout:
         return False
@@ -100,7 +100,7 @@ class PostgresReaders(ReaderPool[Connection]):
         connection.close()
 
     def interrupt(self, connection: Connection) -> None:
-        """See `ReaderPool`: a background thread asks the server, on a connection of its own."""
+        """See `ReaderPool`: a background thread asks the server, over another connection."""
         in_background(lambda: _cancel(connection))
 
     def map_errors(self) -> AbstractContextManager[None]:
@@ -114,7 +114,7 @@ class PostgresReaders(ReaderPool[Connection]):
             try:
                 return work()
             except DatabaseConnectionBroken:
-                # What broke one connection, such as a restart of the server, has most likely broken all.
+                # What broke one connection, such as a server restart, has most likely broken all.
                 self.drop_idle()
                 if is_stopped() or self._is_closed or not wait_before_retry(began, self.address):
                     raise

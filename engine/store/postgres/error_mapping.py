@@ -1,4 +1,4 @@
-"""Maps PostgreSQL's errors to `StoreError`, and tells whether a retry may help."""
+"""Maps PostgreSQL's errors to `StoreError`, and decides whether a retry may help."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from engine.store.postgres.address import Address
 
 
 class DatabaseConnectionBroken(TransientStoreError):
-    """The connection is gone, or two transactions were in each other's way: at once is not too early to try again."""
+    """The connection is gone, or two transactions conflicted: it can be retried immediately."""
 
 
-# By code, or the two figures that name its class. What may pass; anything else will be the same next time.
+# By code, or the two characters of its class. These errors may be temporary; all others are permanent.
 _RETRY_NOW: Final = {
     "08": "the connection broke",
     "57P01": "the server is being shut down",
@@ -45,7 +45,7 @@ _GONE: Final = ("3F000", "42P01", "42703")
 
 
 def to_store_error(error: psycopg.Error, address: Address) -> StoreError:
-    """Return what to raise for *error*. Nothing of what was to be stored, and no password, is in it."""
+    """Return the exception to raise for *error*. It contains no stored data and no password."""
     code = error.sqlstate or ""
     name = f"the store {address.name}"
     summary = error_summary(error, address)
@@ -60,13 +60,13 @@ def to_store_error(error: psycopg.Error, address: Address) -> StoreError:
     if why is not None:
         return TransientStoreError(f"{name}: {why} ({summary})")
     if isinstance(error, psycopg.OperationalError) and not code:
-        # Also where the server does not let us in: of that, libpq has nothing but the text.
+        # Also if the server rejects the login: libpq reports that as text only.
         return DatabaseConnectionBroken(f"{name} can't be reached ({summary})")
     return StoreError(f"{name} failed: {summary}")
 
 
 def error_summary(error: psycopg.Error, address: Address) -> str:
-    """Return the first line of the error: the others quote rows and statements."""
+    """Return the first line of the error; the others quote rows and statements."""
     text = error.diag.message_primary or str(error)
     line = text.strip().split("\n", 1)[0].strip()
     return address.scrubbed(line) or type(error).__name__
@@ -74,7 +74,7 @@ def error_summary(error: psycopg.Error, address: Address) -> str:
 
 @contextlib.contextmanager
 def map_errors(address: Address) -> Generator[None]:
-    """Raise `StoreError` for what psycopg raises inside."""
+    """Map psycopg's exceptions in the block to `StoreError`."""
     try:
         yield
     except psycopg.Error as error:

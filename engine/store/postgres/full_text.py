@@ -1,10 +1,8 @@
-"""How texts get into the full-text index of PostgreSQL, and how a person's words are looked up in it. Pure.
+"""Prepares texts for PostgreSQL's full-text index, and turns what a user types into a query. Pure.
 
-PostgreSQL's own parser takes paths, addresses and hyphens for one word or several, as
-the locale of a server has it. So the words are found here, the same way on each server,
-and the index gets a list of them: letters and figures between anything else, without
-accents, in small letters; a character of a script that is written without blanks is a
-word of its own.
+PostgreSQL's own parser splits paths, addresses and hyphenated words depending on the server's locale. So texts are
+split into words here, the same way for every server, and the index gets the list: runs of letters and digits, without
+accents, in lower case. In scripts written without spaces, each character is a word.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import attrs
 from engine.store.search_text import MATCH_MARKS, UNSPACED
 from engine.store.session_row import SNIPPET_TOKENS
 
-# The index takes words of 2,046 bytes.
+# The index accepts words of up to 2,046 bytes.
 _LONGEST: Final = 500
 _MARKS: Final = "\u0300-\u036f"
 _TOKEN: Final = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])[^\W_]|[{_MARKS}])+")
@@ -44,7 +42,7 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def tsvector_text(text: str) -> str:
-    """Return the words of *text* as PostgreSQL reads a `tsvector`: letters and figures only, so nothing is quoted."""
+    """Return the words of *text* as a `tsvector` literal: letters and digits only, so no quoting is needed."""
     if text.isascii():
         return " ".join({word[:_LONGEST] for word in _ASCII_TOKEN.findall(text.lower())})
     return " ".join({token.word for token in tokenize(text)})
@@ -52,11 +50,11 @@ def tsvector_text(text: str) -> str:
 
 @attrs.frozen
 class SearchQuery:
-    """What a person looks for: every one of the phrases, in one text. Made by `of`.
+    """A user's query: texts that contain all of the phrases. Made by `of`.
 
     Attributes:
-        phrases: words that follow one another; a phrase is what was written without a blank.
-        is_open: the last word may be the beginning of one.
+        phrases: consecutive words; each piece of the input without a space is a phrase.
+        is_open: the last word may be incomplete.
     """
 
     phrases: tuple[tuple[str, ...], ...]
@@ -64,20 +62,20 @@ class SearchQuery:
 
     @classmethod
     def of(cls, words: str) -> SearchQuery:
-        """Read what was typed. Nothing in it is an operator: a query has no syntax, so it has no syntax errors."""
+        """Parse what was typed. A query has no operators, and so no syntax errors."""
         phrases = (tuple(token.word for token in tokenize(word)) for word in words.split())
         return cls(tuple(phrase for phrase in phrases if phrase), bool(words) and not words[-1].isspace())
 
     @property
     def query(self) -> str:
-        """The query for the index, as a `tsquery`: texts that have all words, in any order."""
+        """The query for the index, as a `tsquery`: texts with all words, in any order."""
         every = [f"'{word}'" for phrase in self.phrases for word in phrase]
         if every and self.is_prefix:
             every[-1] += ":*"
         return " & ".join(every)
 
     def snippet(self, text: str) -> str | None:
-        """Return what surrounds the phrases in *text*, each between two marks; None if one of them is not there."""
+        """Return an excerpt of *text* with the phrases marked; None if one of them is missing."""
         tokens = list(tokenize(text))
         places = [list(self._occurrences(tokens, number)) for number in range(len(self.phrases))]
         if not places or not all(places):
@@ -86,7 +84,7 @@ class SearchQuery:
         return _excerpt(text, tokens, spans, _best(spans, places))
 
     def _occurrences(self, tokens: Sequence[Token], number: int) -> Iterator[tuple[int, int]]:
-        """Yield the first and the last word of each place at which that phrase stands."""
+        """Yield the first and the last word of each occurrence of that phrase."""
         phrase = self.phrases[number]
         is_open = self.is_prefix and number == len(self.phrases) - 1
         *whole, end = phrase
@@ -106,12 +104,12 @@ def _folded(word: str) -> str:
 
 
 def _bare(word: str) -> str:
-    """Return a word of which nothing is left, such as a vowel sign by itself, as it is; empty for a mark."""
+    """Return a word that folding would empty, such as a lone vowel sign, unchanged; empty for a mark."""
     return "" if re.fullmatch(rf"[{_MARKS}]+", word) else word
 
 
 def _best(spans: Sequence[tuple[int, int]], places: Sequence[Sequence[tuple[int, int]]]) -> int:
-    """Return the first word of the snippet: the first window that shows the most phrases."""
+    """Return the first word of the snippet, the first window that contains the most phrases."""
 
     def shown(first: int) -> int:
         last = first + SNIPPET_TOKENS - 1
@@ -123,7 +121,7 @@ def _best(spans: Sequence[tuple[int, int]], places: Sequence[Sequence[tuple[int,
 
 
 def _excerpt(text: str, tokens: Sequence[Token], spans: Sequence[tuple[int, int]], first: int) -> str:
-    """Return the text from the token *first* on, as long as a snippet may be, with *spans* marked and dots at a cut."""
+    """Return the snippet that begins at the token *first*, with *spans* marked and dots where it was cut."""
     last = min(len(tokens), first + SNIPPET_TOKENS) - 1
     begin = 0 if first == 0 else tokens[first].begin
     end = len(text) if last == len(tokens) - 1 else tokens[last].end

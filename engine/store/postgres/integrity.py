@@ -11,18 +11,18 @@ from engine.store.postgres.connections import Connection
 from engine.store.postgres.schema import advisory_lock_key
 
 CHECK_INTERVAL: Final = 86_400
-# Looked at when a store is opened: that takes about a second.
+# Checked when a store is opened; this size takes about a second.
 MAX_CHECKED_BYTES: Final = 256 << 20
 _FORGOTTEN_AFTER: Final = "30 days"
 
 
 def find_gaps_if_due(connection: Connection, address: Address) -> Sequence[SessionId]:
-    """Return the sessions that have gaps, if the last check is a day old. It blocks. Raises `psycopg.Error`."""
+    """Return the sessions with gaps, if the last check was a day ago. It blocks. Raises `psycopg.Error`."""
     row = connection.execute(_DUE, (MAX_CHECKED_BYTES, CHECK_INTERVAL)).fetchone()
     if row is None or not row[0]:
         return ()
     with connection.transaction():
-        # One engine of a fleet is enough. (Not the lock of the tables: that one keeps writers out.)
+        # One engine of a fleet is enough. Not the tables' lock, which would keep writers out.
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (advisory_lock_key(address) ^ 1,)).fetchone()
         if row is None or not row[0]:
             return ()
@@ -37,7 +37,7 @@ def find_gaps_if_due(connection: Connection, address: Address) -> Sequence[Sessi
 
 
 def damaged_sessions(connection: Connection) -> Sequence[SessionId]:
-    """Return the sessions whose events are not 1, 2, 3… to the last one that was ever written."""
+    """Return the sessions whose events are not numbered 1, 2, 3… up to the last one ever written."""
     return [SessionId(name) for (name,) in connection.execute(_DAMAGED).fetchall()]
 
 
@@ -46,7 +46,7 @@ SELECT pg_relation_size('events') <= %s
     AND NOT EXISTS (SELECT 1 FROM engine_store WHERE name = 'checked'
         AND abs(extract(epoch FROM clock_timestamp()) - value) < %s)
 """
-# One statement, so one moment.
+# One statement, and so one consistent view.
 _DAMAGED: Final = """
 SELECT session_id FROM (
     SELECT session_id FROM (SELECT session_id, count(*) AS n, min(seq) AS first, max(seq) AS last FROM events

@@ -1,8 +1,7 @@
 """`NotificationListener`: a thread that receives notifications of written sessions, and wakes watchers in the trio thread.
 
-It starts with the first watcher. A notification is only a hint: a watcher also polls now and
-then, and at once when the listener's connection breaks or comes back, since notifications
-sent meanwhile are lost.
+It starts with the first watcher. A notification is only a hint: a watcher also polls now and then, and at once when the
+listener's connection breaks or comes back, since notifications sent in between are lost.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from engine.core.errors import StoreError
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect
 
-# After this long without a notification, the connection is checked: a firewall may have dropped it silently.
+# The connection is checked after this time without a notification, since a firewall may have dropped it silently.
 _SILENCE_SECONDS: Final = 20.0
 _WAITS: Final = (0.1, 0.5, 2.0, 5.0)
 
@@ -33,13 +32,19 @@ class NotificationTarget(Protocol):
     """Receives the notifications."""
 
     def wake_watchers(self, session_ids: Sequence[str]) -> None:
-        """Those sessions were written; an empty list means any may have been. Runs in the trio thread; must not raise."""
+        """Report that those sessions were written; an empty list means any of them may have been.
+
+        Runs in the trio thread; must not raise.
+        """
         ...
 
 
 @attrs.define(eq=False)
 class NotificationListener:
-    """Passes notifications to a target, once started. The thread is a daemon, and ends with its store or its run."""
+    """Passes notifications to a target, once started.
+
+    The thread is a daemon, and ends with its store or its trio run.
+    """
 
     _target: weakref.ref[NotificationTarget]
     _address: Address
@@ -47,17 +52,18 @@ class NotificationListener:
     _is_stopped: bool = attrs.field(default=False, init=False)
 
     def start(self) -> None:
-        """Begin, if it hasn't. In the trio thread; not a checkpoint."""
+        """Start the thread, if not started yet. In the trio thread; not a checkpoint."""
         if self._wake is not None or self._is_stopped:
             return
-        # `stop` must wake a thread that waits for the server. The thread polls this socket too; closing our end wakes it.
+        # `stop` must wake a thread that waits for the server, so the thread polls this socket, too; closing our end
+        # wakes it.
         ours, theirs = self._wake = socket.socketpair()
         token = trio.lowlevel.current_trio_token()
         thread = threading.Thread(target=self._work, args=(token, theirs), name="engine store listener", daemon=True)
         try:
             thread.start()
         except RuntimeError:
-            # No more threads: watchers poll.
+            # No thread is available: watchers only poll.
             ours.close()
             theirs.close()
 
@@ -65,7 +71,7 @@ class NotificationListener:
         """Stop notifying; the thread ends. Not a checkpoint."""
         self._is_stopped = True
         if self._wake is not None:
-            # Wakes the thread, whether it waits for the server or to connect again.
+            # Wakes the thread, whether it waits for the server or to reconnect.
             self._wake[0].close()
 
     # -- in the thread ----------------------------------------------------------------------
@@ -85,8 +91,8 @@ class NotificationListener:
                 failures += 1
 
     def _listen(self, connection: Connection, token: trio.lowlevel.TrioToken, wake: socket.socket) -> None:
-        """Listen until the connection breaks, which raises, or the listener is stopped."""
-        # Notifications from before it listened are lost, so wake all watchers first.
+        """Listen until the listener is stopped. Raises when the connection breaks."""
+        # Earlier notifications were missed, so wake all watchers first.
         news: list[str] = [""]
         while self._is_needed():
             if news and not self._notify(token, () if "" in news else news):
@@ -114,7 +120,7 @@ class NotificationListener:
 
 
 def _wait(wake: socket.socket, seconds: float, connection: Connection | None = None) -> bool:
-    """Wait until the store is closed or the server sends something, and return True; False: the time is over."""
+    """Wait until the store is closed or the server sends something, and return True; False after a timeout."""
     poll = select.poll()
     poll.register(wake, select.POLLIN)
     if connection is not None:

@@ -16,7 +16,7 @@ from engine.store.leases import LEASE_SECONDS
 if TYPE_CHECKING:
     from engine.store.postgres.store import PostgresStore
 
-# For a connection that breaks, and for another's lock. A flush that takes longer fails.
+# For a broken connection, and for another engine's lock. A flush that takes longer fails.
 TIMEOUT: Final = 5.0
 NAMESPACE: Final = "engine"
 _MISSING: Final = "a store in PostgreSQL needs psycopg: pip install 'nursery-engine[postgres]'"
@@ -30,20 +30,22 @@ async def open_postgres_store(
     lease_seconds: float = LEASE_SECONDS,
     schema: Schema = PRESENT,
 ) -> PostgresStore:
-    """Open the store in a database, or make its tables there. Always a checkpoint; if cancelled, it is closed again.
+    """Open the store in a database, creating its tables if needed.
+
+    Always a checkpoint; if cancelled, it is closed again.
 
     Args:
-        dsn: where the database is, as libpq reads it: a URL, or `name=value` pairs. What it does not say comes from
-            the environment (`PGPASSWORD`, `PGSERVICE`, …) and from `~/.pgpass`.
-        namespace: the database's schema in which the tables are, made if need be: it holds nothing else.
-        timeout: seconds to wait for a lock, or for a broken connection to come back.
-        lease_seconds: how long an engine may be silent before its sessions are free, by the database's clock.
-        schema: the versions of events, and what lifts older ones.
+        dsn: the database, as libpq reads it: a URL, or `name=value` pairs. The rest comes from the environment
+            (`PGPASSWORD`, `PGSERVICE`, …) and from `~/.pgpass`.
+        namespace: the database schema for the tables, created if needed; it may hold nothing else.
+        timeout: seconds to wait for a lock, or for a broken connection to be restored.
+        lease_seconds: after how long without a sign of life an engine loses its sessions, by the database's clock.
+        schema: the versions of events, and the upcasters for older ones.
 
     Raises:
         ConfigError: psycopg is not installed, or the address can't be read.
-        StoreMismatch: the schema holds another program's tables, or a newer engine's. They are left as they are.
-        StoreError: the database can't be reached, read and written.
+        StoreMismatch: the schema holds another program's tables, or a newer engine's; they are left unchanged.
+        StoreError: the database can't be reached, read or written.
     """
     await trio.lowlevel.checkpoint()
     try:

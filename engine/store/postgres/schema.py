@@ -1,6 +1,6 @@
 """The tables in PostgreSQL, and the migrations to the current version. The same as `sqlite/schema.py` except for the types.
 
-engine_store   the version, and when the whole was looked at last
+engine_store   the version, and the time of the last full check
 writers        of each open store, the number of its last transaction
 """
 
@@ -18,7 +18,7 @@ from engine.store.postgres.connections import Connection
 
 VERSION: Final = 1
 
-# Ids are compared by their bytes, as SQLite does, and not as the locale of a server has it.
+# Ids are compared by their bytes, as in SQLite, not by the server's locale.
 TABLES: Final = """
 CREATE TABLE writers (
     owner text COLLATE "C" PRIMARY KEY,
@@ -121,12 +121,12 @@ Step = Callable[[Connection], None]
 
 @attrs.frozen(kw_only=True)
 class PostgresMigration:
-    """How a database gets to a version.
+    """How a database is migrated to a version.
 
     Attributes:
-        version: the one to get to.
-        tables: what makes it in an empty schema.
-        steps: by version, what leads from there to the next. A step must not begin or end a transaction.
+        version: the target version.
+        tables: the script that creates it in an empty schema.
+        steps: by version, the migration to the next one. A step must not begin or end a transaction.
     """
 
     version: int
@@ -138,12 +138,16 @@ PRESENT: Final = PostgresMigration(version=VERSION, tables=TABLES)
 
 
 def migrate(connection: Connection, address: Address, plan: PostgresMigration = PRESENT) -> None:
-    """Bring the database to the version of *plan*. It blocks. Raises `StoreMismatch`, and then it is as it was."""
-    # Without the lock, which would wait for writers at each opening. Tables and version become visible in one commit.
+    """Migrate the database to the version of *plan*. It blocks.
+
+    Raises `StoreMismatch`, and then nothing has changed.
+    """
+    # Checked without the lock first, which would wait for writers at each opening. Tables and version become visible in
+    # one commit.
     if _version(connection, address, plan) == plan.version:
         return
     with connection.transaction():
-        # Waits for all engines that write, and for one that creates the tables at the same time.
+        # This waits for all engines that are writing, and for one that is creating the tables.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (advisory_lock_key(address),))
         version = _version(connection, address, plan)
         if version == plan.version:
@@ -169,13 +173,13 @@ def version_mismatch(actual: int, supported: int) -> StoreMismatch:
     """Build the error for tables that a newer engine has migrated."""
     return StoreMismatch(
         f"the store's tables have version {actual}, made by a newer engine; this one knows {supported}: "
-        "use the newer one, or give another database or schema",
+        "use the newer one, or another database or schema",
         is_newer=True,
     )
 
 
 def _version(connection: Connection, address: Address, plan: PostgresMigration) -> int | None:
-    """Return the version of the tables; None: there are none. Raises `StoreMismatch` if they are not for us."""
+    """Return the version of the tables; None: there are none. Raises `StoreMismatch` if they are not ours."""
     row = connection.execute(
         "SELECT count(*), count(*) FILTER (WHERE relname = 'engine_store') FROM pg_catalog.pg_class"
         " WHERE relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %s)",
@@ -187,8 +191,7 @@ def _version(connection: Connection, address: Address, plan: PostgresMigration) 
     found = connection.execute("SELECT value FROM engine_store WHERE name = 'version'").fetchone() if ours else None
     if found is None:
         raise StoreMismatch(
-            f"the schema {address.namespace} of {address.name} holds another program's tables; they were left as"
-            " they are: give another schema"
+            f"the schema {address.namespace} of {address.name} holds another program's tables; they were left unchanged: use another schema"
         )
     version = int(found[0])
     if version > plan.version:
@@ -199,9 +202,9 @@ def _version(connection: Connection, address: Address, plan: PostgresMigration) 
 def _make(connection: Connection, address: Address, plan: PostgresMigration) -> None:
     known = connection.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (address.namespace,))
     if known.fetchone() is None:
-        # No injection: `Address` has checked that the name has no character which needs quoting.
+        # No injection is possible: `Address` has checked that the name needs no quoting.
         connection.execute(f'CREATE SCHEMA "{address.namespace}"'.encode())
-    # By its full name: without the schema, missing rights look like a missing table.
+    # By its full name: without the schema, missing privileges look like a missing table.
     connection.execute(
         f'CREATE TABLE "{address.namespace}".engine_store'.encode()
         + b' (name text COLLATE "C" PRIMARY KEY, value double precision NOT NULL)'

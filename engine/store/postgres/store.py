@@ -1,10 +1,12 @@
-"""`PostgresStore`: the journals of a fleet of engines in one database. Opened by `engine.store.postgres.open.open_postgres_store`.
+"""`PostgresStore`: the journals of a fleet of engines in one database.
+
+Opened by `engine.store.postgres.open.open_postgres_store`.
 
     put ──► Writer ──► EventSink ──► PostgresWriterConnection: one transaction for all that is queued, then a notification
     load, list_sessions, search, open ──► threads with connections of their own
     later ──► Listener: a thread that hears notifications
 
-`flushed` promises what the database's commit does.
+`flushed` promises the same durability as the database's commit.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ async def open_address(address: Address, *, lease_seconds: float, schema: Schema
 
 @attrs.define(eq=False, kw_only=True)
 class PostgresStore(DatabaseStore):
-    """A store in a database: see `engine.store.store_protocols` for what it can do. For one `trio.run`.
+    """A store in a database; `engine.store.store_protocols` describes what it can do. For one `trio.run`.
 
     Attributes:
         address: of the database.
@@ -67,7 +69,7 @@ class PostgresStore(DatabaseStore):
     damaged: Sequence[SessionId]
     _readers: PostgresReaders = attrs.field(alias="readers")
     _listener: NotificationListener = attrs.field(init=False)
-    # Weak: an event lives as long as a task waits for it.
+    # Weak references: an event lives as long as a task waits for it.
     _watched: weakref.WeakValueDictionary[str, trio.Event] = attrs.field(
         factory=weakref.WeakValueDictionary[str, trio.Event], init=False
     )
@@ -111,10 +113,11 @@ class _DatabaseOpening:
             connection = connect(self._address)
             try:
                 migrate(connection, self._address)
-                # Also the test whether the database can be written: a read-only one fails here and not at the first event.
+                # This also tests whether the database is writable: a read-only one fails here instead of at the first
+                # event.
                 register_writer(connection, self.owner.id)
                 damaged = find_gaps_if_due(connection, self._address)
-            except BaseException:  # re-raised: only this frame can close the connection yet
+            except BaseException:  # re-raised: so far only this frame can close the connection
                 connection.close()
                 raise
         with self._lock:
@@ -124,7 +127,7 @@ class _DatabaseOpening:
         return connection, damaged
 
     def abandon(self) -> None:
-        """The caller was cancelled: close what was opened. In the trio thread; not a checkpoint."""
+        """Close what was opened, since the caller was cancelled. In the trio thread; not a checkpoint."""
         with self._lock:
             self._is_abandoned = True
             if self._opened is not None:

@@ -1,4 +1,4 @@
-"""`PostgresTableReader`: what readers ask of PostgreSQL. Each method blocks, and has a connection for itself."""
+"""`PostgresTableReader`: the readers' queries in PostgreSQL. Each method blocks, and has the connection to itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.store.session_row import COLUMNS, MAX_SEARCHED_TEXTS, holders, sessi
 from engine.store.spending_report import spending_from_row, spending_statement
 from engine.store.store_protocols import Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
-# Texts that are loaded at the same time to find the phrase in them.
+# How many texts are loaded at a time to look for the phrases.
 _AT_ONCE: Final = 50
 # The advice for a gap in the journal. (`engine sessions repair` is for files.)
 _REMEDY: Final = "restore the database from a backup"
@@ -129,13 +129,13 @@ class PostgresTableReader:
 
     @contextlib.contextmanager
     def _consistent_view(self) -> Generator[None]:
-        """Let all queries in the block see the same data: between two of them another engine may write, or delete a session."""
+        """Let all queries in the block see the same data, even if another engine writes between them."""
         with self._connection.transaction():
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             yield
 
     def _newest_matches(self, query: SearchQuery, limit: int, cwd: str | None) -> Mapping[_Text, str]:
-        """Return the newest matching text of each of the *limit* sessions that match last, and its snippet."""
+        """Return the newest matching text, and its snippet, of each of the *limit* sessions with the newest matches."""
         texts = self._connection.execute(
             "SELECT id, session_id FROM texts WHERE words @@ %(query)s::tsquery"
             " AND (%(cwd)s::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE cwd = %(cwd)s))"
@@ -146,7 +146,7 @@ class PostgresTableReader:
         for start in range(0, len(texts), _AT_ONCE):
             numbers = [number for number, name in texts[start : start + _AT_ONCE] if name not in matches]
             for text in self._texts(numbers):
-                # The index finds words in any order. Whether they form the phrase is only seen in the text.
+                # The index matches words in any order. Only the text shows whether they form the phrase.
                 snippet = None if text.session_id in matches else query.snippet(text.text)
                 if snippet is not None:
                     matches[text.session_id] = text, snippet
@@ -155,7 +155,7 @@ class PostgresTableReader:
         return dict(matches.values())
 
     def _texts(self, numbers: Sequence[int]) -> Sequence[_Text]:
-        """Return those texts, the newest first."""
+        """Return those texts, newest first."""
         rows = self._connection.execute(
             "SELECT id, session_id, seq, role, time, text FROM texts WHERE id = ANY(%s) ORDER BY id DESC",
             (list(numbers),),

@@ -1,8 +1,10 @@
-"""`PostgresTableWriter`: the writer's transaction in PostgreSQL. Events and texts are copied; the rest is a few statements.
+"""`PostgresTableWriter`: the writer's transaction in PostgreSQL.
 
-Unlike in SQLite, other engines write at the same time. So the writer locks its lease row, and
-takes a lease only from the owner that it read before: no other engine can come in between
-that read and the commit. Leases expire by the database's clock.
+Events and texts use COPY; the rest is a few statements.
+
+Unlike in SQLite, other engines write at the same time. So the writer locks its lease row, and takes a lease only from
+the owner that it read before: no other engine can take it between that read and the commit. Leases expire by the
+database's clock.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ _Value: TypeAlias = "str | float | bool | None"
 _LEASE: Final = (
     "session_id, owner, machine, host, pid, started, extract(epoch FROM expires - clock_timestamp())::double precision"
 )
-# One session must not keep the others from being written.
+# One session must not block the others.
 _MOST: Final = 1 << 61
-# Many rows with one statement, as `json`. The second part does not see the rows that the first inserts; it updates those
-# that existed before. No other engine writes these rows, since none holds the sessions.
+# Many rows in one statement, as JSON. The second part does not see the rows inserted by the first, and updates only
+# those that existed before. No other engine writes these rows, since none has claimed the sessions.
 _SESSIONS: Final = """
 WITH new AS (SELECT * FROM json_to_recordset(%(rows)s::json) AS (id text, parent text, root text, title text, cwd text,
     model text, created float8, updated float8, seq bigint, messages bigint, turns bigint, is_busy boolean, asked bigint,
@@ -82,7 +84,7 @@ ON CONFLICT (slot, root_id, model) DO UPDATE SET
     reasoning = least(old.reasoning + excluded.reasoning, %(most)s),
     cost = old.cost + excluded.cost
 """
-# Rows in one order: another engine may add to the same ones, and two orders could deadlock.
+# The rows are sorted: another engine may add to the same ones, and two different orders could deadlock.
 _SPEND: Final = f"""
 INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
 SELECT slot, root, coalesce(new.model, sessions.step_model, '') AS named, sum(steps), sum(new.input), sum(new.output),
@@ -97,7 +99,7 @@ INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read
 SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
 WHERE root_id = %(root)s AND root_id <> '' ORDER BY slot, model
 {_ADDED}"""  # noqa: S608  # texts of ours
-# Compare and swap: the lease is taken only if it is free, ours, or still that of the owner that was read.
+# Compare and swap: the lease is taken only if it is free, ours, or still belongs to the owner that was read.
 _TAKE: Final = """
 INSERT INTO leases AS old (session_id, owner, machine, host, pid, started, expires)
 VALUES (%(session)s, %(owner)s, %(machine)s, %(host)s, %(pid)s, %(started)s,
@@ -195,9 +197,10 @@ class PostgresTableWriter:
     # -- leases ---------------------------------------------------------------------------
 
     def leases_of(self, session_ids: Collection[SessionId], owner: Owner) -> Mapping[SessionId, Lease]:
-        """See `TableWriter`: our own are locked, without waiting for those of other engines."""
+        """See `TableWriter`: ours are locked, without waiting for those of other engines."""
         # FOR UPDATE on our own: no engine can take one over until this transaction has written its events. In one order,
-        # against deadlocks. Those of others are only read: locking would wait for their owners' transactions.
+        # sorted against deadlocks. Those of others are only read, since locking would wait for their owners'
+        # transactions.
         names = list(session_ids)
         ours = self._connection.execute(
             f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner = %s ORDER BY session_id FOR UPDATE",  # noqa: S608  # columns of ours
@@ -244,7 +247,7 @@ class PostgresTableWriter:
     def release_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._connection.execute("DELETE FROM leases WHERE owner = %s", (owner.id,))
-        # It writes nothing more, so the number of its last transaction is not needed.
+        # It writes nothing more, so the number of its last transaction is no longer needed.
         self._connection.execute("DELETE FROM writers WHERE owner = %s", (owner.id,))
 
     # -- retention ------------------------------------------------------------------------
@@ -264,7 +267,7 @@ class PostgresTableWriter:
         return self._connection.execute("DELETE FROM sessions WHERE id = %s", (session_id,)).rowcount == 1
 
     def reclaim_space(self) -> None:
-        """See `TableWriter`: the server does it by itself."""
+        """See `TableWriter`: the server does this by itself."""
 
     # -- texts ----------------------------------------------------------------------------
 
@@ -274,7 +277,7 @@ class PostgresTableWriter:
             copy.write("".join(lines).encode())
 
     def _rebuild_title(self, session_id: SessionId) -> None:
-        """Make the title again from the first text of the user that is left."""
+        """Rebuild the title from the user's first remaining text."""
         texts = self._connection.execute(
             "SELECT text FROM texts WHERE session_id = %s AND role = 'user' ORDER BY seq, id", (session_id,)
         ).fetchall()
@@ -326,7 +329,7 @@ def all_leases(connection: Connection) -> Mapping[SessionId, Lease]:
 
 
 def leases_in(rows: Iterable[TupleRow]) -> dict[SessionId, Lease]:
-    """Build leases from *rows*, with their ends converted to this machine's clock."""
+    """Build leases from *rows*, with their expiry converted to this machine's clock."""
     now = time.time()
     return {
         SessionId(session_id): Lease(owner, machine, host, pid, started, now + seconds)
@@ -335,7 +338,7 @@ def leases_in(rows: Iterable[TupleRow]) -> dict[SessionId, Lease]:
 
 
 def postgres_text(text: str) -> str:
-    """Return *text* as PostgreSQL takes it, which is without NUL."""
+    """Return *text* without NUL, which PostgreSQL rejects."""
     return storable(text).replace("\x00", "\ufffd")
 
 

@@ -1,8 +1,8 @@
 """`PostgresWriterConnection`: the writer's connection, which is replaced when it breaks.
 
 When a connection breaks during a commit, it is unknown whether the commit happened. So each
-transaction writes its number into a row that only this store writes. Reading that row with a
-lock, which waits for a transaction that still holds it, tells whether the commit happened.
+transaction writes its number into a row that only this store writes. Reading that row with a lock, which waits for a
+transaction that still holds it, shows whether the commit happened.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PostgresWriterConnection:
                     owner=sql.Literal(self.owner_id),
                 )
             )
-            # Only the last of the statements returns the version.
+            # Only the last statement returns the version.
             while cursor.nextset():
                 pass
             row = cursor.fetchone()
@@ -73,7 +73,7 @@ class PostgresWriterConnection:
             connection.execute("COMMIT")
 
     def has_committed(self, number: int) -> bool:
-        """See `WriterConnection`: it waits until the server has ended that transaction; it may not know yet that we are gone."""
+        """See `WriterConnection`: waits for the server, which may not have noticed yet that the connection broke."""
         with self._renamed():
             # FOR UPDATE: without the lock, the row could be read before the old transaction commits.
             row = (
@@ -97,7 +97,7 @@ class PostgresWriterConnection:
                 _ANNOUNCE.format(channel=sql.Literal(self.address.channel), news=sql.Literal(json.dumps(news)))
             )
         except psycopg.Error:
-            # The events are committed, and watchers poll: a lost notification costs them some time only.
+            # The events are committed, and watchers poll: a lost notification only delays them.
             self._clean_up(self._connection)
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class PostgresWriterConnection:
             connection = connect(self.address)
             try:
                 register_writer(connection, self.owner_id)
-            except BaseException:  # re-raised: only this frame can close the connection yet
+            except BaseException:  # re-raised: so far only this frame can close the connection
                 connection.close()
                 raise
             self._connection = connection
@@ -121,7 +121,7 @@ class PostgresWriterConnection:
 
     @contextlib.contextmanager
     def _renamed(self) -> Generator[None]:
-        """Raise `StoreError`; the connection is in no transaction afterwards, or closed."""
+        """Map psycopg's exceptions to `StoreError`, and leave the connection without a transaction, or closed."""
         with map_errors(self.address):
             try:
                 yield
@@ -137,18 +137,18 @@ class PostgresWriterConnection:
             if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
                 connection.execute("ROLLBACK")
         except psycopg.Error:
-            # The server rolls back the open transaction of a connection that is closed.
+            # The server rolls back the transaction of a closed connection.
             self.close()
 
 
 def register_writer(connection: Connection, owner_id: str) -> None:
-    """Make the store's row. It blocks. Raises `psycopg.Error`, also if the database can be read only."""
+    """Create the store's row. It blocks. Raises `psycopg.Error`, for example if the database is read-only."""
     connection.execute(
         "INSERT INTO writers (owner, number, at) VALUES (%s, 0, now()) ON CONFLICT (owner) DO NOTHING", (owner_id,)
     )
 
 
-# Several statements in one message: each answer that is waited for costs the interpreter's lock.
+# Several statements in one message: each round trip means waiting for the GIL again.
 # First the lock, then the version: a migration holds the lock exclusively.
 _BEGIN: Final = sql.SQL("""
 BEGIN ISOLATION LEVEL READ COMMITTED;
@@ -156,8 +156,8 @@ SELECT pg_advisory_xact_lock_shared({lock});
 WITH mark AS (UPDATE writers SET number = {number}, at = now() WHERE owner = {owner} RETURNING owner)
 SELECT value FROM engine_store, mark WHERE name = 'version'
 """)
-# Not with the events: a commit that notifies waits for all others that do, in the whole database, and for the disk with
-# them. This one waits for no disk.
+# Not in the events' transaction: commits that notify are serialised in the whole database, and would wait for each
+# other's disk syncs. This one syncs nothing.
 _ANNOUNCE: Final = sql.SQL("""
 BEGIN;
 SET LOCAL synchronous_commit = off;

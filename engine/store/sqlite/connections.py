@@ -1,6 +1,6 @@
-"""The connections to one file: the writer's own, and a pool of others for reading.
+"""The connections to one file: the writer's, and a pool for reading.
 
-A database in memory has one connection, which writer and readers take in turns.
+A database in memory has a single connection, which the writer and the readers use in turns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.store.sqlite.file_location import Identity, JournalMode, check_ident
 
 T = TypeVar("T")
 
-# Page size of a new file. SQLite's default of 4,096 bytes is less than many events have, which then need overflow pages.
+# Page size of a new file. SQLite's default of 4,096 bytes is smaller than many events, which then need overflow pages.
 _PAGE_BYTES = 8_192
 _CACHE_KIB = 8_192
 _WAL_KEPT_BYTES = 64 << 20
@@ -49,7 +49,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
     _identity: Identity | None = attrs.field(default=None, init=False)
 
     def open(self, check: Callable[[sqlite3.Connection], object] | None = None) -> sqlite3.Connection:
-        """Return a new connection to the file, which must be there. It blocks. Raises `sqlite3.Error`.
+        """Return a new connection to the file, which must exist. It blocks. Raises `sqlite3.Error`.
 
         *check* looks at the file before anything is written to it.
         """
@@ -73,7 +73,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            # Both have an effect on an empty file only. On another one they would wait for a writer's lock.
+            # Both affect only an empty file. On any other they would wait for a writer's lock.
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         mode: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
@@ -90,7 +90,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
         connection.execute("PRAGMA temp_store = MEMORY")
 
     def _change_mode(self, connection: sqlite3.Connection) -> None:
-        """Change the journal mode. SQLite does not wait for a lock here, so this does."""
+        """Change the journal mode. SQLite does not wait for locks here, so this function does."""
         until = time.monotonic() + self.lock_timeout
         while True:
             try:
@@ -112,17 +112,17 @@ class Connections(ReaderPool[sqlite3.Connection]):
             yield
 
     def record_identity(self) -> None:
-        """Remember which files are at the path now, which are the open ones. It blocks."""
+        """Remember the identity of the files at the path, which are the open ones. It blocks."""
         if self.path != MEMORY:
             self._identity = Identity.of(self.path)
 
     def check(self) -> None:
-        """Raise `StoreError` if those files are not at the path any more. It blocks, for some microseconds."""
+        """Raise `StoreError` if the path no longer leads to those files. It blocks, for some microseconds."""
         if self._identity is not None:
             check_identity(self.path, self._identity)
 
     def close_writer(self, connection: sqlite3.Connection) -> None:
-        """Close the writer's connection; in memory, when the last reader is done."""
+        """Close the writer's connection; in memory, once the last reader is done."""
         with self.writing(connection):
             connection.close()
 
@@ -158,7 +158,7 @@ class Connections(ReaderPool[sqlite3.Connection]):
     def run_with_retry(self, work: Callable[[], T], is_stopped: Callable[[], bool]) -> T:
         """See `ReaderPool`."""
         if self._is_closed:
-            # Closing has removed the WAL, which `check` would report as done by another program.
+            # Closing has removed the WAL, for which `check` would blame another program.
             raise StoreError(f"the store {self.path} is closed")
         self.check()
         return work()
@@ -185,7 +185,7 @@ def _connect(database: str, lock_timeout: float) -> sqlite3.Connection:
         database, timeout=lock_timeout, isolation_level=None, check_same_thread=False, uri=database.startswith("file:")
     )
     try:
-        # A file from elsewhere may have views and triggers: they must not call functions with side effects.
+        # A file from elsewhere may have views and triggers, which must not call functions with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")
     except BaseException:  # re-raised: only this frame can close the connection yet
         connection.close()

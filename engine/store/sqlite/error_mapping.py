@@ -1,4 +1,4 @@
-"""Maps SQLite's errors to `StoreError`, and tells whether a retry may help."""
+"""Maps SQLite's errors to `StoreError`, and decides whether a retry may help."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final
 from engine.core.errors import StoreCorrupt, StoreError
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-# The least size of the `-shm` file.
+# The minimum size of the `-shm` file.
 _SHARED_BYTES: Final = 32_768
-# Errors that may pass: another process's lock, a full disk, a loose cable. Any other would be the same next time.
+# Errors that may be temporary: another process's lock, a full disk, a loose cable. All others are permanent.
 _TRANSIENT: Final = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
     sqlite3.SQLITE_LOCKED: "another connection has locked it",
@@ -29,7 +29,7 @@ _TRANSIENT: Final = {
 
 
 def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
-    """Return what to raise for *error* of the store at *path*; it has no cause yet."""
+    """Return the exception to raise for *error* of the store at *path*, without a cause."""
     code = primary_code(error)
     if code in _DAMAGED:
         return StoreCorrupt(
@@ -40,7 +40,7 @@ def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
 
 
 def _is_full(path: str) -> bool:
-    """Tell whether the disk has no room even for SQLite's shared memory: SQLite reports that as an I/O error."""
+    """Return whether the disk has no room even for SQLite's shared memory, which SQLite reports as an I/O error."""
     try:
         filesystem = os.statvfs(Path(path).parent)
     except OSError:
@@ -49,19 +49,19 @@ def _is_full(path: str) -> bool:
 
 
 def is_transient(error: sqlite3.Error) -> bool:
-    """Tell whether a retry may succeed."""
+    """Return whether a retry may succeed."""
     return primary_code(error) in _TRANSIENT
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """Return SQLite's result code without its details; 0 if it has none."""
+    """Return SQLite's primary result code; 0 if there is none."""
     code: object = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF if isinstance(code, int) else 0
 
 
 @contextlib.contextmanager
 def map_errors(path: str) -> Generator[None]:
-    """Raise `StoreError` for what SQLite raises inside."""
+    """Map SQLite's exceptions in the block to `StoreError`."""
     try:
         yield
     except sqlite3.Error as error:

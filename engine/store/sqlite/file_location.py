@@ -15,7 +15,7 @@ JournalMode = Literal["wal", "truncate", "memory"]
 
 
 def default_path() -> Path:
-    """Return where the user's sessions are kept."""
+    """Return the default path of the user's sessions."""
     from platformdirs import user_data_path
 
     return user_data_path("engine", appauthor=False) / "sessions.db"
@@ -30,7 +30,7 @@ def create_file(path: Path) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
-            os.mknod(path, 0o600)  # not open() and close(): another thread may have opened it by then, and locked it
+            os.mknod(path, 0o600)  # not open() and close(): another thread may already have opened and locked it
     except FileExistsError:
         pass  # another process was faster, or a folder above it is a file
     except OSError as error:
@@ -44,7 +44,7 @@ def create_file(path: Path) -> None:
 
 
 def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:
-    """Return how SQLite should journal there. It blocks.
+    """Return SQLite's journal mode for that path. It blocks.
 
     A WAL needs memory that all processes share. On file systems without it (NFS, a
     shared folder of a virtual machine), files were damaged; the rollback journal
@@ -62,12 +62,12 @@ class Identity:
 
     @classmethod
     def of(cls, path: str) -> Identity:
-        """Look. It blocks, for some microseconds."""
+        """Return the identity of the files at *path*. It blocks, for some microseconds."""
         return cls(_node(path), _node(f"{path}-wal"))
 
 
 def check_identity(path: str, expected: Identity) -> None:
-    """Raise `StoreError` if other files are at the path now: what is written to a deleted file is lost."""
+    """Raise `StoreError` if the path now leads to other files: writes to a deleted file are lost."""
     now = Identity.of(path)
     if now != expected:
         is_gone = now.database is None or (expected.wal is not None and now.wal is None)

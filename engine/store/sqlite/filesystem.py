@@ -8,20 +8,20 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
-# On these, other machines may have the same file open, or memory mapped by two processes is not shared. SQLite's WAL
-# needs shared memory.
+# On these, other machines may have the same file open, or processes can't share mapped memory, which SQLite's WAL
+# needs.
 _SHARED: Final = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs"}
     | {"nfs", "nfs4", "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
 )
-# A FUSE file system may be anything. These are known to be on a disk of this machine.
+# A FUSE file system can be anything. These are known to be on a local disk.
 _LOCAL_FUSE: Final = frozenset(
     {"fuse.ntfs-3g", "fuse.ntfs", "fuse.exfat", "fuse.encfs", "fuse.fuse-overlayfs"} | {"fuse.gocryptfs", "fuseblk"}
 )
 
 
 def filesystem_type(path: Path, mounts: Path = MOUNTS) -> str:
-    """Return the type of the file system that *path* is on; empty if unknown. It blocks."""
+    """Return the type of the file system of *path*; empty if unknown. It blocks."""
     try:
         mountinfo = mounts.read_text(encoding="utf-8", errors="surrogateescape")
         real = path.resolve()
@@ -32,7 +32,7 @@ def filesystem_type(path: Path, mounts: Path = MOUNTS) -> str:
 
 
 def is_shared(kind: str) -> bool:
-    """Tell whether a file system of that name is, or may be, another machine's."""
+    """Return whether a file system of that type is, or may be, shared with other machines."""
     return kind in _SHARED or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
 
 
@@ -48,5 +48,5 @@ def _mounted(mountinfo: str) -> Mapping[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    """Replace octal escapes, by which the kernel writes blanks and backslashes."""
+    """Replace octal escapes, which the kernel uses for blanks and backslashes."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -17,19 +17,19 @@ _UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 
 
 def index_text(text: str) -> str:
-    """Return *text* as it goes into the index."""
+    """Return *text* as it is stored in the index."""
     if text.isascii():
         return text
     return _UNSPACED.sub(rf"\g<0>{_SEPARATOR}", storable(text).replace(_SEPARATOR, ""))
 
 
 def display_text(text: str) -> str:
-    """Undo `index_text`: return the text as a person reads it."""
+    """Undo `index_text`: return the text for display."""
     return text.replace(_SEPARATOR, "")
 
 
 def match_query(words: str) -> str:
-    """Build the query for texts with all of *words*, the last one possibly unfinished; empty if there is no word.
+    """Build the query for texts with all of *words*, the last of which may be incomplete; empty if there is no word.
 
     Nothing typed is an operator, so there are no syntax errors.
     """

@@ -1,7 +1,7 @@
 """Integrity checks when the file is opened.
 
-The whole file is checked once a day, and after an engine died with it open. A very large file
-is not checked: damage shows when it is read. A session whose journal has a gap harms no other.
+The whole file is checked once a day, and after an engine died with the file open. A very large file is not checked;
+damage shows up when it is read. A session with a gap in its journal does not affect others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTE: Final = "checked"
 
 
 def is_due(connection: sqlite3.Connection, owner: Owner) -> bool:
-    """Tell whether a check is due. It blocks, for less than a millisecond."""
+    """Return whether a check is due. It blocks, for less than a millisecond."""
     pages: int = connection.execute("PRAGMA page_count").fetchone()[0]
     size: int = connection.execute("PRAGMA page_size").fetchone()[0]
     if pages * size > MAX_CHECKED_BYTES:
@@ -50,7 +50,7 @@ def check_file(connection: sqlite3.Connection, path: str) -> Sequence[SessionId]
 
 
 def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
-    """Record the time of the check, and delete the leases of dead engines, which were a reason for it. It blocks."""
+    """Record the time of the check, and delete the leases of dead engines, since those trigger a check. It blocks."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute("INSERT OR REPLACE INTO notes (name, value) VALUES (?, ?)", (_NOTE, time.time()))
@@ -63,7 +63,7 @@ def note_checked(connection: sqlite3.Connection, owner: Owner) -> None:
 
 
 def damaged_sessions(connection: sqlite3.Connection) -> Sequence[SessionId]:
-    """Return the sessions whose events are not 1, 2, 3… to the last one that was ever written."""
+    """Return the sessions whose events are not numbered 1, 2, 3… up to the last one ever written."""
     rows: list[tuple[SessionId]] = connection.execute(
         "SELECT session_id FROM (SELECT session_id, count(*) AS n, min(seq) AS first, max(seq) AS last FROM events"
         " GROUP BY session_id) AS found LEFT JOIN sessions ON sessions.id = found.session_id"

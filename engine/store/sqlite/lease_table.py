@@ -62,6 +62,6 @@ class LeaseTable:
         self._connection.execute("DELETE FROM leases WHERE owner = ?", (owner.id,))
 
     def delete_expired(self, owner: Owner) -> None:
-        """Delete the leases of engines that are dead, as *owner* sees it."""
+        """Delete the leases of dead engines, as far as *owner* can tell."""
         expired = [(session_id,) for session_id, lease in self.all().items() if not owner.is_live(lease)]
         self._connection.executemany("DELETE FROM leases WHERE session_id = ?", expired)

@@ -18,7 +18,7 @@ Step = Callable[[sqlite3.Connection], None]
 
 @attrs.frozen(kw_only=True)
 class SqliteMigration:
-    """How files get to a version.
+    """How a file is migrated to a version.
 
     Attributes:
         version: the one to get to.
@@ -43,13 +43,13 @@ PRESENT: Final = SqliteMigration(
 
 
 def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> None:
-    """Bring the file to the version of *plan*. Raises `StoreMismatch`, and then it is as it was."""
-    # First without the lock, which would wait for a writer at each opening.
+    """Migrate the file to the version of *plan*. Raises `StoreMismatch`, and then nothing has changed."""
+    # Checked without the lock first, which would wait for a writer at each opening.
     if _version_at_one_instant(connection, plan) == plan.version:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Read again, under the lock: another engine may have migrated it since.
+        # Checked again under the lock, since another engine may have migrated the file.
         version = _version(connection, plan)
         if version is None:
             run_script(connection, plan.tables)
@@ -65,7 +65,7 @@ def migrate(connection: sqlite3.Connection, plan: SqliteMigration = PRESENT) -> 
 
 
 def check_compatible(connection: sqlite3.Connection) -> None:
-    """Raise `StoreMismatch` if the file is not for us; nothing is written."""
+    """Raise `StoreMismatch` if the file is not ours; nothing is written."""
     try:
         _version_at_one_instant(connection, PRESENT)
     except sqlite3.DatabaseError as error:
@@ -89,7 +89,7 @@ def read_version(connection: sqlite3.Connection) -> int:
 
 
 def _version_at_one_instant(connection: sqlite3.Connection, plan: SqliteMigration) -> int | None:
-    """Return `_version`, read in one transaction: between two of its reads, another engine may finish making the file."""
+    """Return `_version`, read in one transaction: another engine may finish creating the file between two reads."""
     connection.execute("BEGIN")
     try:
         return _version(connection, plan)
@@ -99,7 +99,7 @@ def _version_at_one_instant(connection: sqlite3.Connection, plan: SqliteMigratio
 
 
 def _version(connection: sqlite3.Connection, plan: SqliteMigration) -> int | None:
-    """Return the version of the file; None: it is empty. Raises `StoreMismatch` if it is not for us."""
+    """Return the version of the file; None: it is empty. Raises `StoreMismatch` if it is not ours."""
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version = read_version(connection)
     if application == APPLICATION_ID:

@@ -38,7 +38,7 @@ class FileOpening:
         """Open it: in the thread."""
         if str(self._path) == MEMORY:
             return self._opened_at(MEMORY, "memory")
-        # Resolved: SQLite puts its WAL next to the target of a link, and the file system of the target decides the mode.
+        # Resolved, because SQLite puts its WAL next to a link's target, and the target's file system decides the mode.
         path = Path(os.path.realpath(self._path))
         create_file(path)
         return self._opened_at(str(path), journal_mode(path, self._mounts))
@@ -50,7 +50,7 @@ class FileOpening:
                 connection, damaged = self._connect(connections)
         except StoreMismatch as error:
             raise StoreMismatch(f"the store {connections.path}: {error}", is_newer=error.is_newer) from error
-        # `abandon` may come at any time: one of the two sees what the other has set, and closes the connection.
+        # `abandon` may be called at any time: one of the two sees what the other has set, and closes the connection.
         with self._lock:
             self._opened = connections, connection
             if self._is_abandoned:
@@ -61,7 +61,7 @@ class FileOpening:
         connection = connections.open(check_compatible)
         try:
             return connection, self._prepare(connections, connection)
-        except BaseException:  # re-raised: only this frame knows the connection
+        except BaseException:  # re-raised: only this frame has the connection
             connection.close()
             raise
 
@@ -81,7 +81,7 @@ class FileOpening:
         return damaged
 
     def abandon(self) -> None:
-        """The caller was cancelled: close what was opened. In the trio thread; not a checkpoint."""
+        """Close what was opened, since the caller was cancelled. In the trio thread; not a checkpoint."""
         with self._lock:
             self._is_abandoned = True
             if self._opened is not None:
@@ -90,7 +90,7 @@ class FileOpening:
 
 
 def _note(connection: sqlite3.Connection, owner: Owner) -> None:
-    """Record the check, unless the file is locked just now; then the next opening checks again."""
+    """Record the check, unless the file is locked at the moment; then the next opening checks again."""
     from engine.store.sqlite.integrity import note_checked
 
     try:
@@ -101,7 +101,7 @@ def _note(connection: sqlite3.Connection, owner: Owner) -> None:
 
 
 def _try_to_write(connection: sqlite3.Connection) -> None:
-    """Raise `sqlite3.Error` if the file is read-only; that another process is writing does not matter."""
+    """Raise `sqlite3.Error` if the file is read-only, but not if another process is writing."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")

@@ -1,7 +1,7 @@
 """Rebuilds the projections of a file from its events, after a migration to a version with other tables.
 
-Events are read in the order in which they were written, so that the newest texts are found
-first. Of a damaged session, what can be read counts.
+Events are read in the order in which they were written, so that search finds the newest texts first. Of a damaged
+session, the readable part counts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from engine.store.projection import PROJECTED_TYPES, SessionChange
 from engine.store.sqlite.schema import PROJECTED, PROJECTIONS
 from engine.store.sqlite.table_writer import SqliteTableWriter
 
-# Events in memory at the same time.
+# How many events are in memory at a time.
 _AT_ONCE: Final = 2_000
 _Row: TypeAlias = tuple[SessionId, int, str]
 
 
 def rebuild_projections(connection: sqlite3.Connection) -> None:
-    """Drop the projections and rebuild them from the events, inside the open transaction. It blocks, perhaps for seconds."""
+    """Drop the projections and rebuild them from the events, inside the open transaction. It may block for seconds."""
     old_rows = connection.execute(
         "SELECT id, parent_id, root_id, title, cwd, model, created, updated, seq FROM sessions"
     ).fetchall()

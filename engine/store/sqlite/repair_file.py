@@ -32,8 +32,8 @@ from engine.store.sqlite.file_location import create_file
 from engine.store.sqlite.migrate import migrate
 from engine.store.sqlite.writer_connection import SqliteWriterConnection
 
-# After an unreadable row, so many rows are tried one by one, then in growing steps: a damaged page holds few rows, but
-# a damaged tree may hide millions, and each try reads pages.
+# After an unreadable row, this many rows are tried one by one, then in growing steps: a damaged page holds few rows,
+# but a damaged tree may hide millions, and each attempt reads pages.
 _ONE_BY_ONE: Final = 5_000
 _LARGEST_ROW: Final = 1 << 32
 
@@ -43,8 +43,8 @@ class LostEvents:
     """The part of a session that could not be copied.
 
     Attributes:
-        seq: the first event that is missing in the new file.
-        reason: why.
+        seq: the first event missing from the new file.
+        reason: why it is missing.
         leftover_events: how many events after the gap could be read; they are in the second file.
     """
 
@@ -59,9 +59,9 @@ class RescueReport:
     """What was rescued.
 
     Attributes:
-        sessions: how many are in the new file.
-        events: how many of them.
-        losses: sessions that are not whole. (A session that the list has lost too can't be noticed.)
+        sessions: the number of sessions in the new file.
+        events: the number of their events.
+        losses: incomplete sessions. (A session that the list has lost, too, can't be noticed.)
         leftover_path: the second file, for events after a gap; None: there are none.
     """
 
@@ -72,10 +72,10 @@ class RescueReport:
 
 
 async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> RescueReport:
-    """Copy what can be read of *damaged* into a new file. Always a checkpoint.
+    """Copy what can be read from *damaged* into a new file. Always a checkpoint.
 
-    It may take minutes. If cancelled, the thread is abandoned, and the new file holds
-    some sessions only. Raises `StoreError` if nothing can be read, or *target* is there.
+    It may take minutes. If cancelled, the thread is abandoned, and the new file holds only some sessions. Raises
+    `StoreError` if nothing can be read, or *target* exists.
     """
     return await to_thread(_rescue, damaged, target, schema)
 
@@ -148,7 +148,7 @@ def _copy(
 
 
 def _bodies_after(source: sqlite3.Connection, rows: dict[int, int], last: int) -> list[str]:
-    """Return the events after number *last* that can be read."""
+    """Return the readable events after number *last*."""
     bodies = (_body(source, rows[seq]) for seq in sorted(rows) if seq > last)
     return [body for body in bodies if body is not None]
 
@@ -160,7 +160,7 @@ def _private(path: str, flags: int) -> int:
 def _prefix(
     source: sqlite3.Connection, session_id: SessionId, rows: dict[int, int], schema: Schema
 ) -> tuple[list[Durable], str]:
-    """Return the events that follow one another from the first, and why there are no more; empty: these are all."""
+    """Return the events before the first gap, and why there are no more; empty: these are all."""
     events: list[Durable] = []
     state = SessionState()
     for seq in range(1, max(rows, default=0) + 1):
@@ -177,7 +177,7 @@ def _prefix(
 
 
 def _last_seqs(source: sqlite3.Connection) -> dict[SessionId, int]:
-    """Return the last event of each session, as the list has it, as far as that can be read."""
+    """Return the number of each session's last event according to the list, as far as that is readable."""
     listed: dict[SessionId, int] = {}
     with contextlib.suppress(sqlite3.DatabaseError):
         for session_id, seq in source.execute("SELECT id, seq FROM sessions"):
@@ -187,7 +187,7 @@ def _last_seqs(source: sqlite3.Connection) -> dict[SessionId, int]:
 
 
 def _event_rows(source: sqlite3.Connection) -> dict[SessionId, dict[int, int]]:
-    """Return the row of each event that can be found, by session and number."""
+    """Return the row of each readable event, by session and number."""
     rows: dict[SessionId, dict[int, int]] = {}
     for rowid, session_id, seq in _rows(source):
         rows.setdefault(session_id, {})[seq] = rowid
@@ -195,7 +195,7 @@ def _event_rows(source: sqlite3.Connection) -> dict[SessionId, dict[int, int]]:
 
 
 def _rows(source: sqlite3.Connection) -> Iterator[tuple[int, SessionId, int]]:
-    """Yield row, session and number of all that can be read. Raises `sqlite3.Error` if the table can't be found."""
+    """Yield row, session and number of all readable events. Raises `sqlite3.Error` if there is no table."""
     source.execute("SELECT 1 FROM events LIMIT 0").fetchone()
     rowid, misses = 1, 0
     while rowid < _LARGEST_ROW:
@@ -212,7 +212,7 @@ def _rows(source: sqlite3.Connection) -> Iterator[tuple[int, SessionId, int]]:
 
 
 def _rows_from(source: sqlite3.Connection, rowid: int) -> Iterator[tuple[int, SessionId, int]]:
-    # NOT INDEXED: the index may be damaged where the table is not, and the order of rows is that of the pages.
+    # NOT INDEXED: the index may be damaged where the table is not, and this way rows come in page order.
     rows: Iterator[tuple[int, SessionId, int]] = source.execute(
         "SELECT rowid, session_id, seq FROM events NOT INDEXED WHERE rowid >= ? ORDER BY rowid", (rowid,)
     )

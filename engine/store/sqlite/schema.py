@@ -16,7 +16,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-# "ngin" in ASCII. SQLite stores it in the header of the file, by which `file(1)` and this engine recognize it.
+# "ngin" in ASCII. SQLite stores it in the file's header, where `file(1)` and this engine recognise it.
 APPLICATION_ID: Final = 0x6E67696E
 VERSION: Final = 2
 
@@ -107,8 +107,8 @@ CREATE TABLE states (
 CREATE TABLE notes (name TEXT PRIMARY KEY NOT NULL, value REAL NOT NULL);
 """
 
-# Not part of `VERSION`: the table is created with the first draft, and a file without it is complete. So older engines can
-# still open a file that has it.
+# Not part of `VERSION`: the table is created with the first draft, and a file without it is complete. So older engines
+# can open a file that has it.
 DRAFTS: Final = """
 CREATE TABLE IF NOT EXISTS drafts (
     session_id TEXT NOT NULL,
@@ -121,7 +121,7 @@ CREATE TABLE IF NOT EXISTS drafts (
 
 
 def has_drafts(connection: sqlite3.Connection) -> bool:
-    """Tell whether the file has a table of drafts yet."""
+    """Return whether the file already has the table of drafts."""
     count: tuple[int] = connection.execute(
         "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'drafts'"
     ).fetchone()

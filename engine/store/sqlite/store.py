@@ -3,7 +3,7 @@
     put ──► Writer ──► EventSink ──► events, lists, search: one transaction for all that is queued
     load, list_sessions, search, open ──► threads with connections of their own
 
-`flushed` promises that neither a kill nor a power cut takes the event back.
+`flushed` promises that the event survives a kill and a power cut.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.store.sqlite.writer_connection import SqliteWriterConnection
 
 T = TypeVar("T")
 
-# For another process's lock. A flush that takes longer fails.
+# The wait for another process's lock. A flush that takes longer fails.
 LOCK_TIMEOUT: Final = 5.0
 WATCH_SECONDS: Final = 0.25
 
@@ -45,19 +45,19 @@ async def open_sqlite_store(
     schema: Schema = PRESENT,
     mounts: Path = MOUNTS,
 ) -> SqliteStore:
-    """Open a store's file, or make it. Always a checkpoint; if cancelled, it is closed again.
+    """Open a store's file, creating it if needed. Always a checkpoint; if cancelled, it is closed again.
 
     Args:
-        path: of the file; by default the user's own. `:memory:`: in memory, for tests.
+        path: the file; by default the user's. `:memory:`: in memory, for tests.
         lock_timeout: seconds to wait for another process's lock.
-        lease_seconds: how long an engine may be silent before its sessions are free.
-        schema: the versions of events, and what lifts older ones.
+        lease_seconds: after how long without a sign of life an engine loses its sessions.
+        schema: the versions of events, and the upcasters for older ones.
         mounts: the file in which the system lists its mounts; for tests.
 
     Raises:
-        StoreMismatch: the file is another program's, or a newer engine's. It is left as it is.
+        StoreMismatch: the file is another program's, or a newer engine's; it is left unchanged.
         StoreCorrupt: the file is damaged.
-        StoreError: it can't be read and written.
+        StoreError: it can't be read or written.
     """
     opening = FileOpening(
         default_path() if path is None else Path(path), lock_timeout, mounts, Owner(seconds=lease_seconds)
@@ -76,13 +76,15 @@ async def open_sqlite_store(
 
 @attrs.define(eq=False, kw_only=True)
 class SqliteStore(DatabaseStore):
-    """A store in a file: see `engine.store.store_protocols` for what it can do. Made by `open_sqlite_store`, for one `trio.run`.
+    """A store in a file; `engine.store.store_protocols` describes what it can do. Made by `open_sqlite_store`.
+
+    For one `trio.run`.
 
     Attributes:
-        path: of the file, or `:memory:`.
-        mode: how SQLite journals there: `"wal"`, or `"truncate"` on a file system that other machines may share.
-        damaged: sessions that were found to have gaps when it was opened; they can't be loaded, the others can.
-        epoch: of this opening, so a cursor from before must resync.
+        path: the file, or `:memory:`.
+        mode: SQLite's journal mode: `"wal"`, or `"truncate"` on a file system that other machines may share.
+        damaged: the sessions that had gaps when the file was opened; only these can't be loaded.
+        epoch: identifies this opening; a cursor from an earlier one must resync.
     """
 
     watch_seconds: ClassVar[float] = WATCH_SECONDS

@@ -1,4 +1,4 @@
-"""`SqliteTableReader`: what readers ask of the file."""
+"""`SqliteTableReader`: the readers' queries in SQLite."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class SqliteTableReader:
 
     @contextlib.contextmanager
     def _consistent_view(self) -> Generator[None]:
-        """Let all queries in the block see the same data: between two of them another process may delete a session."""
+        """Let all queries in the block see the same data, even if another process writes between them."""
         self._connection.execute("BEGIN")
         try:
             yield

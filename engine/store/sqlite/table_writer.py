@@ -1,4 +1,4 @@
-"""`SqliteTableWriter`: what a transaction writes into the file."""
+"""`SqliteTableWriter`: the writer's transaction in SQLite."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.store.sqlite.lease_table import LeaseTable
 from engine.store.sqlite.schema import DRAFTS, has_drafts
 from engine.store.sqlite.text_table import SqliteTextTable
 
-# Named parameters are used again in the update, since `excluded` has lost which of them were NULL. A change that has no
+# The update uses named parameters again, since `excluded` no longer shows which of them were NULL. A change without a
 # value (an empty text, NULL) keeps the old one.
 _UPSERT: Final = """
 INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy, asked,
@@ -53,7 +53,7 @@ ON CONFLICT (id) DO UPDATE SET
     step_model = coalesce(:step_model, step_model)
 """
 
-# Spending is added up here, in the database: several engines write the same file.
+# Spending is summed here, in the database, since several engines write to the same file.
 _ADDED: Final = """
 ON CONFLICT (slot, root_id, model) DO UPDATE SET
     steps = steps + excluded.steps,
@@ -74,7 +74,7 @@ SELECT slot, root_id, coalesce(model, (SELECT step_model FROM sessions WHERE id 
     input, output, cache_read, cache_write, reasoning, cost
 FROM new WHERE true
 {_ADDED}"""  # noqa: S608  # constants
-# When a tree of sessions is deleted, what it has spent stays in the sums, under an empty root id.
+# When a tree of sessions is deleted, its spending stays in the sums, under an empty root id.
 _SPENT_BY_NOBODY: Final = f"""
 INSERT INTO spent (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
 SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
@@ -163,7 +163,7 @@ class SqliteTableWriter:
         return self._leases.all()
 
     def take_lease(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
-        """See `TableWriter`: always True, since no other writer can come first."""
+        """See `TableWriter`: always True, since no other writer can be faster."""
         self._leases.take(owner, session_id)
         return True
 
@@ -203,5 +203,6 @@ class SqliteTableWriter:
 
     def reclaim_space(self) -> None:
         """See `TableWriter`."""
-        # At most 10,000 pages (80 MB) at once: the file is locked meanwhile. `fetchall`, since each step frees one page.
+        # At most 10,000 pages (80 MB) at once, since the file is locked for that time. `fetchall`, since each step
+        # frees one page.
         self._connection.execute("PRAGMA incremental_vacuum (10000)").fetchall()

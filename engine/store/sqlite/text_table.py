@@ -18,7 +18,7 @@ from engine.store.sqlite.full_text import display_text, index_text
 
 @attrs.frozen
 class SqliteTextTable:
-    """See `TextTable`; and it searches."""
+    """See `TextTable`; it also searches."""
 
     _connection: sqlite3.Connection
 
@@ -74,7 +74,7 @@ class SqliteTextTable:
         return row[0]
 
     def first_title(self, session_id: SessionId) -> str:
-        """Make a title from the user's first text that is left; empty if there is none."""
+        """Make a title from the user's first remaining text; empty if there is none."""
         texts = self._connection.execute(
             "SELECT text FROM texts JOIN words ON words.rowid = texts.id WHERE session_id = ? AND role = 'user'"
             " ORDER BY seq, texts.id",
@@ -84,7 +84,7 @@ class SqliteTextTable:
         return next((title for title in titles if title), "")
 
     def newest_matches(self, query: str, limit: int, cwd: str | None) -> Sequence[int]:
-        """Return the ids of matching texts, newest first: one for each of the *limit* sessions that match last."""
+        """Return the ids of matching texts, newest first, one for each of at most *limit* sessions."""
         texts: Iterator[tuple[int, SessionId]] = self._connection.execute(
             "SELECT texts.id, texts.session_id FROM words JOIN texts ON texts.id = words.rowid"
             " WHERE words MATCH :query AND (:cwd IS NULL OR (SELECT cwd FROM sessions WHERE id = texts.session_id) = :cwd)"

@@ -49,19 +49,19 @@ class SqliteWriterConnection:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise
-            # A commit into a deleted file would be lost.
+            # A commit to a deleted file would be lost.
             self.connections.check()
 
     def has_committed(self, number: int) -> bool:
-        """See `WriterConnection`: what fails is rolled back."""
+        """See `WriterConnection`: a failed transaction is always rolled back."""
         return False
 
     def will_retry(self, error: TransientStoreError, since: float) -> bool:
-        """See `WriterConnection`: SQLite has waited for the lock itself."""
+        """See `WriterConnection`: SQLite has already waited for the lock."""
         return False
 
     def announce(self, session_ids: Collection[SessionId]) -> None:
-        """See `WriterConnection`: a file has no notifications."""
+        """See `WriterConnection`: a file sends no notifications."""
 
     def close(self) -> None:
         """See `WriterConnection`."""
