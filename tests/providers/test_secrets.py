@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import traceback
 from base64 import b64encode
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from urllib.parse import quote, urlsplit
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 import engine
 from engine.core.errors import ProviderError
 from engine.core.ids import MessageId, PartId
-from engine.core.llm_types import ModelRequest
-from engine.core.messages import TextPart, Transcript, UserMessage
-from engine.core.settings import RetryPolicy, Settings
+from engine.core.llm_types import (
+    Cited,
+    Finished,
+    ModelRequest,
+    ProviderItem,
+    StreamEvent,
+    TextChunk,
+    TextDone,
+    ToolCallDone,
+)
+from engine.core.messages import Citation, TextPart, Transcript, UserMessage
+from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.journal.codec import encode_event
 from engine.providers.auth.auth import BasicAuth, ExtraHeadersAuth, KeyAuth, NoAuth, split_password
 from engine.providers.http.endpoint import Endpoint
+from engine.providers.http.key_mask import KeyMask
 from engine.providers.registry import resolve
 from engine.store.memory import MemoryStore
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
-from engine.testing.script import Answer, Fail, HttpFailure, call, text
+from engine.testing.script import Answer, Fail, HttpFailure, call, done, reasoning, text
 from tests.support.bench import Bench
 
 KEY = "sk-ant-canary/2718+281828459045=="
@@ -127,6 +141,72 @@ async def test_an_error_and_its_causes(echo: Echo) -> None:
         nursery.cancel_scope.cancel(reason="the test is over")
     assert_clean("the traceback", "".join(traceback.format_exception(caught.value)))
     assert_clean("the error", f"{caught.value!r} {caught.value.args} {vars(caught.value)}")
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 7, 200])
+async def test_an_answer_that_quotes_the_key(pieces: int) -> None:
+    def answer(_: ReceivedRequest) -> Answer:
+        quoted = f"sk- it is {KEY}, {quote(KEY, safe='')} and {KEY[:9]} sk-"
+        return [
+            *reasoning(quoted, pieces=pieces),
+            *text(quoted, pieces=pieces),
+            *call("read", {"path": quoted}, id="c", pieces=pieces),
+            *done("calls"),
+        ]
+
+    server = ScriptedServer(answer)
+    store = MemoryStore()
+    seen: list[object] = []
+    async with trio.open_nursery() as nursery:
+        url = await nursery.start(server.serve)
+        model = resolve(NAME, {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url})
+        settings = Settings(limits=Limits(steps=1), headless="deny")
+        async with engine.open_engine(model=model, store=store, settings=settings, tools=Bench().tools()) as eng:
+            session = await eng.create_session()
+            async with session.prompt("hello") as turn:
+                seen += [event async for event in turn]
+            journal = "\n".join(encode_event(event) for event in session.events())
+            stored = await store.load(session.id)
+        await model.aclose()
+        nursery.cancel_scope.cancel(reason="the test is over")
+    shown = "".join(event.text for event in seen if isinstance(event, engine.TextDelta))
+    assert re.search(r"\[key\], (sk-)?\[key\] and sk-ant-ca sk-", shown)
+    for where in (journal, about_everything(seen), about_everything(stored)):
+        assert KEY not in where
+        assert KEY[12:] not in where
+        assert quote(KEY, safe="") not in where
+
+
+@given(
+    st.lists(st.sampled_from(["sk-", "s", "k-canary-0123456789", "sk-canary-0123456789", "-9", " "]), max_size=9),
+    st.data(),
+)
+def test_where_chunks_end_makes_no_difference_to_a_key(words: list[str], data: st.DataObject) -> None:
+    key, whole = "sk-canary-0123456789", "".join(words)
+    ends = sorted({0, len(whole), *data.draw(st.lists(st.integers(0, len(whole)), max_size=9))})
+    mask = KeyMask.of([key])
+    assert mask is not None
+    events: list[StreamEvent] = []
+    for start, end in pairwise(ends):
+        events += mask.apply([TextChunk("1", whole[start:end])])
+    events += mask.finish()
+    shown = "".join(event.text for event in events if isinstance(event, TextChunk))
+    assert key not in shown
+    assert shown.count("[key]") == whole.count(key)
+    if key not in whole:
+        assert shown == whole
+
+
+def test_a_key_in_what_is_not_streamed() -> None:
+    mask = KeyMask.of([KEY])
+    assert mask is not None
+    citation = Citation(url=f"https://x/{KEY}", title=KEY, quote=KEY, raw=KEY)
+    item = ProviderItem("1", "search", json.dumps({"header": KEY}))
+    masked = mask.apply(
+        [Cited("1", citation), item, TextDone("1", KEY), Finished("stop", KEY, KEY), ToolCallDone("2", KEY)]
+    )
+    assert len(masked) == 5
+    assert KEY not in repr(masked)
 
 
 # -- what hides them -----------------------------------------------------------------------

@@ -30,6 +30,7 @@ from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.http.client import ConnectionGuard, new_client, translate_errors
 from engine.providers.http.content import COMPRESSIONS, Decompressor, PlainTextDecoder
 from engine.providers.http.endpoint import Endpoint
+from engine.providers.http.key_mask import KeyMask
 from engine.providers.wire.wire_format import Body, HttpReply, WireDecoder, WireFormat, bare_model_name
 
 # Enough for an error; a host may send a page of any length.
@@ -263,6 +264,9 @@ class HttpStream:
         self._is_large = is_large
         self._on_failure = on_failure
         self._begin = b""
+        self._mask = KeyMask.of(endpoint.auth.secrets)
+        # An error that comes after what was held back.
+        self._failure: ProviderError | None = None
 
     async def receive(self) -> Sequence[StreamEvent]:
         """Return the events of the next bytes; an empty list means the response is over.
@@ -279,6 +283,23 @@ class HttpStream:
         if self._broken_at:
             broken_at, self._broken_at = self._broken_at, ""
             return (PrefixBroken(broken_at),)
+        if self._failure is not None:
+            raise self._failure
+        mask = self._mask
+        if mask is None:
+            return await self._decoded()
+        try:
+            events = await self._decoded()
+        except ProviderError as error:
+            held = mask.finish()
+            if not held:
+                raise
+            self._failure = error
+            return held
+        return mask.apply(events) if events else mask.finish()
+
+    async def _decoded(self) -> Sequence[StreamEvent]:
+        """Return the events of the next bytes. A checkpoint if bytes have to be read."""
         try:
             with translate_errors(self._endpoint):
                 events = self._decoder.feed(b"")  # raises the error after the last events
