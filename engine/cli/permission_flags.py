@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import attrs
 
 from engine.config.config import Config
-from engine.config.sandbox_config import Sandbox
+from engine.config.sandbox_config import Backend, Sandbox
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.policy import Policy
@@ -36,18 +36,15 @@ class PermissionChoice:
     rules: tuple[Rule, ...] = ()
     trusts: bool = False
     unattended: Unattended = "deny"
-    sandbox: Literal["bwrap", "off"] | None = None
+    sandbox: Backend | None = None
     network: bool = False
 
     def box(self, config: Config) -> Sandbox | None:
-        """Return the sandbox for commands; None: no sandbox."""
-        match self.sandbox:
-            case "off":
-                return None
-            case "bwrap":
-                return attrs.evolve(config.sandbox or Sandbox(), network=self.network)
-            case None:
-                return config.sandbox
+        """Return how commands are confined; None: as is usual."""
+        if self.sandbox is None:
+            return config.sandbox
+        configured = config.sandbox or Sandbox()
+        return attrs.evolve(configured, backend=self.sandbox, network=self.network)
 
     def policy(self, config: Config) -> Policy:
         """Return the policy for this run. Raises `ConfigError`."""
@@ -86,8 +83,9 @@ def add_sandbox_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags for the sandbox."""
     parser.add_argument(
         "--sandbox",
-        choices=("bwrap", "off"),
-        help="run commands in a sandbox that can change only the project, or without one; default: the configuration's, else off",
+        choices=get_args(Backend),
+        help="what confines commands: bwrap confines all of them, auto and landlock those that run without a question, and "
+        "with off only a few run without one; default: the configuration's, else auto",
     )
     parser.add_argument("--network", action="store_true", help="with --sandbox bwrap: let commands use the network")
 
@@ -102,7 +100,7 @@ def permission_choice(args: argparse.Namespace) -> PermissionChoice:
         rules=tuple(map(_rule, args.rule)),
         trusts=args.trust,
         unattended=cast("Unattended", args.unattended),
-        sandbox=cast('Literal["bwrap", "off"] | None', args.sandbox),
+        sandbox=cast("Backend | None", args.sandbox),
         network=args.network,
     )
 

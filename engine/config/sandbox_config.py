@@ -9,9 +9,8 @@ import attrs
 
 from engine.core.errors import ConfigError
 
-Backend = Literal["bwrap"]
 # What confines commands: what works here, one of the two, or nothing.
-Mode = Literal["auto", "landlock", "bwrap", "off"]
+Backend = Literal["auto", "landlock", "bwrap", "off"]
 
 # Keys, passwords, and private data of other programs. `~` is the home folder.
 SECRETS: Final = (
@@ -97,10 +96,16 @@ def _is_backend(_: object, __: object, value: object) -> None:
 
 @attrs.frozen(kw_only=True)
 class Sandbox:
-    """A sandbox for commands: they can read the machine's files, and change only the project and temporary folders.
+    """How commands are confined.
+
+    In any case what runs without a question because it only reads runs in a reader box, which can change nothing, has
+    no network, and can read little more than the project.
 
     Attributes:
-        backend: the program that makes it: bubblewrap.
+        backend: "auto": the boxes of what runs without a question are made by whatever works here; "landlock": they are
+            made by the kernel's Landlock; "bwrap": every command runs in a sandbox of bubblewrap, in which it can read
+            the machine's files, and change only the project and temporary folders; "off": nothing is confined, and only
+            a few well-known commands run without a question.
         network: whether commands have network access.
         writable: further folders that commands can change; folders that do not exist are ignored.
         hidden: files and folders that appear empty. They win over `writable` and over the project.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Protocol, get_args, runtime_checkable
+from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
 import attrs
 
@@ -15,6 +15,9 @@ from engine.core.ids import CallId, SessionId, TurnId
 ACTIONS: Final[tuple[Verdict, ...]] = get_args(Verdict)  # the stricter, the later
 # Stands in a right's pattern for a part that cannot be known before the call runs.
 UNKNOWN: Final = "\ufffc"
+
+Confinement = Literal["", "reading", "sandboxed"]
+CONFINEMENTS: Final[tuple[Confinement, ...]] = get_args(Confinement)  # for the more, the later
 
 _NAME: Final = re.compile(r"[^\s:]{1,128}(?::read)?")
 
@@ -90,6 +93,8 @@ class Judgement:
         is_default: whether only the defaults decided it; a hook's "allow" may answer such an "ask".
         missing_rights: the rights that the user must allow, where the verdict is "ask".
         offers: the offers of the query that would allow the call; None: all of them.
+        confinement: what it is allowed for only as long as a box confines it: "reading", because the defaults take it to
+            change nothing, or "sandboxed", because a sandbox keeps it from changing what it should not; empty: neither.
     """
 
     verdict: Verdict
@@ -97,6 +102,7 @@ class Judgement:
     is_default: bool = False
     missing_rights: tuple[Right, ...] = ()
     offers: tuple[Offer, ...] | None = None
+    confinement: Confinement = ""
 
 
 @attrs.frozen(kw_only=True)

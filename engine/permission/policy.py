@@ -20,7 +20,15 @@ import trio
 from engine.core.errors import ConfigError
 from engine.core.events import Offer, Right
 from engine.core.ids import SessionId, TurnId
-from engine.core.permission_types import Allowance, Judgement, PermissionQuery, PermissionScope, RequiredRight, Rule
+from engine.core.permission_types import (
+    CONFINEMENTS,
+    Allowance,
+    Judgement,
+    PermissionQuery,
+    PermissionScope,
+    RequiredRight,
+    Rule,
+)
 from engine.core.threads import to_thread
 from engine.files.real_path import followed
 from engine.permission.grants.grant_file import GrantFile
@@ -35,7 +43,9 @@ from engine.permission.rules.wildcard import Wildcard
 from engine.permission.verdict_adjustments import (
     OPAQUE,
     SANDBOXED,
+    UNSANDBOXED,
     allow_consequence,
+    confine_reading,
     judge_opaque_script,
     relax_for_sandbox,
 )
@@ -141,7 +151,13 @@ class Policy:
         reasons = [one for one in verdicts if one.verdict == decisive.verdict]
         # A call is asked about by default only if all its reasons are defaults, and allowed by default if one of them is.
         is_default = (any if decisive.verdict == "allow" else all)(one.is_default for one in reasons)
-        judgement = Judgement(verdict=decisive.verdict, source=decisive.source, is_default=is_default)
+        judgement = Judgement(
+            verdict=decisive.verdict,
+            source=decisive.source,
+            is_default=is_default,
+            # A sandbox is for more than reading.
+            confinement=max((verdict.confinement for verdict in verdicts), key=CONFINEMENTS.index),
+        )
         if decisive.verdict != "ask":
             return judgement
         missing = _rights_of(reasons)
@@ -279,7 +295,8 @@ class Policy:
 
     def _judge_scope(self, query: PermissionQuery, project: Project, scope: PermissionScope) -> Iterator[RuleVerdict]:
         ruleset = self.compiled(project, scope.rules)
-        verdicts = self._judge_rights(query, project, ruleset)
+        unconfined = ruleset.judge(UNSANDBOXED, query.detail)
+        verdicts = confine_reading(self._judge_rights(query, project, ruleset), unconfined)
         return relax_for_sandbox(verdicts, ruleset.judge(SANDBOXED, query.detail)) if query.sandboxed else verdicts
 
     def _judge_rights(self, query: PermissionQuery, project: Project, ruleset: Ruleset) -> Iterator[RuleVerdict]:

@@ -9,10 +9,12 @@ import attrs
 
 from engine.core.permission_types import PermissionQuery, Rule
 from engine.permission.requested_rights import OUTSIDE
-from engine.permission.rules.rules import Ruleset, RuleVerdict, applies_to
+from engine.permission.rules.rules import READING, Ruleset, RuleVerdict, applies_to
 
 # The right to run a script whose effects cannot be determined before it runs.
 OPAQUE: Final = "opaque"
+# The right to run a command without a box.
+UNSANDBOXED: Final = "unsandboxed"
 # The right to do in a sandbox what would be asked about otherwise.
 SANDBOXED: Final = "sandboxed"
 
@@ -35,7 +37,15 @@ def relax_for_sandbox(verdicts: Iterable[RuleVerdict], sandboxed: RuleVerdict) -
     """Yield the verdicts for a sandboxed call: where only the defaults ask, *sandboxed* may allow."""
     for verdict in verdicts:
         is_relaxed = verdict.verdict == "ask" and verdict.is_default and sandboxed.verdict == "allow"
-        yield attrs.evolve(sandboxed, right=verdict.right) if is_relaxed else verdict
+        yield attrs.evolve(sandboxed, right=verdict.right, confinement="sandboxed") if is_relaxed else verdict
+
+
+def confine_reading(verdicts: Iterable[RuleVerdict], unconfined: RuleVerdict) -> Iterator[RuleVerdict]:
+    """Yield the verdicts: what only the defaults allow as reading must be confined, unless *unconfined* allows more."""
+    for verdict in verdicts:
+        is_reading = verdict.right is not None and verdict.right.permission.endswith(READING)
+        is_confined = is_reading and verdict.verdict == "allow" and verdict.is_default and unconfined.verdict != "allow"
+        yield attrs.evolve(verdict, confinement="reading") if is_confined else verdict
 
 
 def judge_opaque_script(query: PermissionQuery, ruleset: Ruleset) -> RuleVerdict:

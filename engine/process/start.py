@@ -12,6 +12,23 @@ import attrs
 import trio
 
 
+@attrs.frozen(kw_only=True)
+class Launch:
+    """How to start a command.
+
+    Attributes:
+        argv: the program and its arguments.
+        environment: what is added to the command's environment.
+        confine: confines the thread that starts it, and so the command: see `start_process`. None: nothing does.
+        keepers: processes that are not the command's own, and stay while any of its processes runs.
+    """
+
+    argv: Sequence[str]
+    environment: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    confine: Callable[[], None] | None = None
+    keepers: int = 0
+
+
 @attrs.frozen(eq=False)
 class StartedProcess:
     """A process, with its end of each pipe.

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from engine.config.sandbox_config import Mode
+from engine.config.sandbox_config import Backend as Mode
 from engine.core.threads import to_thread
-from engine.process.start import start_confined
-from engine.sandbox.reader import Backend, landlock_problem, reader_box
+from engine.process.start import Launch, start_confined
+from engine.sandbox.reader import Backend, backend_problem, launch_reader
 
 # The first that works is used. Landlock starts nothing and mounts nothing, so it is ten times as fast.
 _IN_ORDER: Final[tuple[Backend, ...]] = ("landlock", "bwrap")
@@ -35,7 +32,7 @@ _ALLOWED: Final = "what a box can read"
 
 
 @attrs.frozen
-class Choice:
+class BackendChoice:
     """What makes the boxes here.
 
     Attributes:
@@ -51,28 +48,25 @@ class Choice:
 _problems: dict[Backend, str] = {}
 
 
-async def choose_backend(mode: Mode) -> Choice:
+async def choose_backend(mode: Mode) -> BackendChoice:
     """Return what makes boxes here, as *mode* wants it. A checkpoint if something has to be tried first."""
     if mode == "off":
-        return Choice(None)
+        return BackendChoice(None)
     problems: list[str] = []
     for backend in _IN_ORDER if mode == "auto" else (mode,):
         if backend not in _problems:
             # The thread is abandoned if cancelled: it ends soon, and leaves nothing.
             _problems[backend] = await to_thread(_problem, backend)
         if not _problems[backend]:
-            return Choice(backend, tuple(problems))
+            return BackendChoice(backend, tuple(problems))
         problems.append(f"{backend}: {_problems[backend]}")
-    return Choice(None, tuple(problems))
+    return BackendChoice(None, tuple(problems))
 
 
 def _problem(backend: Backend) -> str:
     """Try a back end; return what is wrong with it, empty if nothing is. It blocks."""
-    if backend == "landlock":
-        if problem := landlock_problem():
-            return problem
-    elif shutil.which("bwrap") is None:
-        return "bubblewrap is not installed"
+    if problem := backend_problem(backend):
+        return problem
     try:
         output = _try(backend)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -90,9 +84,10 @@ def _try(backend: Backend) -> str:
         allowed, secret, written = Path(inside, "allowed"), Path(outside, "secret"), Path(outside, "written")
         allowed.write_text(_ALLOWED, encoding="ascii")
         secret.write_text("secret", encoding="ascii")
-        box = reader_box(backend, cwd=inside, home=str(Path.home()), hidden=())
         arguments = (str(allowed), str(secret), str(written), str(server.getsockname()[1]), str(os.getpid()))
-        process = _start(box.argv(["bash", "-c", _TRIAL, "bash", *arguments]), inside, box.confine)
+        command = ["bash", "-c", _TRIAL, "bash", *arguments]
+        launch = launch_reader(backend, command, cwd=inside, home=str(Path.home()), hidden=())
+        process = _start(launch, inside)
         try:
             output, _ = process.communicate(timeout=_TRIAL_SECONDS)
         finally:
@@ -101,13 +96,10 @@ def _try(backend: Backend) -> str:
     return output.decode(errors="replace") if process.returncode == 0 else f"exit code {process.returncode}"
 
 
-def _start(argv: Sequence[str], cwd: str, confine: Callable[[], None] | None) -> subprocess.Popen[bytes]:
-    start = partial(
-        subprocess.Popen[bytes],
-        list(argv),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    return start() if confine is None else start_confined(start, confine)
+def _start(launch: Launch, cwd: str) -> subprocess.Popen[bytes]:
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            launch.argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+
+    return start() if launch.confine is None else start_confined(start, launch.confine)

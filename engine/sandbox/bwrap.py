@@ -12,20 +12,17 @@ Two usual options are left out on purpose, because `run_tree` owns the processes
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Final
 
 from engine.config.sandbox_config import Kind, Layout
-from engine.sandbox.places import Places
 
 # Root can write to these without any capability, and so change the kernel, for example what handles a crash. They are
 # writable in a new `/proc`.
 _KERNEL: Final = tuple(f"/proc/{name}" for name in ("acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"))
 
-# An empty file, which is mounted over hidden ones.
-NOTHING: Final = str(Path(__file__).with_name("nothing"))
+# Processes of bubblewrap itself that stay while any other one runs: the first one of the namespace.
+KEEPERS: Final = 1
 _OPTIONS: Final[dict[Kind, tuple[str, ...]]] = {
     "writable": ("--bind", "{path}", "{path}"),
     "readable": ("--ro-bind", "{path}", "{path}"),
@@ -61,39 +58,24 @@ def argv(program: str, layout: Layout, command: Sequence[str]) -> list[str]:
     ]
 
 
-def reader_argv(program: str, places: Places, temporary: str, cwd: str, command: Sequence[str]) -> list[str]:
-    """Return the command line that runs *command* where it can read *places*, and change only the folder *temporary*."""
-    kinds: dict[str, Kind] = {
-        **dict.fromkeys(places.roots, "readable"),
-        **{path: "empty folder" if os.path.isdir(path) else "empty file" for path in places.hidden},  # noqa: PTH112
-        **dict.fromkeys(places.extra, "readable"),
-        temporary: "writable",
-    }
-    kinds.pop("/proc", None)
+def reader_argv(program: str, layout: Layout, command: Sequence[str]) -> list[str]:
+    """Return the command line that runs *command* where there is nothing but the places of *layout*."""
     return [
         program,
         *("--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-uts"),
         *("--cap-drop", "ALL"),
-        *(("--cap-add", "CAP_DAC_READ_SEARCH") if os.geteuid() == 0 else ()),
+        *(("--cap-add", "CAP_DAC_READ_SEARCH") if layout.is_root else ()),
         *("--dev", "/dev"),
         *("--proc", "/proc"),
-        *(word for name, target in _root_links() for word in ("--symlink", target, name)),
+        *(word for path, target in layout.links for word in ("--symlink", target, path)),
         # A path comes after the folder that contains it.
-        *(word for path, kind in sorted(kinds.items()) for word in _mount_options(kind, path, NOTHING)),
+        *(word for path, kind in sorted(layout.places) for word in _mount_options(kind, path, layout.nothing)),
         *(word for path in _KERNEL for word in ("--ro-bind-try", path, path)),
         *("--remount-ro", "/"),
-        *("--chdir", cwd),
+        *("--chdir", layout.cwd),
         "--",
         *command,
     ]
-
-
-def _root_links() -> Iterator[tuple[str, str]]:
-    """Yield the links in the root folder with their targets: `/bin` to `usr/bin`, on most machines."""
-    with os.scandir("/") as entries:
-        for entry in entries:
-            if entry.is_symlink():
-                yield entry.path, os.readlink(entry.path)  # noqa: PTH115
 
 
 def _mount_options(kind: Kind, path: str, nothing: str) -> list[str]:

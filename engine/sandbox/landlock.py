@@ -62,7 +62,7 @@ def make_ruleset(readable: Iterable[int], listable: Iterable[int], writable: Ite
         network: whether connections are allowed.
     """
     version = landlock_version()
-    everything = _ALL[max(known for known in _ALL if known <= version)]
+    everything = _ALL[max(oldest for oldest in _ALL if oldest <= version)]
     attributes = struct.pack(
         "QQQ",
         everything,
@@ -103,10 +103,10 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _syscall(number: int, *arguments: int | bytes | None) -> int:
+def _syscall(call: int, *arguments: int | bytes | None) -> int:
     words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
-    result = int(_libc().syscall(ctypes.c_long(number), *words))
+    result = int(_libc().syscall(ctypes.c_long(call), *words))
     if result < 0:
-        found = ctypes.get_errno()
-        raise OSError(found, f"Landlock: {os.strerror(found)}")
+        number = ctypes.get_errno()
+        raise OSError(number, f"Landlock: {os.strerror(number)}")
     return result

@@ -23,7 +23,7 @@ from engine.config.sandbox_config import Kind, Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.files.real_path import followed, is_within
 from engine.permission.project_root import find_project_root
-from engine.sandbox.bwrap import NOTHING
+from engine.sandbox.places import NOTHING
 
 # Read-only in the project: they determine what runs later, outside. Missing folders are created, or a command could
 # create them.

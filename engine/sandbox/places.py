@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from engine.config.sandbox_config import Kind, Layout
 from engine.files.real_path import followed, is_within
 
 # Programs, their libraries and settings; what the machine and its processes are (`ps`, `nproc`); what is installed.
@@ -36,6 +37,8 @@ _SYSTEM: Final = (
     "/var/lib/pacman",
     "/lib/apk",
 )
+# An empty file, which is mounted over hidden ones.
+NOTHING: Final = str(Path(__file__).with_name("nothing"))
 # git does not start if it can't read its settings.
 _IN_HOME: Final = (".gitconfig", ".config/git")
 # A folder of programs is often one of several that belong together: `…/bin` beside `…/lib`.
@@ -110,6 +113,29 @@ def _without_hidden(root: str, hidden: tuple[str, ...], _changed: int) -> tuple[
     listable: list[str] = []
     _split(root, hidden, readable, listable)
     return readable, listable
+
+
+def layout_of(places: Places, *, cwd: str, writable: str) -> Layout:
+    """Return a layout with only these places, and one folder that can be changed. It blocks."""
+    kinds: dict[str, Kind] = {
+        **dict.fromkeys(places.roots, "readable"),
+        **{path: "empty folder" if os.path.isdir(path) else "empty file" for path in places.hidden},  # noqa: PTH112
+        **dict.fromkeys(places.extra, "readable"),
+        writable: "writable",
+    }
+    # There is a new one.
+    kinds.pop("/proc", None)
+    with os.scandir("/") as entries:
+        # `/bin` leads to `/usr/bin`, on most machines.
+        links = tuple((entry.path, os.readlink(entry.path)) for entry in entries if entry.is_symlink())  # noqa: PTH115
+    return Layout(
+        cwd=followed(cwd),
+        network=False,
+        is_root=os.geteuid() == 0,
+        places=tuple(kinds.items()),
+        links=links,
+        nothing=NOTHING,
+    )
 
 
 def program_folders(path: str, home: str) -> Iterator[str]:

@@ -10,17 +10,16 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, cast
 
-import attrs
-
-from engine.files.real_path import followed
+from engine.files.real_path import followed, is_within
 from engine.files.staging import temporary_token
 from engine.permission.project_root import find_project_root
-from engine.sandbox.bwrap import reader_argv
+from engine.process.start import Launch
+from engine.sandbox.bwrap import KEEPERS, reader_argv
 from engine.sandbox.landlock import (
     OLDEST_USABLE,
     WITH_SIGNALS,
@@ -29,8 +28,14 @@ from engine.sandbox.landlock import (
     open_place,
     restrict_thread,
 )
-from engine.sandbox.places import Places, hidden_places, readable_places
-from engine.sandbox.seccomp import drop_privileges, install_filter, seccomp_filter
+from engine.sandbox.places import Places, hidden_places, layout_of, readable_places
+from engine.sandbox.seccomp import (
+    drop_privileges,
+    install_filter,
+    keep_privileges_low,
+    namespace_filter,
+    seccomp_filter,
+)
 from engine.sandbox.syscalls import AUDIT_MACHINES, Machine
 
 Backend = Literal["landlock", "bwrap"]
@@ -40,57 +45,46 @@ _WRITABLE: Final = ("/dev/null", "/dev/zero", "/dev/full")
 _READABLE_DEVICES: Final = ("/dev/random", "/dev/urandom")
 
 
-@attrs.frozen(kw_only=True)
-class Box:
-    """A box for one command.
-
-    Attributes:
-        argv: turns a command line into one that runs in the box.
-        environment: what is added to the command's environment.
-        confine: confines the thread that starts the command; None: the command line does it.
-        keepers: processes of the box itself that stay while any other one runs.
-    """
-
-    argv: Callable[[Sequence[str]], list[str]]
-    environment: Mapping[str, str]
-    confine: Callable[[], None] | None
-    keepers: int = 0
-
-
-def reader_box(backend: Backend, *, cwd: str, home: str, hidden: Sequence[str], extra: Sequence[str] = ()) -> Box:
-    """Return a box for a command that runs in *cwd*. It blocks.
+def launch_reader(
+    backend: Backend, command: Sequence[str], *, cwd: str, home: str, hidden: Sequence[str], extra: Sequence[str] = ()
+) -> Launch:
+    """Return how to start *command* in a reader box. It blocks.
 
     Args:
         backend: what makes the box.
-        cwd: the folder that the command runs in.
+        command: the program and its arguments.
+        cwd: the folder that it runs in.
         home: the user's home folder.
         hidden: paths that can't be read, wherever they are; `~` is the home folder.
         extra: real paths that can be read in any case.
     """
     project = find_project_root(cwd, home=home)
     search = os.environ.get("PATH", os.defpath)
-    places = readable_places(project, home, search, hidden_places(hidden, home), extra)
+    more = [path for path in extra if not (project and is_within(path, project)) and os.path.lexists(path)]
+    places = readable_places(project, home, search, hidden_places(hidden, home), more)
     temporary = _temporary_folder()
     environment = {"TMPDIR": temporary}
     if backend == "landlock":
-        return Box(argv=list, environment=environment, confine=partial(_confine, places, temporary))
+        return Launch(argv=command, environment=environment, confine=partial(_confine, places, temporary))
     program = followed(shutil.which("bwrap") or "bwrap")
-    argv = partial(reader_argv, program, places, temporary, followed(cwd))
-    return Box(argv=argv, environment=environment, confine=None, keepers=1)
+    argv = reader_argv(program, layout_of(places, cwd=cwd, writable=temporary), command)
+    return Launch(argv=argv, environment=environment, confine=_filter_in_namespaces, keepers=KEEPERS)
 
 
 def machine() -> Machine | None:
-    """Return this machine's kind; None if its system calls are not known here."""
+    """Return this machine's kind; None if no table lists its system calls."""
     name = os.uname().machine
     is_64_bit = os.sysconf("SC_LONG_BIT") == 64
     return cast("Machine", name) if is_64_bit and name in AUDIT_MACHINES else None
 
 
-def landlock_problem() -> str:
-    """Return why Landlock can't make a box here; empty if it can."""
-    if landlock_version() < OLDEST_USABLE:
+def backend_problem(backend: Backend) -> str:
+    """Return why a back end can't make a box here; empty if it may."""
+    if machine() is None:
+        return f"there is no table of the system calls of {os.uname().machine}"
+    if backend == "landlock" and landlock_version() < OLDEST_USABLE:
         return "this kernel has no Landlock, or one that is too old (Linux 6.2 has it)"
-    return "" if machine() else f"the system calls of {os.uname().machine} are not known"
+    return "bubblewrap is not installed" if backend == "bwrap" and shutil.which("bwrap") is None else ""
 
 
 def _confine(places: Places, temporary: str) -> None:
@@ -113,6 +107,14 @@ def _confine(places: Places, temporary: str) -> None:
     finally:
         for descriptor in (*readable, *listable, *writable, *([] if ruleset is None else [ruleset])):
             os.close(descriptor)
+
+
+def _filter_in_namespaces() -> None:
+    """Refuse the calling thread, and what it starts, what namespaces allow. Raises `OSError`."""
+    kind = machine()
+    assert kind is not None
+    keep_privileges_low()
+    install_filter(namespace_filter(kind))
 
 
 def _filter(kind: Machine, *, refuses_signals: bool) -> bytes:

@@ -17,9 +17,11 @@ from engine.sandbox.syscalls import (
     ALWAYS_REFUSED,
     AUDIT_MACHINES,
     CONDITIONS,
-    LAST_KNOWN,
+    LAST_NUMBER,
+    LOCAL_SOCKETS,
     NETWORK,
     NOT_IMPLEMENTED,
+    NOT_IN_NAMESPACES,
     READER_REFUSED,
     SIGNALS,
     TIMES_BY_PATH,
@@ -66,22 +68,26 @@ def seccomp_filter(machine: Machine, *, is_reader: bool, network: bool, refuses_
     if refuses_signals:
         refused.append(SIGNALS)
     conditions = (*CONDITIONS, *(() if is_reader else (TIMES_BY_PATH,)))
-    return b"".join(
-        (
-            # A call in another machine's form (32 bits) would have other numbers.
-            _step(_LOAD, _MACHINE),
-            _step(_JUMP_IF_EQUAL, AUDIT_MACHINES[machine], then=1),
-            _step(_RETURN, _FAIL | errno.EPERM),
-            _step(_LOAD, _NUMBER),
-            # This includes the 32-bit form on x86-64, whose numbers have a high bit set.
-            _step(_JUMP_IF_GREATER, LAST_KNOWN, otherwise=1),
-            _step(_RETURN, _FAIL | errno.ENOSYS),
-            *_refuse(numbers(NOT_IMPLEMENTED, machine), errno.ENOSYS),
-            *(part for calls in refused for part in _refuse(numbers(calls, machine), errno.EPERM)),
-            *(_refuse_if(condition, machine) for condition in conditions),
-            _step(_RETURN, _ALLOW),
-        )
+    return _filter(
+        machine,
+        *_refuse(numbers(NOT_IMPLEMENTED, machine), errno.ENOSYS),
+        *(part for calls in refused for part in _refuse(numbers(calls, machine), errno.EPERM)),
+        *(_refuse_if(condition, machine) for condition in conditions),
     )
+
+
+def namespace_filter(machine: Machine) -> bytes:
+    """Return the filter for commands in namespaces of their own, which keep most inside."""
+    return _filter(
+        machine,
+        *_refuse(numbers(NOT_IN_NAMESPACES, machine), errno.EPERM),
+        _refuse_if(LOCAL_SOCKETS, machine),
+    )
+
+
+def keep_privileges_low() -> None:
+    """Keep the calling thread, and what it starts, from gaining privileges. Raises `OSError`."""
+    _prctl(_NO_NEW_PRIVILEGES, 1, 0)
 
 
 def drop_privileges() -> None:
@@ -90,7 +96,7 @@ def drop_privileges() -> None:
     Root loses its capabilities as well: with them it could read the environment of any process, in spite of Landlock.
     One stays: in a container, the project's files often belong to another user.
     """
-    _prctl(_NO_NEW_PRIVILEGES, 1, 0)
+    keep_privileges_low()
     _prctl(_AMBIENT, _CLEAR_ALL, 0)
     if os.geteuid() == 0:
         for capability in range(_LAST_CAPABILITY):
@@ -107,13 +113,30 @@ def install_filter(program: bytes) -> None:
     _prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(header))
 
 
+def _filter(machine: Machine, *refusals: bytes) -> bytes:
+    return b"".join(
+        (
+            # A call in another machine's form (32 bits) would have other numbers.
+            _step(_LOAD, _MACHINE),
+            _step(_JUMP_IF_EQUAL, AUDIT_MACHINES[machine], then=1),
+            _step(_RETURN, _FAIL | errno.EPERM),
+            _step(_LOAD, _NUMBER),
+            # This includes the 32-bit form on x86-64, whose numbers have a high bit set.
+            _step(_JUMP_IF_GREATER, LAST_NUMBER, otherwise=1),
+            _step(_RETURN, _FAIL | errno.ENOSYS),
+            *refusals,
+            _step(_RETURN, _ALLOW),
+        )
+    )
+
+
 def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
     """Return an instruction; a comparison skips *then* or *otherwise* instructions."""
     return _INSTRUCTION.pack(code, then, otherwise, value)
 
 
-def _refuse(found: Iterable[int], error: int) -> Iterator[bytes]:
-    for number in found:
+def _refuse(refused: Iterable[int], error: int) -> Iterator[bytes]:
+    for number in refused:
         yield _step(_JUMP_IF_EQUAL, number, otherwise=1)
         yield _step(_RETURN, _FAIL | error)
 

@@ -11,8 +11,8 @@ Machine = Literal["x86_64", "aarch64"]
 
 # As `linux/audit.h` calls them: the machine, 64 bits, little endian.
 AUDIT_MACHINES: Final[Mapping[Machine, int]] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-# Numbers above were added to Linux after this table was written, so what they do is not known here.
-LAST_KNOWN: Final = 470
+# Numbers above were added to Linux after this table was written.
+LAST_NUMBER: Final = 470
 
 # Name, number on x86-64 and on aarch64; -1: not there. From number 424 on, both use the same numbers.
 # Change who may use a file, its times or its attributes by its path: Landlock does not restrict these.
@@ -57,6 +57,10 @@ ALWAYS_REFUSED: Final = ",".join((_ATTRIBUTES_BY_PATH, _SHARED_OBJECTS, _OTHER_P
 # What a box in which nothing can be changed refuses as well.
 READER_REFUSED: Final = _ATTRIBUTES_OF_OPEN_FILES
 NETWORK: Final = _SOCKETS
+# What namespaces do not keep inside: the user's keys, and calls that no filter sees.
+NOT_IN_NAMESPACES: Final = """
+keyctl 250 219, add_key 248 217, request_key 249 218, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427
+"""
 
 
 @attrs.frozen
@@ -94,6 +98,8 @@ CONDITIONS: Final = (
     Condition("sched_setparam 142 118", 0),
     Condition("sched_setattr 314 274", 0),
 )
+# Sockets with a path: whoever listens there is outside.
+LOCAL_SOCKETS: Final = Condition("socket 41 198", 0, values=(1,))
 # By path if its second argument is one, else of an open file.
 TIMES_BY_PATH: Final = Condition("utimensat 280 88", 1)
 # Its arguments are in memory, where a filter can't see them. Programs fall back to `clone`.
@@ -103,5 +109,5 @@ NOT_IMPLEMENTED: Final = "clone3 435 435"
 def numbers(calls: str, machine: Machine) -> list[int]:
     """Return the numbers of *calls* on a machine, without those that are not there."""
     column = 1 if machine == "x86_64" else 2
-    found = (int(call.split()[column]) for call in calls.split(","))
-    return [number for number in found if number >= 0]
+    listed = (int(call.split()[column]) for call in calls.split(","))
+    return [number for number in listed if number >= 0]

@@ -13,7 +13,7 @@ The newest part of a job's output is in memory (`Recent`). All of it is in the s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
@@ -27,6 +27,7 @@ from engine.core.threads import check_run, current_token
 from engine.process.redact import Mask, secrets_in
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.process.secret_names import SecretVariables
+from engine.process.start import Launch
 from engine.tools.call_values import GRACE, MAX_JOBS, RECENT_BYTES
 from engine.tools.output.spill import Spills
 from engine.tools.output.spill_writer import CapturedOutput, SpillWriter
@@ -102,7 +103,7 @@ class Job:
     Attributes:
         name: its name for the model.
         command: the command line.
-        argv: the argument list to run; None: bash with the command.
+        launch: how to start it; None: with bash.
         cwd: its working directory.
         marker: marks its processes; unique among all jobs ever.
         output: its newest output.
@@ -119,7 +120,7 @@ class Job:
     _writer: SpillWriter = attrs.field(alias="writer")
     _tell: Callable[[str], None] = attrs.field(alias="tell")
     _secrets: SecretVariables = attrs.field(default=_BY_NAME, alias="secrets")
-    argv: Sequence[str] | None = None
+    launch: Launch | None = None
     output: Recent = attrs.field(factory=lambda: Recent(RECENT_BYTES), init=False)
     finished: FinishedProcess | None = attrs.field(default=None, init=False)
     captured: CapturedOutput | None = attrs.field(default=None, init=False)
@@ -206,6 +207,7 @@ class Job:
 
     async def _run_command(self, task_status: trio.TaskStatus[None]) -> None:
         failure: BaseException | None = None
+        launch = self.launch or Launch(argv=argv(self.command))
         env = environment(self._secrets)
         # Output is masked before anything sees it: the model, the host, the file.
         mask = Mask(self._take, secrets_in(os.environ, self._secrets))
@@ -218,10 +220,11 @@ class Job:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._start, task_status)
                 await run_tree(
-                    self.argv or argv(self.command),
+                    launch.argv,
                     cwd=self.cwd,
                     marker=self.marker,
-                    env=env,
+                    env={**env, **launch.environment},
+                    confine=launch.confine,
                     grace=_PROCESS_GRACE,
                     on_output=mask.feed,
                     room=self._writer.room,
@@ -289,7 +292,7 @@ class Jobs:
         marker: str,
         spills: Spills | None,
         secrets: SecretVariables = _BY_NAME,
-        argv: Sequence[str] | None = None,
+        launch: Launch | None = None,
     ) -> Job:
         """Start a job and return it after some tenths of a second. Always a checkpoint; if cancelled, there is no job.
 
@@ -300,7 +303,7 @@ class Jobs:
         job = Job(
             name=job_name,
             command=command,
-            argv=argv,
+            launch=launch,
             cwd=cwd,
             marker=marker,
             writer=SpillWriter(spills),

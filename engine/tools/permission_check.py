@@ -15,7 +15,7 @@ from engine.core.events import AnswerKind, Verdict
 from engine.core.exception_groups import await_foreign, describe
 from engine.core.hooks import PermissionDecision, PermissionRequested, ToolDecision
 from engine.core.messages import Settlement
-from engine.core.permission_types import Judgement, Opinion, PermissionQuery
+from engine.core.permission_types import Confinement, Judgement, Opinion, PermissionQuery
 from engine.tools.call_site import CallSite
 from engine.tools.call_values import Need, check_need
 from engine.tools.hook_runner import Hook, in_groups, name_of
@@ -105,6 +105,11 @@ class JudgedCall:
         """The rule that asks about the call; empty if none does."""
         return self.judgement.source if self.judgement.verdict == "ask" else ""
 
+    @property
+    def confinement(self) -> Confinement:
+        """What it is confined for; empty: the user or a hook has approved it, or the rules want no box."""
+        return self.judgement.confinement if self.judgement.verdict == "allow" else ""
+
     def needs_answer(self, hooks: CombinedDecision) -> bool:
         """Return whether the user must answer: a hook asks, or a rule does and no hook has answered it."""
         is_answered = self.need.is_own or (self.judgement.is_default and hooks.verdict == "allow")
@@ -129,10 +134,11 @@ async def permit(site: CallSite, prepared: Prepared, hooks: CombinedDecision) ->
             call = changed if isinstance(changed, Settlement) else await _judge(site, changed)
     if isinstance(call, Settlement):
         return call
-    refusal = (
-        await _ask_for_answer(site, call, hooks) if call.needs_answer(hooks) else _refuse_unasked(site, call, hooks)
-    )
-    return refusal or call
+    if not call.needs_answer(hooks):
+        return _refuse_unasked(site, call, hooks) or call
+    # What the user approves runs as approved.
+    approved = attrs.evolve(call, judgement=attrs.evolve(call.judgement, confinement=""))
+    return await _ask_for_answer(site, call, hooks) or approved
 
 
 def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:

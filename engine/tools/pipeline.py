@@ -53,7 +53,12 @@ async def run_call(site: CallSite) -> Outcome:
         return Outcome(settlement=unrecorded, engine_failed=True)
     site.touched(permitted.need)
     direction = prepared.tool.direction
-    context = attrs.evolve(site.context, approved_paths=frozenset(permitted.need.paths), answered=permitted.answered)
+    context = attrs.evolve(
+        site.context,
+        approved_paths=frozenset(permitted.need.paths),
+        answered=permitted.answered,
+        confinement=permitted.confinement,
+    )
     # `_reach` before the hooks: a cancel in a hook must not turn a call that had effects into one that never ran.
     outcome = await _cut(site, direction, await _run_body(site, prepared, context), partial(_reach, site))
     _reach(site, outcome)

@@ -14,6 +14,7 @@ from engine.core.errors import ConfigError
 from engine.core.events import AnswerKind, Choice, QuestionOutcome, SharedContext
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
+from engine.core.permission_types import Confinement
 from engine.core.threads import to_thread
 from engine.process.secret_names import SecretVariables
 from engine.tools.call_values import Need, ToolOutput
@@ -142,6 +143,7 @@ class ToolContext:
             example because a host calls the tool itself.
         answered: the rule that asked about this call and was answered with yes; empty: none asked.
         secrets: the variables that processes of tools do not get.
+        confinement: what the body must run in a box for, since nobody was asked: see `Judgement`; empty: it need not.
     """
 
     session_id: SessionId
@@ -152,6 +154,7 @@ class ToolContext:
     approved_paths: frozenset[str] | None = None
     answered: str = ""
     secrets: SecretVariables = SecretVariables()
+    confinement: Confinement = ""
 
     @property
     def cwd(self) -> str:

@@ -140,7 +140,7 @@ def test_invalid_grants_file_is_reported(engine: Start, tmp_path: Path) -> None:
     ("flags", "runs"),
     [
         ((), False),
-        (("--profile", "auto-edit"), False),
+        (("--profile", "auto-edit", "--sandbox", "off"), False),
         (("--profile", "full"), True),
         (("--profile", "read-only"), False),
         (("--yes",), True),

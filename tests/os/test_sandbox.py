@@ -545,12 +545,14 @@ async def results(
 
 
 def test_escape_exists_only_with_a_sandbox() -> None:
-    plain, boxed = (
-        next(tool for tool in tools if tool.name == "bash")
-        for tools in (builtin_tools({}), builtin_tools({}, sandbox=Sandbox(network=True)))
+    plain, confined, boxed = (
+        next(tool for tool in builtin_tools({}, sandbox=sandbox) if tool.name == "bash")
+        for sandbox in (Sandbox(backend="off"), None, Sandbox(network=True))
     )
     assert "outside_sandbox" not in plain.schema.schema
     assert "sandbox" not in plain.description
+    assert "outside_sandbox" in confined.schema.schema
+    assert "runs without a question, but confined" in confined.description
     assert "outside_sandbox" in boxed.schema.schema
     assert "there is a network" in boxed.description
     assert [tool.name for tool in builtin_tools({}, sandbox=Sandbox())] == [tool.name for tool in builtin_tools({})]

@@ -10,7 +10,7 @@ from engine.sandbox.bwrap import argv
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"backend": "docker"}, "sandbox.backend must be one of bwrap, not 'docker'"),
+        ({"backend": "docker"}, "sandbox.backend must be one of auto, landlock, bwrap, off, not 'docker'"),
         ({"network": 1}, "sandbox.network must be True or False, not 1"),
         ({"writable": ["/a"]}, "sandbox.writable must be a tuple of paths that are absolute or begin with ~/"),
         ({"writable": ("a",)}, "sandbox.writable must be a tuple of paths"),

@@ -24,7 +24,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.events import Verdict
-from engine.core.permission_types import ACTIONS, RequiredRight, Rule
+from engine.core.permission_types import ACTIONS, Confinement, RequiredRight, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
 from engine.permission.rules.wildcard import Wildcard, wildcard
@@ -69,6 +69,7 @@ class RuleVerdict:
         layer: the layer of that rule.
         spelling: the text that the rule matched.
         reason: who decided, for people, where it was not the rule alone.
+        confinement: see `Judgement`.
     """
 
     verdict: Verdict
@@ -77,6 +78,7 @@ class RuleVerdict:
     layer: LayerName | None = None
     spelling: str = ""
     reason: str = ""
+    confinement: Confinement = ""
 
     @property
     def is_default(self) -> bool:

@@ -6,7 +6,7 @@ if the model could change it, permissions for one folder would apply to another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Final
 from weakref import WeakKeyDictionary
 
@@ -23,6 +23,7 @@ from engine.tools.tool_text import description
 
 if TYPE_CHECKING:
     from engine.permission.programs.program_registry import ProgramRegistry
+    from engine.process.start import Launch
     from engine.tools.builtin.bash_permissions import CommandScan
 
 # Two minutes are enough for most builds; what takes longer belongs into the background.
@@ -49,20 +50,21 @@ async def bash(args: Bash, ctx: ToolContext) -> ToolOutput:
 
     If cancelled, all its processes are ended first; a job that has been reported goes on.
     """
+    from engine.process.start import Launch
     from engine.tools.shell_environment import argv
 
-    return await run_command(args, argv(args.command), ctx)
+    return await run_command(args, Launch(argv=argv(args.command)), ctx)
 
 
-async def run_command(args: Bash, command: Sequence[str], ctx: ToolContext, *, keepers: int = 0) -> ToolOutput:
-    """Do the work of `bash`, with *command* as what runs the command line; for *keepers* see `run_to_end`."""
+async def run_command(args: Bash, launch: Launch, ctx: ToolContext) -> ToolOutput:
+    """Do the work of `bash`, with *launch* as how to start what runs the command line."""
     from engine.tools.builtin.bash_run import run_to_end, start_job
 
     if args.background:
-        return await start_job(args.name, args.command, command, ctx)
+        return await start_job(args.name, args.command, launch, ctx)
     if args.name is not None:
         raise ToolError("Only a background job has a name. Add background=true, or leave the name out.")
-    return await run_to_end(command, ctx, timeout=args.timeout, keepers=keepers)
+    return await run_to_end(launch, ctx, timeout=args.timeout)
 
 
 @attrs.define(eq=False)
@@ -70,12 +72,20 @@ class CommandScans:
     """Scans each call's command once, in a thread: whether it may run in parallel, and which rights it needs.
 
     A scan is kept as long as the arguments of its call.
+
+    Attributes:
+        programs: the user's knowledge of programs; None: the built-in one.
+        has_box: returns whether a command that only reads can be confined. A checkpoint or not.
     """
 
     programs: ProgramRegistry | None = None
+    has_box: Callable[[], Awaitable[bool]] | None = None
     # By the arguments object of a call, so that a scan is dropped with its call.
     _scans: WeakKeyDictionary[Bash, CommandScan] = attrs.field(
         factory=WeakKeyDictionary["Bash", "CommandScan"], init=False
+    )
+    _paths: WeakKeyDictionary[Bash, tuple[str, ...]] = attrs.field(
+        factory=WeakKeyDictionary["Bash", "tuple[str, ...]"], init=False
     )
 
     async def assess(self, args: Bash, cwd: str) -> bool:
@@ -87,7 +97,22 @@ class CommandScans:
 
     async def need(self, args: Bash, ctx: ToolContext) -> Need:
         """Return the rights that it needs. A checkpoint; leaves nothing if cancelled."""
-        return await ctx.to_thread(_need_of, args.command, ctx.cwd, self.programs, self._scans.get(args))
+        has_box = self.has_box is not None and await self.has_box()
+        need, self._scans[args], self._paths[args] = await ctx.to_thread(
+            _need_of, args.command, ctx.cwd, self.programs, self._scans.get(args), has_box
+        )
+        return need
+
+    def only_reads(self, args: Bash) -> bool:
+        """Return whether a command whose rights are known only reads."""
+        from engine.permission.shell.scan import reads_only
+
+        scan = self._scans.get(args)
+        return scan is not None and reads_only(scan.result)
+
+    def read_paths(self, args: Bash) -> tuple[str, ...]:
+        """Return the real paths that a command reads, as far as they are known. Its rights are known, too."""
+        return self._paths.get(args, ())
 
 
 # Both are imported in the thread: importing the parser takes time, and a session may never run a command.
@@ -100,10 +125,18 @@ def _assess(command: str, cwd: str, programs: ProgramRegistry | None) -> tuple[b
     return reads_only_anywhere(scan, programs), scan
 
 
-def _need_of(command: str, cwd: str, programs: ProgramRegistry | None, earlier: CommandScan | None) -> Need:
-    from engine.tools.builtin.bash_permissions import need_of
+def _need_of(
+    command: str,
+    cwd: str,
+    programs: ProgramRegistry | None,
+    earlier: CommandScan | None,
+    has_box: bool,  # noqa: FBT001  # for a thread
+) -> tuple[Need, CommandScan, tuple[str, ...]]:
+    from engine.tools.builtin.bash_permissions import need_of, rescan
 
-    return need_of(command, cwd, programs=programs, earlier=earlier)
+    scan = rescan(earlier, command, cwd, programs=programs)
+    need = need_of(command, cwd, programs=programs, earlier=scan, has_box=has_box)
+    return need, scan, tuple(right.pattern for right in need.rights if right.permission in {"read", "outside"})
 
 
 def bash_description() -> str:

@@ -12,6 +12,7 @@ import attrs
 
 from engine.core.events import Offer, Right
 from engine.core.permission_types import UNKNOWN, RequiredRight
+from engine.permission.effects.bare_commands import is_bare
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument, Scan, ScannedCommand
 from engine.permission.grants.offers import bare_command_line, command_line, full_command_line, offers_for
@@ -73,6 +74,20 @@ def scan_command(
     return CommandScan(command=command, cwd=cwd, home=home, result=result, folders=folders)
 
 
+def rescan(
+    earlier: CommandScan | None,
+    command: str,
+    cwd: str,
+    home: str | None = None,
+    programs: ProgramRegistry | None = None,
+) -> CommandScan:
+    """Return the *earlier* scan if it still holds, else a new one. It blocks as `scan_command` does."""
+    home = home or str(Path("~").expanduser())
+    if earlier is not None and earlier.applies_to(command, cwd, home):
+        return earlier
+    return scan_command(command, cwd, home, programs)
+
+
 def reads_only_anywhere(scanned: CommandScan, programs: ProgramRegistry | None = None) -> bool:
     """Return whether a command line certainly changes nothing, whichever folders exist when it runs.
 
@@ -91,6 +106,7 @@ def need_of(
     programs: ProgramRegistry | None = None,
     *,
     earlier: CommandScan | None = None,
+    has_box: bool = True,
 ) -> Need:
     """Return the permissions of a command line. It accesses the file system, so it blocks.
 
@@ -100,12 +116,13 @@ def need_of(
         home: the user's home folder; None: this user's.
         programs: the user's knowledge of programs; None: the built-in one.
         earlier: a scan of it with the same *programs*, used if it still holds.
+        has_box: a command line that only reads can be confined.
     """
     knowledge = programs or DEFAULT_REGISTRY
     home = home or str(Path("~").expanduser())
-    if earlier is None or not earlier.applies_to(command, cwd, home):
-        earlier = scan_command(command, cwd, home, programs)
-    scanned = earlier.result
+    scanned = rescan(earlier, command, cwd, home, programs).result
+    # Only a whole command line can be confined. In others a command counts as reading if it needs no box.
+    is_confined = has_box and reads_only(scanned)
     analysis = analyse_paths(scanned, cwd=cwd, project=find_project_root(cwd, home=home))
     lines = tuple(dict.fromkeys(command_line(one.argv) for one in scanned.commands))
     return Need(
@@ -114,7 +131,7 @@ def need_of(
         offers=() if analysis.opaque else tuple(_offers(scanned, analysis.accesses, knowledge)),
         detail=command,
         metadata=_metadata(scanned, analysis),
-        rights=tuple(_rights(scanned, analysis.accesses, knowledge))
+        rights=tuple(_rights(scanned, analysis.accesses, knowledge, is_confined=is_confined))
         or (RequiredRight(permission=PERMISSION, pattern=command),),
         opaque="; ".join(analysis.opaque),
     )
@@ -127,7 +144,9 @@ def _metadata(scanned: Scan, analysis: PathAnalysis) -> str:
     return json.dumps({"commands": commands, "paths": paths, "opaque": list(analysis.opaque)})
 
 
-def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramRegistry) -> Iterator[RequiredRight]:
+def _rights(
+    scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramRegistry, *, is_confined: bool
+) -> Iterator[RequiredRight]:
     lines: dict[str, list[str]] = {}
     for command in scanned.commands:
         line = command_line(command.argv)
@@ -136,7 +155,7 @@ def _rights(scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramReg
             permission=PERMISSION,
             pattern=line,
             spellings=_spellings(command, line, knowledge),
-            reads_only=command.reads_only,
+            reads_only=command.reads_only and (is_confined or is_bare(command)),
         )
     for one in accesses:
         # The working directory of a command: only outside of the project it needs a right.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -12,6 +11,7 @@ import trio
 from engine.core.errors import ToolError
 from engine.process.redact import Mask, secrets_in
 from engine.process.run_tree import FinishedProcess, run_tree
+from engine.process.start import Launch
 from engine.tools.builtin.job_report import Shown, describe_job
 from engine.tools.call_values import GRACE, ToolOutput
 from engine.tools.output.live_output import LiveOutput
@@ -25,26 +25,25 @@ from engine.tools.tool_text import counted, metadata
 _PROCESS_GRACE: Final = 0.8 * GRACE
 
 
-async def run_to_end(command: Sequence[str], ctx: ToolContext, *, timeout: float, keepers: int = 0) -> ToolOutput:
+async def run_to_end(launch: Launch, ctx: ToolContext, *, timeout: float) -> ToolOutput:
     """Run a command to its end. Always a checkpoint; if cancelled, all its processes are ended first.
 
     Args:
-        command: what runs the command line.
+        launch: how to start what runs the command line.
         ctx: the call.
         timeout: seconds it may take.
-        keepers: processes of *command* itself that stay as long as any other does; they do not count as left behind.
     """
     live = LiveOutput(lambda text: ctx.progress(output=text))
     with SpillWriter(ctx.spills, limits=SHOWN_OF_COMMAND) as kept:
-        finished = await _run(command, ctx, kept, live, timeout)
+        finished = await _run(launch, ctx, kept, live, timeout)
         captured = await kept.finish()
     # The sandbox's own processes end with the command.
-    left_behind = max(0, finished.left_behind - keepers)
+    left_behind = max(0, finished.left_behind - launch.keepers)
     return report(attrs.evolve(finished, left_behind=left_behind), captured, timeout)
 
 
 async def _run(
-    command: Sequence[str], ctx: ToolContext, kept: SpillWriter, live: LiveOutput, timeout: float
+    launch: Launch, ctx: ToolContext, kept: SpillWriter, live: LiveOutput, timeout: float
 ) -> FinishedProcess:
     def take(chunk: bytes) -> None:
         kept.feed(chunk)
@@ -68,10 +67,11 @@ async def _run(
         nursery.start_soon(live.run)
         try:
             result = await run_tree(
-                command,
+                launch.argv,
                 cwd=ctx.cwd,
                 marker=marker(ctx.session_id, ctx.call_id),
-                env=env,
+                env={**env, **launch.environment},
+                confine=launch.confine,
                 on_output=mask.feed,
                 room=kept.room,
                 on_finish=tell_survivors,
@@ -87,13 +87,13 @@ async def _run(
     return result
 
 
-async def start_job(name: str | None, command_line: str, command: Sequence[str], ctx: ToolContext) -> ToolOutput:
+async def start_job(name: str | None, command_line: str, launch: Launch, ctx: ToolContext) -> ToolOutput:
     """Start a command as a background job. Always a checkpoint; if cancelled, a job that has been reported goes on."""
     try:
         job = await ctx.jobs.start(
             name,
             command_line,
-            argv=command,
+            launch=launch,
             cwd=ctx.cwd,
             marker=marker(ctx.session_id, ctx.call_id),
             spills=ctx.spills,

@@ -1,21 +1,30 @@
-"""`bash` in a sandbox: its commands can change the project only, unless they ask to run outside.
+"""`bash` with boxes: what runs without a question is confined by the kernel, or every command is.
 
-That needs a permission of its own, `unsandboxed`: a rule that allows a command does not allow it outside. Formatters,
-hooks, searches and media processing are not the model's commands, and run outside anyway.
+A command that only reads, by the table of programs, runs without a question in a reader box: if the table was wrong, the
+command fails, and nothing else happens. With bubblewrap, a sandbox in which only the project can be changed makes other
+commands free of questions where the rules say so. To run without a box needs a permission of its own, `unsandboxed`: a
+rule that allows a command does not allow it outside.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import attrs
 
 from engine.config.sandbox_config import Sandbox
 from engine.core.permission_types import RequiredRight
 from engine.core.schema import doc
-from engine.sandbox.sandbox import KEEPERS, SandboxLauncher
+from engine.core.threads import to_thread
+from engine.permission.verdict_adjustments import UNSANDBOXED
+from engine.process.start import Launch
+from engine.sandbox.backends import choose_backend
+from engine.sandbox.bwrap import KEEPERS
+from engine.sandbox.reader import launch_reader
+from engine.sandbox.sandbox import SandboxLauncher
 from engine.tools.builtin.bash import Bash, CommandScans, bash_description, run_command
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.shell_environment import argv
@@ -26,63 +35,128 @@ from engine.tools.tool_text import description
 if TYPE_CHECKING:
     from engine.permission.programs.program_registry import ProgramRegistry
 
-OUTSIDE: Final = "unsandboxed"
+_Confined = Literal["reader", "sandbox", "no"]
 
-# Messages of programs that the sandbox hinders.
+# Messages of programs that a box hinders.
 _NO_WRITING: Final = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
 _NO_NETWORK: Final = re.compile(
     r"network is unreachable|ENETUNREACH|name resolution|could not resolve|EAI_AGAIN|ENOTFOUND"
     r"|name or service not known|nodename nor servname|no such host|dns error",
     re.IGNORECASE,
 )
+_REFUSED: Final = re.compile(r"permission denied|operation not permitted|EACCES|EPERM", re.IGNORECASE)
+_WAY_OUT: Final = "with outside_sandbox=true the user is asked to let it run outside]"
 
 
 @attrs.frozen
 class SandboxedBash(Bash):
-    """Arguments of `bash` with a sandbox."""
+    """Arguments of `bash` with boxes."""
 
     outside_sandbox: Annotated[bool, doc("run it outside of the sandbox, about which the user is asked")] = False
 
 
 def sandboxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = None) -> Tool:
     """Make the tool; *programs* is the user's knowledge of programs, by default the built-in one."""
-    jail = SandboxLauncher(sandbox)
-    scans = CommandScans(programs)
-
-    async def need(args: SandboxedBash, ctx: ToolContext) -> Need:
-        needed = await scans.need(args, ctx)
-        facts = {"sandboxed": not args.outside_sandbox, "network": sandbox.network or args.outside_sandbox}
-        needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
-        # The rules may answer for sandboxed commands what the defaults would ask.
-        if not args.outside_sandbox:
-            return attrs.evolve(needed, sandboxed=True)
-        # In addition to the command's own rights, and only once: a command outside may do anything.
-        way_out = RequiredRight(permission=OUTSIDE, pattern=args.command)
-        return attrs.evolve(
-            needed, permission=OUTSIDE, patterns=(args.command,), rights=(way_out, *needed.rights), offers=()
-        )
+    work = _SandboxedCommands(sandbox, programs)
 
     async def bash(args: SandboxedBash, ctx: ToolContext) -> ToolOutput:
-        """Run a command line, in the sandbox or outside. Always a checkpoint; see `bash.bash`."""
-        if args.outside_sandbox:
-            return await run_command(args, argv(args.command), ctx)
-        command = await jail.argv(argv(args.command), cwd=ctx.cwd)
-        output = await run_command(args, command, ctx, keepers=KEEPERS)
-        note = _note(output, sandbox) if output.failed else ""
+        """Run a command line, confined or not. Always a checkpoint; see `bash.bash`."""
+        return await work.run(args, ctx)
+
+    lines = [bash_description(), description("bash_confined")]
+    if sandbox.backend == "bwrap":
+        network = "there is a network" if sandbox.network else "there is no network (not even the user's own servers)"
+        lines = [bash_description(), description("bash_boxed", network=network)]
+    made = tool(name="bash", description="\n".join(lines), safe=False, chain=True, need=work.need, permission="bash")(
+        bash
+    )
+    return assessed_by(made, work.scans.assess)
+
+
+@attrs.define(eq=False)
+class _SandboxedCommands:
+    """The work of the tool."""
+
+    _sandbox: Sandbox
+    _programs: ProgramRegistry | None
+    scans: CommandScans = attrs.field(init=False)
+    _launcher: SandboxLauncher = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.scans = CommandScans(self._programs, self._has_box)
+        self._launcher = SandboxLauncher(self._sandbox)
+
+    @property
+    def _is_always_boxed(self) -> bool:
+        return self._sandbox.backend == "bwrap"
+
+    async def need(self, args: SandboxedBash, ctx: ToolContext) -> Need:
+        """Return the rights that it needs. A checkpoint; leaves nothing if cancelled."""
+        needed = await self.scans.need(args, ctx)
+        if self._is_always_boxed:
+            facts = {
+                "sandboxed": not args.outside_sandbox,
+                "network": self._sandbox.network or args.outside_sandbox,
+            }
+            needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
+        if not args.outside_sandbox:
+            # The rules may answer for sandboxed commands what the defaults would ask.
+            return attrs.evolve(needed, sandboxed=self._is_always_boxed or await self._has_sandbox())
+        # In addition to the command's own rights, and only once: a command outside may do anything.
+        way_out = RequiredRight(permission=UNSANDBOXED, pattern=args.command)
+        return attrs.evolve(
+            needed, permission=UNSANDBOXED, patterns=(args.command,), rights=(way_out, *needed.rights), offers=()
+        )
+
+    async def run(self, args: SandboxedBash, ctx: ToolContext) -> ToolOutput:
+        """Run a command line. Always a checkpoint; see `bash.bash`."""
+        confined, launch = await self._launch(args, ctx)
+        output = await run_command(args, launch, ctx)
+        note = self._note(output, confined) if output.failed else ""
         return attrs.evolve(output, text=f"{output.text}\n{note}") if note else output
 
-    network = "there is a network" if sandbox.network else "there is no network (not even the user's own servers)"
-    text = f"{bash_description()}\n{description('bash_boxed', network=network)}"
-    made = tool(name="bash", description=text, safe=False, chain=True, need=need, permission="bash")(bash)
-    return assessed_by(made, scans.assess)
+    async def _launch(self, args: SandboxedBash, ctx: ToolContext) -> tuple[_Confined, Launch]:
+        command = argv(args.command)
+        if args.outside_sandbox:
+            return "no", Launch(argv=command)
+        if ctx.confinement == "reading" and self.scans.only_reads(args):
+            backend = (await choose_backend(self._sandbox.backend)).backend
+            # Without one it was on the list of commands that need no box.
+            if backend is not None:
+                # The thread is abandoned if cancelled: it only reads, or makes the folder for temporary files.
+                return "reader", await to_thread(
+                    lambda: launch_reader(
+                        backend,
+                        command,
+                        cwd=ctx.cwd,
+                        home=str(Path.home()),
+                        hidden=self._sandbox.hidden,
+                        extra=self.scans.read_paths(args),
+                    )
+                )
+        if self._is_always_boxed or ctx.confinement == "sandboxed":
+            return "sandbox", Launch(argv=await self._launcher.argv(command, cwd=ctx.cwd), keepers=KEEPERS)
+        return "no", Launch(argv=command)
 
+    async def _has_box(self) -> bool:
+        return (await choose_backend(self._sandbox.backend)).backend is not None
 
-def _note(output: ToolOutput, sandbox: Sandbox) -> str:
-    """Return a note if the sandbox may be why a command failed; empty if it looks like something else."""
-    if _NO_WRITING.search(output.text):
-        why = "outside of the project and the temporary folders nothing can be written"
-    elif not sandbox.network and _NO_NETWORK.search(output.text):
-        why = "there is no network"
-    else:
-        return ""
-    return f"[it ran in a sandbox, where {why}; with outside_sandbox=true the user is asked to let it run outside]"
+    async def _has_sandbox(self) -> bool:
+        """Return whether commands that nobody was asked about can run in a sandbox that lets them change the project."""
+        return self._sandbox.backend == "auto" and (await choose_backend("bwrap")).backend is not None
+
+    def _note(self, output: ToolOutput, confined: _Confined) -> str:
+        """Return a note if a box may be why a command failed; empty if it looks like something else."""
+        no_writing, no_network = _NO_WRITING.search(output.text), _NO_NETWORK.search(output.text)
+        if confined == "reader" and (no_writing or no_network or _REFUSED.search(output.text)):
+            return (
+                "[it ran without a question, so it was confined: it could change nothing, use no network, and read little "
+                f"outside of the project; {_WAY_OUT}"
+            )
+        if confined == "sandbox" and no_writing:
+            why = "outside of the project and the temporary folders nothing can be written"
+        elif confined == "sandbox" and not self._sandbox.network and no_network:
+            why = "there is no network"
+        else:
+            return ""
+        return f"[it ran in a sandbox, where {why}; {_WAY_OUT}"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from engine.config.sandbox_config import Sandbox
 from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from engine.config.sandbox_config import Sandbox
     from engine.permission.programs.program_registry import ProgramRegistry
 
 
@@ -23,28 +23,22 @@ def builtin_tools(
 
     `web_search` is among them if *environment*, by default that of the process, names a
     service (`web_search_hosts.provider_from`; raises `ConfigError` as that does). For `skill` and
-    `task` see `skill_tool` and `task_tool`. With a *sandbox*, `bash` runs its commands in it, or not at all.
+    `task` see `skill_tool` and `task_tool`. *sandbox* is how the commands of `bash` are confined; None: those that run
+    without a question, by what works here.
     *programs* is the user's knowledge of programs, by default the built-in one.
     """
     from engine.tools.builtin.web_search import configured_web_search
 
     search = configured_web_search(environment)
     tools = {tool.name: tool for tool in (*_fixed(), *(() if search is None else (search,)))}
-    if sandbox is not None:
-        from engine.tools.builtin.bash_sandboxed import sandboxed_bash_tool
-
-        tools["bash"] = sandboxed_bash_tool(sandbox, programs)
-    elif programs is not None:
-        from engine.tools.builtin.bash import bash_tool
-
-        tools["bash"] = bash_tool(programs)
+    if sandbox is not None or programs is not None:
+        tools["bash"] = _bash(sandbox or Sandbox(backend="auto"), programs)
     return tuple(tool for _, tool in sorted(tools.items()))
 
 
 @lru_cache(maxsize=1)
 def _fixed() -> tuple[Tool, ...]:
     from engine.tools.builtin.apply_patch import APPLY_PATCH
-    from engine.tools.builtin.bash import BASH
     from engine.tools.builtin.bash_output import BASH_OUTPUT
     from engine.tools.builtin.bash_stop import BASH_STOP
     from engine.tools.builtin.context import CONTEXT
@@ -62,7 +56,7 @@ def _fixed() -> tuple[Tool, ...]:
 
     return (
         APPLY_PATCH,
-        BASH,
+        _bash(Sandbox(backend="auto"), None),
         BASH_OUTPUT,
         BASH_STOP,
         CONTEXT,
@@ -79,3 +73,13 @@ def _fixed() -> tuple[Tool, ...]:
         web_fetch_tool(),
         WRITE,
     )
+
+
+def _bash(sandbox: Sandbox, programs: ProgramRegistry | None) -> Tool:
+    if sandbox.backend == "off":
+        from engine.tools.builtin.bash import bash_tool
+
+        return bash_tool(programs)
+    from engine.tools.builtin.bash_sandboxed import sandboxed_bash_tool
+
+    return sandboxed_bash_tool(sandbox, programs)

@@ -58,9 +58,9 @@ def test_web_search_needs_a_configured_service() -> None:
 
 
 def test_tools_and_descriptions_match() -> None:
-    """The one besides is what is added where commands run in a sandbox."""
+    """The two others are what is added where commands are confined."""
     texts = {path.name for path in files("engine.tools.descriptions").iterdir() if path.name.endswith(".txt")}
-    assert texts == {f"{name}.txt" for name in TOOLS} | {"bash_boxed.txt"}
+    assert texts == {f"{name}.txt" for name in TOOLS} | {"bash_boxed.txt", "bash_confined.txt"}
 
 
 @pytest.mark.parametrize("name", TOOLS)

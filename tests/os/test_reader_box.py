@@ -1,0 +1,434 @@
+"""The reader box, in each back end: real commands that try to leave it, and ordinary ones that must not notice it."""
+
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, get_args
+
+import attrs
+import pytest
+import trio
+
+from engine.config.sandbox_config import SECRETS
+from engine.process.run_tree import run_tree
+from engine.process.start import Launch
+from engine.sandbox.backends import choose_backend
+from engine.sandbox.landlock import WITH_SIGNALS, landlock_version, make_ruleset, open_place, restrict_thread
+from engine.sandbox.places import readable_places
+from engine.sandbox.reader import Backend, launch_reader, machine
+from engine.sandbox.seccomp import drop_privileges, install_filter, seccomp_filter
+from engine.sandbox.syscalls import (
+    ALWAYS_REFUSED,
+    CONDITIONS,
+    NETWORK,
+    NOT_IMPLEMENTED,
+    READER_REFUSED,
+    SIGNALS,
+    numbers,
+)
+from tests.os import hostile, trees
+
+pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="boxes are for Linux")]
+
+CANARY = "CANARY-5b1f"
+PYTHON = os.path.realpath(sys.executable)
+HOSTILE = {
+    f"{kind}: {name}": script
+    for kind, scripts in (
+        ("write", hostile.WRITES),
+        ("send", hostile.SENDS),
+        ("read", hostile.READS),
+        ("signal", hostile.SIGNALS),
+    )
+    for name, script in scripts.items()
+}
+
+
+@pytest.fixture(scope="module", params=get_args(Backend))
+def backend(request: pytest.FixtureRequest) -> Backend:
+    found: Backend = request.param
+    choice = trio.run(choose_backend, found)
+    if choice.backend is None:
+        pytest.skip("; ".join(choice.problems))
+    return found
+
+
+@attrs.define(eq=False)
+class Place:
+    """A project in git, with a folder and a home beside it, a process, and listeners. All that a box must not reach."""
+
+    root: Path
+    victim: subprocess.Popen[bytes]
+    port: int
+    received: list[str]
+
+    @property
+    def project(self) -> Path:
+        return self.root / "project"
+
+    def script(self, text: str) -> str:
+        for name, value in {
+            "outside": self.root / "outside",
+            "home": self.root / "home",
+            "port": self.port,
+            "socket": self.root / "outside/listening",
+            "pid": self.victim.pid,
+            "engine": os.getpid(),
+            "abstract": self.root.name,
+            "python": PYTHON,
+        }.items():
+            text = text.replace(f"{{{name}}}", str(value))
+        return text.replace("{{", "{").replace("}}", "}")
+
+    def launch(self, backend: Backend, script: str, *extra: str) -> Launch:
+        return launch_reader(
+            backend,
+            trees.bash(script),
+            cwd=str(self.project),
+            home=str(self.root / "home"),
+            hidden=SECRETS,
+            extra=extra,
+        )
+
+    def state(self) -> Mapping[str, object]:
+        """Return all that a command could change here."""
+        paths = [self.root, *self.root.rglob("*")]
+        found: dict[str, object] = {str(path): _state_of(path) for path in paths}
+        found["made in shared folders"] = [
+            path
+            for path in ("/tmp/engine-test-made", "/var/tmp/engine-test-made", "/dev/shm/engine-test-made")
+            if os.path.lexists(path)
+        ]
+        # Other programs of this machine have some as well.
+        lines = [line for name in ("shm", "sem") for line in Path("/proc/sysvipc", name).read_text().splitlines()]
+        found["shared objects"] = [line for line in lines if re.search(r"\b(54321|777)\b", line)]
+        found["host name"] = socket.gethostname()
+        status = Path(f"/proc/{self.victim.pid}/limits").read_text(), os.getpriority(os.PRIO_PROCESS, self.victim.pid)
+        found["victim"] = (self.victim.poll(), status, os.sched_getaffinity(self.victim.pid))
+        found["received"] = list(self.received)
+        return found
+
+
+def _state_of(path: Path) -> object:
+    found = path.lstat()
+    attributes = (
+        [(name, os.getxattr(path, name)) for name in os.listxattr(path, follow_symlinks=False)]
+        if not path.is_symlink()
+        else []
+    )
+    content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    return found.st_mode, found.st_uid, found.st_mtime_ns, found.st_nlink, found.st_ino, attributes, content
+
+
+@pytest.fixture
+def short_path() -> Generator[Path]:
+    """The path of a socket must be short."""
+    with TemporaryDirectory(prefix="box-") as folder:
+        yield Path(folder).resolve()
+
+
+@pytest.fixture
+def place(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Place]:
+    project, outside, home = (short_path / name for name in ("project", "outside", "home"))
+    for folder in (project / "src", outside, home / ".ssh"):
+        folder.mkdir(parents=True)
+    (outside / "secret").write_text(f"{CANARY}\n")
+    (home / ".ssh/id_rsa").write_text(f"{CANARY}\n")
+    (home / ".gitconfig").write_text("[user]\nname = x\nemail = x@example.org\n[safe]\ndirectory = *\n")
+    (project / "notes.txt").write_text("a first line\nand a second one\n" * 10)
+    (project / "src/main.py").write_text("import os\nimport sys\n")
+    (project / "link-to-secret").symlink_to(outside / "secret")
+    monkeypatch.setenv("HOME", str(home))
+    for command in ("git init -q", "tar cf given.tar notes.txt", "git add .", "git commit -qm first"):
+        subprocess.run(command.split(), cwd=project, check=True)
+    (project / "src/main.py").write_text("import os\nimport sys\nimport re\n")
+    subprocess.run(["git", "status"], cwd=project, check=True, stdout=subprocess.DEVNULL)
+    received: list[str] = []
+    with ExitStack() as stack:
+        victim = stack.enter_context(_victim(outside))
+        stack.callback(victim.kill)
+        port = _listen(stack, received, socket.AF_INET, ("127.0.0.1", 0), socket.SOCK_STREAM)
+        _listen(stack, received, socket.AF_INET, ("127.0.0.1", port), socket.SOCK_DGRAM)
+        for address in (str(outside / "listening"), str(project / "listening"), f"\0{short_path.name}"):
+            _listen(stack, received, socket.AF_UNIX, address, socket.SOCK_STREAM)
+        yield Place(short_path, victim, port, received)
+
+
+def _victim(folder: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "ENGINE_TEST_VALUE": CANARY}
+    return subprocess.Popen(["sleep", "86399"], cwd=folder, stdin=subprocess.DEVNULL, env=environment)
+
+
+def _listen(stack: ExitStack, received: list[str], family: int, address: object, kind: int) -> int:
+    """Listen in a thread, and note who comes; return the port if there is one."""
+    listener = stack.enter_context(socket.socket(family, kind))
+    listener.bind(address)  # type: ignore[arg-type]
+    if kind == socket.SOCK_STREAM:
+        listener.listen()
+    closing = threading.Event()
+
+    def serve() -> None:
+        while not closing.is_set():
+            try:
+                if kind == socket.SOCK_STREAM:
+                    listener.accept()[0].close()
+                else:
+                    listener.recv(10)
+            except OSError:
+                return
+            if not closing.is_set():
+                received.append(str(address))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+
+    def close() -> None:
+        closing.set()
+        if kind == socket.SOCK_DGRAM:
+            listener.sendto(b"", listener.getsockname())
+        else:
+            listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+    stack.callback(close)
+    return int(listener.getsockname()[1]) if family == socket.AF_INET else 0
+
+
+async def run(launch: Launch, place: Place) -> tuple[int | None, str]:
+    output = bytearray()
+    finished = await run_tree(
+        launch.argv,
+        cwd=str(place.project),
+        marker=trees.marker(),
+        env={**os.environ, **launch.environment},
+        confine=launch.confine,
+        on_output=output.extend,
+        timeout=60,
+    )
+    return finished.exit_code, output.decode(errors="replace")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_nothing_leaves_the_box(backend: Backend, place: Place, name: str) -> None:
+    before = place.state()
+    _, output = await run(place.launch(backend, place.script(HOSTILE[name])), place)
+    assert CANARY not in output
+    assert place.state() == before
+
+
+@pytest.mark.parametrize("script", hostile.ORDINARY)
+async def test_ordinary_commands_do_not_notice(backend: Backend, place: Place, script: str) -> None:
+    plain = await run(Launch(argv=trees.bash(script)), place)
+    assert await run(place.launch(backend, script), place) == plain
+
+
+async def test_extra_places_are_readable(backend: Backend, place: Place) -> None:
+    secret = str(place.root / "outside/secret")
+    script = place.script("cat {outside}/secret; echo x > {outside}/secret; cat {home}/.ssh/id_rsa")
+    _, output = await run(place.launch(backend, script, secret), place)
+    assert output.count(CANARY) == 1
+    assert await trio.Path(secret).read_text() == f"{CANARY}\n"
+
+
+async def test_hidden_files_in_a_readable_folder(backend: Backend, place: Place) -> None:
+    launch = launch_reader(
+        backend,
+        trees.bash("cat src/main.py; cat notes.txt; ls"),
+        cwd=str(place.project),
+        home=str(place.root / "home"),
+        hidden=(str(place.project / "src"),),
+    )
+    _, output = await run(launch, place)
+    assert "import os" not in output
+    assert "a first line" in output
+    assert "given.tar" in output
+
+
+async def test_working_tree_of_another_repository(backend: Backend, place: Place) -> None:
+    tree = place.root / "tree"
+    await trio.run_process(["git", "worktree", "add", "-q", str(tree)], cwd=place.project)
+    launch = launch_reader(
+        backend, trees.bash("git log --oneline | wc -l"), cwd=str(tree), home=str(place.root / "home"), hidden=SECRETS
+    )
+    output = bytearray()
+    await run_tree(
+        launch.argv,
+        cwd=str(tree),
+        marker=trees.marker(),
+        env={**os.environ, **launch.environment},
+        confine=launch.confine,
+        on_output=output.extend,
+    )
+    assert output.decode() == "1\n"
+
+
+async def test_git_file_that_names_a_folder_which_does_not_point_back(backend: Backend, place: Place) -> None:
+    tree = place.root / "tree"
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {place.root / 'outside'}\n")
+    for name, content in (("HEAD", "ref: x\n"), ("commondir", ".\n"), ("gitdir", f"{place.project}/.git\n")):
+        (place.root / "outside" / name).write_text(content)
+    launch = launch_reader(
+        backend,
+        trees.bash(place.script("cat {outside}/secret")),
+        cwd=str(tree),
+        home=str(place.root / "home"),
+        hidden=SECRETS,
+    )
+    _, output = await run(launch, place)
+    assert CANARY not in output
+
+
+async def test_the_engine_itself_is_not_confined(backend: Backend, place: Place) -> None:
+    threads = threading.active_count()
+    await run(place.launch(backend, "true"), place)
+    (place.root / "made").write_text("x")
+    read = await trio.run_process(["cat", str(place.root / "outside/secret")], capture_stdout=True)
+    assert CANARY in read.stdout.decode()
+    with socket.create_connection(("127.0.0.1", place.port)):
+        pass
+    assert threading.active_count() <= threads + 2  # Trio's own, which wait for more work
+    assert "engine: start confined" not in {thread.name for thread in threading.enumerate()}
+
+
+# ---- each part is needed ---------------------------------------------------------------------------------------------
+
+Part = Literal["files", "calls", "calls of open files", "sockets", "capabilities"]
+# A command of the table that only this part keeps inside.
+_HELD_BY: Mapping[Part, str] = {
+    "files": "write: redirection",
+    "calls": "write: mode",
+    "calls of open files": "write: mode of an open file",
+    "sockets": "send: path",
+    "capabilities": "read: environment of a process",
+}
+
+
+def _confine_without(part: Part, place: Place) -> Callable[[], None]:
+    """Return what confines a thread as the box does, but for one part of it."""
+    kind = machine()
+    assert kind is not None
+    program = seccomp_filter(
+        kind, is_reader=part != "calls of open files", network=part == "sockets", refuses_signals=False
+    )
+    places = readable_places(str(place.project), str(place.root / "home"), os.environ["PATH"], [])
+    readable = [*places.split()[0], *(["/"] if part == "files" else [])]
+    writable = ["/" if part == "files" else "/dev/null"]
+
+    def confine() -> None:
+        descriptors = [
+            [found for path in paths if (found := open_place(path)) is not None] for paths in (readable, writable)
+        ]
+        ruleset = make_ruleset(descriptors[0], [], descriptors[1], network=False)
+        if part != "capabilities":
+            drop_privileges()
+        restrict_thread(ruleset)
+        if part != "calls":
+            install_filter(program)
+        for descriptor in (*descriptors[0], *descriptors[1], ruleset):
+            os.close(descriptor)
+
+    return confine
+
+
+@pytest.mark.parametrize("part", get_args(Part))
+async def test_every_part_of_the_box_is_needed(place: Place, part: Part) -> None:
+    if landlock_version() < WITH_SIGNALS:
+        pytest.skip("an older Landlock")
+    if part == "capabilities" and os.geteuid() != 0:
+        pytest.skip("only root has capabilities")
+    before = place.state()
+    script = place.script(HOSTILE[_HELD_BY[part]])
+    _, output = await run(Launch(argv=trees.bash(script), confine=_confine_without(part, place)), place)
+    assert place.state() != before or CANARY in output
+
+
+# ---- numbers of system calls -----------------------------------------------------------------------------------------
+
+_HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+
+
+@pytest.mark.parametrize("kind", ["x86_64", "aarch64"])
+def test_numbers_are_those_of_the_kernel(kind: Literal["x86_64", "aarch64"]) -> None:
+    header = _HEADERS[kind]
+    if not header.exists():
+        pytest.skip("no kernel headers")
+    known = {
+        name: int(number)
+        for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text(encoding="ascii"))
+    }
+    calls = ",".join(
+        (ALWAYS_REFUSED, READER_REFUSED, NETWORK, SIGNALS, NOT_IMPLEMENTED, *(one.call for one in CONDITIONS))
+    )
+    for call in calls.split(","):
+        name = call.split()[0]
+        if name in known:
+            assert numbers(call, kind) == [known[name]], name
+
+
+def test_filter_is_what_the_kernel_takes() -> None:
+    kind = machine()
+    if kind is None:
+        pytest.skip("an unknown machine")
+    program = seccomp_filter(kind, is_reader=True, network=False, refuses_signals=True)
+    assert len(program) % struct.calcsize("=HBBI") == 0
+    code = "import sys; from engine.sandbox.seccomp import *; drop_privileges(); install_filter(sys.stdin.buffer.read()); print('in')"
+    ran = subprocess.run([sys.executable, "-c", code], input=program, capture_output=True, check=True)
+    assert ran.stdout == b"in\n"
+
+
+# ---- the choice ------------------------------------------------------------------------------------------------------
+
+
+async def test_landlock_comes_first(place: Place) -> None:
+    landlock, bwrap, auto, off = [await choose_backend(mode) for mode in ("landlock", "bwrap", "auto", "off")]
+    assert auto.backend == (landlock.backend or bwrap.backend)
+    assert off.backend is None
+
+
+def test_missing_back_end_is_named(place: Place) -> None:
+    """In a program of its own, since what works is found out once for each process."""
+    programs = place.root / "programs"
+    programs.mkdir()
+    (programs / "bash").symlink_to(shutil.which("bash") or "")
+    code = "import trio; from engine.sandbox.backends import choose_backend; print(trio.run(choose_backend, 'bwrap'))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PATH": str(programs)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == "BackendChoice(backend=None, problems=('bwrap: bubblewrap is not installed',))\n"
+
+
+def test_temporary_folder_goes_with_its_process(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import os, sys; from engine.sandbox.reader import launch_reader;"
+        "from engine.files.staging import remove_leftovers; remove_leftovers();"
+        "print(launch_reader('landlock', ['true'], cwd='/', home='/', hidden=()).environment['TMPDIR'], flush=True);"
+        "sys.argv[1:] and os.kill(os.getpid(), 9)"
+    )
+    temporary = place.root / "tmp"
+    temporary.mkdir()
+    start = partial(
+        subprocess.run, env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True, check=False
+    )
+    ended, killed = (start([sys.executable, "-c", code, *more]).stdout.strip() for more in ((), ("kill",)))
+    assert not Path(ended).exists()
+    assert Path(killed).is_dir()
+    start([sys.executable, "-c", code])
+    assert not Path(killed).exists()
