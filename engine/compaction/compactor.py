@@ -29,6 +29,7 @@ from engine.compaction.summary_prompt import (
 from engine.compaction.token_estimate import WindowEstimate, message_tokens, text_tokens
 from engine.core.compaction_types import Compaction, CompactionRequest, ModelReply, NotCompacted, Summariser
 from engine.core.exception_groups import ErrorBoundary, describe
+from engine.core.foreign_calls import call_foreign
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import ContextView
 
@@ -193,7 +194,7 @@ class Compactor:
         """Let the host's function write the summary. A checkpoint if that is one; its errors are reported."""
         text: object = None
         with ErrorBoundary() as boundary:
-            text = cast("object", await summarise(head, previous))
+            text = cast("object", await call_foreign("the summariser", summarise, head, previous))
         if boundary.error is not None:
             return NotCompacted(reason="failed", detail=f"the host's summariser failed: {describe(boundary.error)}")
         if not isinstance(text, str) or not text.strip():

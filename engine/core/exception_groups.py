@@ -8,15 +8,13 @@ still reaches its scope.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Self, TypeGuard, TypeVar, final
+from typing import Self, TypeGuard, final
 
 import attrs
 import trio
-
-T = TypeVar("T")
 
 PROPAGATING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
 
@@ -86,17 +84,6 @@ class ErrorBoundary:
         if is_running and trio.current_effective_deadline() == float("-inf"):
             return ""
         return "trio.Cancelled was raised though nothing was cancelled"
-
-
-async def await_foreign(work: Awaitable[T]) -> T:
-    """Return what foreign code returns. A checkpoint if it is one.
-
-    A `Cancelled` or a GeneratorExit that it should not have raised is a RuntimeError; other errors are raised as they are.
-    """
-    with ErrorBoundary() as boundary:
-        return await work
-    assert boundary.error is not None
-    raise boundary.error
 
 
 def is_group(error: BaseException | None) -> TypeGuard[BaseExceptionGroup[BaseException]]:

@@ -24,6 +24,7 @@ from engine.core.events import (
     ContextChanged,
     SharedContext,
 )
+from engine.core.foreign_calls import call_foreign_now, defer_interrupt
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.messages import Settlement
 from engine.core.protocols import Trace
@@ -280,11 +281,14 @@ class Ledger:
             # Before it is called: a modifier that raises must not be called again at the next batch.
             entry.modified = True
             try:
-                changed = entry.modify(self.context)
+                changed = call_foreign_now(f"the modifier of the tool {entry.tool_name}", entry.modify, self.context)
                 if not isinstance(changed, SharedContext):  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise TypeError(f"a modifier must return a SharedContext, not {type(changed).__name__}")
             except BaseException as error:  # noqa: BLE001, ASYNC103  # the tool author's code; its result stands
-                # A plain function can't be cancelled and is shut off from interrupts, so nothing has to pass.
+                # A plain function can't be cancelled. An interrupt comes at the next checkpoint: here it would leave
+                # the modifiers of other calls out.
+                if isinstance(error, KeyboardInterrupt):
+                    defer_interrupt()
                 self._on_modifier_error(entry, error)
                 continue  # noqa: ASYNC104  # what must pass is raised
             before, self.context = self.context, changed

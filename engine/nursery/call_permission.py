@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from engine.core.events import AnswerKind, CallJudged, PermissionAsked, Right, Verdict
+from engine.core.foreign_calls import call_foreign_now
 from engine.core.ids import RequestId
 from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement, Opinion, PermissionQuery
@@ -67,7 +68,7 @@ class CallPermission:
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return the verdict of the rules."""
-        return self._run.deps.approver.judge(query)
+        return call_foreign_now("the approver", self._run.deps.approver.judge, query)
 
     @property
     def opinion(self) -> Opinion | None:

@@ -29,7 +29,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.deferred import Deferred
 from engine.core.events import TurnEnded, TurnResult
-from engine.core.exception_groups import await_foreign, describe
+from engine.core.exception_groups import describe
 from engine.core.ids import MessageId
 from engine.core.messages import Settlement
 from engine.journal.closing_events import closing_events
@@ -98,9 +98,13 @@ async def conclude(run: TurnRun) -> None:
         await _settle_and_save(run, timer)
         result = _result(run)
         ended = run.journal.close(TurnEnded(result=result))
-        is_durable = await _make_durable(run, timer)
-        # Held until now: a client that sees the end may open the session elsewhere, and must find it complete there.
-        run.journal.log.release(None if is_durable else attrs.evolve(ended, result=attrs.evolve(result, durable=False)))
+        try:
+            is_durable = await _make_durable(run, timer)
+        finally:
+            # Held until now: a client that sees the end may open the session elsewhere, and must find it complete there.
+            # Also if Ctrl-C interrupts a store that blocks: who follows the session must see the end.
+            seen = None if is_durable else attrs.evolve(ended, result=attrs.evolve(result, durable=False))
+            run.journal.log.release(seen)
     finally:
         # Also where the journal itself failed: its error is raised, but the session must not stay busy for ever.
         run.result = attrs.evolve(_result(run) if result is None else result, durable=is_durable)
@@ -320,5 +324,5 @@ async def close_bounded(aclose: Callable[[], Awaitable[None]], seconds: float) -
     A checkpoint; shielded, with a deadline.
     """
     with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds) as scope:
-        await await_foreign(aclose())
+        await aclose()
     return not scope.cancelled_caught

@@ -8,7 +8,7 @@ whatever ends the turn ends that request too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, assert_never, cast
+from typing import TYPE_CHECKING, Final, Literal, assert_never, cast
 
 import attrs
 from trio.lowlevel import enable_ki_protection
@@ -17,7 +17,8 @@ from engine.compaction.roles import is_mid_turn
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
-from engine.core.exception_groups import await_foreign, describe
+from engine.core.exception_groups import describe
+from engine.core.foreign_calls import call_foreign, call_foreign_now
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Usage, UserMessage
 from engine.core.protocols import ContextView, Model
@@ -39,23 +40,27 @@ Room = Literal["none", "collapsed", "compacted"]
 # A summary that failed so often is not asked for again in that turn: each attempt costs a request as large as the window.
 FAILURES = 2
 
+_KEEPER: Final = "the context keeper"
+
 
 async def make_room(run: TurnRun, state: LoopState) -> Move | None:
     """Prune, collapse, compact, check the blocking limit, in this order; None: go on to the request. A checkpoint."""
     keeper = run.deps.keeper
     # Cheapest first: old results cost nothing to drop, a summary costs a request. Each step looks at a new view, since
     # the one before may have made enough room.
-    _replace(run, "prune", await await_foreign(keeper.prune(view_of(run, state))))
-    _replace(run, "collapse", await await_foreign(keeper.collapse(view_of(run, state), forced=False)))
-    if run.state.failed_compactions < FAILURES and keeper.wants_compaction(view_of(run, state)):
+    _replace(run, "prune", await call_foreign(_KEEPER, keeper.prune, view_of(run, state)))
+    _replace(run, "collapse", await call_foreign(_KEEPER, keeper.collapse, view_of(run, state), forced=False))
+    if run.state.failed_compactions < FAILURES and call_foreign_now(
+        _KEEPER, keeper.wants_compaction, view_of(run, state)
+    ):
         move = await _compact_before(run, state)
         if move is not None:
             return move
     # Last resort: none of the steps above made enough room, so all that can be cleared is cleared.
-    if keeper.is_blocked(view_of(run, state)):
+    if call_foreign_now(_KEEPER, keeper.is_blocked, view_of(run, state)):
         await _clear(run, state)
     view = view_of(run, state)
-    if keeper.is_blocked(view):
+    if call_foreign_now(_KEEPER, keeper.is_blocked, view):
         return Stop(
             reason="blocking_limit", detail=f"the next request can't fit into the model's window: {_report(run, view)}"
         )
@@ -99,7 +104,11 @@ async def _after_failed_compaction(run: TurnRun, state: LoopState, made: NotComp
 
 async def _clear(run: TurnRun, state: LoopState) -> bool:
     """Clear old results as far as possible, as after a request that was refused; return whether that helps. A checkpoint."""
-    return _replace(run, "collapse", await await_foreign(run.deps.keeper.collapse(view_of(run, state), forced=True)))
+    return _replace(run, "collapse", await _collapse(run, view_of(run, state)))
+
+
+async def _collapse(run: TurnRun, view: ContextView) -> Sequence[Message] | None:
+    return await call_foreign(_KEEPER, run.deps.keeper.collapse, view, forced=True)
 
 
 async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> Room:
@@ -113,7 +122,7 @@ async def make_room_after(run: TurnRun, state: LoopState, failure: Failure) -> R
     kind: Literal["overflow", "media"] = "media" if failure.kind == "media" else "overflow"
     if kind == "overflow" and not state.collapsed:
         view = attrs.evolve(view_of(run, state), failure=kind)
-        if _replace(run, "collapse", await await_foreign(run.deps.keeper.collapse(view, forced=True))):
+        if _replace(run, "collapse", await _collapse(run, view)):
             return "collapsed"
     if not _may_compact_after(run, state, kind):
         return "none"
@@ -131,7 +140,8 @@ def _may_compact_after(run: TurnRun, state: LoopState, kind: Literal["overflow",
     may_go_on = not _is_at_work(run) or state.continued < run.inputs.settings.auto_continue or bool(steers(run))
     if state.reactive_compacted or not may_go_on:
         return False
-    return run.deps.keeper.wants_compaction(attrs.evolve(view_of(run, state), failure=kind))
+    view = attrs.evolve(view_of(run, state), failure=kind)
+    return call_foreign_now(_KEEPER, run.deps.keeper.wants_compaction, view)
 
 
 async def compact_only(run: TurnRun, request: CompactionRequest) -> Stop:
@@ -168,7 +178,7 @@ async def _compact(
     ended = CompactionEnded(outcome="cancelled")
     try:
         view = attrs.evolve(view_of(run, state), failure=failure)
-        made = await await_foreign(run.deps.keeper.compact(view, asker, request))
+        made = await call_foreign(_KEEPER, run.deps.keeper.compact, view, asker, request)
         # No checkpoint between the answer and the new history.
         ended = _put_in_place(run, made)
     except Exception as error:

@@ -16,6 +16,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.events import CallHeartbeat, ContinueReason, StepStarted
 from engine.core.exception_groups import describe
+from engine.core.foreign_calls import BLOCKED, named_seconds
 from engine.core.ids import CallId, MessageId
 from engine.core.llm_types import ModelRequest, StreamEvent
 from engine.core.messages import Settlement
@@ -34,8 +35,6 @@ from engine.tools.registry import Prepared
 
 # A round of waiting: often enough for a person to see that a call is alive, rarely enough to cost nothing.
 ROUND = 0.25
-# Later than this a round is not late by chance: nothing else ran on the event loop for so long.
-BLOCKED = 0.5
 
 
 @enable_ki_protection
@@ -268,7 +267,7 @@ class _StepRunner:
             until = trio.current_time() + ROUND
             with trio.move_on_after(ROUND):
                 await event.wait()
-            self._report_block(trio.current_time() - until)
+            self._report_block(until)
             # Seen from inside the host's scopes; the turn's frame may sit outside of some of them.
             self._run.state.host_deadline = trio.current_effective_deadline()
             if not event.is_set():
@@ -313,9 +312,13 @@ class _StepRunner:
             "warning", "overstaying", f"{entry.tool_name} did not stop at its timeout and is still running"
         )
 
-    def _report_block(self, late: float) -> None:
-        """Report a round that ended late: something blocked the event loop, and with it every cancel."""
-        if late < BLOCKED:
+    def _report_block(self, until: float) -> None:
+        """Report a round that ended late: something blocked the event loop, and with it every cancel.
+
+        Mostly a task that a tool has started: what the engine itself calls is named where that is called.
+        """
+        late = trio.current_time() - until
+        if late < BLOCKED or (late := late - named_seconds(until)) < BLOCKED:
             return
         # Of these one is mostly to blame, but which one can't be seen from here.
         entries = self._step.ledger.entries

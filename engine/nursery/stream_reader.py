@@ -15,6 +15,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, ProviderError, ProviderProtocolError, StreamTimeout
 from engine.core.exception_groups import ErrorBoundary, describe, is_group
+from engine.core.foreign_calls import ForeignCall, call_foreign
 from engine.core.llm_types import ModelRequest, StreamEvent
 from engine.core.protocols import Model, ModelStream
 from engine.core.settings import Timeouts
@@ -122,13 +123,14 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
 
     stream = await _open(model, request, min(timeouts.headers, timeouts.total))
     try:
-        await _receive_batches(stream, take, timeouts, total_at)
+        receive = ForeignCall(f"`receive` of {model.info.name}", stream.receive)
+        await _receive_batches(receive, take, timeouts, total_at)
     finally:
         await _close(run, stream)  # noqa: ASYNC102  # bounded: CLOSE_WITHIN, and a cancelled `aclose` closes forcefully
 
 
 async def _receive_batches(
-    stream: ModelStream, take: Callable[[object], bool], timeouts: Timeouts, total_at: float
+    receive: ForeignCall[Sequence[StreamEvent]], take: Callable[[object], bool], timeouts: Timeouts, total_at: float
 ) -> None:
     """Pass on each batch until *take* returns False. Always a checkpoint. Raises `StreamTimeout`.
 
@@ -140,12 +142,14 @@ async def _receive_batches(
         with trio.CancelScope() as scope:
             while True:
                 scope.deadline = min(trio.current_time() + timeouts.idle, total_at)
-                # The port promises that `receive` is a checkpoint, so this loop lets other tasks run once per network
-                # chunk, not once per delta.
-                if not take(await stream.receive()):
+                # `receive` is a checkpoint, so this loop lets other tasks run once per network chunk, not once per delta.
+                if not take(await receive):
                     return
                 if scope.cancel_called:
                     break
+                if not receive.has_waited:
+                    # It breaks that promise: nothing could end this loop, not even Ctrl-C.
+                    await trio.lowlevel.checkpoint()
         if scope.cancelled_caught:
             is_total = scope.deadline == total_at
             raise StreamTimeout("total", timeouts.total) if is_total else StreamTimeout("idle", timeouts.idle)
@@ -167,7 +171,7 @@ def _feed(run: TurnRun, receiver: Receiver, batch: Sequence[StreamEvent]) -> boo
 async def _open(model: Model, request: ModelRequest, limit: float) -> ModelStream:
     """Open the stream. Always a checkpoint; if cancelled, there is none."""
     with trio.move_on_after(limit):
-        stream = await model.open(request)
+        stream = await call_foreign(f"`open` of {model.info.name}", model.open, request)
         if not (hasattr(stream, "receive") and hasattr(stream, "aclose")):
             raise ProviderProtocolError(
                 f"the provider broke its protocol: `open` gave {type(stream).__name__}, no stream"
@@ -185,7 +189,7 @@ async def _close(run: TurnRun, stream: ModelStream) -> None:
     # By trio's convention `aclose` closes forcefully if it is cancelled, so this needs no shield: in a cancelled scope it
     # raises at once, and the connection is closed all the same.
     with ErrorBoundary(on_error=report), trio.move_on_after(CLOSE_WITHIN):
-        await stream.aclose()
+        await call_foreign("`aclose` of a model's stream", stream.aclose)
 
 
 @enable_ki_protection

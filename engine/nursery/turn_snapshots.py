@@ -21,7 +21,8 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import SnapshotError
 from engine.core.events import Notice, SnapshotTaken
-from engine.core.exception_groups import await_foreign, describe
+from engine.core.exception_groups import describe
+from engine.core.foreign_calls import call_foreign
 from engine.core.ids import CallId
 from engine.core.protocols import Attributing, Snapshots, Trace
 from engine.journal.log import TurnJournal
@@ -110,7 +111,7 @@ class TurnSnapshots:
             return
         try:
             with trio.move_on_after(SECONDS) as scope:
-                await await_foreign(self.snapshots.about_to_change(self.cwd(), paths))
+                await call_foreign("the snapshots", self.snapshots.about_to_change, self.cwd(), paths)
         except Exception as error:  # noqa: BLE001  # a port's; the change is made all the same
             self._notice("warning", "snapshot_missed", f"what is changed now can't be put back: {describe(error)}")
         else:
@@ -164,7 +165,7 @@ class TurnSnapshots:
     async def _take_last(self, ended: float) -> None:
         """Take the snapshot of the turn's end. A checkpoint; if cancelled, it is still to be taken."""
         try:
-            snapshot = await await_foreign(self._new_snapshot(SECONDS, until=ended))
+            snapshot = await call_foreign("the snapshots", self._new_snapshot, SECONDS, until=ended)
         except Exception as error:  # noqa: BLE001  # a port's; undo can do without
             self._ended = None
             _log.warning("the files as a turn has left them could not be noted: %s", describe(error))
@@ -199,7 +200,7 @@ class TurnSnapshots:
         """Take a snapshot and record it; return whether there is one. Always a checkpoint; if cancelled, there is none."""
         self.trace.point("snapshot")
         try:
-            snapshot = await await_foreign(self._new_snapshot(seconds))
+            snapshot = await call_foreign("the snapshots", self._new_snapshot, seconds)
         except SnapshotError as error:
             if is_silent:
                 return False  # the one after the step reports it, if it fails, too

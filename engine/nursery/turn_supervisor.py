@@ -12,6 +12,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.exception_groups import ErrorBoundary, first_of
+from engine.core.foreign_calls import reporting_blocks
 from engine.nursery.concluder import conclude
 from engine.nursery.loop import run_loop
 from engine.nursery.running_turn import TurnCause
@@ -27,6 +28,11 @@ async def run_turn(run: TurnRun) -> None:
     Returns when the turn is over and its last task has gone. A cancel from outside
     is raised after the same clean-up; a turn's own end raises nothing.
     """
+    with reporting_blocks(run.notice):
+        await _supervise(run)
+
+
+async def _supervise(run: TurnRun) -> None:
     async with trio.open_nursery() as nursery:
         try:
             nursery.start_soon(_loop_task, run, name="turn loop")

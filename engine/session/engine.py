@@ -19,7 +19,7 @@ from engine.core.ids import SessionId
 from engine.core.messages import MediaPart
 from engine.core.protocols import NoTrace, Store
 from engine.core.settings import Settings
-from engine.core.system_clock import RandomIds, SystemClock
+from engine.journal.system_clock import RandomIds, SystemClock
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.engine_runtime import EngineRuntime
 from engine.session.engine_services import EngineSetup

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, final
 
@@ -12,9 +13,10 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import ConfigError, EngineError, StoreError
-from engine.core.exception_groups import await_foreign, describe, public
+from engine.core.exception_groups import describe, public
+from engine.core.foreign_calls import call_foreign
 from engine.core.permission_types import PersistentApprover
-from engine.core.protocols import Tending
+from engine.core.protocols import Closeable, Store, Tending
 from engine.core.threads import current_token
 from engine.files.staging import remove_leftovers
 from engine.nursery.concluder import all_over, close_bounded
@@ -156,18 +158,26 @@ class EngineRuntime:
 
     async def _close_ports(self) -> EngineError | None:
         """Close the store and the models, all of them even if one fails; return the first error."""
-        store = self.services.store.store
-        failed: EngineError | None = None
-        for closed in (store, *self.services.models.closeable):
-            try:
-                if not await close_bounded(closed.aclose, self._seconds) and closed is store:
-                    failed = StoreError(
+        errors: list[EngineError] = []
+        # A stack: the next one is closed also if Ctrl-C interrupts one that blocks.
+        async with AsyncExitStack() as stack:
+            for model in reversed(self.services.models.closeable):
+                stack.push_async_callback(self._close_port, model, errors)
+            stack.push_async_callback(self._close_port, self.services.store.store, errors)
+        return errors[0] if errors else None
+
+    async def _close_port(self, port: Store | Closeable, errors: list[EngineError]) -> None:
+        """Close one port; note an error in *errors*."""
+        aclose = partial(call_foreign, f"`aclose` of {type(port).__name__}", port.aclose)
+        try:
+            if not await close_bounded(aclose, self._seconds) and port is self.services.store.store:
+                errors.append(
+                    StoreError(
                         f"the store was not closed within {self._seconds:g} s: what it has not written by then may be lost"
                     )
-            except Exception as error:  # noqa: BLE001  # a port is foreign code; the others are closed all the same
-                own = error if isinstance(error, EngineError) else StoreError(f"closing failed: {describe(error)}")
-                failed = failed or own
-        return failed
+                )
+        except Exception as error:  # noqa: BLE001  # a port is foreign code; the others are closed all the same
+            errors.append(error if isinstance(error, EngineError) else StoreError(f"closing failed: {describe(error)}"))
 
     # -- before there is a session ------------------------------------------------------------------
 
@@ -177,7 +187,7 @@ class EngineRuntime:
         Raises `EngineError`.
         """
         if isinstance(self.setup.approver, PersistentApprover):
-            await await_foreign(self.setup.approver.prepare(cwd))
+            await call_foreign("the approver", self.setup.approver.prepare, cwd)
         self.services.tasks.check_open()
 
     async def learn_models(self, config: SessionConfig) -> None:

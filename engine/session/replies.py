@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast, get_args
 import trio
 
 from engine.core.errors import CallNotFound, ConfigError, EngineError, StoreError
-from engine.core.exception_groups import await_foreign
+from engine.core.foreign_calls import call_foreign, reporting_blocks
 from engine.core.ids import CallId, RequestId
 from engine.core.permission_types import PersistentApprover
 from engine.nursery.parkable import check_not_parked, waiting_calls
@@ -34,7 +34,8 @@ async def reply(session: LiveSession, request_id: str, answer: Answer) -> None:
     approver = session.deps.approver
     try:
         if isinstance(approver, PersistentApprover):
-            await await_foreign(approver.save())
+            with reporting_blocks(session.notice):
+                await call_foreign("the approver", approver.save)
     except EngineError as error:
         # The answer counts nevertheless: the call goes on.
         session.notice("warning", "grant_not_saved", f"what was allowed ends with this engine: {error}")

@@ -11,7 +11,7 @@ import trio
 
 from engine.core.errors import ConfigError
 from engine.core.events import Durable, ModelSwitched, SessionTitled, TurnResult
-from engine.core.exception_groups import await_foreign
+from engine.core.foreign_calls import call_foreign, reporting_blocks
 from engine.core.ids import InputId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.protocols import Model
@@ -273,7 +273,8 @@ class Session:
         live.check_open()
         line = " ".join(require_text(title, "a title").split())
         live.journal.append(SessionTitled(title=line, by="user"))
-        await await_foreign(live.deps.store.flushed(live.id, live.journal.seq))
+        with reporting_blocks(live.notice):
+            await call_foreign("the store", live.deps.store.flushed, live.id, live.journal.seq)
 
     async def titled(self) -> None:
         """Wait until the request for a title, if there is one, is answered or abandoned. Always a checkpoint."""

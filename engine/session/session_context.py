@@ -10,7 +10,7 @@ import attrs
 from engine.core.compaction_types import CompactionRequest
 from engine.core.errors import SessionBusy, SessionError
 from engine.core.events import HistoryReplaced, TurnResult
-from engine.core.exception_groups import await_foreign
+from engine.core.foreign_calls import call_foreign
 from engine.core.settings import Settings
 from engine.core.threads import to_thread
 from engine.session.answers import require_text
@@ -64,8 +64,8 @@ class SessionContext:
         journal, store = session.journal, session.deps.store
         # The old history is only in the store, so everything must be there first.
         before = journal.seq
-        await await_foreign(store.flushed(session.id, before))
-        messages = await to_thread(undo_compaction, await await_foreign(store.load(session.id)))
+        await call_foreign("the store", store.flushed, session.id, before)
+        messages = await to_thread(undo_compaction, await call_foreign("the store", store.load, session.id))
         if isinstance(messages, str):
             raise SessionError(messages)
         # There were two checkpoints since the check above; a prompt may have begun.

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from engine.core.events import Notice, TurnResult
+from engine.core.foreign_calls import reporting_blocks
 from engine.core.hooks import Hooks
 from engine.core.protocols import IdSource
 from engine.journal.log import Journal
@@ -34,18 +35,25 @@ class SessionHooks:
 
     async def run_start(self, ids: IdSource, source: Literal["new", "resumed"], model: str) -> None:
         """Run the session-start hooks. A checkpoint if a hook is one."""
-        await run_session_start_hooks(self._hooks, self._runner, self._journal, ids, source=source, model=model)
+        with reporting_blocks(self._notice):
+            await run_session_start_hooks(self._hooks, self._runner, self._journal, ids, source=source, model=model)
 
     async def run_end(self, until: float) -> None:
         """Run the session-end hooks; *until* is their deadline. A checkpoint if a hook is one."""
-        await run_session_end_hooks(self._hooks, attrs.evolve(self._runner, until=until), self._journal)
+        with reporting_blocks(self._notice):
+            await run_session_end_hooks(self._hooks, attrs.evolve(self._runner, until=until), self._journal)
 
     def start_idle(self, result: TurnResult) -> None:
         """Start the idle hooks, in the engine's nursery. Not a checkpoint."""
         # In a task of their own: the end of a turn must not wait for a desktop notification.
         if self._hooks.idle:
-            work = partial(run_idle_hooks, self._hooks, self._runner, self._journal, result)
-            self._idle = self._tasks.start(work, name=f"idle hooks of {self._journal.session_id}")
+            self._idle = self._tasks.start(
+                partial(self._run_idle, result), name=f"idle hooks of {self._journal.session_id}"
+            )
+
+    async def _run_idle(self, result: TurnResult) -> None:
+        with reporting_blocks(self._notice):
+            await run_idle_hooks(self._hooks, self._runner, self._journal, result)
 
     def cancel_idle(self) -> None:
         """Cancel the idle hooks: a turn begins. Not a checkpoint."""

@@ -7,7 +7,7 @@ title is no error: the session is listed by its first prompt.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 import trio
@@ -15,6 +15,7 @@ import trio
 from engine.core.errors import EngineError
 from engine.core.events import Notice, SessionTitled, StepEnded, TurnEnded
 from engine.core.exception_groups import ErrorBoundary, describe
+from engine.core.foreign_calls import ForeignCall, call_foreign, reporting_blocks
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import ModelOptions, ModelRequest, TextChunk, TextDone, TextStarted, UsageReported
 from engine.core.messages import TextPart, Transcript, Usage, UserMessage
@@ -47,7 +48,8 @@ async def ask_for_title(journal: Journal, model: Model, ids: IdSource, prompt: s
     answer = _Answer()
     is_over = False
     try:
-        problem = await _try_to_ask(model, _request(model, ids, prompt), answer)
+        with reporting_blocks(lambda level, code, text: _notice(journal, level, code, text)):
+            problem = await _try_to_ask(model, _request(model, ids, prompt), answer)
         is_over = True
     finally:
         # Cancelled: what the request has cost so far still counts. There is no checkpoint, so no shield is needed.
@@ -88,7 +90,11 @@ def _record(journal: Journal, model: Model, answer: _Answer, problem: str) -> No
     else:
         _count(journal, model, answer)
         text = f"{model.info.name} gave the session no title: {problem or 'it said nothing'}"
-        journal.append(Notice(level="info", code="no_title", text=text))
+        _notice(journal, "info", "no_title", text)
+
+
+def _notice(journal: Journal, level: Literal["info", "warning"], code: str, text: str) -> None:
+    journal.append(Notice(level=level, code=code, text=text))
 
 
 def _count(journal: Journal, model: Model, answer: _Answer) -> None:
@@ -113,9 +119,10 @@ class _Answer:
 
 
 async def _ask(model: Model, request: ModelRequest, answer: _Answer) -> None:
-    stream = await model.open(request)
+    stream = await call_foreign(f"`open` of {model.info.name}", model.open, request)
     try:
-        while batch := await stream.receive():
+        receive = ForeignCall(f"`receive` of {model.info.name}", stream.receive)
+        while batch := await receive:
             for event in batch:
                 match event:
                     case TextStarted():
@@ -128,8 +135,11 @@ async def _ask(model: Model, request: ModelRequest, answer: _Answer) -> None:
                         answer.usage = event.usage
                     case _:
                         pass
+            if not receive.has_waited:
+                # It must be a checkpoint, and is not: without this one, nothing else would run.
+                await trio.lowlevel.checkpoint()
     finally:
-        await stream.aclose()  # noqa: ASYNC102  # as its port has it: if cancelled, it is closed forcefully
+        await call_foreign("`aclose` of a model's stream", stream.aclose)  # noqa: ASYNC102  # as its port has it: if cancelled, it is closed forcefully
 
 
 def _request(model: Model, ids: IdSource, prompt: str) -> ModelRequest:

@@ -14,7 +14,7 @@ import attrs
 
 from engine.core.errors import EngineError, SessionNotFound
 from engine.core.events import TurnStarted
-from engine.core.exception_groups import await_foreign
+from engine.core.foreign_calls import call_foreign
 from engine.core.ids import SessionId
 from engine.core.protocols import Store
 from engine.journal.closing_events import RunningAgent, running_calls
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # How many of a session's newest sub-agents are checked after a crash.
 _MAX_AGENTS: Final = 32
+_STORE: Final = "the store"
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -65,12 +66,12 @@ class StoreAdapter:
         Raises `SessionElsewhere`, `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
         if self._leasing is not None:
-            await await_foreign(self._leasing.claim(session_id))
+            await call_foreign(_STORE, self._leasing.claim, session_id)
         try:
             session = await self.read(session_id)
             if self.drafting is None or session.state.turn is None:
                 return session
-            drafts = await await_foreign(self.drafting.drafts(session_id))
+            drafts = await call_foreign(_STORE, self.drafting.drafts, session_id)
             return attrs.evolve(session, state=with_drafts(session.state, session.events, drafts))
         except BaseException:  # re-raised: a session that could not be opened must not keep its lease
             self.release(session_id)
@@ -87,7 +88,7 @@ class StoreAdapter:
             return agents
         with suppress(EngineError):
             query = SessionQuery(parent_id=state.session_id, limit=_MAX_AGENTS)
-            for row in await self.store.list_sessions(query):
+            for row in await call_foreign(_STORE, self.store.list_sessions, query):
                 with suppress(EngineError):
                     child = await self.read(row.id)
                     turn_calls = [event.call_id for event in child.events.of_type(TurnStarted)]
@@ -106,12 +107,12 @@ class StoreAdapter:
         """
         session: StoredSession | None
         if self._remembering is not None:
-            session = await await_foreign(self._remembering.open_session(session_id))
+            session = await call_foreign(_STORE, self._remembering.open_session, session_id)
         else:
             # Imported here: it imports the codec, which a new session does not need.
             from engine.store.lazy_events import LazyEvents, StoredSession
 
-            events = await await_foreign(self.store.load(session_id))
+            events = await call_foreign(_STORE, self.store.load, session_id)
             session = StoredSession(fold(events), LazyEvents(session_id, events)) if events else None
         if session is None:
             raise SessionNotFound(f"the store has no session {session_id!r}")

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from engine.core.exception_groups import ErrorBoundary, describe, public
+from engine.core.foreign_calls import Reporter, call_foreign
 from engine.core.hooks import Remark
 
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -28,14 +29,6 @@ class _Command(Protocol[S_contra, D_co]):
     async def __call__(self, subject: S_contra, /, *, transcript: Callable[[], Awaitable[str]]) -> D_co | None: ...
 
 
-class HookNotice(Protocol):
-    """Reports to the host and its user."""
-
-    def __call__(self, level: Literal["info", "warning"], code: str, text: str, /) -> None:
-        """Report *text*. Not a checkpoint."""
-        ...
-
-
 @attrs.frozen
 class HookRunner:
     """Runs hooks.
@@ -48,7 +41,7 @@ class HookRunner:
     """
 
     timeout: float
-    notice: HookNotice
+    notice: Reporter
     until: float = float("inf")
     transcript: Callable[[], Awaitable[str]] | None = None
 
@@ -64,7 +57,7 @@ class HookRunner:
         timeout = min(_timeout_of(hook, self.timeout), max(0.0, self.until - trio.current_time()))
         with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
             with ErrorBoundary() as boundary:
-                decided = await self._ask(hook, subject)
+                decided = await call_foreign(f"the hook {name}", self._ask, hook, subject)
             if boundary.error is not None:
                 self.notice("warning", "hook_failed", f"the hook {name} failed: {describe(boundary.error)}")
                 return None

@@ -12,7 +12,8 @@ from typing import Literal, TypeVar
 import attrs
 
 from engine.core.events import AnswerKind, Verdict
-from engine.core.exception_groups import await_foreign, describe
+from engine.core.exception_groups import describe
+from engine.core.foreign_calls import call_foreign
 from engine.core.hooks import PermissionDecision, PermissionRequested, ToolDecision
 from engine.core.messages import Settlement
 from engine.core.permission_types import Confinement, Judgement, Opinion, PermissionQuery
@@ -157,8 +158,7 @@ def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -
 async def _judge(site: CallSite, prepared: Prepared) -> JudgedCall | Settlement:
     """Return the call with the rules' verdict; the refusal if they deny it."""
     try:
-        need = prepared.tool.need(prepared.arguments, site.context)
-        need = check_need(await await_foreign(need) if isinstance(need, Awaitable) else need)
+        need = await call_foreign(f"`need` of the tool {prepared.tool.name}", _ask_need, site, prepared)
     except Exception as error:  # noqa: BLE001  # the tool author's code; unknown rights are no rights
         site.permission.record("deny", "the tool, which failed to say what it needs")
         return _denied(f"Denied: the permissions it needs could not be determined ({describe(error)})")
@@ -168,6 +168,11 @@ async def _judge(site: CallSite, prepared: Prepared) -> JudgedCall | Settlement:
     if judgement.verdict == "deny":
         return _denied(f"Denied by {judgement.source}. Don't try to get around it.")
     return JudgedCall(prepared=prepared, need=need, query=query, judgement=judgement)
+
+
+async def _ask_need(site: CallSite, prepared: Prepared) -> Need:
+    need = prepared.tool.need(prepared.arguments, site.context)
+    return check_need(await need if isinstance(need, Awaitable) else need)
 
 
 async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: CombinedDecision) -> CombinedDecision:

@@ -11,10 +11,10 @@ from functools import partial
 
 import attrs
 import trio
-from trio.lowlevel import disable_ki_protection
 
 from engine.core.errors import ToolError
 from engine.core.exception_groups import ErrorBoundary, describe
+from engine.core.foreign_calls import call_foreign
 from engine.core.hooks import Hooks, ToolDecision, ToolHook
 from engine.core.messages import Settlement
 from engine.tools.call_site import CallSite, Outcome
@@ -23,7 +23,7 @@ from engine.tools.hook_runner import in_groups, name_of
 from engine.tools.output.truncate import Rest, cut, encoded, fits
 from engine.tools.permission_check import ask_hooks_before, pass_on, permit
 from engine.tools.registry import Prepared
-from engine.tools.tool import Body, Direction
+from engine.tools.tool import Direction
 from engine.tools.tool_context import ToolContext
 
 
@@ -76,19 +76,13 @@ async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) ->
     returned: object = None
     with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
         with ErrorBoundary() as boundary:
-            returned = await _unprotected(tool.body, prepared.arguments, context)
+            returned = await call_foreign(f"the tool {tool.name}", tool.body, prepared.arguments, context)
         if boundary.error is not None:
             # A ToolError is the tool's own report, so its changes are known. After any other exception they are not.
             changed = () if isinstance(boundary.error, ToolError) else None
             return Outcome(settlement=_error_of(boundary.error), changed=changed)
         return _outcome_of(returned)
     return _timed_out(site, tool.timeout or 0.0)
-
-
-@disable_ki_protection
-async def _unprotected(body: Body, arguments: object, context: ToolContext) -> object:
-    """Call the tool's body. Ctrl-C may interrupt the body, but not our frames around it."""
-    return await body(arguments, context)
 
 
 def _timed_out(site: CallSite, timeout: float) -> Outcome:

@@ -7,14 +7,14 @@ from typing import Final
 
 import attrs
 import trio
-from trio.lowlevel import disable_ki_protection
 
 from engine.config.agent_config import AgentConfig
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.exception_groups import ErrorBoundary
+from engine.core.foreign_calls import call_foreign, call_foreign_now, defer_interrupt
 from engine.core.llm_types import ToolSchema
 from engine.core.messages import Settlement
-from engine.tools.tool import Assess, Tool
+from engine.tools.tool import Tool
 from engine.tools.tool_choices import ChoiceTool, choice_name, denied_choices
 
 # A name has 64 characters at most; a model may make up one of any length.
@@ -43,8 +43,12 @@ class Prepared:
         if self.tool.assess is not None:
             return None
         try:
-            return bool(self.tool.safe(self.arguments))
-        except BaseException:  # noqa: BLE001, ASYNC103  # the author's plain function, shut off from interrupts
+            return bool(call_foreign_now(f"`safe` of the tool {self.tool.name}", self.tool.safe, self.arguments))
+        except KeyboardInterrupt:
+            # Not from here: a batch of the stream would be half recorded.
+            defer_interrupt()
+            return False
+        except BaseException:  # noqa: BLE001, ASYNC103  # the author's plain function
             # In doubt the call runs alone.
             return False  # noqa: ASYNC104  # a plain function can't be cancelled
 
@@ -57,19 +61,15 @@ class Prepared:
         if self.tool.assess is None:
             return self.safe is True
         with ErrorBoundary():
-            return await _unprotected(self.tool.assess, self.arguments, cwd)
+            return bool(
+                await call_foreign(f"`assess` of the tool {self.tool.name}", self.tool.assess, self.arguments, cwd)
+            )
         return False  # in doubt the call runs alone
 
 
 def _schema(tool: Tool, hidden: frozenset[str]) -> ToolSchema:
     denied = denied_choices(tool, hidden)
     return tool.schema_without(denied) if denied and isinstance(tool, ChoiceTool) else tool.schema
-
-
-@disable_ki_protection
-async def _unprotected(assess: Assess, arguments: object, cwd: str) -> bool:
-    """Call the tool author's code. Ctrl-C may interrupt it, but not our frames around it."""
-    return bool(await assess(arguments, cwd))
 
 
 @attrs.define(eq=False)

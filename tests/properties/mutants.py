@@ -49,10 +49,10 @@ MUTANTS: dict[str, Mutant] = {
     "a swallowed Cancelled in the worker": Mutant(
         file="tools/pipeline.py",
         old="        with ErrorBoundary() as boundary:\n"
-        "            returned = await _unprotected(tool.body, prepared.arguments, context)\n",
+        '            returned = await call_foreign(f"the tool {tool.name}", tool.body, prepared.arguments, context)\n',
         new="        boundary = ErrorBoundary()\n"
         "        try:\n"
-        "            returned = await _unprotected(tool.body, prepared.arguments, context)\n"
+        '            returned = await call_foreign(f"the tool {tool.name}", tool.body, prepared.arguments, context)\n'
         "        except BaseException as error:\n"
         "            return Outcome(settlement=_error_of(error))\n",
         scenarios=("manner plain",),

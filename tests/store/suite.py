@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.core.protocols import NoTrace, Store
-from engine.core.system_clock import SystemClock
 from engine.journal.log import Journal
+from engine.journal.system_clock import SystemClock
 from tests.store.journals import A, B, any_journals, created, noted, notes, session
 
 

@@ -26,7 +26,6 @@ from engine.cli.terminal_text import escape_control_chars, one_line
 from engine.core.errors import ConfigError, JournalCorrupt, StoreError
 from engine.core.events import Durable, SharedContext
 from engine.core.ids import SessionId
-from engine.core.system_clock import RandomIds
 from engine.core.threads import to_thread
 from engine.core.version import __version__
 from engine.export.collect import collect_session
@@ -37,6 +36,7 @@ from engine.export.markdown import parse_markdown, render_markdown
 from engine.export.seed_events import seed_events
 from engine.journal.fold import fold
 from engine.journal.state import SessionState
+from engine.journal.system_clock import RandomIds
 from engine.settings_file.config_file import load_config
 from engine.store.store_protocols import FullStore
 

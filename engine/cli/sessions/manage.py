@@ -26,10 +26,10 @@ from engine.core.errors import ConfigError, MessageNotFound, SessionNotFound
 from engine.core.events import SessionTitled, SharedContext
 from engine.core.ids import SessionId
 from engine.core.messages import UserMessage
-from engine.core.system_clock import RandomIds
 from engine.core.threads import to_thread
 from engine.export.seed_events import seed_events
 from engine.journal.state import SessionState
+from engine.journal.system_clock import RandomIds
 from engine.session.stored_sessions import forked
 from engine.snapshots.retention import forget_sessions
 from engine.snapshots.snapshot_dir import default_folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.system_clock import RandomIds
+from engine.journal.system_clock import RandomIds
 
 
 def test_session_ids_differ_at_both_ends() -> None:
