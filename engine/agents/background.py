@@ -126,7 +126,7 @@ class AgentJobs:
             job.stop()
 
     async def aclose(self) -> None:
-        """Stop all jobs, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
+        """Stop all jobs, and wait until they have ended. Always a checkpoint; if cancelled, they still end."""
         self.close()
         for job in self.all():
             await job.finished.wait()

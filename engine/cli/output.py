@@ -49,7 +49,7 @@ class Output:
 
     @classmethod
     def to(cls, stream: TextIO | None) -> Output:
-        """Return an output that writes to *stream* (None: closed). Nothing else may write there meanwhile."""
+        """Return an output that writes to *stream* (None: closed). Nothing else may write there while it is in use."""
         try:
             fd = None if stream is None else stream.fileno()
         except (OSError, ValueError):  # a replaced stream that has no descriptor

@@ -182,7 +182,7 @@ def _is_here(folder: str) -> bool:
     """Tell whether *folder* is where the user is, so that --continue finds what was done there."""
     try:
         return str(Path.cwd().resolve()) == folder
-    except OSError:  # it was removed meanwhile
+    except OSError:  # it was removed in the meantime
         return False
 
 

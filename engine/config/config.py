@@ -238,7 +238,7 @@ class Config:
 
     @property
     def key_variables(self) -> frozenset[str]:
-        """The variables that hold the keys of the hosts configured here, whatever they are called."""
+        """The variables that hold the keys of the hosts configured here; their names do not matter."""
         hosts = self.hosts.values()
         in_headers = {value[1:] for host in hosts for value in host.headers.values() if value.startswith("$")}
         return frozenset({host.key for host in hosts if host.key} | in_headers)

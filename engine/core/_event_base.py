@@ -1,4 +1,4 @@
-"""What events share: their base, the context that calls share, and why a turn's loop goes on."""
+"""What events have in common: their base class, the context that calls share, and why a turn's loop continues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SharedContext(Value):
     values: tuple[tuple[str, str], ...] = ()
 
     def get(self, name: str, default: str = "") -> str:
-        """Return the JSON text kept under *name*."""
+        """Return the JSON text stored under *name*."""
         return dict(self.values).get(name, default)
 
     def with_value(self, name: str, value: str) -> SharedContext:

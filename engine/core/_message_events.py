@@ -109,12 +109,12 @@ class CallQueued(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallJudged(EventBase):
-    """A hook, a rule or a person decided whether the call may run. The last decision counts.
+    """A hook, a rule or the user decided whether the call may run. The last decision counts.
 
     After `CallStarted`, the decision is about a permission that the tool asked for while it ran.
 
     Attributes:
-        verdict: run it, ask a person, or refuse it.
+        verdict: run it, ask the user, or refuse it.
         source: the hook's name, the text of the rule, or the answer.
     """
 

@@ -1,4 +1,4 @@
-"""Questions to the user and their answers: of permission, of a tool, and after a model's failure."""
+"""Questions to the user, and their answers: about permissions, from tools, and after a model's failure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class QuestionAsked(EventBase):
         call_id: the call; empty: the engine itself asks whether it may read a project's own files.
         question: its text.
         choices: the answers that it offers; any other text is an answer as well.
-        several: whether more than one may be chosen.
+        several: whether more than one may be selected.
     """
 
     request_id: RequestId
@@ -119,7 +119,7 @@ class PermissionAsked(EventBase):
         patterns: what it applies to.
         rights: all rights that have to be allowed, of this and other kinds, without those that a rule allows already.
         offers: what "always" would allow, narrowest first; none: it can be allowed only once.
-        detail: for a person: the command, the diff, the path.
+        detail: for the user: the command, the diff, the path.
         metadata: the same for clients, as JSON text.
         opaque: why the effects of the call can't be determined; empty: the rights cover them all.
         rule: the rule or the hook that requires the question.

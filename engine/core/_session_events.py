@@ -37,9 +37,9 @@ class SessionTitled(EventBase):
     """The session got a title. Without one, lists show the beginning of the first prompt.
 
     Attributes:
-        title: empty: the model that was asked for a title gave none; its tokens are counted all the same.
+        title: the title; empty: the model returned none, but its tokens still count.
         by: who wrote it. A model's title never replaces a user's.
-        model: the model that was asked for it; empty: none was.
+        model: the model that was asked for it; empty: no model was.
         usage: tokens of that request.
         cost: money for that request.
     """
@@ -93,7 +93,7 @@ class PromptSet(EventBase):
     """Requests begin with these sections from now on, byte for byte, until the next `PromptSet`.
 
     Attributes:
-        sections: in their order.
+        sections: the sections, in order.
         cwd: the working directory that they were made for.
         project: the project whose instruction files were allowed to be read; empty: none.
         reason: the session starts, its history was compacted, its working directory changed, or the host changed the

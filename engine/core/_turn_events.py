@@ -47,11 +47,11 @@ class TurnResult(Value):
 
     Attributes:
         stop_reason: why it ended.
-        detail: the same in words for a person: the limit, the refusal or the fault.
+        detail: the same in words, for the user: the limit, the refusal or the fault.
         during: what an aborted turn was doing.
         reset_at: when a rate limit is lifted, in seconds since the epoch.
         text: the visible answer, or the part of it that was received.
-        output: a structured answer as JSON text; None: none was asked for, or none was valid.
+        output: a structured answer as JSON text; None: none was requested, or none was valid.
         usage: tokens, sub-agents included.
         cost: money, sub-agents included.
         steps: how many steps it took.
@@ -142,7 +142,7 @@ class StepEnded(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class LoopContinued(EventBase):
-    """The loop continues, for that reason."""
+    """The loop continues, for the given reason."""
 
     reason: ContinueReason
     step: int
@@ -175,7 +175,7 @@ class DoomDetected(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Notice(EventBase):
-    """Information for a person. Nothing depends on it."""
+    """Information for the user. Nothing depends on it."""
 
     level: Literal["info", "warning"]
     code: str

@@ -178,7 +178,7 @@ class WrongThread(SessionError):
 class WrongTask(SessionError):
     """A block was entered by one task and left by another, or not at all: by an async generator that was not closed.
 
-    What was in the block has ended all the same.
+    The tasks of the block have ended nevertheless.
     """
 
     def __init__(self, what: str) -> None:

@@ -1,11 +1,10 @@
 """Hooks: a host's own functions at fixed points, in one frozen record.
 
-A hook is an async callable. It gets one small value, its subject, and returns a
-decision, or None: nothing to say. It runs in the call's, or the turn's, own cancel
+A hook is an async callable. It gets one small value, its subject, and returns a decision, or None for no decision. It
+runs in the call's, or the turn's, own cancel
 scope and has a deadline: its own attribute `timeout` if it has one, in seconds, else
-`Settings.hook_timeout`. Its `name`, or the name of the function, stands in the record
-with its decision. One that raises or hangs is reported in a `Notice`; then
-`before_tool` and `permission_request` deny the call, all others let it be.
+`Settings.hook_timeout`. Its `name`, or the function's name, is recorded with its decision. A hook that raises or hangs
+is reported in a `Notice`; `before_tool` and `permission_request` then deny the call, and the others have no effect.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from engine.core.value_base import Value
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Subject(Value):
-    """What every hook receives.
+    """The fields of every subject.
 
     Attributes:
         session_id: the session.
@@ -40,7 +39,7 @@ class Subject(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolUse(Subject):
-    """What a tool hook looks at; `settlement` is there after the tool only."""
+    """The subject of a tool hook; `settlement` is set only after the tool."""
 
     call_id: CallId
     tool: str
@@ -50,17 +49,17 @@ class ToolUse(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PermissionRequested(Subject):
-    """What a permission hook looks at: the user is about to be asked.
+    """The subject of a permission hook: the user is about to be asked.
 
     Attributes:
         call_id: the call.
         tool: its name.
         arguments: as JSON text.
-        permission: what kind of right is asked for.
-        patterns: on what.
+        permission: the kind of right.
+        patterns: what it applies to.
         offers: what "always" would allow, narrowest first.
-        detail: for a person.
-        is_ruled: a rule or another hook requires the question: no hook's "allow" answers it.
+        detail: for the user.
+        is_ruled: a rule or another hook requires the question, so no hook's "allow" can answer it.
     """
 
     call_id: CallId
@@ -75,11 +74,11 @@ class PermissionRequested(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Prompted(Subject):
-    """What a prompt hook looks at: the user's words, before the model sees them.
+    """The subject of a prompt hook: the user's words, before the model sees them.
 
     Attributes:
         text: what the user wrote.
-        message: the same as the model would read it, with its attachments; its `origin` says how it came.
+        message: the message as the model would read it, with attachments; its `origin` says where it comes from.
     """
 
     text: str
@@ -88,7 +87,7 @@ class Prompted(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionStarting(Subject):
-    """What a start hook looks at: a session is new, or comes from the store."""
+    """The subject of a start hook: a session is new, or comes from the store."""
 
     source: Literal["new", "resumed"]
     model: str
@@ -96,16 +95,16 @@ class SessionStarting(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SessionEnding(Subject):
-    """What an end hook looks at: the engine is being closed."""
+    """The subject of an end hook: the engine is being closed."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Stopping(Subject):
-    """What a stop hook looks at: the model came to an end.
+    """The subject of a stop hook: the model has finished.
 
     Attributes:
-        text: what it said.
-        already_blocked: how often a hook has sent it back in this turn.
+        text: its last text.
+        already_blocked: how often a hook has made it continue in this turn.
         agent: the name of the agent, if it has one.
     """
 
@@ -116,13 +115,13 @@ class Stopping(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Compacting(Subject):
-    """What a hook before a compaction looks at.
+    """The subject of a hook before a compaction.
 
     Attributes:
-        trigger: the window is full, a request was too large, or the user asks for it.
-        messages: how many messages the history has.
-        instructions: what the user asks the summary to consider.
-        transcript: the history as it is.
+        trigger: the window is full, a request was too large, or the user asked for it.
+        messages: the number of messages in the history.
+        instructions: what the user wants the summary to consider.
+        transcript: the current history.
     """
 
     trigger: CompactionTrigger
@@ -133,7 +132,7 @@ class Compacting(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Compacted(Subject):
-    """What a hook after a compaction looks at: the history from now on."""
+    """The subject of a hook after a compaction: the new history."""
 
     trigger: CompactionTrigger
     messages: tuple[Message, ...]
@@ -141,19 +140,19 @@ class Compacted(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Idling(Subject):
-    """What an idle hook looks at: no turn runs, no input waits; `result` is of the last turn."""
+    """The subject of an idle hook: no turn is running and no input waits; `result` is the last turn's."""
 
     result: TurnResult
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Notified(Subject):
-    """What a notification hook looks at: a question waits for a person.
+    """The subject of a notification hook: a question is waiting for the user.
 
     Attributes:
-        kind: a permission is asked for, a tool asks something, or the model can't be reached.
+        kind: a permission question, a tool's question, or a model that can't be reached.
         text: the question in short.
-        request_id: of the question.
+        request_id: the question's id.
     """
 
     kind: Literal["permission", "question", "recovery"]
@@ -163,12 +162,12 @@ class Notified(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Requesting(Subject):
-    """What a request hook looks at: the request as it would go out now.
+    """The subject of a request hook: the request that is about to be sent.
 
     Attributes:
-        request: all of it.
-        step: its number in the turn.
-        attempt: its number in the step; above 1, an earlier one failed.
+        request: the complete request.
+        step: the number of the step in the turn.
+        attempt: the number of the attempt in the step; above 1, an earlier one failed.
     """
 
     request: ModelRequest
@@ -181,14 +180,14 @@ class Requesting(Subject):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Remark(Value):
-    """What any hook may return: `message` is shown to users as a `Notice`."""
+    """The decision that any hook may return: `message` is shown to users as a `Notice`."""
 
     message: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Context(Remark):
-    """What many hooks may add: `context` becomes a message to the model, and stays in the transcript."""
+    """An addition that many hooks may return: `context` becomes a message to the model, and stays in the transcript."""
 
     context: str = ""
 
@@ -198,13 +197,13 @@ class ToolDecision(Context):
     """The decision of a tool hook.
 
     Attributes:
-        verdict: before the tool: `"deny"` is final; `"ask"` makes it a question; `"allow"`
-            answers a question that only the default mode would ask, and overrules no rule.
-        reason: for the model, if denied; for the user, if it is asked or the turn is to stop.
-        arguments: before the tool: other arguments, as JSON text; they are checked like the first.
+        verdict: before the tool: `"deny"` is final; `"ask"` makes it a question; `"allow"` answers a question that only
+            the default mode would ask; it overrules no rule.
+        reason: for the model if the call is denied; for the user if it becomes a question or the turn stops.
+        arguments: before the tool: other arguments, as JSON text, validated like the first ones.
         text: after the tool: what the model reads instead of the result.
         stop: let the calls settle, then end the turn (C11).
-        stop_reason: for the user alone, instead of `reason`.
+        stop_reason: for the user only, instead of `reason`.
     """
 
     verdict: Literal["none", "allow", "ask", "deny"] = "none"
@@ -221,8 +220,8 @@ class PermissionDecision(Remark):
 
     Attributes:
         verdict: `"deny"` is final; `"allow"` answers the question unless a rule requires it.
-        reason: for the model, if denied.
-        arguments: with "allow", other arguments, as JSON text; they are checked like the first.
+        reason: for the model, if the call is denied.
+        arguments: with "allow", other arguments, as JSON text, validated like the first ones.
         stop: let the calls settle, then end the turn (C11).
         stop_reason: for the user.
     """
@@ -244,7 +243,7 @@ class PromptDecision(Context):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RequestDecision(Context):
-    """The decision of a request hook: `stop` ends the turn instead of sending it, with `reason` for the user."""
+    """The decision of a request hook: `stop` ends the turn, unsent, with `reason` for the user."""
 
     stop: bool = False
     reason: str = ""
@@ -252,7 +251,7 @@ class RequestDecision(Context):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class StopDecision(Remark):
-    """The decision of a stop hook: let the turn end, continue it with `reason` for the model, or end it with `reason`."""
+    """The decision of a stop hook: end the turn, continue with `reason` for the model, or stop with `reason`."""
 
     verdict: Literal["pass", "block", "prevent"] = "pass"
     reason: str = ""
@@ -263,12 +262,12 @@ class CompactionDecision(Remark):
     """The decision of a hook before a compaction.
 
     Attributes:
-        verdict: `"block"` leaves the history as it is.
-        reason: for the user, if it is blocked.
+        verdict: `"block"` leaves the history unchanged.
+        reason: for the user, if blocked.
         instructions: added to the summary's prompt; those of several hooks are joined.
         prompt: replaces the summary's prompt; the conversation follows it.
         summary: the summary itself; no model is asked for one.
-        continues: False: the turn ends after the compaction, even in the middle of its work.
+        continues: False: the turn ends after the compaction, even if its work is not finished.
     """
 
     verdict: Literal["pass", "block"] = "pass"
@@ -298,19 +297,19 @@ class Hooks(Value):
 
     Attributes:
         session_start: a session is new, or comes from the store.
-        user_prompt: the user's words have come, the model has not seen them.
-        request: a request is about to go out.
+        user_prompt: the user has sent a prompt, which the model has not seen.
+        request: a request is about to be sent.
         before_tool: a call's arguments are valid; no permission was asked for yet.
         permission_request: the user is about to be asked.
-        after_tool: a tool's body is over, successful or not.
+        after_tool: a tool's body has ended, successful or not.
         tool_failed: it failed; runs after `after_tool`.
         stop: the model has ended its answer.
         sub_agent_stop: the same for a sub-agent, for which `stop` is not run.
         task_completed: the turn is about to end as `completed`; all other hooks have agreed.
         before_compaction: the history is about to be summarised.
-        after_compaction: it was.
-        notification: a question waits for a person.
-        idle: no turn runs, and no input waits.
+        after_compaction: the history was summarised.
+        notification: a question is waiting for the user.
+        idle: no turn is running, and no input waits.
         session_end: the engine is being closed.
     """
 
@@ -337,6 +336,6 @@ class Hooks(Value):
                 raise ConfigError(f"hooks stand in a tuple: {field.name}=(hook,), not {value!r}")
 
     def then(self, other: Hooks) -> Hooks:
-        """Return these hooks and, at each point after them, those of *other*."""
+        """Return these hooks followed, at each point, by those of *other*."""
         mine, theirs = attrs.asdict(self, recurse=False), attrs.asdict(other, recurse=False)
         return Hooks(**{point: (*hooks, *theirs[point]) for point, hooks in mine.items()})

@@ -44,7 +44,7 @@ _BRIEF_CHARS: Final = 120
 _DEEPEST: Final = 20
 _HEADINGS: Final[Mapping[str, str]] = {
     "user": "User",
-    "steer": "User, meanwhile",
+    "steer": "User, mid-turn",
     "queue": "User",
     "engine": "Engine",
     "summary": "Summary of the conversation before",

@@ -4,7 +4,7 @@ The dialect is ripgrep's, so that its answers and ours are the same: `*` and `?`
 inside a name, `**` as a whole component stands for any folders, `[a-z]` and `[!a-z]`
 are classes (a backslash in them is itself), `{a,b}` are alternatives, `\` escapes.
 
-Python's matcher backtracks, and holds the interpreter's lock meanwhile, so a pattern
+Python's matcher backtracks, while holding the GIL, so a pattern
 of many stars would stop the whole process. Therefore a star takes the first match of
 what follows it, in an atomic group (`(?>…)`) that never backtracks: the text after the
 next star can begin anywhere behind it, so a later match could do no better.

@@ -24,7 +24,7 @@ class Swapped(OSError):
     """A part of a path has become a link since it was checked."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(errno.ELOOP, f"{name} has become a symbolic link meanwhile, so nothing was done")
+        super().__init__(errno.ELOOP, f"{name} has been replaced by a symbolic link, so nothing was done")
 
 
 def open_real(path: str | os.PathLike[str], flags: int) -> int:
@@ -182,7 +182,7 @@ class RealFolder:
         except FileNotFoundError:
             if not make:
                 raise
-            # Another process may have made it meanwhile; then it is not ours to remove.
+            # If another process has made it since, it is not ours to remove.
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=above)
                 self._made.append((above, name))

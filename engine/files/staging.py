@@ -185,7 +185,7 @@ class _Folders:
                 self._begin()
             if path not in self._noted:
                 self._noted.add(path)
-                # Without a list, edits work all the same; only a kill leaves more behind.
+                # Without a list, edits still work; only a kill leaves more behind.
                 with suppress(OSError):
                     os.write(self._descriptor, f"{json.dumps(path)}\n".encode("ascii"))
             return self.token

@@ -22,7 +22,7 @@ class Idle(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class Busy(Value):
-    """A turn is at work in that step."""
+    """A turn is running that step."""
 
     step: int
 

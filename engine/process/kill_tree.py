@@ -101,7 +101,7 @@ def kill_deadline(start: float, grace: float) -> float:
     """Return when to stop waiting for killed processes, at the moment they are killed; the clean-up began at *start*.
 
     Half of the grace is theirs, also if the engine stood still and the whole of it has passed: a single scan would
-    miss what was forked meanwhile, and call those survivors that are gone a millisecond later.
+    miss what was forked in the meantime, and report as survivors some that are gone a millisecond later.
     """
     return max(start + grace, trio.current_time() + grace / 2)
 
@@ -172,7 +172,7 @@ class TreeKiller:
         await trio.lowlevel.checkpoint()
 
     def kill_now(self) -> None:
-        """Send SIGKILL to all that are found, and to those that were forked meanwhile. Not a checkpoint."""
+        """Send SIGKILL to all that are found, and to those that were forked in the meantime. Not a checkpoint."""
         self._signal_group(signal.SIGKILL)
         for _ in range(_LAST_SCANS):
             self.scan(signal.SIGKILL)

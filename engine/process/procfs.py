@@ -87,7 +87,7 @@ def boot_id() -> str:
 
 
 def entries(since: int = 0) -> Iterator[ProcEntry]:
-    """Yield the processes that started then or later, the newest first, and then those that started meanwhile.
+    """Yield the processes that started then or later, the newest first, and then those that started during the iteration.
 
     Several rounds, so that a process which keeps forking does not outrun us.
     """

@@ -99,7 +99,7 @@ async def run_tree(
     given. Always a checkpoint. If cancelled (or interrupted, or if a callback
     raises) the whole tree is ended within *grace*, then the cancellation goes
     on; a spawn that has begun is waited for first. KeyboardInterrupt is held
-    back meanwhile. No task, process or file is left behind, except processes
+    back in the meantime. No task, process or file is left behind, except processes
     which even SIGKILL did not end in time: see `Finished.ended`, and the log.
 
     Args:

@@ -1,6 +1,6 @@
 """Which variables of the environment hold secrets: one list of rules, for what tools' processes get and what is masked.
 
-A variable is judged by its name, whatever its value is. The name is taken apart at `_` and other characters that are
+A variable is judged by its name, regardless of its value. The name is taken apart at `_` and other characters that are
 neither letters nor digits, in any case, without a number at the end: `STRIPE_KEY_2` is like `STRIPE_KEY`.
 
 1. A name whose last word says that it is about a secret, and holds none, is none: `SSH_AUTH_SOCK`, `TLS_KEY_FILE`,
@@ -115,15 +115,15 @@ class SecretVariables:
     """The variables that tools' processes do not get.
 
     Attributes:
-        passed: variables that they get all the same, because the user's configuration names them.
-        keys: variables that hold keys of model hosts, whatever they are called.
+        passed: variables that they get nevertheless, because the user's configuration names them.
+        keys: variables that hold keys of model hosts; their names do not matter.
     """
 
     passed: frozenset[str] = attrs.field(default=frozenset[str](), converter=_names)
     keys: frozenset[str] = attrs.field(default=frozenset[str](), converter=_names)
 
     def holds(self, name: str) -> bool:
-        """Return whether a variable of that name holds a secret. It may be passed all the same."""
+        """Return whether a variable of that name holds a secret. It may still be passed."""
         return name in self.keys or is_secret_name(name)
 
     def without(self, environment: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ PLAN: Final = "plan"
 _FRAME: Final = "<reminder>\nThis comes from the program that runs you, not from the user. It applies from here on.\n\n{text}\n</reminder>"
 _PLAN: Final = """\
 You are in plan mode: explore, think, ask, and change nothing. Do not edit or create files, and run no command that \
-changes anything, whatever earlier instructions say; such calls are denied.
+changes anything, regardless of earlier instructions; such calls are denied.
 Find out what the task needs, clarify open questions with the user, then present the plan with the tool `plan_exit`, \
 if you have it, else as your answer: what will be changed, where, and how it will be checked."""
 _BOUND: Final = """\

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from engine.providers.http.endpoint import Endpoint
     from engine.providers.wire.wire_format import WireFormat
 
-# Guesses the maker from a model's name, for users who left the host out.
+# Guesses the host from a model's name, for users who left it out.
 _MAKERS: tuple[tuple[str, str], ...] = (
     (r"claude", "anthropic"),
     (r"gpt|o\d|codex|chatgpt", "openai"),
@@ -67,7 +67,7 @@ def wire_format(host: Host, quirks: Quirks) -> WireFormat:
 
 
 def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> ProviderModel:
-    """Return the model called *name*, with keys and addresses from *env*.
+    """Return the model *name*, with keys and addresses from *env*.
 
     Raises `UnknownModel` for a name without a known host, `ConfigError` for a missing or invalid setting. Opens no
     connection.
@@ -90,7 +90,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     quirks = attrs.evolve(quirks_of(host, real_name), title=host.title)
     endpoint = Endpoint(base_url=base_url, auth=auth, path=path_of(host, env), headers=public_headers(host))
     if endpoint.is_loopback and (host_config is None or "empty_content" not in host_config.quirks):
-        # Whatever its name, it is probably llama.cpp in some wrapping, whose chat templates fail on null.
+        # It is probably a wrapper around llama.cpp, whose chat templates fail on null.
         quirks = attrs.evolve(quirks, empty_content=True)
     info = attrs.evolve(info_of(name, host, config), unasked_effort=quirks.default_effort or quirks.unasked_effort)
     return HttpModel(info, wire_format(host, quirks), endpoint, learner=_limits_prober(host, endpoint, own_name))

@@ -176,7 +176,7 @@ class EngineRuntime:
                         f"the store was not closed within {self._seconds:g} s: what it has not written by then may be lost"
                     )
                 )
-        except Exception as error:  # noqa: BLE001  # a port is foreign code; the others are closed all the same
+        except Exception as error:  # noqa: BLE001  # a port is foreign code; the others are still closed
             errors.append(error if isinstance(error, EngineError) else StoreError(f"closing failed: {describe(error)}"))
 
     # -- before there is a session ------------------------------------------------------------------

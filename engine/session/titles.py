@@ -89,7 +89,7 @@ def _record(journal: Journal, model: Model, answer: _Answer, problem: str) -> No
         journal.append(_titled(model, answer, title))
     else:
         _count(journal, model, answer)
-        text = f"{model.info.name} gave the session no title: {problem or 'it said nothing'}"
+        text = f"{model.info.name} gave the session no title: {problem or 'the answer was empty'}"
         _notice(journal, "info", "no_title", text)
 
 

@@ -200,7 +200,7 @@ def _check_verdict(event: ev.CallJudged | ev.CallChanged, state: str) -> list[st
 def _check_moves(events: Sequence[ev.Durable | ev.Live], moves: Mapping[CallId, Sequence[str]]) -> list[str]:
     problems: list[str] = []
     announced = [event.call_id for event in events if isinstance(event, ev.CallAnnounced)]
-    # Results are delivered in call order, whatever the order in which calls ended.
+    # Results are delivered in call order, no matter in which order the calls ended.
     delivered = [event.call_id for event in events if isinstance(event, ev.CallDelivered)]
     for call_id, seen in moves.items():
         # In order and without repetition; a call may skip "queued" and "started".

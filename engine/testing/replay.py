@@ -7,7 +7,7 @@
         ...
         nursery.cancel_scope.cancel(reason="the test is over")
 
-The first request gets the first recorded answer, and so on, whatever its content:
+The first request gets the first recorded answer, and so on, regardless of its content:
 compare `requests` with the recorded requests if that matters. A recording does not
 have the boundaries of network chunks, so the bytes are cut at random places.
 """

@@ -92,7 +92,7 @@ class ScriptedStream:
         return batch
 
     async def aclose(self) -> None:
-        """Close it. Always a checkpoint; if cancelled, it is closed all the same."""
+        """Close it. Always a checkpoint; if cancelled, it is still closed."""
         if not self._closed:
             self._closed = True
             self._model.open_streams -= 1

@@ -318,7 +318,7 @@ class Jobs:
             await self._start_task(job.run, name=f"background job {job_name}")
             is_started = True
         finally:
-            # Cancelled or refused. The name may have been taken again meanwhile, if the job has ended.
+            # Cancelled or refused. The name may have been taken again by now, if the job has ended.
             if not is_started and self._jobs.get(job_name) is job:
                 del self._jobs[job_name]
                 if former is not None:
@@ -346,7 +346,7 @@ class Jobs:
             job.stop()
 
     async def aclose(self) -> None:
-        """Stop all jobs, and wait until they have ended. Always a checkpoint; if cancelled, they end all the same."""
+        """Stop all jobs, and wait until they have ended. Always a checkpoint; if cancelled, they still end."""
         self.close()
         for job in self.all():
             await job.over.wait()

@@ -143,7 +143,7 @@ async def permit(site: CallSite, prepared: Prepared, hooks: CombinedDecision) ->
 
 
 def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
-    """Return why a call that needs no answer is refused all the same; None if it may run."""
+    """Return why a call that needs no answer is still refused; None if it may run."""
     # A hook has answered, or the call is about the session's own things.
     if call.judgement.verdict == "ask":
         site.permission.record(

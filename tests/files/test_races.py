@@ -175,7 +175,7 @@ def test_links_are_refused_wherever_they_stand(place: Place) -> None:
     (place.project / "dir/name").symlink_to("f")
     os.close(open_real(place.project / "dir/f", os.O_RDONLY))
     for path in ("link", "link/f", "dir/name"):
-        with pytest.raises(Swapped, match="has become a symbolic link meanwhile"):
+        with pytest.raises(Swapped, match="has been replaced by a symbolic link"):
             open_real(place.project / path, os.O_RDONLY)
     for path, error in {"dir/f/x": NotADirectoryError, "nothing/x": FileNotFoundError, "x": FileNotFoundError}.items():
         with pytest.raises(error):

@@ -81,7 +81,7 @@ async def test_user_title_wins_over_a_late_one(autojump_clock: MockClock) -> Non
     ("answer", "why"),
     [
         ([Fail(Overloaded("too many"))], "too many"),
-        (title(" \n ** \n"), "it said nothing"),
+        (title(" \n ** \n"), "the answer was empty"),
         ([Pause(100), *title("Too late")], "no answer within 30 s"),
     ],
 )

@@ -146,7 +146,7 @@ def _text(journals: Journals, form: Format) -> str:
 
 
 def _window(state: SessionState) -> ContextUsage | None:
-    """Return what fills the window; None if that is unknown here: the page is written all the same."""
+    """Return what fills the window; None if that is unknown here: the page is still written."""
     try:
         report = context_report(state, load_config(None, os.environ))
     except ConfigError:

@@ -50,7 +50,7 @@ class PathUse:
 
 @attrs.frozen(kw_only=True)
 class Scan:
-    """What a script may do, found out before it runs.
+    """What a script may do, determined before it runs.
 
     Attributes:
         commands: each simple command at any depth, in the order of the text.

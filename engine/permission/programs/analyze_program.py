@@ -1,13 +1,12 @@
-"""What a program does with its arguments: which commands it starts, which files it uses, and whether that is all.
+"""What a program does with its arguments: the commands it starts, the files it uses, and whether that is everything.
 
-The tables (`tables`) have one row for each program; a program that a row can't describe has a reader of its own (`sed`,
-`awk`, …). A program that is in no table is an ordinary command. One that may run something which its arguments don't
-plainly say is opaque.
+The tables (`tables`) have one row for each program; a program that a row can't describe has its own parser (`sed`,
+`awk`, …). A program in no table is an ordinary command. One that may run something its arguments don't show is opaque.
 
-Three rules hold everywhere. An uncertain word may be an option: it makes a program opaque that has options which
-execute something, unless it comes where no option can be. An unknown option of a wrapper makes it opaque. And a
-program counts as dangerous by its base name (`./xargs` counts as xargs), as harmless only by a bare name or in a
-system folder.
+Three rules hold everywhere. An uncertain word may be an option: it makes a program opaque if the program has options
+that execute something, unless no option is possible at that place. An unknown option of a wrapper makes it opaque. And
+for danger, a program is judged by its base name (`./xargs` counts as xargs); it counts as harmless only by a bare name
+or in a system folder.
 """
 
 from __future__ import annotations

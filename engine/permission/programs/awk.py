@@ -13,7 +13,7 @@ from engine.permission.programs.program_analysis import ProgramAnalysis, exact_t
 from engine.permission.programs.table_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
-# Most programs have none of these signs, and need no further look.
+# Most programs contain none of these characters, and need no parsing.
 _SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
 # Each of these makes a program opaque, wherever it occurs.
 # `@` calls functions by name and loads extensions, in GNU awk.
@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(
 # A slash inside of brackets does not end a pattern.
 _PATTERN: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:[^\]\\\n/\[]|\\[^\]/])*\])+/", re.DOTALL)
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL | re.ASCII)
-# Behind these a slash always begins a pattern.
+# After these a slash always begins a pattern.
 _BEFORE_PATTERN: Final = frozenset(
     {"", "(", ",", "~", "!~", "!", "&&", "||", "{", "}", ";", "\n", "=", "==", "!=", "?", ":"}
 )
@@ -117,9 +117,9 @@ def _tokens(program: str) -> Iterator[str]:
 
 
 def _read_slash(program: str, at: int, before: str, kind: str) -> tuple[int, str]:
-    """Return where the token ends that begins with a slash, and the token: a division, or `/…/` for a pattern."""
+    """Return the token that begins with a slash, a division or a `/…/` pattern, and its end."""
     if before not in _BEFORE_PATTERN and before not in _WORDS:
-        # After `x++` or `)`, versions disagree: a division or a pattern.
+        # After `x++` or `)`, versions of awk disagree whether it is a division or a pattern.
         if kind == "step" or before == ")":
             raise UnsupportedProgram("its program has an ambiguous slash")
         return at + 1, "/"
@@ -157,15 +157,15 @@ class _OutputFinder:
                 printing = None
             elif sign in refused:
                 raise UnsupportedProgram(refused[sign])
-            # In brackets `>` compares, and so it does outside of `print`.
+            # In brackets, and outside of `print`, `>` is a comparison.
             elif sign == ">>" or (sign == ">" and printing is not None and depth <= printing):
                 yield from self._target(at + 1)
 
     def _target(self, at: int) -> Iterator[str]:
-        """Yield the file of a redirection: a plain string, and nothing behind it."""
+        """Yield the file of a redirection, which must be a plain string with nothing after it."""
         here = self.tokens[at : at + 2]
         text = here[0] if here else ""
-        # A string only: a name that is put together is unknown.
+        # Only a string: a concatenated name is unknown.
         plain = text[:1] == '"' and "\\" not in text and len(text) > 2
         if not plain or (len(here) > 1 and here[1] not in {";", "}", "\n"}):
             raise UnsupportedProgram("its program writes to unknown files")

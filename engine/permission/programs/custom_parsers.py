@@ -133,13 +133,13 @@ def _add_module(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
     if module is None or module in _CODE_MODULES:
         analysis.mark_opaque("its module may run inline code")
     if own := (module or "").partition(".")[0]:
-        # Python also searches the folder in which it starts.
+        # Python also searches its working directory.
         analysis.runs.append(analysis.resolve(f"{own}.py"))
 
 
 # Python modules that run code from their arguments or from standard input.
 _CODE_MODULES: Final = frozenset(
-    # They execute an argument, or what they read, as code.
+    # They execute an argument, or their input, as code.
     {"timeit", "code", "asyncio", "IPython", "ptpython", "bpython", "pdb", "runpy", "idlelib"}
 )
 # PHP settings that execute nothing; `auto_prepend_file` and others would.
@@ -156,7 +156,7 @@ def _check_php(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
 
 
 def analyze_env(analysis: ProgramAnalysis, program: Program) -> None:
-    """Analyze the arguments of `env`, `sudo` and their like: options, settings, a command."""
+    """Analyze the arguments of `env`, `sudo` and the like: options, assignments, a command."""
     words: Sequence[Argument] = analysis.words
     is_shell = False
     # `env -S "a b"` inserts words, which may contain options again.
@@ -216,7 +216,7 @@ def analyze_xargs(analysis: ProgramAnalysis, program: Program) -> None:
     if sign is None:
         command += added
     else:
-        # `-I {}`: the sign may be a part of a word, and then nothing is certain of that.
+        # `-I {}`: the placeholder may be part of a word, and then nothing about that word is certain.
         whole = FILE_NAME if added == [FILE_NAME] else None
         command = [_with_place(word, sign, whole) for word in command]
     analysis.start(command, stdin=own if reads_file else None, takes_stdin=False)
@@ -236,7 +236,7 @@ def _with_place(word: Argument, sign: str, whole: Argument) -> Argument:
 
 
 def _added(sources: Sequence[str | UnknownInput | None], used: Sequence[UsedOption]) -> list[Argument]:
-    """Return the words that xargs adds, as far as they are certain."""
+    """Return the words that xargs adds, as far as they are known."""
     [source] = sources
     if source is None:
         return []

@@ -70,7 +70,7 @@ _BEGINNINGS: Final = (
     "GLIBC_",
 )
 _ENDINGS: Final = ("PAGER", "EDITOR", "BROWSER", "ASKPASS", "_PRELOAD", "_LIBRARY_PATH", "_WRAPPER", "_LAUNCHER")
-# These hold nothing but a number or one of a few words.
+# Their value is only a number, or one of a few words.
 _HARMLESS: Final = words_of(
     """
     GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
@@ -100,8 +100,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 def is_dangerous_variable(name: str) -> bool:
     """Return whether a program with this variable may run other code.
 
-    What only a project's own programs read (`CI`, `NODE_ENV`, `DEBUG`, `API_URL`) is harmless. So are those that
-    name a compiler (`CC`); `is_dangerous_setting`, which looks at the value, takes only a compiler for one.
+    Variables that only a project's own programs read (`CI`, `NODE_ENV`, `DEBUG`, `API_URL`) are harmless. So are those
+    that name a compiler (`CC`), as long as `is_dangerous_setting` recognises the value as a compiler.
     """
     upper = name.upper()
     if not _PLAIN.fullmatch(name):

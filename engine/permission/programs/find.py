@@ -35,7 +35,7 @@ def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
     """Analyze the arguments of `find`."""
     words = analysis.words
     at = _roots(analysis, words)
-    # Until a part of the expression says otherwise.
+    # Unless a part of the expression says otherwise, below.
     analysis.reads_only = True
     analysis.prints_names = all(exact_text(root) is not None for root in words[:at])
     while at < len(words):
@@ -90,7 +90,7 @@ def _read_part(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, te
         analysis.touch(value, "write")
         return at + 3
     if text in {"-printf", "-ls", "-files0-from"}:
-        # These print other things than names.
+        # These print more than names.
         analysis.prints_names = False
     if text in _VALUED or text.startswith("-newer"):
         return at + 2
@@ -112,7 +112,7 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
     command: list[Argument] = []
     while at < len(words):
         word = words[at]
-        # `{} +` needs the sign as a word of its own, right before the plus.
+        # In `{} +` the braces must be a word of their own, right before the plus.
         if exact_text(word) == ";" or (exact_text(word) == "+" and command and command[-1] == FILE_NAME):
             break
         if word is not None and not isinstance(word, WordPrefix) and "{}" in word:
@@ -133,7 +133,7 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
 
 
 def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
-    """Analyze the arguments of `fd`: behind `-x` and `-X` is a command."""
+    """Analyze the arguments of `fd`; `-x` and `-X` are followed by a command."""
     words = list(analysis.words)
     start = next((at for at, word in enumerate(words) if _starts_command(word)), None)
     arguments = parse_words(program, words if start is None else words[:start])
@@ -151,7 +151,7 @@ def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def _command_of(words: Sequence[Argument]) -> list[Argument]:
-    """Return the command behind `-x` or `--exec=COMMAND`, with the name of a file where fd puts one."""
+    """Return the command after `-x` or `--exec=COMMAND`, with a file name where fd inserts one."""
     opening = words[0]
     command: list[Argument] = [opening.partition("=")[2]] if opening is not None and "=" in opening else []
     command += words[1:]

@@ -155,7 +155,7 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
 
 
 def _select_inner(analysis: ProgramAnalysis, program: Program) -> Program | None:
-    """Return the row of the innermost command, as of `git stash show`; None: it is unknown."""
+    """Return the row of the innermost command, for instance of `git stash show`; None: unknown."""
     while program.commands:
         outer = parse_words(program, analysis.words, permutes=False)
         inner = exact_text(outer.operands[0]) if outer.operands else ""
@@ -185,7 +185,7 @@ def _set(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
         text = option.value
         parts = split_assignment(text) if text is not None else None
         if parts is None:
-            # `-c core.pager` means true.
+            # `-c core.pager` without a value means true.
             # A setting without a value is true.
             if exact_text(text) is None or is_dangerous_key(text or "", "true"):
                 analysis.mark_opaque("makes an unknown setting")

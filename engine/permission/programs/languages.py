@@ -17,7 +17,7 @@ from engine.permission.programs.wrappers import uses
 
 # In the order in which GNU make looks for them.
 _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
-# A value that is literal to make and to the shell that runs its recipes.
+# A value without special characters for make and for the shell that runs its recipes.
 _PLAIN_VALUE: Final = re.compile(r"[\w ./:=,@%+~\"'*-]*", re.ASCII)
 
 
@@ -239,7 +239,8 @@ def analyze_database(analysis: ProgramAnalysis, program: Program) -> None:
             analysis.mark_opaque("its commands may execute others")
 
 
-# ---- editors, and what else reads commands -----------------------------------------------------------------------
+# ---- editors and other programs that read commands
+# -----------------------------------------------------------------------
 
 
 def analyze_editor(analysis: ProgramAnalysis, program: Program) -> None:
@@ -326,7 +327,7 @@ def check_ssh_settings(analysis: ProgramAnalysis, values: Sequence[Argument]) ->
             continue
         name, set_to = match[1].lower(), match[2].strip().strip('"')
         if name in _SSH_COMMANDS and set_to.lower() != "none":
-            # It runs on this machine, by the user's shell. Signs such as `%h` are replaced before, so the text is
+            # It runs on this machine, in the user's shell. Tokens such as `%h` are replaced first, so the text is
             # uncertain.
             remote, analysis.remote = analysis.remote, False
             analysis.run_script(set_to if "%" not in set_to else None)

@@ -1,4 +1,4 @@
-"""What an analysis has collected of a program's effects; rows of the tables and custom readers add to it."""
+"""The effects of a program as its analysis collects them; table rows and custom parsers add to it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from engine.permission.effects.scan_result import Access, Argument
 from engine.permission.programs.environment_variables import is_dangerous_setting
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]*)=(?P<value>.*)", re.DOTALL)
-# The name of a file that another program, as `find`, has listed: it is no option, and its folder is recorded already.
-# (No file name contains this character.)
+# Stands for a file name that another program, such as `find`, has listed: not an option, and its folder is recorded
+# already. (No file name contains this character.)
 FILE_NAME: Final = WordPrefix("./\0")
 # Programs that write no content.
 _REMOVING: Final = frozenset({"rm", "rmdir", "unlink", "trash", "chmod", "chown", "mkdir", "touch", "truncate"})
@@ -44,7 +44,7 @@ class ProgramAnalysis:
     """The effects of a program while they are collected.
 
     Attributes:
-        invocation: how it is started.
+        invocation: how it was started.
         name: its name in the tables, with its sub-commands.
         words: its arguments, or those of its sub-command.
     """
@@ -80,7 +80,7 @@ class ProgramAnalysis:
         )
 
     def mark_opaque(self, why: str) -> None:
-        """Record why its effects are uncertain; the first reason counts."""
+        """Record why its effects are uncertain; the first reason is kept."""
         below = self.name.partition(" ")[2]
         self._reason = self._reason or (f"{below}: {why}" if below else why)
 

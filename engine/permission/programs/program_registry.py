@@ -77,7 +77,7 @@ def extend_registry(tables: Mapping[str, object]) -> ProgramRegistry:
             raise ConfigError(f"programs.{name}: name a program without its folder")
         programs[name] = _parse_program(f"programs.{name}", table, (name,), arity)
     registry = ProgramRegistry(programs, arity)
-    # All of them at once, so that the user need not repair one after the other.
+    # All at once, so that the user need not fix them one by one.
     problems = [problem for name in tables for problem in find_program_contradictions(registry, name)]
     if problems:
         raise ConfigError("; ".join(problems))
@@ -188,7 +188,7 @@ class _Entries:
 
 
 def find_contradictions(registry: ProgramRegistry) -> list[str]:
-    """Return the contradictions in a registry, a message each."""
+    """Return the contradictions in a registry, one message for each."""
     problems = [problem for name in registry.programs for problem in find_program_contradictions(registry, name)]
     for path, count in registry.arity.items():
         whole = " ".join(path)

@@ -1,6 +1,6 @@
 """What `sed` does: a strict parser of its language.
 
-It is the language of GNU sed; a script that other versions read otherwise is not supported.
+It parses the language of GNU sed; scripts that other versions interpret differently are not supported.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class _Script:
     def _part(self, delimiter: str, *, is_pattern: bool) -> None:
         """Skip to the next delimiter."""
         is_bracket = False
-        # Positions are followed exactly: one delimiter overlooked, and a later `e` would count as text.
+        # Positions are tracked exactly: if one delimiter were missed, a later `e` would count as text.
         while self.at < len(self.text):
             sign = self.text[self.at]
             self.at += 1
@@ -244,13 +244,13 @@ class _Script:
         raise UnsupportedScript("its script has an unclosed pattern")
 
     def _open_bracket(self, sign: str) -> bool:
-        """Skip the first signs of a bracket, if one begins here; return whether it does."""
+        """Skip the start of a bracket expression, if one begins here; return whether it does."""
         if sign == "[":
             self._skip(_BRACKET_START)
         return sign == "["
 
     def _continue_bracket(self, sign: str) -> bool:
-        """Skip a class in a bracket, as `[:alpha:]`; return whether the bracket goes on."""
+        """Skip a class in a bracket expression, such as `[:alpha:]`; return whether the bracket continues."""
         if sign == "[" and self._peek() in {":", ".", "="}:
             self._skip(_CLASS)
         return sign != "]"

@@ -25,7 +25,7 @@ def run_stdin(analysis: ProgramAnalysis, shell: str = "sh", arguments: Sequence[
 
 
 def run_joined_words(analysis: ProgramAnalysis, words: Sequence[Argument], shell: str = "sh") -> None:
-    """Pass words to a shell as a script, joined by blanks."""
+    """Pass words to a shell as a script, joined by spaces."""
     texts = [exact_text(word) for word in words]
     whole = [text for text in texts if text is not None]
     if not texts:
@@ -45,7 +45,7 @@ def run_plain_words(analysis: ProgramAnalysis, value: Argument) -> None:
 def split_words(analysis: ProgramAnalysis, value: Argument) -> list[Argument] | None:
     """Split a text into words as a shell does; None: the result is uncertain."""
     text = exact_text(value)
-    # Only what `shlex` and a shell split alike.
+    # Only text that `shlex` and a shell split in the same way.
     if text is None or any(sign in text for sign in "\\$#`"):
         analysis.mark_opaque("splits an unknown text into words")
         return None

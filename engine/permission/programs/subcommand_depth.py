@@ -1,8 +1,7 @@
 """How many words of a command identify what it does: `git push`, `npm run build`, `docker compose up`.
 
-A number counts words without options. The longest entry that a command begins with counts. Programs that
-only read need no entry: they have one word. A program that is in no table has none: it is unknown which of its
-words matter.
+The numbers don't count options. The longest entry that a command begins with applies. Programs that only read need no
+entry: they have one word. A program in no table has none, since it is unknown which of its words matter.
 """
 
 from __future__ import annotations

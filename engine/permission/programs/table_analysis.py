@@ -17,7 +17,7 @@ from engine.permission.programs.tables.program_spec import CustomReader, Program
 _ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
 # Roles of options that change something: an uncertain word may be one of them.
 _CHANGING: Final[frozenset[Role]] = frozenset({"writes", "edits", "changes"})
-# Without a command they start the user's shell, or a login shell, which executes its start-up files.
+# Without a command, they start the user's shell, or a login shell, which runs its start-up files.
 _START_SHELLS: Final = frozenset(
     [
         "setarch",
@@ -57,7 +57,7 @@ def analyze_by_row(
             return
         if not program.commands:
             break
-        # Not permuting: options after the sub-command belong to it.
+        # Not permuted, since options after the sub-command belong to it.
         arguments = parse_and_apply(analysis, program, permutes=False)
         below = _select_subcommand(analysis, program, arguments)
         if below is None:
@@ -86,7 +86,7 @@ def _select_subcommand(analysis: ProgramAnalysis, program: Program, arguments: A
     if name is None:
         if any(_is_dangerous(below) for below in program.commands.values()):
             analysis.mark_opaque("its sub-command is unknown")
-        # An unknown name of a sub-command is a mistake, or a plugin; either is a command by that name.
+        # An unknown sub-command is a mistake or a plugin; either counts as a command with that name.
         return None
     below = program.commands.get(name)
     if below is not None:
@@ -136,7 +136,7 @@ def _prints_names(analysis: ProgramAnalysis, program: Program, arguments: Argume
 
 def _apply_option(analysis: ProgramAnalysis, used: UsedOption, program: Program) -> None:
     """Add the effect of an option."""
-    # `-i` without a suffix, as in `sed -i`: the option is there, but its value names no file.
+    # `-i` without a suffix, as in `sed -i`: the option is present, but its value names no file.
     if used.option.takes == "attached" and used.value == "" and used.option.role not in {"changes", "code"}:
         return
     _apply_role(analysis, used.option.role, used.value, program, f"its option {used.name}")
@@ -175,7 +175,7 @@ def _touch_as(analysis: ProgramAnalysis, role: Role, value: Argument, program: P
         analysis.changes = analysis.changes or role != "reads"
         return
     if text is not None and (text[:1] == "|" or (role != "reads" and text[:1] == "!")):
-        # Some programs run the text behind these signs as a command.
+        # Some programs run the text after these characters as a command.
         analysis.mark_opaque(f"it may take {text} for a command")
     if role != "writes":
         analysis.touch(value, "read")
@@ -185,7 +185,7 @@ def _touch_as(analysis: ProgramAnalysis, role: Role, value: Argument, program: P
 
 def apply_operands(analysis: ProgramAnalysis, program: Program, operands: Sequence[Argument]) -> None:
     """Add the effects of the operands, and start the command behind them."""
-    # Files that it executes by themselves, such as a Makefile.
+    # Files that it executes without being asked, such as a Makefile.
     analysis.runs += [analysis.resolve(name) for name in program.runs.split()]
     roles = program.operands.split()
     if program.tail:
@@ -221,7 +221,7 @@ def start_tail(analysis: ProgramAnalysis, program: Program, words: Sequence[Argu
 
 
 def _check_default_shell(analysis: ProgramAnalysis) -> None:
-    """Mark a program as opaque that starts a shell if no command is behind the operands."""
+    """Mark the program as opaque if it starts a shell when no command follows the operands."""
     if not analysis.remote and (analysis.invocation.stdin is not None or analysis.name in _START_SHELLS):
         analysis.mark_opaque("starts a shell, if it starts anything")
 
@@ -231,7 +231,7 @@ def _is_dangerous(program: Program) -> bool:
 
 
 def _reads_only(program: Program, arguments: Arguments) -> bool:
-    """Return whether a program only reads with these options, as its row says."""
+    """Return whether, according to its row, the program only reads with these options."""
     if program.reading == "asked":
         return any(used.option.role == "reading" for used in arguments.used)
     return program.reading == "free" or (program.reading == "known" and not arguments.unknown)

@@ -25,7 +25,7 @@ def analyze_tar(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `tar`."""
     arguments = parse_words(program, _with_dashes(program, analysis.words))
     names = [used.name for used in arguments.used]
-    # The last mode counts, as in tar.
+    # As in tar, the last mode counts.
     mode = next((_MODES[name] for name in reversed(names) if name in _MODES), "")
     verbatim = "--verbatim-files-from" in names or "--null" in names
     # `-C` affects later members only, so the archive's path is resolved before the options are applied.

@@ -56,7 +56,7 @@ def analyze_su(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_exec_in(analysis: ProgramAnalysis, program: Program) -> None:
-    """Analyze arguments as those of `kubectl exec`: the command is behind `--`, or behind the first operand."""
+    """Analyze arguments like those of `kubectl exec`: the command follows `--`, or the first operand."""
     words = analysis.words
     border = next((at for at, word in enumerate(words) if exact_text(word) == "--"), None)
     arguments = parse_words(program, words if border is None else words[:border])
@@ -68,8 +68,8 @@ def analyze_exec_in(analysis: ProgramAnalysis, program: Program) -> None:
 def analyze_npx(analysis: ProgramAnalysis, program: Program) -> None:
     """Analyze the arguments of `npx` and its like: they run the program of a package, or another one.
 
-    A package's own program is not a command of this machine, and the command itself names it. With a package named by
-    an option, any program on the PATH may be started.
+    A package's own program is no command of this machine, and the arguments name it. But if an option names the
+    package, any program on the PATH may be started.
     """
     arguments = parse_and_apply(analysis, program)
     names = {used.name for used in arguments.used}
@@ -143,7 +143,7 @@ def analyze_just(analysis: ProgramAnalysis, program: Program) -> None:
 
 
 def analyze_stdin_shell(analysis: ProgramAnalysis, program: Program) -> None:
-    """Analyze the arguments of `at` and the like: they read commands from standard input."""
+    """Analyze the arguments of `at` and the like, which read commands from standard input."""
     arguments = parse_and_apply(analysis, program)
     if any(used.option.role in {"reading", "changes"} for used in arguments.used):
         return

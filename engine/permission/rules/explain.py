@@ -18,7 +18,7 @@ class _Match:
         rule: the rule.
         layer: its layer.
         spelling: the text that it matches.
-        is_sure: whether it matches whatever the unknown parts are.
+        is_sure: whether it matches no matter what the unknown parts are.
         hidden_by: a later rule of the same layer that certainly matches too.
     """
 

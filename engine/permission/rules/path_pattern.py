@@ -146,7 +146,7 @@ class PathPattern:
         self.is_every = any(shape.reach == "every" for shape in self.shapes)
 
     def matches(self, path: str) -> bool:
-        """Return whether it matches *path*, whatever the unknown parts are."""
+        """Return whether it matches *path*, no matter what the unknown parts are."""
         return self.is_every or (is_resolved(path) and self._matches(path))
 
     def may_match(self, path: str) -> bool:

@@ -82,7 +82,7 @@ class Wildcard:
         self.is_open = elements[:1] == [_STAR] == elements[-1:]
 
     def matches(self, text: str) -> bool:
-        """Return whether it matches *text*, whatever the unknown parts are."""
+        """Return whether it matches *text*, no matter what the unknown parts are."""
         if self.is_plain:
             return text == self.head and UNKNOWN not in text
         # Compiled at first use: most patterns are never tried.
@@ -131,7 +131,7 @@ def wildcard(pattern: str) -> Wildcard:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether *pattern* matches *text*, whatever the unknown parts are."""
+    """Return whether *pattern* matches *text*, no matter what the unknown parts are."""
     return wildcard(pattern).matches(text)
 
 

@@ -91,7 +91,7 @@ class Interpreter(Loops):
         for item in items:
             here = join_states(*outcome)
             if here is None:
-                # Commands that cannot be reached are listed all the same.
+                # Unreachable commands are listed as well.
                 is_reached, here = False, last.copy()
             last = here
             outcome = self._run_and_or(item, here)

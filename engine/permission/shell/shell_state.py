@@ -1,4 +1,4 @@
-"""The state of the simulated shell: the folder, the variables, the functions, as far as they are certain."""
+"""The state of the simulated shell: the folder, the variables, the functions, as far as they are known."""
 
 from __future__ import annotations
 

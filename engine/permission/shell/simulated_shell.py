@@ -74,7 +74,7 @@ class SimulatedShell(ABC):
         frames: the functions being called; the script itself is the first.
         changes_folder: whether the script has changed its folder.
         deferred: what to scan at the end of the script.
-        output: what the last command printed, as far as it is certain.
+        output: what the last command printed, as far as known.
     """
 
     findings: Findings

@@ -87,7 +87,7 @@ class Expander(ParameterExpander):
                 fields += self._expand_parts(word.parts, state)
             else:
                 choices = expand_braces(word.parts)
-                # Too many alternatives; what runs inside of them counts all the same.
+                # Too many alternatives; what runs inside them still counts.
                 if choices is None:
                     self._run_substitutions(word.parts, state)
                     fields.append(Field(None, is_many=True))

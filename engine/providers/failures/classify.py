@@ -1,4 +1,4 @@
-"""Classifies a host's error report: by code and status first, by its wording last.
+"""Classifies a host's error: by code and status first, by its wording last.
 
 Wording counts only where a host uses one status, or one code, for several errors: an invalid request, one that is too
 large, a forbidden one, or one over some limit. Numbers in a text are never read as a status.
@@ -43,7 +43,7 @@ _MEDIA = re.compile(
     r"|maximum .{0,20}pages|payload size exceeds",
     _FLAGS,
 )
-# A limit in bytes concerns media: text that fills the window is far smaller.
+# A limit in bytes is about media: text that fills the window is far smaller.
 _BYTES = re.compile(r"\b(bytes|[kmg]i?b)\b", re.IGNORECASE)
 _SIGNATURE = re.compile(
     r"invalid `?signature`?|(invalid|corrupted) thought[ _]signature|thought signature is not valid"
@@ -76,7 +76,7 @@ _NO_MODEL = re.compile(
 )
 # A limit per day or longer is not lifted while a turn waits.
 _LASTING = re.compile(r"\bper[ -]?(day|week|month)|\b(daily|weekly|monthly)\b|usage limit", re.IGNORECASE)
-# Larger than the limit for a whole minute.
+# For a request that exceeds the limit per minute on its own.
 _OVER_LIMIT = re.compile(r"request too large", re.IGNORECASE)
 
 # Errors that share a status, by wording; the first match counts.
@@ -101,11 +101,11 @@ class ErrorReport:
         status: the HTTP status, or one in the body; None: none.
         words: the host's own error codes, the most specific one first.
         message: the message.
-        is_lasting: it is a limit that a short wait does not lift.
+        is_lasting: whether it is a limit that a short wait does not lift.
         should_retry: whether the host itself advises a retry.
         retry_after: seconds to wait before a retry.
         reset_at: when the limit is lifted, in seconds since the epoch.
-        is_large: the request takes most of the model's window, as far as is known.
+        is_large: whether the request takes most of the model's window, as far as known.
     """
 
     host: str
@@ -167,14 +167,14 @@ def _is_retryable(kind: ErrorKind, report: ErrorReport) -> bool:
         return report.should_retry
     if kind is RateLimited:
         return not _is_lasting(report)
-    # An error during the response that is not the request's fault is the host's.
+    # An error during the response that is not the request's fault is the host's fault.
     return kind is Overloaded or report.status is None
 
 
 def _is_lasting(report: ErrorReport) -> bool:
     if report.is_lasting or is_lasting(report.codes) or _OVER_LIMIT.search(report.message):
         return True
-    # A delay that the host names decides.
+    # If the host names a delay, that decides.
     return report.retry_after is None and bool(_LASTING.search(report.message))
 
 
@@ -194,7 +194,7 @@ def _kind_by_status(report: ErrorReport) -> ErrorKind:
         case None:
             return _kind_by_wording(message) or _kind_without_status(report)
         case 402:
-            # OpenRouter uses 402 also for its limit of concurrent requests, and then names a delay.
+            # OpenRouter also uses 402 for its limit on concurrent requests, and then names a delay.
             return QuotaExhausted if report.retry_after is None else RateLimited
         case 403:
             return _kind_of_403(message)

@@ -1,9 +1,9 @@
 """Extracts the facts of an error response in any format.
 
 No two hosts share a format. `error` is an object, a sentence or a list; `code` is a name, a status or a number of the
-host's own; details may be one or two objects deeper, as JSON in a string, or in a header. So no host's format is
-matched: all objects in which an error may be are searched, and the facts are handed to `classify`, which decides. That
-module is imported only for an error: its tables take milliseconds to build.
+host's own; details may be one or two objects deeper, as JSON in a string, or in a header. So no particular format is
+expected: all objects that may hold an error are searched, and `classify` decides by what was found. That module is
+imported only when there is an error, since its tables take milliseconds to build.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _RESETS = ("resets_at", "reset_at")
 # Types of events and objects that hold an error of any kind.
 _WRAPPERS = frozenset({"error", "response.failed", "response.error", "failed", "object", "exception"})
 
-# No pattern may look beyond the next tag: a page of unclosed tags would take quadratic time.
+# No pattern may look beyond the next tag, or a page of unclosed tags would take quadratic time.
 _TITLE = re.compile(r"<(?:title|h1)\b[^<>]*>", re.IGNORECASE)
 _TITLE_END = re.compile(r"</(?:title|h1)>", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
@@ -71,7 +71,7 @@ class _ErrorFacts:
 
     @property
     def message(self) -> str:
-        """The messages, from the outermost object to the innermost, without repetitions."""
+        """The messages, from the outermost object to the innermost, without repetition."""
         from engine.providers.failures.classify import truncate_words
 
         combined = ""
@@ -131,7 +131,7 @@ def _first(*values: float | None) -> float | None:
 def _reset_at(facts: _ErrorFacts, headers: Mapping[str, str], now: float | None) -> float | None:
     if facts.reset:
         return parse_moment(facts.reset, now)
-    # A date without a zone is only read from Z.ai, which is recognised by its numeric codes.
+    # Only Z.ai's dates without a time zone are parsed; Z.ai is recognised by its numeric codes.
     dated = parse_local_reset(facts.message) if any(word.isdecimal() for word in facts.codes) else None
     return _first(dated, limit_reset_time({**facts.headers, **headers}, now), moment_in_text(facts.message, now))
 

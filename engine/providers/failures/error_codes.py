@@ -75,7 +75,7 @@ _NAMES: Mapping[ErrorKind, str] = {
     """,
     SignatureRejected: "invalid_encrypted_content invalid_signature invalid_thinking_signature",
 }
-# Z.ai's and Zhipu's numbers. (Their 1300 is left out: it is Mistral's for a rate limit.)
+# Z.ai's and Zhipu's numbers. (Without their 1300, which is Mistral's code for a rate limit.)
 _ZAI: Mapping[ErrorKind, str] = {
     AuthFailed: "1110 1111 1112 1121 1220 1311",
     QuotaExhausted: "1113 1309 1314 1315",
@@ -129,7 +129,7 @@ _INVALID = _normalized("""
     unsupported_value unsupported_parameter tool_use_failed
 """)
 _TOO_LARGE = _normalized("request_too_large payload_too_large request_entity_too_large")
-# Limits of hours or days: waiting for minutes does not help.
+# Limits per hours or days: waiting for minutes does not help.
 _LASTING = _normalized("usage_limit_reached 1304 1308 1310 1313 1316 1317 1318 1319 1320 1321") | {
     normalize(base_resp_code(2056))
 }

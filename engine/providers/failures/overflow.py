@@ -1,4 +1,4 @@
-"""Recognises requests that exceed the context window by their message, for hosts without an error code.
+"""Recognises by its message an error that the request exceeds the context window, for hosts without an error code.
 
 Each pattern is from a host, or from a gateway that repeats one, and is as narrow as possible. Messages about other
 limits (of output, tools, images, tokens per minute) must not match: the engine drops history for an overflow.
@@ -87,14 +87,15 @@ _BUSY = re.compile(r"^\W*service unavailable:", re.IGNORECASE)
 _WORDLESS = ("cerebras", "mistral")
 
 
-# The net for hosts that no row is about. What is too long stands near a word for being so; and the request is large.
+# A fallback for hosts without a row: the message has a word for what is too long near a word for being too long, and
+# the request is large.
 _LENGTH = r"(?:tokens?|context|prompt|input|messages|conversation|history|sequence|request)\b"
 _EXCESS = (
     r"\b(?:exceed\w*|limit\w*|length|window|max(?:imum)?|too (?:long|large|many|big)|(?:long|larg|great|bigg)er|over"
     r"|at most|more than|less than|fewer|smaller|shorten|truncat\w+|reduce|overflow\w*)\b"
 )
 _NEAR = re.compile(rf"{_LENGTH}.{{0,48}}{_EXCESS}|{_EXCESS}.{{0,48}}{_LENGTH}", re.IGNORECASE | re.DOTALL)
-# It must be about the model's tokens or its context, and not about another member of the request.
+# It must be about the model's tokens or context, not about another member of the request.
 _TOKENS = re.compile(r"token|context|prompt.{0,24}(?:long|large|length|size)|too_?long", re.IGNORECASE)
 _ANOTHER_MEMBER = re.compile(
     rf"\b(?:{_OTHER_THINGS})\b|max_(?:completion_|output_|new_)?tokens|maxoutputtokens|\b(?:output|completion|generated|thinking"
@@ -108,10 +109,10 @@ _NET_STATUSES = frozenset({400, 413, 422})
 
 
 def is_probable_overflow(status: int | None, message: str) -> bool:
-    """Return whether an unknown refusal of a *large* request is probably about its length.
+    """Return whether an unrecognised rejection of a *large* request is probably about its length.
 
-    An empty one is: a host that refuses a member of the request names it. False alarms are counted by
-    tests/providers/failures/test_overflow.py; each costs a summary, and the refusal is seen after it.
+    An empty message is: a host that rejects a member of the request names it. False alarms are counted by
+    tests/providers/failures/test_overflow.py; each costs an unneeded summary, after which the error shows up again.
     """
     if status not in _NET_STATUSES:
         return False
@@ -128,7 +129,7 @@ def is_overflow(message: str) -> bool:
 
 
 def other_cause(message: str) -> Literal["rate", "busy"] | None:
-    """Return what *message* is about if it cannot be about the request's length; None otherwise."""
+    """Return the other cause that *message* names; None if it may be about the request's length."""
     if _RATE.search(message):
         return "rate"
     return "busy" if _BUSY.search(message) else None
@@ -139,7 +140,7 @@ def is_wordless_overflow(host: str, status: int | None, message: str) -> bool:
     return not message and status in {400, 413} and host.casefold().startswith(_WORDLESS)
 
 
-# The window that a refusal names, the surest wording first.
+# How errors state the window, the most reliable wording first.
 _WINDOW = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
@@ -148,12 +149,12 @@ _WINDOW = tuple(
         rf"(?:maximum|at most|limit|max)\b[^\d]{{0,40}}({_N}) tokens",
     )
 )
-# No model has less; a smaller number is about something else.
+# No model has a smaller window; a smaller number means something else.
 _SMALLEST_WINDOW = 256
 
 
 def refused_window(message: str) -> int | None:
-    """Return the context window that *message*, which refuses a request as too long, names."""
+    """Return the context window stated in *message*, an error about a request that is too long."""
     for pattern in _WINDOW:
         if match := pattern.search(message):
             digits = re.sub(r"\D", "", match[1])

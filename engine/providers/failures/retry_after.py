@@ -36,9 +36,9 @@ _MOMENT_MS = 1e12
 
 
 def retry_delay(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the delay in seconds that *headers* ask for; None if there is none or it is over.
+    """Return the delay in seconds that *headers* ask for; None if there is none, or it has passed.
 
-    Zero counts as none: a host that is too busy cannot mean "at once".
+    Zero counts as none: an overloaded host cannot mean "at once".
     """
     milliseconds = parse_number(headers.get("retry-after-ms"))
     if milliseconds:
@@ -106,7 +106,7 @@ def parse_timestamp(value: str) -> float | None:
 
 
 def parse_duration(value: str) -> float | None:
-    """Parse a duration such as `1ms`, `34.4s`, `6m0s` or `2 minutes` into seconds; a bare number is none."""
+    """Parse a duration such as `1ms`, `34.4s`, `6m0s` or `2 minutes` into seconds; a bare number is not a duration."""
     return _seconds(value) if _DURATION.fullmatch(value.strip()) else None
 
 

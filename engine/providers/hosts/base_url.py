@@ -1,8 +1,8 @@
 """Base URLs: the table's own, or one from the environment or the configuration.
 
 Users write addresses in the form that another client wants: with or without the version at the end, with the whole
-path of a request, without `http://`. All forms that can be understood are accepted. An address may hold a password,
-so errors never show one.
+path of a request, without `http://`. All recognisable forms are accepted. An address may contain a password, so errors
+never show the address.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.config.host_values import WireName
 from engine.core.errors import ConfigError
 from engine.providers.hosts.host import Host
 
-# Prefixes of the wire formats' own paths: a base URL must not end with one as well.
+# Prefixes of the wire formats' own paths, which a base URL must not repeat.
 _VERSIONS: Mapping[WireName, tuple[str, ...]] = {
     "anthropic": ("/v1",),
     "gemini": ("/v1beta", "/v1"),
@@ -92,7 +92,7 @@ def _fill_template(template: str, host: Host, env: Mapping[str, str], allowed: r
         if place[0] == _MODEL:
             return _MODEL
         variable, text = _placeholder_value(place, env)
-        # Azure's resource is often given as its whole URL.
+        # Azure's resource is often set to its whole URL.
         text = text.removeprefix("https://").rstrip("/")
         # The template continues with the rest of the host name; nothing else may change the host.
         text = text.removesuffix(template[place.end() :].partition("/")[0] or " ")

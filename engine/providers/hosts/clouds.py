@@ -94,7 +94,7 @@ CLOUDS: tuple[Host, ...] = (
         quirks=Quirks(
             user_media=DOCUMENTS,
             result_media=DOCUMENTS,
-            # A project's policy has to allow schemas of answers, and does not by default.
+            # By default, a project's policy does not allow answer schemas.
             output="tool",
             marks="anthropic",
             long_cache=True,
@@ -112,8 +112,8 @@ CLOUDS: tuple[Host, ...] = (
         example="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
         prices="aws",
         quirks=Quirks(
-            # The rest depends on the model's family. A space for a text, as Claude elsewhere wants it between
-            # thoughts, is refused here since 2026.
+            # The rest depends on the model's family. Claude on other hosts wants a text of one space between thoughts;
+            # here that is rejected since 2026.
             user_media=DOCUMENTS,
             output="tool",
             forced_tools=False,

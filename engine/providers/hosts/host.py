@@ -1,4 +1,4 @@
-"""A host: where models are served, in which wire format, and with which quirks.
+"""A host of models: its address, wire format and quirks.
 
 A host is data. One that speaks an existing wire format is added as a row of `engine.providers.hosts.host_table`, or in
 a user's configuration, without code. Importing the table imports no wire format and no HTTP library.
@@ -23,8 +23,8 @@ class Host:
 
     Attributes:
         name: its name, before the slash in its models' names.
-        like: for a user's own host, the row of the table that it is based on; empty: none.
-        title: its name for people.
+        like: for a user's own host, the table row that it is based on; empty: none.
+        title: its display name.
         wire: its wire format: the module of that name.
         base_url: its base URL, as in its own documentation: for the OpenAI formats with the version
             at the end (`…/v1`), for the others without. `{A|B}` stands for the value of the environment variable A,
@@ -33,17 +33,18 @@ class Host:
         base_path: appended to a user's URL that has no path.
         base_variables: environment variables that override the base URL.
         key_variables: environment variables for the key, in order.
-        token_variables: those for a token instead, which is always sent as a bearer token, regardless of `auth`.
+        token_variables: environment variables for a token instead of a key, always sent as a bearer token, regardless
+            of `auth`.
         auth: the authentication scheme.
-        key_optional: it works without a key.
+        key_optional: whether it works without a key.
         quirks: its quirks.
-        example: the name of a model there.
+        example: the name of one of its models.
         path: the request path below the base URL, if not the wire format's own; `{model}` stands for the model,
             `{A|B}` for the value of a variable.
         headers: additional headers.
-        is_local: it runs on the user's machine, if it is running.
+        is_local: whether it runs on the user's machine, where it may not be running.
         asking: the API that reports the limits of a model; empty: none.
-        parallel: the most concurrent requests; None: no limit.
+        parallel: the maximum number of concurrent requests; None: no limit.
         prices: its name in the price catalogue; empty: the same; "-": it is not listed.
         note: a hint for users.
     """
@@ -72,5 +73,5 @@ class Host:
 
     @property
     def kind(self) -> str:
-        """The name of the row of the table that it is, or is based on."""
+        """The name of its table row, or of the row it is based on."""
         return self.like or self.name

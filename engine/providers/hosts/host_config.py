@@ -23,7 +23,7 @@ def hosts_of(config: Config) -> Mapping[str, Host]:
 
 
 def host_named(name: str, config: Config) -> Host | None:
-    """Return the host called *name*, or None. Raises `ConfigError` for an invalid one."""
+    """Return the host *name*, or None. Raises `ConfigError` for an invalid one."""
     if name in config.hosts:
         return _apply_overrides(name, config.hosts[name])
     return BY_NAME.get(name)
@@ -46,7 +46,7 @@ def _apply_overrides(name: str, overrides: HostConfig) -> Host:
         }
         changes |= _auth(base, overrides)
     if overrides.local and "empty_content" not in overrides.quirks:
-        # Most servers that people run are llama.cpp in some wrapping, whose chat templates fail on null.
+        # Most servers that users run are wrappers around llama.cpp, whose chat templates fail on null.
         changes["quirks"] = attrs.evolve(changes["quirks"], empty_content=True)
     return attrs.evolve(base, headers={**base.headers, **overrides.headers}, **changes)
 
@@ -63,7 +63,7 @@ def _base(name: str, overrides: HostConfig) -> Host:
             raise ConfigError(f"host {name} needs `base_url` and either `wire` or `like`")
         return Host(name=name, title=name, wire=overrides.wire, auth="none", prices="-", example="model")
     if overrides.wire is not None and overrides.wire != base.wire:
-        # Paths and quirks of one wire format mean nothing in another.
+        # Paths and quirks of one wire format make no sense in another.
         base = attrs.evolve(base, wire=overrides.wire, path="", quirks=Quirks())
     if overrides.like and overrides.like != name:
         # The other host's variables do not apply to this one.

@@ -1,4 +1,4 @@
-"""What a response is made of, whatever its headers say: plain text that is a stream, and compressed bytes."""
+"""Detects what a response consists of, regardless of its headers: plain text that is a stream, and compressed bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Decompressor:
                 out = self._inner.decompress(compressed, _LARGEST_PIECE)
         except zlib.error as error:
             raise ProviderProtocolError(
-                f"{self._host} sent a response that is said to be compressed by {self._encoding}, and is not",
+                f"{self._host} sent a response whose header says it is compressed with {self._encoding}, but it is not",
                 retryable=True,
             ) from error
         self._is_new = False

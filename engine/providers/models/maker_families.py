@@ -48,7 +48,7 @@ OF_MAKERS: tuple[Family, ...] = (
             "thinking_display": True,
         },
     ),
-    # From 5 on they think unless told not to; Fable and Mythos always.
+    # From 5 on they think by default; Fable and Mythos always.
     Family(
         pattern=anchored(r"claude-[a-z]+-(?:[5-9]|\d\d)"),
         wires=_CLAUDE,

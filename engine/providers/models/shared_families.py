@@ -88,7 +88,7 @@ EVERYWHERE: tuple[Family, ...] = (
         hosts=frozenset({"azure", "azure-chat"}),
         changes={"cached_apart": True, "system_role": "system"},
     ),
-    # -- models that think unless told not to --------------------------------------
+    # -- models that think by default --------------------------------------
     Family(
         pattern=anchored(
             r"deepseek-(?:reasoner|r1|v[4-9])|kimi-(?:thinking|k2[.p-](?:thinking|[5-9])|k[3-9])|glm-(?:4[.p-][5-9]|[5-9])"

@@ -25,7 +25,7 @@ _OTHER_WORK: Final = re.compile(
 # Models that OpenAI serves at Responses only.
 _RESPONSES_ONLY: Final = re.compile(rf"{_BEGIN}(?:o\d|gpt-[\d.]+)-pro{_END}|codex|deep-research|computer-use")
 _OPENAI_CHAT_HOSTS: Final = frozenset({"openai-chat", "azure-chat"})
-# Formats that one maker's models speak, whatever else its cloud bills.
+# Formats that only one maker's models use, regardless of what else its cloud bills.
 _OF_WIRE: Final[Mapping[WireName, re.Pattern[str]]] = {
     "gemini": re.compile(rf"{_BEGIN}(?:gemini|gemma|learnlm)"),
     "vertex_anthropic": re.compile(rf"{_BEGIN}claude"),

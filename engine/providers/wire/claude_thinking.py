@@ -1,4 +1,4 @@
-"""How Claude models are told to think, or not to; what differs between them is data, in `Quirks`.
+"""Switches the thinking of Claude models on or off; what differs between them is data, in `Quirks`.
 
 An assistant turn has one configuration: the API refuses a turn that began with thinking and goes on without it, and the
 reverse. The turn is all answers up to the next user message that is not a result, so its first answer decides.

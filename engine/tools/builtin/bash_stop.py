@@ -22,7 +22,7 @@ class BashStop:
 
 
 async def bash_stop(args: BashStop, ctx: ToolContext) -> ToolOutput:
-    """End a job. Always a checkpoint; if cancelled, the job ends all the same."""
+    """End a job. Always a checkpoint; if cancelled, the job still ends."""
     from engine.tools.builtin.job_report import describe_job, find, job_result, shown_to
 
     job = find(ctx, args.name)

@@ -52,7 +52,7 @@ async def task_output(args: TaskOutput, ctx: ToolContext) -> ToolOutput:
 
 
 async def task_stop(args: TaskStop, ctx: ToolContext) -> ToolOutput:
-    """Stop a sub-agent. Always a checkpoint; if cancelled, it ends all the same."""
+    """Stop a sub-agent. Always a checkpoint; if cancelled, it still ends."""
     job = ctx.agents.get(args.task_id)
     job.stop()
     await job.finished.wait()

@@ -1,6 +1,6 @@
 """Images and PDFs for `web_fetch`, shown as `read` shows those on disk.
 
-Those who look into them want a file, so they lie in a folder of their own meanwhile.
+Those who look into them want a file, so they lie in a temporary folder of their own.
 """
 
 from __future__ import annotations

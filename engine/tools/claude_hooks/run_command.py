@@ -96,7 +96,7 @@ class ShellHook(Generic[S, D]):
             "ENGINE_HOOK_EVENT": self.point.event,
         }
         failed: OSError | None = None
-        # The session's working directory may have been deleted. A guard must run all the same.
+        # The session's working directory may have been deleted. A guard must still run.
         for folder in dict.fromkeys((subject.cwd, project, "/")):
             try:
                 return await run_tree(

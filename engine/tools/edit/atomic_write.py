@@ -5,7 +5,7 @@ changed. Then each file is compared with the content that the change was made fo
 readers see the old or the new text, never half of it. If one of several files fails, those before it get their old
 content back.
 
-All of this happens in folders opened by their real paths, so a link that appears meanwhile leads nowhere else. Between
+All of this happens in folders opened by their real paths, so a link that appears in the meantime leads nowhere else. Between
 the comparison and the rename another program has some microseconds to write unnoticed: POSIX offers no way to close
 that gap.
 """
@@ -183,11 +183,9 @@ class _Step:
         change = self.change
         if change.before is None:
             if self.folder.has(self.name):
-                raise ToolError(
-                    f"{change.shown} has come into being meanwhile: another program wrote it. Read it first."
-                )
+                raise ToolError(f"{change.shown} was created by another program in the meantime. Read it first.")
         elif read_in(change.shown, self.folder, self.name, len(change.before) + 1) != change.before:
-            raise ToolError(f"{change.shown} has changed meanwhile: another program wrote to it. Read it again.")
+            raise ToolError(f"{change.shown} was changed by another program in the meantime. Read it again.")
 
     def _write(self, data: bytes) -> None:
         # Without a file to imitate, the umask applies. Otherwise no user may see more than before, not even for a
@@ -270,7 +268,7 @@ class _Step:
             ) from error
 
     def _create(self) -> None:
-        """Give the new file its name, unless another file has taken it meanwhile."""
+        """Give the new file its name, unless another file has taken it in the meantime."""
         # A link fails if the name exists; a rename would overwrite the other file.
         try:
             if self._new:
@@ -278,7 +276,7 @@ class _Step:
             else:
                 self.folder.give_name(self._nameless, self.name)
         except FileExistsError:
-            raise ToolError(f"{self.change.shown} has come into being meanwhile. Read it first.") from None
+            raise ToolError(f"{self.change.shown} was created in the meantime. Read it first.") from None
         except OSError:  # a file system without links
             self.folder.rename(self._new_path(), self.name)
 

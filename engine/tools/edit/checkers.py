@@ -22,7 +22,7 @@ _PROCESS_GRACE: Final = 0.8 * GRACE
 async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -> list[str]:
     """Return the reports of *checker*, as far as its time allows. Always a checkpoint; a cancel ends its processes.
 
-    With exit code 0 a file counts as correct, whatever the checker prints.
+    With exit code 0 a file counts as correct, no matter what the checker prints.
     """
     reports: list[str] = []
     deadline = trio.current_time() + checker.timeout

@@ -200,7 +200,7 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
         final, notes = await _formatted(planned, around, ctx)
         await ctx.about_to_change(*(str(change.path) for revision in final.revisions for change in revision.changes))
         # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
-        # that hangs, the turn ends at the grace all the same, and the record says that the outcome is not known.
+        # that hangs, the turn still ends after the grace period, and the record says that the outcome is not known.
         output = await to_thread(_carry_out, planned, final, notes, abandon_on_cancel=False)
     places = [revision.place for revision in final.revisions if revision.after is not None]
     paths = [place for place in places if around.has_checks(place)]

@@ -177,7 +177,7 @@ def _folder_of(tree: str) -> str:
 
 
 def _state_of(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return the state of a spill file; None for other files, and for one that was removed meanwhile."""
+    """Return the state of a spill file; None for other files, and for one that was removed in the meantime."""
     if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
         with contextlib.suppress(FileNotFoundError):
             return entry.stat(follow_symlinks=False)

@@ -44,5 +44,5 @@ def _name(folder: int, entry: os.DirEntry[str]) -> str:
         if entry.is_symlink():
             return f"{name} -> {visible_name(os.readlink(entry.name, dir_fd=folder))}"
         return f"{name}/" if entry.is_dir() else name
-    except OSError:  # it was removed meanwhile
+    except OSError:  # it was removed in the meantime
         return name

@@ -42,12 +42,12 @@ def main(arguments: list[str]) -> None:
 
 
 def opened(path: str, device: int, inode: int) -> io.BufferedReader:
-    """Open exactly that file, and none that has taken its path meanwhile; with -1 for both numbers, any file."""
+    """Open exactly that file, and none that has taken its path since; with -1 for both numbers, any file."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
     state = os.fstat(file.fileno())
     if (device, inode) not in {(-1, -1), (state.st_dev, state.st_ino)}:
         file.close()
-        raise Refused("another file has taken its place meanwhile")
+        raise Refused("another file has taken its place")
     return file
 
 

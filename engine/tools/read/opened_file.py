@@ -47,7 +47,7 @@ class OpenedSource:
         """Read the rest, and return the digest of the whole; None if it is too large."""
         if self.size > HASHED_BYTES:
             return None
-        # Files in /proc have the size 0, whatever they contain.
+        # Files in /proc report size 0, no matter what they contain.
         while self._passed.count <= HASHED_BYTES:
             if not self.file.read(_BUFFER_BYTES):
                 return self._passed.digest.hexdigest()
@@ -65,7 +65,7 @@ def opened(shown: str, path: Path) -> Generator[OpenedSource | int]:
         is_folder = stat.S_ISDIR(folder.state(name).st_mode)
         if not is_folder:
             regular(shown, folder.state(name))
-        # Non-blocking all the same: the file may have been replaced by a pipe since.
+        # Non-blocking nevertheless: the file may have been replaced by a pipe since.
         descriptor = folder.open(name, os.O_RDONLY | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK | os.O_NOCTTY))
     if is_folder:
         try:

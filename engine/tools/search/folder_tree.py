@@ -135,7 +135,7 @@ def _line(folder: Folder, entry: FolderEntry) -> str:
             target = visible_name(os.fsdecode(os.readlink(path)))  # noqa: PTH115 - Path has no bytes
             return f"{name} -> {target}{'' if Path(os.fsdecode(path)).exists() else '  (leads nowhere)'}"
         state = os.lstat(path)
-    except OSError:  # it went away meanwhile
+    except OSError:  # it went away in the meantime
         return name
     special = _SPECIAL.get(stat.S_IFMT(state.st_mode))
     return f"{name}  ({special})" if special else f"{name}  {size(state.st_size)}"

@@ -50,5 +50,5 @@ def _read(folder: Path, hit: Hit, start: int) -> bytes:
                 return b""  # the searcher counts in UTF-8
             file.seek(hit.offset + start)
             return file.read(_BYTES + 1).partition(b"\n")[0]
-    except OSError:  # it has changed meanwhile
+    except OSError:  # it has changed in the meantime
         return b""

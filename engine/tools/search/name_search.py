@@ -76,7 +76,7 @@ def newest(folder: Path, paths: Sequence[bytes], count: int, halted: Callable[[]
         for path in paths:
             if halted():
                 return
-            with suppress(OSError):  # it went away meanwhile
+            with suppress(OSError):  # it went away in the meantime
                 yield -os.lstat(os.path.join(root, path)).st_mtime_ns, path.split(b"/"), path  # noqa: PTH118 - Path has no bytes
 
     return [path for _, _, path in heapq.nsmallest(count, changed())]

@@ -120,7 +120,7 @@ async def _is_usable(program: str) -> bool:
         _usable.set(usable)
     try:
         key = (program, (await to_thread(os.stat, program)).st_mtime_ns)
-    except OSError:  # it was removed meanwhile
+    except OSError:  # it was removed in the meantime
         return False
     if key not in usable:
         usable[key] = await _version(program) >= OLDEST

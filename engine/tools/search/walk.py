@@ -142,7 +142,7 @@ def _kind(entry: os.DirEntry[bytes]) -> Kind:
         if entry.is_dir(follow_symlinks=False):
             return "folder"
         return "file" if entry.is_file(follow_symlinks=False) else "other"
-    except OSError:  # it was removed meanwhile
+    except OSError:  # it was removed in the meantime
         return "other"
 
 

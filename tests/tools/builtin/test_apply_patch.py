@@ -155,7 +155,7 @@ GOOD = ("*** Update File: a", "-1", "+one", "*** Add File: new/er", "+x")
         (["*** Add File: folder", "+x"], "folder is a folder."),
         (["*** Add File: folder/", "+x"], "folder/ names a folder, not a file."),
         (["*** Add File: b/c", "+x"], "b/c: a part of this path is a file, not a folder."),
-        (["*** Add File: c", "+x", "*** Add File: c/d", "+x"], "c has come into being meanwhile"),
+        (["*** Add File: c", "+x", "*** Add File: c/d", "+x"], "c was created"),
         (["*** Delete File: link"], "link is a symbolic link, which this tool does not delete. Use bash."),
         (["*** Update File: link", "*** Move to: x"], "link is a symbolic link, which this tool does not move."),
         (["*** Update File: b", "*** Move to: c0"], "c0 exists: b can't be moved there."),

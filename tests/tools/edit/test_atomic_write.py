@@ -58,11 +58,11 @@ def test_several_at_once(tmp_path: Path) -> None:
     [
         (
             lambda f: (f / "b").write_text("other"),
-            "b has changed meanwhile: another program wrote to it. Read it again.",
+            "b was changed by another program in the meantime. Read it again.",
         ),
         (lambda f: (f / "b").unlink(), "b does not exist."),
-        (lambda f: (f / "new").write_text("other"), "new has come into being meanwhile"),
-        (lambda f: (f / "new").symlink_to("b"), "new has come into being meanwhile"),
+        (lambda f: (f / "new").write_text("other"), "new was created"),
+        (lambda f: (f / "new").symlink_to("b"), "new was created"),
         (lambda f: (f / "sub").write_text("other"), "deep: a part of this path is a file, not a folder."),
         (lambda f: ((f / "c").unlink(), (f / "c").mkdir()), "c is a folder."),
     ],

@@ -161,11 +161,11 @@ async def test_a_race_with_another_program_is_noticed(ctx: ToolContext, tmp_path
     target = tmp_path / "f"
     target.write_text("a\n")
     around = slow(then=f"pathlib.Path({str(target)!r}).write_text('theirs')")
-    with pytest.raises(ToolError, match=r"^f has changed meanwhile: another program wrote to it\. Read it again\.$"):
+    with pytest.raises(ToolError, match=r"^f was changed by another program in the meantime\. Read it again\.$"):
         await edit_tool(around=around).body(Edit("f", "a", "b"), having_read(ctx, "f"))
     assert target.read_text() == "theirs"
     around = slow(then=f"pathlib.Path({str(tmp_path / 'new')!r}).write_text('theirs')")
-    with pytest.raises(ToolError, match=r"^new has come into being meanwhile"):
+    with pytest.raises(ToolError, match=r"^new was created by another program"):
         await write_tool(around=around).body(Write("new", "ours"), ctx)
     assert (tmp_path / "new").read_text() == "theirs"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f", "new"]

@@ -11,7 +11,7 @@ from engine.permission.programs.tables.program_spec import Program, rows
 _reading: Final = partial(Program, reading="free")
 _PLAIN: Final = Program()
 
-# Options with a value, so that the value is not taken for an option or a command.
+# Options with a value, so that the value is not mistaken for an option or a command.
 _SHOWN: Final = """
     --output=writes -O=reads -S= -G= -L= -n= --max-count= --skip= --since= --after= --until= --before= --author=
     --committer= --grep= --format= --pretty? --date= --diff-filter= --word-diff? --color? --stat? -U= --unified=
@@ -90,10 +90,10 @@ _BY_KIND: Final[Mapping[str, Program]] = {
         """annotate blame check-attr check-ignore check-mailmap check-ref-format cherry count-objects for-each-ref
 get-tar-commit-id ls-tree merge-base name-rev patch-id rev-list show-branch show-index show-ref status
 stripspace var verify-commit verify-tag verify-pack version whatchanged help""",
-        # Several of these have the options of `diff`.
+        # Several of these also have the options of `diff`.
         _reading(options="--output=writes --ext-diff!changes --show-signature!changes"),
     ),
-    # Nothing that these print begins with a dash, except for texts from their own arguments.
+    # Nothing they print begins with a dash, except text from their own arguments.
     **rows("rev-parse ls-files describe merge-base", _reading(prints_names=True)),
     **rows("diff diff-files diff-index diff-tree", _reading(options=_SHOWN, names_with="--name-only")),
     **rows(
@@ -186,7 +186,7 @@ COMMANDS: Final[Mapping[str, Program]] = {
         + """-x=shell --exec=shell --onto= -C= --whitespace= --empty= -i -f -q -v -n -r --rebase-merges? --root --autosquash
             --no-autosquash --keep-base --continue --abort --skip --quit --edit-todo --show-current-patch --interactive"""
     ),
-    # Without a sub-command it is `log`, and has its options.
+    # Without a sub-command it is `log`, with its options.
     "reflog": Program(
         options=_SHOWN,
         reading="free",

@@ -29,13 +29,13 @@ def base_name(path: str) -> str:
 
 
 def is_trusted_place(path: str) -> bool:
-    """Return whether a program is the one that its name suggests: it is found by PATH, or in a system folder."""
+    """Return whether a program is really the one its name suggests: found by PATH, or in a system folder."""
     folder, slash, _ = path.rpartition("/")
     return not slash or folder in _SYSTEM
 
 
 def names_for(name: str) -> Iterator[str]:
-    """Yield the names under which to look for a program: its own, without `.exe`, without a version."""
+    """Yield the names to look a program up by: its own, without `.exe`, without a version."""
     yield name
     plain = name.lower().removesuffix(".exe")
     if plain != name:

@@ -24,9 +24,9 @@ from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument
 
 # What a program does with a value or an operand:
-#   plain     nothing that matters
+#   plain     nothing relevant
 #   reads, writes, edits    a path that is read, written, or read and then written
-#   folder    the working directory from here on, also of what it starts
+#   folder    the working directory from here on, also for commands it starts
 #   shell     a script for a shell
 #   command   a command, its words separated by spaces, without a shell
 #   program   the name of a program
@@ -35,8 +35,8 @@ from engine.permission.effects.scan_result import Argument
 #   sets      NAME=VALUE, for the environment
 #   split     a text that is replaced by the words in it, as with `env -S`
 #   changes   harmless, but the program no longer only reads
-#   reading   with this option a program only reads that otherwise may change something
-#   stops     its value has no effect, and all words behind it are operands, as with `python -m NAME`
+#   reading   with this option, a program that may otherwise change something only reads
+#   stops     its value has no effect, and all words after it are operands, as with `python -m NAME`
 Role = Literal[
     "plain",
     "reads",
@@ -110,7 +110,7 @@ def _spellings(names: str, *, single: bool) -> Iterator[str]:
 
 @attrs.frozen
 class UsedOption:
-    """An option in the arguments: its spelling, what it is, and its value (None where that is unknown)."""
+    """An option in the arguments: its spelling, its definition, and its value (None if unknown)."""
 
     name: str
     option: ProgramOption
@@ -124,7 +124,7 @@ class Arguments:
     Attributes:
         used: its options.
         operands: its other words.
-        is_uncertain: one of the operands is an uncertain word that may be an option.
+        is_uncertain: whether one of the operands is an uncertain word that may be an option.
         unknown: an option that is not in the table.
     """
 
@@ -145,7 +145,7 @@ class ArgumentParser:
     Attributes:
         options: the options in the table.
         permutes: options may follow operands.
-        single: a single dash begins names of several letters, and there are no clusters.
+        single: a single dash begins a name of several letters, so options can't be clustered.
     """
 
     options: Mapping[str, ProgramOption]
@@ -215,7 +215,7 @@ class ArgumentParser:
         return True
 
     def _take_prefix(self, word: WordPrefix) -> bool:
-        """Parse a word of which only the prefix is known, if the rest is the value of an option."""
+        """Parse a word with only a known prefix, if the rest is an option's value."""
         text = str(word)
         name, sign, _ = text.partition("=")
         if text.startswith("--") or self.single:
@@ -268,10 +268,10 @@ class ArgumentParser:
         return True
 
     def _in_full(self, name: str) -> str | None:
-        """Return the option that a name abbreviates; of several the most dangerous one."""
+        """Return the option that a name abbreviates; if there are several, the most dangerous one."""
         if self.single:
             return name[1:] if name.startswith("--") and name[1:] in self.options else None
-        # getopt accepts any unique beginning of a long option.
+        # getopt accepts any unique prefix of a long option.
         if len(name) < 3:
             return None
         # An ambiguous abbreviation is an error to the program; the most dangerous reading is safe.

@@ -15,7 +15,7 @@ _reading: Final = partial(Program, reading="free")
 # It starts a command from the PATH or from its own folders.
 _exec: Final = partial(Program, permutes=False, tail="command")
 
-# Commands that query a registry are not among them: a project's `.npmrc` selects it, and which keys it receives.
+# Commands that query a registry are excluded: a project's `.npmrc` selects the registry, and the keys it receives.
 _NPM_READING: Final = "ls list ll la why explain root prefix bin"
 _NPM: Final = Program(
     permutes=False,
@@ -68,7 +68,7 @@ _PNPM: Final = Program(
     permutes=False,
     options="-C=folder --dir=folder -F= --filter= --script-shell=code -r --recursive -w --workspace-root -s --silent --shell-emulator --node-options=code --parallel --stream --reporter= --loglevel=",
     commands={
-        # A project's `.pnpmfile.cjs` is run.
+        # It runs a project's `.pnpmfile.cjs`.
         **rows("list ls ll why outdated", _PLAIN),
         "exec": _exec(
             options="-r --recursive --parallel -c --shell-mode --no-reporter-hide-prefix --resume-from= --filter= -F="
@@ -138,14 +138,14 @@ _UV: Final = Program(
         ),
     },
 )
-# A shell, which reads commands from standard input without a terminal.
+# It is a shell, which without a terminal reads commands from standard input.
 _SHELL: Final = Program(reader="shell_from_stdin")
 _POETRY: Final = Program(
     permutes=False,
     options="-C=folder --directory=folder -P= --project= -q -v -vv -vvv --no-interaction -n --no-plugins --no-cache --ansi --no-ansi --version -V",
     commands={
         "run": _exec(options=""),
-        # The interpreter of a project's `.venv` is run.
+        # It runs the interpreter of a project's `.venv`.
         **rows("show check about list search", _PLAIN),
         **rows(
             """install add remove update build publish init new lock config env export version cache self source""",
@@ -276,7 +276,7 @@ PACKAGES: Final[Mapping[str, Program]] = {
         options="-d=folder --working-dir=folder -n -q -v",
         commands={
             "exec": _exec(options="-l --list"),
-            # A project's plugins are run.
+            # It runs a project's plugins.
             **rows("show info outdated why validate licenses", _PLAIN),
         },
     ),

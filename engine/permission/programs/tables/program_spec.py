@@ -10,7 +10,7 @@ import attrs
 
 from engine.permission.programs.tables.option_spec import EXECUTING, ProgramOption, Role, parse_options, role_of
 
-# The code that reads a program's arguments where the notation is not enough: see `custom_readers`.
+# The code that parses a program's arguments where the notation is not enough: see `custom_parsers`.
 CustomReader = Literal[
     "",
     "awk",
@@ -54,7 +54,7 @@ CustomReader = Literal[
 ]
 # Whether a single dash begins an option of several letters.
 Dashes = Literal["double", "single"]
-# The words behind the operands: nothing special, a command to start, a script for a shell,
+# The words after the operands: nothing special, a command to start, a script for a shell,
 # `-c TEXT` or else a command, `TEXT` or `-c TEXT`.
 Tail = Literal["", "command", "shell", "either", "text"]
 # When a program only reads: never; always, except for options and operands that do more; only with options in the
@@ -82,19 +82,19 @@ class Program:
         strict: an unknown option makes it opaque.
         permutes: options may follow operands.
         dashes: "single" where a single dash begins an option of several letters.
-        tail: what the words behind the operands are.
+        tail: what the words after the operands are.
         shell: the shell that runs its scripts.
-        remote: what it starts runs on another machine or in a container.
-        reading: whether it only reads.
+        remote: whether what it starts runs on another machine or in a container.
+        reading: when it only reads.
         commands: its sub-commands.
-        reader: the code that reads its arguments, where this table can't describe them.
-        prints_names: nothing that it prints can be taken for an option: names of files, and the like.
+        reader: the code that parses its arguments, where this table can't describe them.
+        prints_names: whether nothing that it prints can be mistaken for an option, as with file names.
         names_with: options that set `prints_names`.
-        filters: with no other options it prints some of the lines that it reads; "-": with none at all.
+        filters: the options with which it only prints some of its input lines; "-": without any option.
         opaque: why its effects are always uncertain.
-        displaced: what it starts runs in an unknown folder.
-        hosts: its operands may be on other machines, as in `host:file`.
-        runs: the files, where they exist, that it takes its instructions from.
+        displaced: whether what it starts runs in an unknown folder.
+        hosts: whether its operands may be on other machines, as in `host:file`.
+        runs: the files that it takes its instructions from, if they exist.
         started: the program that it starts with the words of its tail.
     """
 
@@ -122,12 +122,12 @@ class Program:
 
     @cached_property
     def table(self) -> Mapping[str, ProgramOption]:
-        """The options by their spellings, parsed when the program is first looked up: few of the 700 rows ever are."""
+        """The options by spelling, parsed when the program is first looked up: few of the 700 rows ever are."""
         return parse_options(self.options, single=self.dashes == "single")
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether some of its options execute something."""
+        """Whether some of its options can execute something."""
         return any(option.role in EXECUTING for option in self.table.values())
 
     def validate(self) -> None:
@@ -146,7 +146,7 @@ class Program:
 
 def _assign_roles(roles: list[str], count: int) -> list[Role]:
     fixed = [role for role in roles if role[-1] not in "*?"]
-    # `cp a b c dir`: roles without a sign take one operand each, the starred one takes the rest.
+    # `cp a b c dir`: plain roles take one operand each, the starred one takes the rest.
     spare = max(count - len(fixed), 0)
     assigned: list[Role] = []
     for role in roles:
