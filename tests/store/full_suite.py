@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -410,7 +411,7 @@ class FullSuite(StoreSuite):
         with self.places() as place:
             store = await place.open()
             taken = 0
-            for number in range(40):
+            for number in itertools.count():
                 names = [SessionId(f"ses_{number}.{n}") for n in range(3)]
                 with trio.move_on_after(number * 0.0002):
                     await store.import_sessions([session(name, ("one", "-"), steps=9) for name in names])
@@ -419,7 +420,10 @@ class FullSuite(StoreSuite):
                 found = list(await store.ids(f"ses_{number}."))
                 assert found in ([], names)
                 taken += bool(found)
-            assert 0 < taken < 40
+                # However long one takes on a machine that has much to do.
+                if number >= 40 and taken:
+                    break
+            assert taken < number
             await store.aclose()
 
     # ---- what was spent --------------------------------------------------------------------
@@ -645,7 +649,7 @@ class FullSuite(StoreSuite):
                 while len(seen) < 30:
                     seen.extend(await theirs.wait_for_events(A, len(seen)))
 
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(watch)
                     for seq in range(1, 31, 5):

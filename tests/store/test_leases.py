@@ -48,11 +48,11 @@ def expires(path: Path) -> float:
 
 async def test_a_lease_is_renewed_while_the_engine_lives(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    ours, theirs = await open_sqlite_store(path, lease_seconds=0.4), await open_sqlite_store(path)
+    ours, theirs = await open_sqlite_store(path, lease_seconds=3), await open_sqlite_store(path)
     await ours.claim(A)
     first = expires(path)
-    with trio.fail_after(10):
-        while expires(path) < first + 0.6:
+    with trio.fail_after(60):
+        while expires(path) < first + 2:
             with pytest.raises(SessionElsewhere):
                 await theirs.claim(A)
             await trio.sleep(0.02)
@@ -68,7 +68,7 @@ async def test_silent_engine_loses_its_sessions(tmp_path: Path) -> None:
         ours.put(event)
     await ours.flushed(A, 3)
     ours._heartbeat.stop()
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         while True:
             try:
                 await theirs.claim(A)

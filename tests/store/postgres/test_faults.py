@@ -126,7 +126,7 @@ async def test_commit_with_unknown_end_happens_once(database: Database, who: str
         store.put(event)
     order = Counting()
     store._enqueue(order)
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         while not database.do("SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query = 'COMMIT'"):
             await trio.sleep(0.01)
     if who == "we":
