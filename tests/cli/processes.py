@@ -39,7 +39,7 @@ def sleepers(of: str) -> list[int]:
     return found
 
 
-def await_sleepers(of: str, count: int, seconds: float = 10) -> None:
+def await_sleepers(of: str, count: int, seconds: float = 30) -> None:
     """Wait until so many run: a process is forked a while before it sleeps."""
     deadline = time.monotonic() + seconds
     while len(sleepers(of)) != count:
@@ -89,7 +89,7 @@ class Command:
         self.process.kill()
         self.process.wait()
 
-    def read_until(self, text: str, seconds: float = 20) -> None:
+    def read_until(self, text: str, seconds: float = 40) -> None:
         """Read until *text* has come, or fail."""
         deadline = time.monotonic() + seconds
         while text not in self.output:
@@ -107,7 +107,7 @@ class Command:
             os.close(self._ours)
             self._ours = -1
 
-    def wait(self, seconds: float = 20) -> int:
+    def wait(self, seconds: float = 40) -> int:
         """Read to the end; return the exit code, negative if a signal killed it."""
         deadline = time.monotonic() + seconds
         while self._ours >= 0 and self._read(deadline):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ pytestmark = pytest.mark.os
 
 def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
-    start = time.monotonic()
     nowhere = "http://127.0.0.1:9"
     command = engine(
         "demo",
@@ -35,7 +33,6 @@ def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
         TMPDIR=str(tmp_path / "tmp"),
     )
     assert command.wait(60) == 0, command.output
-    assert time.monotonic() - start < 20
     assert "✗" not in command.output.partition("Checks")[2]
     assert command.output.partition("Checks")[2].count("✓") == 8
     assert "✗ bash  sh check  exit code 1" in command.output

@@ -110,7 +110,7 @@ def test_many_lines_that_differ_are_one_hunk() -> None:
     one, other = ("same\n" + "".join(f"{prefix}{n}\n" for n in range(50_000)) + "end\n" for prefix in "ab")
     start = time.process_time()
     diff = changes("f", one, other)
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 5
     assert diff.startswith("--- f\n+++ f\n@@ -2,50000 +2,50000 @@\n-a0\n-a1\n")
     assert diff.endswith("-a499\n[99,500 more lines of this change are not shown]\n")
     diff = changes("f", "", other)
@@ -123,7 +123,7 @@ def test_diff_of_a_large_text_is_fast() -> None:
     one = "".join(f"{n}\n" for n in range(2_000_000))
     start = time.process_time()
     diff = changes("f", one, one.replace("\n1999990\n", "\nx\n"))
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 5
     assert diff.startswith("--- f\n+++ f\n@@ -1999988,7 +1999988,7 @@\n 1999987\n")
     assert changes("f", one, f"{one}x").endswith(
         "@@ -1999998,3 +1999998,4 @@\n 1999997\n 1999998\n 1999999\n+x\n\\ No newline at end of file\n"

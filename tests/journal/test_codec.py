@@ -456,10 +456,10 @@ def test_encoding_is_fast_enough() -> None:
     event = TextDelta(message_id=MessageId("m"), part_id=PartId("p"), after=1, offset=2, text="some words of text")
     best = float("inf")
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(1_000):
             encode_event(event)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     assert best < 1_000 / 30_000
 
 

@@ -37,7 +37,7 @@ async def post(script: Script, *bodies: Any, path: str = PATH, **options: Any) -
         assert url == server.url
         async with httpx.AsyncClient(trust_env=False) as client:
             answers = [await client.post(url + path, json=body) for body in bodies]
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await server.wait_closed()
         nursery.cancel_scope.cancel(reason="the test is over")
     return answers
@@ -54,7 +54,7 @@ async def raw(sent: bytes, script: Script = (HELLO,), *, delay: float = 0) -> by
         url = await nursery.start(server.serve)
         async with await trio.open_tcp_stream("127.0.0.1", int(url.rpartition(":")[2])) as stream:
             # A host which has heard enough does not read the rest.
-            with suppress(trio.BrokenResourceError), trio.fail_after(5):
+            with suppress(trio.BrokenResourceError), trio.fail_after(30):
                 await stream.send_all(sent)
                 if sent != REQUEST:
                     await stream.send_eof()

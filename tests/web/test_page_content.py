@@ -69,7 +69,7 @@ def test_encodings_that_are_not_to_be_had(label: str) -> None:
 
 def test_a_bomb_takes_no_room() -> None:
     bomb = gzip.compress(bytes(100_000_000))
-    start = time.perf_counter()
+    start = time.process_time()
     tracemalloc.start()
     try:
         with pytest.raises(ToolError, match="larger than the limit"):
@@ -79,7 +79,7 @@ def test_a_bomb_takes_no_room() -> None:
         tracemalloc.stop()
     with pytest.raises(ToolError, match="too many parts"):
         unpacked(gzip.compress(b"") * 200_000, "gzip", 1_000_000)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_exactly_the_limit_is_not_too_much() -> None:

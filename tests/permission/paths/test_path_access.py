@@ -583,7 +583,7 @@ def test_hostile_file_names_match_quickly(tmp_path: Path) -> None:
     began = time.process_time()
     assert expand_glob(f"{tmp_path}/{'*a' * 30}*b") == (f"{tmp_path}/{'*a' * 30}*b",)
     assert expand_glob(f"{tmp_path}/{'*a' * 30}*") == (f"{tmp_path}/{name}",)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 5
 
 
 # ---- the project -----------------------------------------------------------------------------------------------------

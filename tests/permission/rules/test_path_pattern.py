@@ -233,4 +233,4 @@ def test_no_pattern_takes_long(pattern: str, path: str) -> None:
     ready = made(pattern)
     began = time.process_time()
     assert not ready.matches(path)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 5

@@ -212,4 +212,4 @@ def test_no_pattern_takes_long(pattern: str, text: str) -> None:
     began = time.process_time()
     matches(pattern, text)
     may_match(pattern, text)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 5

@@ -65,7 +65,7 @@ async def host(script: Script) -> AsyncGenerator[tuple[HttpModel, ScriptedServer
 
 
 async def closed(server: ScriptedServer) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await server.wait_closed()
 
 
@@ -290,7 +290,7 @@ def test_cancelled_tls_streams_leave_nothing(
                 before = sockets()
                 model = model_at(f"https://127.0.0.1:{tls_port}")
                 await strike_at_random(model, CANCELS // 10, 20_261_119, lambda: None)
-                with trio.fail_after(5):
+                with trio.fail_after(30):
                     while sockets() > before:  # the one that passes on what TLS hides has to notice
                         await trio.sleep(0.01)
                 await model.aclose()
@@ -352,7 +352,7 @@ async def test_cancel_during_a_tls_handshake() -> None:
             assert sockets() == before + 2
             opening.cancel_scope.cancel(reason="the test strikes")
         assert sockets() <= before + 1  # the host may not have noticed yet
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await left.wait()
         await model.aclose()
         nursery.cancel_scope.cancel(reason="the test is over")
@@ -404,7 +404,7 @@ async def test_a_cancel_during_the_upload() -> None:
         assert pool_of(model) == []
         assert sockets() == before + 1  # the host's own end
         release.set()
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await left.wait()
         await model.aclose()
         nursery.cancel_scope.cancel(reason="the test is over")

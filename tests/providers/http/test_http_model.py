@@ -93,7 +93,7 @@ async def host(script: Script, **options: int) -> AsyncGenerator[tuple[HttpModel
 
 
 async def closed(server: ScriptedServer) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await server.wait_closed()
 
 
@@ -162,7 +162,7 @@ async def test_bytes_without_events_are_a_ping() -> None:
 async def test_events_come_as_they_are_sent() -> None:
     async with host([[*text("first", id="0"), FOREVER]]) as (model, _):
         stream = await model.open(request())
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             batch: Sequence[StreamEvent] = []
             while not without_pings(batch):
                 batch = await stream.receive()

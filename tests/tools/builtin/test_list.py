@@ -176,7 +176,7 @@ async def test_cancelled_thread_is_stopped() -> None:
     with trio.move_on_after(0.05) as scope:
         await to_halting_thread(work)
     assert scope.cancelled_caught
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         await stopped.wait()
 
 

@@ -58,7 +58,7 @@ def held(spills: Spills, spill_id: str) -> bytes:
 
 
 async def eventually_no_files(store: SpillStore) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while files(store):
             await trio.sleep(0.01)
 
@@ -288,7 +288,7 @@ async def test_cancelled_while_it_is_written(spills: Spills, store: SpillStore) 
     with trio.move_on_after(0.02) as scope:
         await spills.keep(data)
     assert scope.cancelled_caught
-    assert trio.current_time() - began < 2  # (a loaded machine; it does not wait for the disk)
+    assert trio.current_time() - began < 30
     await eventually_no_files(store)
 
 
@@ -352,7 +352,7 @@ async def test_much_that_was_kept_is_swept_at_once(store: SpillStore) -> None:
     aged(store.directory / spills._folder / old.spill_id, KEPT_DAYS + 1)
     store.count(LARGEST_SUM)
     await spills.keep(b"new")
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while len(files(store)) > 1:
             await trio.sleep(0.01)
 
@@ -398,7 +398,7 @@ async def an_old_one(store: SpillStore, *, swept_days_ago: float) -> Path:
 async def test_an_engine_sweeps_when_it_starts(store: SpillStore) -> None:
     old = await an_old_one(store, swept_days_ago=1)
     async with engine.open_engine(model=model(), files=FileOptions(spill=store.directory)):
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while old.exists():
                 await trio.sleep(0.01)
     assert time.time() - (store.directory / STAMP).stat().st_mtime < 60
@@ -429,7 +429,7 @@ async def test_failing_sweep_is_reported_next_turn(store: SpillStore, tmp_path: 
         notices: list[engine.Notice] = []
         async with engine.open_engine(model=model(), files=FileOptions(spill=store.directory)) as eng:
             session = await eng.create_session(cwd=tmp_path)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 while not engine_runtime(eng).setup.spills._complaint:
                     await trio.sleep(0.01)
             for _ in range(2):

@@ -212,7 +212,7 @@ async def test_chunk_may_exceed_the_queue(spills: Spills) -> None:
 
 
 async def eventually_no_files(store: SpillStore) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while files(store):
             await trio.sleep(0.01)
 
@@ -249,7 +249,7 @@ async def test_finishing_may_be_cancelled_and_done_again(spills: Spills, store: 
             with trio.move_on_after(0.02) as scope:
                 await writer.finish()
             assert scope.cancelled_caught
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while writer._file._rest is None:  # the thread that was abandoned goes on
                 await trio.sleep(0.01)
         got = await writer.finish()
