@@ -242,7 +242,14 @@ class Attributing(Snapshots, Protocol):
         """
         ...
 
-    async def attribution(self, trees: Sequence[str], *, owner: str, began: float, ended: float) -> Attribution:
+    async def note_beginning(self, cwd: str, *, owner: str, paths: Collection[str] | None) -> None:
+        """Note that calls are about to change *paths*; None: any file. Always a checkpoint. Raises `SnapshotError`.
+
+        So that other sessions know of it before the next snapshot is taken.
+        """
+        ...
+
+    async def attribution(self, trees: Sequence[str], *, owner: str, began: float) -> Attribution:
         """Return who has changed what from one of a turn's snapshots to the next. A checkpoint. Raises `SnapshotError`."""
         ...
 

@@ -66,11 +66,13 @@ class Attribution:
         calls: for each snapshot but the first, what the turn's calls have changed since the one before; None: any.
         others: what calls of other sessions have reported to have changed since the first snapshot.
         others_unsure: what differed around calls of other sessions that report nothing.
+        busy_since: since when a call of another session may be changing any file; infinity: there is none.
     """
 
     calls: tuple[tuple[str, ...] | None, ...]
     others: frozenset[str] = frozenset()
     others_unsure: frozenset[str] = frozenset()
+    busy_since: float = float("inf")
 
 
 @attrs.frozen

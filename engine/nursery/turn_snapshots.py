@@ -93,6 +93,8 @@ class TurnSnapshots:
             async with self._lock:
                 if self._is_undisturbed:
                     await self._take(self._step, SECONDS, is_silent=True)
+        if not self._is_dirty:
+            await self._note_beginning(None)
         self._running.add(call_id)
         self._is_dirty = True
 
@@ -109,6 +111,7 @@ class TurnSnapshots:
         """Keep these files as they are, since a tool is about to change them. A checkpoint if there are snapshots."""
         if self._state != "taken":
             return
+        await self._note_beginning(paths)
         try:
             with trio.move_on_after(SECONDS) as scope:
                 await call_foreign("the snapshots", self.snapshots.about_to_change, self.cwd(), paths)
@@ -175,6 +178,16 @@ class TurnSnapshots:
         if snapshot.tree is not None and not journal.is_closed:
             # Without the turn's id: its record has ended. Only such a snapshot has a step and no turn.
             journal.append(SnapshotTaken(step=self._step + 1, tree=snapshot.tree))
+
+    async def _note_beginning(self, paths: Sequence[str] | None) -> None:
+        """Tell other sessions of the folder what calls are about to change; None: any file. A checkpoint if that is possible."""
+        if self._state == "taken" and isinstance(self.snapshots, Attributing):
+            owner = self.journal.log.session_id
+            try:
+                with trio.move_on_after(SECONDS):
+                    await await_foreign(self.snapshots.note_beginning(self.cwd(), owner=owner, paths=paths))
+            except Exception as error:  # noqa: BLE001  # a port's; the next snapshot says it, too
+                _log.warning("what a turn is about to change could not be noted: %s", describe(error))
 
     async def _finish_previous(self) -> None:
         """Finish the snapshots of the turn before. A checkpoint if they are not."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable
-from typing import cast
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Self, cast
 
 import attrs
 
 from engine.core.errors import SnapshotError
+from engine.process.procfs import ProcessId, identify, is_alive
 from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
 
 
@@ -24,8 +27,9 @@ class LoggedChange:
 
     Attributes:
         owner: the session.
-        time: when the second one was begun, in seconds since the epoch.
-        old, new: the names of the snapshots; *old* is empty before the first of a turn.
+        time: when the second one was active, in seconds since the epoch.
+        old, new: the names of the snapshots; *old* is empty before the first of a turn. If *new* is empty, calls have
+            only active to change something, in the process that *old* names.
         paths: what the session's calls have changed; None: any of what differs.
     """
 
@@ -34,6 +38,19 @@ class LoggedChange:
     old: str
     new: str
     paths: tuple[str, ...] | None
+
+    @classmethod
+    def beginning(cls, owner: str, paths: Iterable[str] | None) -> Self:
+        """Return that calls of a session begin now, in this process, to change *paths*; None: any file."""
+        process = identify(os.getpid())
+        name = f"{process.pid}:{process.start_time}"
+        return cls(owner, time.time(), name, "", None if paths is None else tuple(paths))
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process of a beginning lives. It blocks."""
+        pid, _, start = self.old.partition(":")
+        return pid.isdecimal() and start.isdecimal() and is_alive(ProcessId(int(pid), int(start)))
 
 
 @attrs.frozen
@@ -60,7 +77,7 @@ class ChangeLog:
         except OSError as error:
             raise SnapshotError(f"the snapshot can't be kept: {error.strerror or error}") from error
 
-    def since(self, time: float) -> list[LoggedChange]:
+    def since(self, earliest: float) -> list[LoggedChange]:
         """Return the changes since a time. Raises `SnapshotError`."""
         try:
             lines = (self.place.project_dir / "changes").read_bytes().splitlines()
@@ -69,7 +86,7 @@ class ChangeLog:
         except OSError as error:
             raise SnapshotError(f"the snapshots can't be read: {error.strerror or error}") from error
         changes = [change for line in lines if (change := _change(line)) is not None]
-        return [change for change in changes if change.time >= time]
+        return [change for change in changes if change.time >= earliest]
 
     def forget(self, owners: Collection[str]) -> None:
         """Remove the lines of these sessions. Raises `OSError`."""
@@ -85,9 +102,34 @@ def changes_of_others(logged: Iterable[LoggedChange], owner: str, since: float) 
     return [change for change in logged if change.owner != owner and change.time >= since]
 
 
+def paths_between(trees: Sequence[str], logged: Iterable[LoggedChange]) -> Iterator[tuple[str, ...] | None]:
+    """Yield, for each snapshot but the first, what calls have changed since the one before; None: any of what differs."""
+    remaining = list(logged)
+    for pair in pairwise(trees):
+        at = next((n for n, change in enumerate(remaining) if (change.old, change.new) == pair), None)
+        yield None if at is None else remaining[at].paths
+        # In the order of the log: what was changed and changed back has the same two snapshots again.
+        remaining = remaining[0 if at is None else at + 1 :]
+
+
+def busy_since(logged: Iterable[LoggedChange], owner: str, since: float) -> float:
+    """Return since when another session than *owner* may be changing any file; infinity if none is. It blocks.
+
+    It may be until it has taken another snapshot, or its process is gone; one that has gone after *since* may have changed
+    some before.
+    """
+    active: dict[str, LoggedChange] = {}
+    for change in logged:
+        if change.new:
+            active.pop(change.owner, None)
+        elif change.paths is None and change.owner != owner:
+            active.setdefault(change.owner, change)
+    return min((c.time for c in active.values() if c.time >= since or c.is_alive), default=float("inf"))
+
+
 def _change(line: bytes) -> LoggedChange | None:
     try:
-        owner, time, old, new, paths = cast("tuple[str, float, str, str, list[str] | None]", json.loads(line))
+        owner, at, old, new, paths = cast("tuple[str, float, str, str, list[str] | None]", json.loads(line))
     except ValueError:  # cut off by a crash
         return None
-    return LoggedChange(owner, time, old, new, None if paths is None else tuple(paths))
+    return LoggedChange(owner, at, old, new, None if paths is None else tuple(paths))

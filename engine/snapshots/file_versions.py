@@ -35,9 +35,9 @@ class FileVersion:
 
 async def file_versions(snapshots: SessionSnapshots, events: Iterable[Durable], path: str) -> tuple[FileVersion, ...]:
     """Return what the file at an absolute path has held, the oldest first. A checkpoint."""
-    found, _ = await _find(snapshots, _taken(events), path)
+    versions, _ = await _find(snapshots, _history(events), path)
     current = await to_thread(_entry_or_none, path)
-    return tuple(attrs.evolve(version, is_current=version.entry == current) for version in found.values())
+    return tuple(attrs.evolve(version, is_current=version.entry == current) for version in versions.values())
 
 
 async def plan_version(
@@ -47,8 +47,8 @@ async def plan_version(
 
     Raises `NothingToUndo` if there is not exactly one version whose id begins so.
     """
-    found, current = await _find(snapshots, [*_taken(events), (now, float("inf"))], path)
-    entries = [one.entry for one in found.values() if version and one.id.startswith(version)]
+    versions, current = await _find(snapshots, [*_history(events), (now, float("inf"))], path)
+    entries = [one.entry for one in versions.values() if version and one.id.startswith(version)]
     if len(entries) != 1:
         what = f"{len(entries)} versions of this file begin with" if entries else "no version of this file is"
         raise NothingToUndo(f"{what} {version!r}")
@@ -56,20 +56,20 @@ async def plan_version(
 
 
 async def _find(
-    snapshots: SessionSnapshots, taken: Sequence[tuple[str, float]], path: str
+    snapshots: SessionSnapshots, history: Sequence[tuple[str, float]], path: str
 ) -> tuple[dict[str, FileVersion], TreeEntry | None]:
     """Return the versions that these snapshots hold, by their ids, and what the last one has at the path."""
-    found: dict[str, FileVersion] = {}
+    versions: dict[str, FileVersion] = {}
     last: TreeEntry | None = None
-    for (old, before), (new, after) in pairwise(taken):
+    for (old, before), (new, after) in pairwise(history):
         change = await _change(snapshots, old, new, path)
         if change is None:
             continue
         last = change.after
         for entry, time in ((change.before, before), (change.after, after)):
             if entry is not None and not entry.is_left_out:
-                found.setdefault(entry.id, FileVersion(id=entry.id, time=time, entry=entry))
-    return found, last
+                versions.setdefault(entry.id, FileVersion(id=entry.id, time=time, entry=entry))
+    return versions, last
 
 
 async def _change(snapshots: SessionSnapshots, old: str, new: str, path: str) -> Change | None:
@@ -80,7 +80,7 @@ async def _change(snapshots: SessionSnapshots, old: str, new: str, path: str) ->
     return None
 
 
-def _taken(events: Iterable[Durable]) -> list[tuple[str, float]]:
+def _history(events: Iterable[Durable]) -> list[tuple[str, float]]:
     return [(event.tree, event.time) for event in events if isinstance(event, SnapshotTaken)]
 
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, TypeVar, final
 
@@ -18,7 +17,7 @@ from engine.core.errors import SnapshotError
 from engine.core.snapshot_types import Attribution, Change, Put, SnapshotResult, TreeEntry
 from engine.core.threads import to_thread
 from engine.snapshots import git_backend as git
-from engine.snapshots.change_log import ChangeLog, LoggedChange, changes_of_others
+from engine.snapshots.change_log import ChangeLog, LoggedChange, busy_since, changes_of_others, paths_between
 from engine.snapshots.copy_backend import COPIES_NOTE, FileCopies
 from engine.snapshots.git_backend import GitSnapshot, ProjectTooLarge
 from engine.snapshots.repository import Repository, find_git
@@ -100,7 +99,7 @@ class ProjectSnapshots:
         """Record the files, and whose calls have changed them. See `engine.core.protocols.Attributing`."""
         now = time.time()
         result = await self.take(cwd, owner=owner, within=within)
-        if result.tree is not None and result.tree != last:
+        if result.tree is not None:
             place = SnapshotDir(self.folder, await to_thread(project_root, cwd))
             paths = None if changed is None else tuple(changed)
             if until is not None:
@@ -109,17 +108,25 @@ class ProjectSnapshots:
             await to_thread(ChangeLog(place).append, LoggedChange(owner, now, last, result.tree, paths))
         return result
 
-    async def attribution(self, trees: Sequence[str], *, owner: str, began: float, ended: float) -> Attribution:
+    async def note_beginning(self, cwd: str, *, owner: str, paths: Collection[str] | None) -> None:
+        """Note what calls are about to change. See `engine.core.protocols.Attributing`."""
+        await to_thread(self._note_beginning, cwd, LoggedChange.beginning(owner, paths))
+
+    def _note_beginning(self, cwd: str, change: LoggedChange) -> None:
+        ChangeLog(SnapshotDir(self.folder, project_root(cwd))).append(change)
+
+    async def attribution(self, trees: Sequence[str], *, owner: str, began: float) -> Attribution:
         """Return who has changed what. See `engine.core.protocols.Attributing`."""
         place = await to_thread(SnapshotDir.of_key, self.folder, _parse_name(trees[0])[1])
-        logged = await to_thread(ChangeLog(place).since, began)
-        own = {(change.old, change.new): change for change in logged if change.owner == owner and change.time <= ended}
-        first = own.get(("", trees[0]))
-        others = changes_of_others(logged, owner, began if first is None else first.time)
+        logged = await to_thread(ChangeLog(place).since, 0)
+        own = [change for change in logged if change.owner == owner and change.new and change.time >= began]
+        since = next((change.time for change in own if (change.old, change.new) == ("", trees[0])), began)
+        others = changes_of_others(logged, owner, since)
         return Attribution(
-            calls=tuple(own[pair].paths if pair in own else None for pair in pairwise(trees)),
+            calls=tuple(paths_between(trees, own)),
             others=frozenset(path for change in others for path in change.paths or ()),
             others_unsure=await self._unreported(others),
+            busy_since=await to_thread(busy_since, logged, owner, since),
         )
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
@@ -249,7 +256,9 @@ class ProjectSnapshots:
     async def _unreported(self, logged: Sequence[LoggedChange]) -> frozenset[str]:
         """Return what differs where the log does not say what calls changed: any of it may be theirs."""
         paths: set[str] = set()
-        for old, new in {(change.old, change.new) for change in logged if change.paths is None}:
+        for old, new in {
+            (change.old, change.new) for change in logged if change.paths is None and change.old != change.new != ""
+        }:
             with suppress(SnapshotError):  # it may be gone: only the session that took it keeps it
                 store, _ = await self._store(old)
                 paths.update(change.path for change in await self._compare(store, old, new))

@@ -18,6 +18,7 @@ from engine.snapshots.turn_history import Overwrite, PastCall, PastTurn, TurnHis
 
 # Seconds. A file system takes its times from a clock tick of the kernel, which is a little behind our own clock.
 CLOCK_SLACK: Final = 0.05
+INFINITY: Final = float("inf")
 # Seconds for a snapshot. The user has asked for it and waits, so it may take longer than within a turn.
 _SECONDS: Final = 60.0
 
@@ -115,14 +116,10 @@ class SessionSnapshots:
         changes = await self.diff(first, turn.trees[-1])
         if not isinstance(self.backend, Attributing):
             return TurnChanges(changes)
-        who = await self.backend.attribution(turn.trees, owner=self.session_id, began=turn.began, ended=turn.ended)
+        who = await self.backend.attribution(turn.trees, owner=self.session_id, began=turn.began)
         around = await self._around_calls(turn, who)
         changed = _attribute(changes, who, around)
-        at_work = await to_thread(_calls_at_work, turn, changed.own)
-        # Another program has changed it between two calls, while the model wrote or the user was asked, say.
-        disturbed = {path for path, calls in at_work.items() if not calls}
-        during = {path: calls for path, calls in at_work.items() if calls and not is_among(path, around.reported)}
-        return attrs.evolve(changed, shared=changed.shared | disturbed, during=during)
+        return _judge_by_times(turn, changed, who, around.reported, await to_thread(_times_of, changed.own))
 
     async def _around_calls(self, turn: PastTurn, who: Attribution) -> _CallChanges:
         """Compare what changed from one snapshot of a turn to the next with what its calls reported."""
@@ -146,7 +143,7 @@ class SessionSnapshots:
             Change(path, changed[path].before if path in changed else change.before, change.after)
             for path, change in (await self.diff(turn.trees[-1], now)).items()
         ]
-        times = await to_thread(_times_of, [change.path for change in since], self.cwd, turn.until)
+        times = await to_thread(_times_with_moves, [change.path for change in since], self.cwd, turn.until)
         following = await self.diff(turn.trees[-1], turn.next_tree) if turn.next_tree else {}
 
         def is_unsure(change: Change) -> bool:
@@ -233,9 +230,26 @@ def _attribute(changes: Mapping[str, Change], who: Attribution, calls: _CallChan
     )
 
 
-def _calls_at_work(turn: PastTurn, paths: Iterable[str]) -> dict[str, tuple[PastCall, ...]]:
-    """Return which calls of a turn were at work when files were changed last, if that was while the turn ran. It blocks."""
-    times = {path: changed_at(path) for path in paths}
+def _judge_by_times(
+    turn: PastTurn, changed: TurnChanges, who: Attribution, reported: Collection[str], times: Mapping[str, float]
+) -> TurnChanges:
+    """Add what the *times* of files say: what may be the work of others, too, and what was at work when they changed."""
+    at_work = _calls_at_work(turn, times)
+    # Another program has changed it between two calls, while the model wrote or the user was asked, say.
+    disturbed = {path for path, calls in at_work.items() if not calls}
+    unreported = {path for path in changed.own if not is_among(path, reported)}
+    # A call of another session goes on, and may have changed it, too.
+    busy = {path for path in unreported if times[path] >= who.busy_since - CLOCK_SLACK and who.busy_since < INFINITY}
+    return attrs.evolve(
+        changed,
+        shared=changed.shared | disturbed | busy,
+        from_others=changed.from_others | busy,
+        during={path: calls for path, calls in at_work.items() if calls and path in unreported},
+    )
+
+
+def _calls_at_work(turn: PastTurn, times: Mapping[str, float]) -> dict[str, tuple[PastCall, ...]]:
+    """Return which calls of a turn were at work at the *times* of files, as far as these are while the turn ran."""
     return {
         path: _at_work(turn.calls, time, 0) or _at_work(turn.calls, time, CLOCK_SLACK)
         for path, time in times.items()
@@ -256,7 +270,11 @@ def changed_at(path: str) -> float:
         return float("inf")
 
 
-def _times_of(paths: Iterable[str], cwd: str, until: float) -> dict[str, float]:
+def _times_of(paths: Iterable[str]) -> dict[str, float]:
+    return {path: changed_at(path) for path in paths}
+
+
+def _times_with_moves(paths: Iterable[str], cwd: str, until: float) -> dict[str, float]:
     top = os.path.realpath(cwd)
     return {path: _changed_or_moved_at(path, top, until) for path in paths}
 

@@ -319,3 +319,54 @@ async def test_users_change_between_two_calls_of_a_step_is_a_conflict(repository
         assert undone.files == ("m.txt", "u.txt")
         assert "redo or restore brings that back: u.txt" in undone.remarks[0]
         assert undone.remarks[1] == "known only to have changed while `echo m > m.txt` ran: m.txt"
+
+
+@pytest.mark.parametrize("reports", [True, False])
+async def test_work_of_a_session_that_goes_on_is_not_touched(repository: Project, reports: bool) -> None:
+    """The turn is undone while a call of the other session is still at work: no snapshot has its changes yet."""
+    async with world(repository) as here:
+        other = await here.engine.create_session(cwd=here.root)
+        written = trio.Event()
+
+        async def edits(args: Nothing, ctx: ToolContext) -> str:  # a tool has arguments
+            if reports:
+                await ctx.about_to_change(str(repository.root / "b/other.txt"))
+            repository.write({"b/other.txt": "B\n"})
+            written.set()
+            await trio.sleep_forever()
+
+        other.use_tools([engine.tool(edits)])
+        async with trio.open_nursery() as nursery:
+
+            async def meanwhile() -> None:
+                script, count = [*here.model.script], len(here.model.requests)
+                answer: Answer = [*call("edits", {}, id="1"), *done("calls")]
+                here.model.script = [*script[:count], answer, *script[count:]]
+                nursery.start_soon(other.run, "go")
+                with trio.fail_after(20):
+                    await written.wait()
+
+            here.meanwhile = meanwhile
+            await here.turn([*call("slow", {}, id="1"), *done("calls")])
+            if reports:
+                (remark,) = (await here.session.files.undo()).remarks
+                assert remark == "changed by another session while the turn ran, so left as they are: b/other.txt"
+            else:
+                with pytest.raises(UndoConflict, match=r"b/other\.txt: by another session"):
+                    await here.session.files.undo()
+            assert here.text("b/other.txt") == "B\n"
+            nursery.cancel_scope.cancel(reason="the test is over")
+
+
+async def test_what_changed_after_the_end_is_not_the_turns(repository: Project) -> None:
+    """The snapshot that follows a turn's end comes a little later, so it may show what a user has done since."""
+    snapshots, cwd = repository.snapshots, str(repository.root)
+    began = time.time()
+    first = (await snapshots.take_since(cwd, "", owner="ses", changed=(), within=60)).tree
+    repository.write({"turn.txt": "turn\n", "unreported.txt": "turn\n"})
+    await trio.sleep(0.2)  # beyond what the clock of a file system may be behind
+    ended = time.time()
+    repository.write({"user.txt": "user\n"})
+    last = (await snapshots.take_since(cwd, str(first), owner="ses", changed=None, within=60, until=ended)).tree
+    who = await snapshots.attribution((str(first), str(last)), owner="ses", began=began)
+    assert who.calls == ((str(repository.root / "turn.txt"), str(repository.root / "unreported.txt")),)
