@@ -2,6 +2,7 @@
 
 # ruff: noqa: ASYNC240 -- the files are small
 
+import gc
 import json
 import os
 import sys
@@ -221,7 +222,10 @@ async def test_cancel_at_any_instant_is_atomic(ctx: ToolContext, tmp_path: Path,
     else:
         assert (tmp_path / "f").read_text() == before.replace("end", "END")
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
-    assert len(ctx.locks) == 0
+    with trio.fail_after(30):
+        while len(ctx.locks):  # the thread that was abandoned may hold its frames for a moment
+            gc.collect()
+            await trio.sleep(0.01)
 
 
 # -- formatters -----------------------------------------------------------------------------------
