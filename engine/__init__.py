@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from engine.core.settings import Limits as Limits
     from engine.core.settings import Settings as Settings
     from engine.core.version import __version__ as __version__
-    from engine.session.answers import Always as Always
-    from engine.session.answers import Once as Once
-    from engine.session.answers import Reject as Reject
+    from engine.session.answer_types import Always as Always
+    from engine.session.answer_types import Once as Once
+    from engine.session.answer_types import Reject as Reject
     from engine.session.attachments import attach as attach
     from engine.session.engine import Engine as Engine
     from engine.session.engine import open_engine as open_engine
@@ -45,7 +45,7 @@ else:
             "engine.core.schema": "doc",
             "engine.core.settings": "Limits Settings",
             "engine.core.version": "__version__",
-            "engine.session.answers": "Always Once Reject",
+            "engine.session.answer_types": "Always Once Reject",
             "engine.session.attachments": "attach",
             "engine.session.engine": "Engine open_engine",
             "engine.session.session": "Session",

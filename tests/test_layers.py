@@ -174,7 +174,7 @@ PURE = (
     "snapshots.turn_history",
     "tools.edit.match",
     "tools.edit.match_lines",
-    "tools.edit.merge",
+    "tools.edit.splices",
     "tools.edit.patch_format",
     "tools.edit.patch_match",
     "tools.edit.rivals",

@@ -30,7 +30,7 @@ from engine.core.events import (
     RecoveryAnswered,
     RecoveryAsked,
 )
-from engine.session.answers import Answer, Reject
+from engine.session.answer_types import Answer, Reject
 from engine.session.turn import Turn
 
 _RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {

@@ -10,7 +10,7 @@ from engine.cli.render import main_argument
 from engine.cli.terminal_text import Symbols, clock_time, escape_control_chars, escape_on_one_line
 from engine.core.events import PermissionAsked, QuestionAsked, RecoveryAsked
 from engine.permission.question_text import allow_question, further_rights, opaque_warning
-from engine.session.answers import Always, Answer, Once, Reject
+from engine.session.answer_types import Always, Answer, Once, Reject
 
 OpenQuestion = PermissionAsked | RecoveryAsked | QuestionAsked
 

@@ -32,7 +32,7 @@ from engine.journal.log import TurnJournal
 from engine.journal.state import OpenCall
 from engine.nursery.loop_detection import SeenCall
 from engine.nursery.scheduling import Slot, SlotState, admissible
-from engine.tools.call_site import Outcome
+from engine.tools.call_port import Outcome
 from engine.tools.call_values import GRACE
 from engine.tools.registry import Prepared
 

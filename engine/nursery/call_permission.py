@@ -34,7 +34,7 @@ _SOURCES: dict[AnswerKind, str] = {
 
 @attrs.define(eq=False)
 class CallPermission:
-    """The permission of one call (`engine.tools.call_site.PermissionCheck`).
+    """The permission of one call (`engine.tools.call_port.PermissionCheck`).
 
     Attributes:
         _on_reject: called with the settlement of a call that the user rejected without feedback.

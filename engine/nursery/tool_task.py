@@ -23,7 +23,7 @@ from engine.nursery.loop_detection import Finding, signature_of
 from engine.nursery.request_prefix import touch
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.tool_host import ToolHost
-from engine.tools.call_site import Outcome
+from engine.tools.call_port import Outcome
 from engine.tools.call_values import Need
 from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
@@ -138,7 +138,7 @@ def _broken(error: BaseException | None) -> Settlement:
 
 @attrs.define(eq=False)
 class _Call:
-    """A call, as its pipeline sees it (`engine.tools.call_site.CallSite`)."""
+    """A call, as its pipeline sees it (`engine.tools.call_port.CallPort`)."""
 
     run: TurnRun
     _step: Step

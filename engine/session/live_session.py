@@ -24,7 +24,7 @@ from engine.nursery.inbox import admit, report
 from engine.nursery.parkable import check_not_parked
 from engine.nursery.questions import Questions
 from engine.nursery.running_turn import RequestUsage, TurnRun
-from engine.session.answers import require_text
+from engine.session.answer_types import require_text
 from engine.session.engine_services import EngineServices
 from engine.session.session_background import SessionBackground, SubAgentRunner
 from engine.session.session_config import SessionConfig

@@ -19,9 +19,9 @@ from engine.core.settings import Headless, Settings
 from engine.journal.cursors import Cursor, Position, follow
 from engine.journal.state import SessionState
 from engine.nursery.questions import OpenQuestion
-from engine.session.answers import Answer, Recovery, require_text
+from engine.session.answer_delivery import answer, recover, reply, settle
+from engine.session.answer_types import Answer, Recovery, require_text
 from engine.session.live_session import LiveSession
-from engine.session.replies import answer, recover, reply, settle
 from engine.session.session_background import SessionBackground
 from engine.session.session_context import SessionContext
 from engine.session.session_files import SessionFiles

@@ -13,7 +13,7 @@ from engine.core.events import HistoryReplaced, TurnResult
 from engine.core.foreign_calls import call_foreign
 from engine.core.settings import Settings
 from engine.core.threads import to_thread
-from engine.session.answers import require_text
+from engine.session.answer_types import require_text
 from engine.session.turn import new_turn
 from engine.session.turn_start import begin_turn, report_context
 from engine.session.validation import require_settings

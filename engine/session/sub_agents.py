@@ -25,7 +25,7 @@ from engine.core.messages import AssistantMessage
 from engine.core.settings import Limits, Settings
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_supervisor import run_turn
-from engine.session.answers import require_text
+from engine.session.answer_types import require_text
 from engine.session.session_config import SessionConfig
 from engine.session.sub_agent_limiter import SubAgentLimiter
 from engine.session.turn_start import ParentTurn, agent_result, begin_turn

@@ -24,8 +24,8 @@ from engine.journal.state import Resync
 from engine.nursery.concluder import all_over
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_supervisor import run_turn
-from engine.session.answers import Answer, Recovery, require_text
-from engine.session.replies import answer, recover, reply
+from engine.session.answer_delivery import answer, recover, reply
+from engine.session.answer_types import Answer, Recovery, require_text
 
 if TYPE_CHECKING:
     from engine.session.host_block import HostBlock

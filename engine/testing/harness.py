@@ -39,7 +39,7 @@ from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.process.crash_cleanup import look_once
 from engine.prompt.layers import PromptLayers
-from engine.session.answers import Answer, Once, Recovery
+from engine.session.answer_types import Answer, Once, Recovery
 from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.session import Session

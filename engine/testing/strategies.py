@@ -14,7 +14,7 @@ from engine.core.hooks import Hooks, StopDecision, Stopping, Subject, ToolDecisi
 from engine.core.llm_types import StreamEvent
 from engine.core.messages import FinishReason, Usage
 from engine.core.settings import Limits, Settings
-from engine.session.answers import Always, Answer, Once, Reject
+from engine.session.answer_types import Always, Answer, Once, Reject
 from engine.testing.cancel_points import WAYS, Injection
 from engine.testing.fake_tools import BEHAVIOURS
 from engine.testing.harness import Scenario

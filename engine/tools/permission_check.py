@@ -17,7 +17,7 @@ from engine.core.foreign_calls import call_foreign
 from engine.core.hooks import PermissionDecision, PermissionRequested, ToolDecision
 from engine.core.messages import Settlement
 from engine.core.permission_types import Confinement, Judgement, Opinion, PermissionQuery
-from engine.tools.call_site import CallSite
+from engine.tools.call_port import CallPort
 from engine.tools.call_values import Need, check_need
 from engine.tools.hook_runner import Hook, in_groups, name_of
 from engine.tools.registry import Prepared
@@ -49,7 +49,7 @@ class CombinedDecision:
 _STRICTNESS = ("none", "allow", "ask", "deny")
 
 
-async def ask_hooks_before(site: CallSite) -> CombinedDecision:
+async def ask_hooks_before(site: CallPort) -> CombinedDecision:
     """Return the combined decision of the hooks before a tool. A checkpoint if there are any."""
     verdict = CombinedDecision()
     for group in in_groups(site.hooks.before_tool):
@@ -65,7 +65,7 @@ _FAILED = ToolDecision(verdict="deny", reason="a hook that guards this call fail
 
 
 async def _run_guards(
-    site: CallSite, group: Sequence[Hook[S, D]], subject: S, default: D, failed: D
+    site: CallPort, group: Sequence[Hook[S, D]], subject: S, default: D, failed: D
 ) -> list[tuple[D, str]]:
     """Return the decisions of a group of hooks, each with its source, and record the verdicts. A checkpoint if one is."""
     decided: list[tuple[D, str]] = []
@@ -80,14 +80,14 @@ async def _run_guards(
     return decided
 
 
-def pass_on(site: CallSite, decision: ToolDecision, source: str) -> None:
+def pass_on(site: CallPort, decision: ToolDecision, source: str) -> None:
     """Pass a hook's context to the model, and end the turn if the hook demands it. Not a checkpoint."""
     if decision.context:
         site.tell_model(decision.context, source)
     _stop_if_demanded(site, decision)
 
 
-def _stop_if_demanded(site: CallSite, decision: ToolDecision | PermissionDecision) -> None:
+def _stop_if_demanded(site: CallPort, decision: ToolDecision | PermissionDecision) -> None:
     if decision.stop:
         site.demand_stop(decision.stop_reason or decision.reason or "a hook stopped the turn")
 
@@ -117,7 +117,7 @@ class JudgedCall:
         return hooks.verdict == "ask" or (self.judgement.verdict == "ask" and not is_answered)
 
 
-async def permit(site: CallSite, prepared: Prepared, hooks: CombinedDecision) -> JudgedCall | Settlement:
+async def permit(site: CallPort, prepared: Prepared, hooks: CombinedDecision) -> JudgedCall | Settlement:
     """Return the call as it may run, or its refusal.
 
     The last verdict in the record counts.
@@ -142,7 +142,7 @@ async def permit(site: CallSite, prepared: Prepared, hooks: CombinedDecision) ->
     return await _ask_for_answer(site, call, hooks) or approved
 
 
-def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
+def _refuse_unasked(site: CallPort, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
     """Return why a call that needs no answer is still refused; None if it may run."""
     # A hook has answered, or the call is about the session's own things.
     if call.judgement.verdict == "ask":
@@ -155,7 +155,7 @@ def _refuse_unasked(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -
     return None
 
 
-async def _judge(site: CallSite, prepared: Prepared) -> JudgedCall | Settlement:
+async def _judge(site: CallPort, prepared: Prepared) -> JudgedCall | Settlement:
     """Return the call with the rules' verdict; the refusal if they deny it."""
     try:
         need = await call_foreign(f"`need` of the tool {prepared.tool.name}", _ask_need, site, prepared)
@@ -170,12 +170,12 @@ async def _judge(site: CallSite, prepared: Prepared) -> JudgedCall | Settlement:
     return JudgedCall(prepared=prepared, need=need, query=query, judgement=judgement)
 
 
-async def _ask_need(site: CallSite, prepared: Prepared) -> Need:
+async def _ask_need(site: CallPort, prepared: Prepared) -> Need:
     need = prepared.tool.need(prepared.arguments, site.context)
     return check_need(await need if isinstance(need, Awaitable) else need)
 
 
-async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: CombinedDecision) -> CombinedDecision:
+async def _ask_hooks_on_permission(site: CallPort, call: JudgedCall, verdict: CombinedDecision) -> CombinedDecision:
     """Return *verdict* combined with the decisions of the hooks on permissions. A checkpoint if there are any."""
     use = site.use
     request = PermissionRequested(
@@ -202,7 +202,7 @@ async def _ask_hooks_on_permission(site: CallSite, call: JudgedCall, verdict: Co
 _FAILED_ON_PERMISSION = PermissionDecision(verdict="deny", reason="a hook that guards this permission failed")
 
 
-async def _ask_for_answer(site: CallSite, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
+async def _ask_for_answer(site: CallPort, call: JudgedCall, hooks: CombinedDecision) -> Settlement | None:
     """Get the second opinion, then ask the user; return None if the call may run. A checkpoint if either is asked."""
     # The rules' "allow" is in the record already; the hook's "ask" overrules it.
     if call.judgement.verdict == "allow":
@@ -230,7 +230,7 @@ async def _ask_for_answer(site: CallSite, call: JudgedCall, hooks: CombinedDecis
     return _refusal(answer, feedback)
 
 
-async def _ask_opinion(site: CallSite, opinion: Opinion, name: str, call: JudgedCall) -> Verdict:
+async def _ask_opinion(site: CallPort, opinion: Opinion, name: str, call: JudgedCall) -> Verdict:
     """Return the second opinion, and record it; if it fails or abstains, the user decides. A checkpoint."""
 
     async def ask(query: PermissionQuery) -> PermissionDecision:

@@ -17,7 +17,7 @@ from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.foreign_calls import call_foreign
 from engine.core.hooks import Hooks, ToolDecision, ToolHook
 from engine.core.messages import Settlement
-from engine.tools.call_site import CallSite, Outcome
+from engine.tools.call_port import CallPort, Outcome
 from engine.tools.call_values import ToolOutput, find_output_problem
 from engine.tools.hook_runner import in_groups, name_of
 from engine.tools.output.truncate import Rest, cut, encoded, fits
@@ -27,7 +27,7 @@ from engine.tools.tool import Direction
 from engine.tools.tool_context import ToolContext
 
 
-async def run_call(site: CallSite) -> Outcome:
+async def run_call(site: CallPort) -> Outcome:
     """Take a call from its arguments to its outcome. A checkpoint wherever a hook, a question or the body is one.
 
     Raises nothing ordinary; if cancelled, the caller settles the call.
@@ -65,13 +65,13 @@ async def run_call(site: CallSite) -> Outcome:
     return await _cut(site, direction, await _ask_hooks_after(site, outcome), site.reached)
 
 
-def _look_up(site: CallSite) -> Prepared | Settlement:
+def _look_up(site: CallPort) -> Prepared | Settlement:
     """Return the call with its tool and parsed arguments, or an error."""
     prepared = site.prepared
     return prepared if isinstance(prepared, Settlement) else site.stale(prepared) or prepared
 
 
-async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) -> Outcome:
+async def _run_body(site: CallPort, prepared: Prepared, context: ToolContext) -> Outcome:
     tool = prepared.tool
     returned: object = None
     with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
@@ -85,7 +85,7 @@ async def _run_body(site: CallSite, prepared: Prepared, context: ToolContext) ->
     return _timed_out(site, tool.timeout or 0.0)
 
 
-def _timed_out(site: CallSite, timeout: float) -> Outcome:
+def _timed_out(site: CallPort, timeout: float) -> Outcome:
     kept = site.partial_output()
     shown = f" Its output so far:\n{kept}" if kept else ""
     text = f"Aborted: it did not finish within its timeout of {timeout:g} s.{shown}"
@@ -128,7 +128,7 @@ def _outcome_of(returned: object) -> Outcome:
 _HEADS: dict[Direction, float] = {"head": 1.0, "tail": 0.0, "both": 0.5}
 
 
-async def _cut(site: CallSite, direction: Direction, outcome: Outcome, reach: Callable[[Outcome], None]) -> Outcome:
+async def _cut(site: CallPort, direction: Direction, outcome: Outcome, reach: Callable[[Outcome], None]) -> Outcome:
     """Truncate a text that is too long, and keep all of it in the spill. A checkpoint if it is too long.
 
     If cancelled, the truncated result stands (*reach* gets it), but the rest is lost.
@@ -149,7 +149,7 @@ def _with_text(outcome: Outcome, text: str, *, is_cut: bool = True) -> Outcome:
     return attrs.evolve(outcome, settlement=attrs.evolve(outcome.settlement, text=text), is_cut=is_cut)
 
 
-def _reach(site: CallSite, outcome: Outcome) -> None:
+def _reach(site: CallPort, outcome: Outcome) -> None:
     """Record the outcome, which stands from now on, even if the call is cancelled."""
     site.reached(_withheld(outcome) if _hooks_after(site.hooks, outcome.settlement) else outcome)
 
@@ -168,7 +168,7 @@ def _withheld(outcome: Outcome) -> Outcome:
     )
 
 
-async def _ask_hooks_after(site: CallSite, outcome: Outcome) -> Outcome:
+async def _ask_hooks_after(site: CallPort, outcome: Outcome) -> Outcome:
     for group in in_groups(_hooks_after(site.hooks, outcome.settlement)):
         use = attrs.evolve(site.use, settlement=outcome.settlement)
         for hook, decision in await site.hook_runner.run_group(group, use, ToolDecision()):

@@ -13,7 +13,7 @@ from engine.cli.question_prompts import (
 from engine.cli.terminal_text import UNICODE
 from engine.core.events import Choice, Offer, PermissionAsked, QuestionAsked, Right
 from engine.core.ids import CallId, RequestId, SessionId
-from engine.session.answers import Always, Answer, Once, Reject
+from engine.session.answer_types import Always, Answer, Once, Reject
 
 
 def offers(*patterns: str) -> tuple[Offer, ...]:

@@ -448,7 +448,10 @@ def test_configured_programs_apply(tmp_path: Path) -> None:
     [
         ("programs = 1", "here.toml: programs must contain tables: [programs.NAME]"),
         ("[programs.x]\nnonsense = 1", "here.toml, [programs]: programs.x.nonsense: there is no such key"),
-        ("[sandbox]\nbackend = 'x'", "here.toml, [sandbox]: sandbox.backend must be one of auto, landlock, bwrap, off, not 'x'"),
+        (
+            "[sandbox]\nbackend = 'x'",
+            "here.toml, [sandbox]: sandbox.backend must be one of auto, landlock, bwrap, off, not 'x'",
+        ),
         ("[permissions]\nrules = ['allow']", "here.toml:2"),
     ],
 )

@@ -22,7 +22,7 @@ from engine.core.events import (
 from engine.core.hooks import StopDecision, Stopping
 from engine.core.llm_types import ModelRequest
 from engine.core.settings import Settings
-from engine.session.answers import Answer as Reply
+from engine.session.answer_types import Answer as Reply
 from engine.session.turn import Turn
 from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, call, done, reasoning, text

@@ -16,7 +16,7 @@ from engine.core.settings import Settings
 from engine.journal.state import Busy, Waiting
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.session.answers import Answer as Reply
+from engine.session.answer_types import Answer as Reply
 from engine.session.turn import Turn
 from engine.testing.script import Answer, Pause, ScriptItem, call, done, text
 from engine.tools.call_values import Need

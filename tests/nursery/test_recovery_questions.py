@@ -14,7 +14,7 @@ from engine.core.llm_types import ModelInfo
 from engine.core.messages import ReasoningPart, TextPart
 from engine.core.settings import RetryPolicy, Settings
 from engine.journal.state import Waiting
-from engine.session.answers import Recovery
+from engine.session.answer_types import Recovery
 from engine.testing.fake_tools import FakeTools
 from engine.testing.script import Fail, call, done, reasoning, text
 from engine.testing.scripted_provider import ScriptedProvider

@@ -42,7 +42,7 @@ from engine.core.settings import Headless, Settings
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
-from engine.session.answers import Answer as Reply
+from engine.session.answer_types import Answer as Reply
 from engine.session.session import Session, live_session
 from engine.session.turn import Turn
 from engine.testing.invariants import check_transcript

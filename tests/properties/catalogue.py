@@ -30,7 +30,7 @@ from engine.core.messages import Message, ResultsMessage
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.rate_limiter import LONG_PREFIX
-from engine.session.answers import Always, Recovery, Reject
+from engine.session.answer_types import Always, Recovery, Reject
 from engine.testing.fake_tools import BEHAVIOURS, Work
 from engine.testing.fakes import ScriptedKeeper, ScriptedSnapshots
 from engine.testing.harness import Scenario

@@ -39,7 +39,7 @@ from engine.core.messages import ResultsMessage, TextPart, UserMessage
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.settings import Settings
 from engine.journal.fold import fold
-from engine.session.answers import Answer as Answer_
+from engine.session.answer_types import Answer as Answer_
 from engine.session.turn import Turn
 from engine.testing.script import Answer, call, done, text
 from engine.tools.call_values import Need

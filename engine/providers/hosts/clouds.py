@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from engine.providers.hosts.first_party import DOCUMENTS, GEMINI, OPENAI, OPENAI_CHAT
 from engine.providers.hosts.host import Host
-from engine.providers.hosts.makers import DOCUMENTS, GEMINI, OPENAI, OPENAI_CHAT
 from engine.providers.wire.quirks import Quirks
 
 _AZURE = attrs.evolve(

@@ -9,7 +9,7 @@ several are ambiguous. A place is never used if
 - the new text is there already, so that the edit seems to have been made before,
 - it lacks a line of the request that another place has, which holds about as much of the request (`rivals.py`).
 
-A match is described by splices (`source_text.py`), made so that only what the request changes is changed (`merge.py`).
+A match is described by splices (`source_text.py`), made so that only what the request changes is changed (`splices.py`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import attrs
 from engine.files.line_diff import differences
 from engine.tools.edit.match_lines import MOST_PLACES, Finder, LineSearch, TextRange, Tier, runs
 from engine.tools.edit.match_parts import inside_a_line, occurrences, plain_part, trimmed_boundary, unescaped
-from engine.tools.edit.merge import Request, merge
 from engine.tools.edit.rivals import find_rival
 from engine.tools.edit.similarity import align, closest, similarity
 from engine.tools.edit.source_text import SourceText, Splice, unix
+from engine.tools.edit.splices import Request, make_splices
 
 # In longer files only exact matches are searched: the tiers compare all lines several times.
 _MOST_LINES: Final = 500_000
@@ -176,7 +176,7 @@ def _richer_lines(search: LineSearch) -> Lines | None:
 def _match_at(source: SourceText, tier: Tier, place: TextRange, request: Request) -> Matched | Missing:
     """Return the splices for an edit at *place*; "applied" if it was made already."""
     lines = (place.first + 1, place.last + 1)
-    splices = merge(source, request, place.pairs) if place.splice is None else (place.splice,)
+    splices = make_splices(source, request, place.pairs) if place.splice is None else (place.splice,)
     if all(map(source.is_idle, splices)):
         return Missing("applied", lines)
     applied = None if tier == "exact" else _applied_at(source, tier, place, request)

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.tools.edit.merge import Request
 from engine.tools.edit.similarity import align
 from engine.tools.edit.source_text import SourceText, Splice
+from engine.tools.edit.splices import Request
 from engine.tools.edit.unicode_forms import composed, plain
 
 Tier = Literal[

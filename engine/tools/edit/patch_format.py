@@ -27,8 +27,8 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ToolError
-from engine.tools.edit.merge import Request
 from engine.tools.edit.source_text import unix
+from engine.tools.edit.splices import Request
 
 _BEGIN: Final = "*** Begin Patch"
 _END: Final = "*** End Patch"

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.os
 
 KEY = "tvly-secret/+key"
 Maker = Callable[[str], SearchProvider]
-MAKERS: dict[str, Maker] = {
+FIRST_PARTY: dict[str, Maker] = {
     "brave": lambda url: brave(KEY, base_url=url),
     "tavily": lambda url: tavily(KEY, base_url=url),
     "exa": lambda url: exa(KEY, base_url=url),
@@ -107,7 +107,7 @@ async def test_request_format_of_each_service(
     ctx: ToolContext, name: str, path: str, document: object, headers: dict[str, str | None]
 ) -> None:
     async with web({path: answer(document)}) as pages:
-        output = await run(ctx, MAKERS[name](pages.url("")))
+        output = await run(ctx, FIRST_PARTY[name](pages.url("")))
     words = "It … is it." if name == "exa" else "It is it."
     assert output.text == (
         f"1. One & only\n   https://one.example/\n   {words}\n\n2. https://two.example/x?y\n   https://two.example/x?y"
@@ -135,7 +135,7 @@ async def test_request_content(ctx: ToolContext, name: str, sent: object) -> Non
         await stream.send_all(answer({"results": []}))
 
     async with web({"/search": take}) as pages:
-        output = await run(ctx, MAKERS[name](pages.url("/")), "ä", 3)
+        output = await run(ctx, FIRST_PARTY[name](pages.url("/")), "ä", 3)
     assert [json.loads(body) for body in bodies] == [sent]
     assert output.text == "(nothing was found)"
 
@@ -160,13 +160,13 @@ async def test_result_count_is_bounded(ctx: ToolContext) -> None:
 )
 async def test_answers_of_the_wrong_shape(ctx: ToolContext, document: object) -> None:
     async with web({"/search": answer(document)}) as pages:
-        assert (await run(ctx, MAKERS["tavily"](pages.url("")))).text == "(nothing was found)"
+        assert (await run(ctx, FIRST_PARTY["tavily"](pages.url("")))).text == "(nothing was found)"
 
 
 async def test_long_and_odd_texts(ctx: ToolContext) -> None:
     odd = {"title": "x" * 5_000, "url": "https://x/", "content": "a\x1b[1m\u202e" + "y " * 50_000}
     async with web({"/search": answer({"results": [odd]})}) as pages:
-        text = (await run(ctx, MAKERS["tavily"](pages.url("")))).text
+        text = (await run(ctx, FIRST_PARTY["tavily"](pages.url("")))).text
     assert len(text) < 1_000
     assert text.replace("\n", "").isprintable()
 
@@ -198,7 +198,7 @@ async def test_errors(ctx: ToolContext, name: str, status: str, document: object
     paths = ["/search", "/res/v1/web/search?q=a+%26+b&count=5", "/search?q=a+%26+b&format=json"]
     async with web(dict.fromkeys(paths, answer(document, status))) as pages:
         with pytest.raises(ToolError, match=said) as raised:
-            await run(ctx, MAKERS[name](pages.url("")))
+            await run(ctx, FIRST_PARTY[name](pages.url("")))
     assert str(raised.value).startswith("The search failed: 127.0.0.1 ")
     assert "secret" not in f"{raised.value!r} {raised.value.__cause__!r}"
 
@@ -217,7 +217,7 @@ async def test_errors(ctx: ToolContext, name: str, status: str, document: object
 async def test_answers_that_are_none(ctx: ToolContext, reply: bytes, said: str) -> None:
     async with web({"/search": reply}) as pages:
         with pytest.raises(ToolError, match=f"^The search failed: .*{said}"):
-            await run(ctx, MAKERS["tavily"](pages.url("")))
+            await run(ctx, FIRST_PARTY["tavily"](pages.url("")))
 
 
 async def test_no_server(ctx: ToolContext) -> None:
@@ -230,7 +230,7 @@ async def test_no_server(ctx: ToolContext) -> None:
 async def test_a_cancel_leaves_no_socket(ctx: ToolContext) -> None:
     async with web({"/search": hang}) as pages:
         with trio.move_on_after(0.2) as scope:
-            await run(ctx, MAKERS["tavily"](pages.url("")))
+            await run(ctx, FIRST_PARTY["tavily"](pages.url("")))
         assert scope.cancelled_caught
         with trio.fail_after(30):
             await pages.wait_left()
@@ -306,7 +306,7 @@ def test_invalid_configuration(environment: dict[str, str]) -> None:
 
 
 def test_a_key_is_not_shown() -> None:
-    for make in MAKERS.values():
+    for make in FIRST_PARTY.values():
         assert "secret" not in repr(make("https://host"))
 
 

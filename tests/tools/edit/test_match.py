@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engine.tools.edit.match import Ambiguous, Answer, Matched, Missing, find, find_lines
 from engine.tools.edit.match_lines import SIMILARITY
-from engine.tools.edit.merge import Request
 from engine.tools.edit.source_text import SourceText
+from engine.tools.edit.splices import Request
 
 
 def edited(text: str, old: str, new: str) -> tuple[str, tuple[tuple[int, int], ...], str] | Answer:

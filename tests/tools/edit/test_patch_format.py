@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import ToolError
-from engine.tools.edit.merge import Request
 from engine.tools.edit.patch_format import AddFile, DeleteFile, PatchChunk, UpdateFile, parse_patch
+from engine.tools.edit.splices import Request
 
 ALL = """\
 *** Begin Patch

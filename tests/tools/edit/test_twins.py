@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from engine.core.errors import ToolError
 from engine.tools.edit.match import Ambiguous, Matched, find, find_lines
-from engine.tools.edit.merge import Request
 from engine.tools.edit.replace import replace
 from engine.tools.edit.source_text import SourceText
+from engine.tools.edit.splices import Request
 from tests.tools.edit.twins import outcome, single, twins
 
 PLAIN = """\

@@ -56,7 +56,7 @@ GEMINI = Quirks(
     schema="gemini",
 )
 
-MAKERS: tuple[Host, ...] = (
+FIRST_PARTY: tuple[Host, ...] = (
     Host(
         name="anthropic",
         title="Anthropic",

@@ -70,7 +70,7 @@ class PermissionCheck(Protocol):
         ...
 
 
-class CallSite(Protocol):
+class CallPort(Protocol):
     """The turn, as one call's pipeline sees it."""
 
     @property

@@ -40,7 +40,7 @@ class Request:
         return cls(tuple(old.split("\n")), tuple(new.split("\n")))
 
 
-def merge(source: SourceText, request: Request, pairs: Sequence[int | None]) -> tuple[Splice, ...]:
+def make_splices(source: SourceText, request: Request, pairs: Sequence[int | None]) -> tuple[Splice, ...]:
     """Return the splices that carry out *request*.
 
     *pairs* maps each old line of the request to the index of the file's line; None: the file does not have it. An old

@@ -12,7 +12,7 @@ from engine.core.ids import CallId, RequestId
 from engine.core.permission_types import PersistentApprover
 from engine.nursery.parkable import check_not_parked, waiting_calls
 from engine.nursery.step_runner import ROUND
-from engine.session.answers import Answer, Recovery, permission_answer, require_text
+from engine.session.answer_types import Answer, Recovery, permission_answer, require_text
 from engine.tools.call_values import ToolOutput
 
 if TYPE_CHECKING:

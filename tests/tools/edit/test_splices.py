@@ -2,13 +2,13 @@
 
 import pytest
 
-from engine.tools.edit.merge import Request, merge
 from engine.tools.edit.source_text import SourceText
+from engine.tools.edit.splices import Request, make_splices
 
 
 def merged(text: str, old: str, new: str, pairs: list[int | None]) -> str:
     source = SourceText(text)
-    return source.spliced(merge(source, Request.of(old, new), pairs))
+    return source.spliced(make_splices(source, Request.of(old, new), pairs))
 
 
 @pytest.mark.parametrize(
