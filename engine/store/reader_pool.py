@@ -78,7 +78,7 @@ class ReaderPool(ABC, Generic[C]):
         try:
             # Its own limiter: tools that hang may use up trio's default one, and sessions must still open.
             return await to_thread(job.run, limiter=self._limiter)
-        except trio.Cancelled:
+        except BaseException:  # re-raised: in the main task it may be KeyboardInterrupt, too
             job.stop()
             raise
 

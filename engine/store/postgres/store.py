@@ -46,7 +46,7 @@ async def open_address(address: Address, *, lease_seconds: float, schema: Schema
     opening = _DatabaseOpening(address, Owner(seconds=lease_seconds))
     try:
         connection, damaged = await to_thread(opening.run)
-    except trio.Cancelled:
+    except BaseException:  # re-raised: in the main task it may be KeyboardInterrupt, too
         opening.abandon()
         raise
     writer = PostgresWriterConnection(address=address, owner_id=opening.owner.id, connection=connection)

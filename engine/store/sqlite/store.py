@@ -64,7 +64,7 @@ async def open_sqlite_store(
     )
     try:
         connections, connection, damaged = await to_thread(opening.run)
-    except trio.Cancelled:
+    except BaseException:  # re-raised: in the main task it may be KeyboardInterrupt, too
         opening.abandon()
         raise
     writer = SqliteWriterConnection(connections=connections, connection=connection)

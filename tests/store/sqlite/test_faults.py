@@ -4,18 +4,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
+import signal
 import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from engine.core.errors import StoreError, StoreMismatch
 from engine.core.ids import SessionId
@@ -105,6 +109,27 @@ async def test_a_cancelled_opening_leaves_nothing_open(path: Path) -> None:
     with trio.fail_after(30):
         while [found.name for found in path.parent.iterdir()] != [path.name]:
             await trio.sleep(0.01)
+
+
+def test_interrupted_opening_leaves_nothing_open(path: Path) -> None:
+    """Where a block takes an engine's Ctrl-C, the program goes on. (Since Python 3.13 an open connection would warn.)"""
+
+    @trio.lowlevel.enable_ki_protection
+    async def interrupt() -> None:
+        while not trio.testing.active_thread_count():
+            await trio.lowlevel.checkpoint()
+        signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        trio.lowlevel.spawn_system_task(interrupt)
+        await (await open_sqlite_store(path)).aclose()
+
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            trio.run(main)
+    while [found.name for found in path.parent.iterdir()] != [path.name]:
+        time.sleep(0.01)
+        gc.collect()
 
 
 # ---- full ------------------------------------------------------------------------------------------------------------
