@@ -90,8 +90,7 @@ def main(arguments: list[str]) -> int:
 def _tools(options: Options) -> tuple[Tool, ...]:
     # Outside of trio: reading skills and agents blocks, and no turn runs yet.
     config = options.model.config
-    box = options.permissions.box(config)
-    return default_tools(box, knowledge_for(config), options.layers, options.cwd, config.all_agents)
+    return default_tools(config.sandbox, knowledge_for(config), options.layers, options.cwd, config.all_agents)
 
 
 def parse(arguments: list[str]) -> Options:
@@ -107,7 +106,8 @@ def parse(arguments: list[str]) -> Options:
     if args.task is None and (args.resume is None or args.fork or args.attach):
         parser.error("the task is missing")
     permissions = permission_choice(args)
-    config = _config(args)
+    configured = _config(args)
+    config = attrs.evolve(configured, sandbox=permissions.box(configured))
     layers = user_prompt_layers(config, permissions)
     task = _task(args, config, layers)
     if args.task is not None and not task.text.strip():

@@ -20,8 +20,6 @@ from engine.process.run_tree import FinishedProcess, run_tree
 from engine.sandbox.bwrap import argv
 from engine.sandbox.mounts import sandbox_layout
 
-# bubblewrap's own processes that stay as long as any other one runs: the first process of the namespace.
-KEEPERS: Final = 1
 _PROGRAM: Final = "bwrap"
 _TRIAL_SECONDS: Final = 10.0
 _MAX_ERROR_CHARS: Final = 500

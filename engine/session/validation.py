@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from engine.config.config import Config
+from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
 from engine.core.messages import FilePart, ImagePart, MediaPart
@@ -146,10 +147,15 @@ def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None
     if diagnostics is None and not config.formatters and not config.checkers:
         return None
     # Imported here: most engines have none.
+    from engine.sandbox.sandbox import SandboxLauncher
     from engine.tools.edit.formatters import EditChecks
 
+    sandbox = config.sandbox or Sandbox(backend="auto")
     return EditChecks(
-        formatters=tuple(config.formatters.values()), checkers=tuple(config.checkers.values()), diagnostics=diagnostics
+        formatters=tuple(config.formatters.values()),
+        checkers=tuple(config.checkers.values()),
+        diagnostics=diagnostics,
+        launcher=SandboxLauncher(sandbox) if sandbox.backend in {"auto", "bwrap"} else None,
     )
 
 

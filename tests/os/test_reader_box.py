@@ -71,10 +71,11 @@ class Place:
     victim: subprocess.Popen[bytes]
     port: int
     received: list[str]
+    folder: Path | None = None
 
     @property
     def project(self) -> Path:
-        return self.root / "project"
+        return self.folder or self.root / "project"
 
     def script(self, text: str) -> str:
         for name, value in {
@@ -144,7 +145,9 @@ def place(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Place]
         folder.mkdir(parents=True)
     (outside / "secret").write_text(f"{CANARY}\n")
     (home / ".ssh/id_rsa").write_text(f"{CANARY}\n")
-    (home / ".gitconfig").write_text("[user]\nname = x\nemail = x@example.org\n[safe]\ndirectory = *\n")
+    (home / ".gitconfig").write_text(
+        "[user]\nname = x\nemail = x@example.org\n[safe]\ndirectory = *\n[maintenance]\nauto = false\n"
+    )
     (project / "notes.txt").write_text("a first line\nand a second one\n" * 10)
     (project / "src/main.py").write_text("import os\nimport sys\n")
     (project / "link-to-secret").symlink_to(outside / "secret")

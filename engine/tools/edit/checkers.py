@@ -11,6 +11,8 @@ import trio
 
 from engine.config.formatter_config import FileProgram
 from engine.process.run_tree import run_tree
+from engine.sandbox.helpers import launch_writing_helper
+from engine.sandbox.sandbox import SandboxLauncher
 from engine.tools.call_values import GRACE
 from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext
@@ -19,7 +21,9 @@ _SHOWN_BYTES: Final = 8_000
 _PROCESS_GRACE: Final = 0.8 * GRACE
 
 
-async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -> list[str]:
+async def check(
+    checker: FileProgram, paths: Sequence[Path], ctx: ToolContext, launcher: SandboxLauncher | None = None
+) -> list[str]:
     """Return the reports of *checker*, as far as its time allows. Always a checkpoint; a cancel ends its processes.
 
     With exit code 0 a file counts as correct, no matter what the checker prints.
@@ -33,8 +37,9 @@ async def check(checker: FileProgram, paths: Sequence[Path], ctx: ToolContext) -
             kept.extend(chunk[: max(0, _SHOWN_BYTES + 1 - len(kept))])
 
         try:
+            launch = await launch_writing_helper(checker.argv(str(path)), launcher, file=path, cwd=ctx.cwd)
             finished = await run_tree(
-                checker.argv(str(path)),
+                launch.argv,
                 cwd=ctx.cwd,
                 marker=marker(ctx.session_id, ctx.call_id),
                 env=ctx.secrets.without(os.environ),

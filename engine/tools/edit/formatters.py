@@ -21,6 +21,8 @@ from engine.core.exception_groups import describe
 from engine.core.threads import to_thread
 from engine.files.staging import make_copy_folder, remove_copy_folder
 from engine.process.run_tree import FinishedProcess, run_tree
+from engine.sandbox.helpers import launch_writing_helper
+from engine.sandbox.sandbox import SandboxLauncher
 from engine.tools.call_values import GRACE
 from engine.tools.edit.checkers import check
 from engine.tools.shell_environment import marker
@@ -44,12 +46,14 @@ class EditChecks:
         checkers: run in order on each matching file after it was written; the model reads their output.
         diagnostics: called for each changed file: a language server of the host's, for example.
         diagnose_timeout: seconds for all calls of `diagnostics` together.
+        launcher: the sandbox that formatters and checkers run in, if it works here; None: they run in none.
     """
 
     formatters: tuple[FileProgram, ...] = ()
     checkers: tuple[FileProgram, ...] = ()
     diagnostics: Diagnose | None = None
     diagnose_timeout: float = attrs.field(default=5.0, validator=is_time)
+    launcher: SandboxLauncher | None = None
 
     async def format(self, path: Path, data: bytes, ctx: ToolContext) -> tuple[bytes, tuple[str, ...]]:
         """Return *data*, the new content of *path*, after formatting, and notes. A checkpoint if a formatter matches.
@@ -59,7 +63,7 @@ class EditChecks:
         notes: list[str] = []
         for formatter in self.formatters:
             if formatter.is_for(path.name):
-                after = await _run(formatter, path, data, ctx)
+                after = await _run(formatter, path, data, ctx, self.launcher)
                 if isinstance(after, str):
                     notes.append(f"[{formatter.name} has not formatted {path.name}: {after}]")
                 elif after != data:
@@ -79,7 +83,7 @@ class EditChecks:
         reports: list[str] = []
         for checker in self.checkers:
             if matching := [path for path in paths if checker.is_for(path.name)]:
-                reports += await check(checker, matching, ctx)
+                reports += await check(checker, matching, ctx, self.launcher)
         if self.diagnostics is not None:
             reports += await _host_diagnostics(self.diagnostics, paths, self.diagnose_timeout)
         text = "\n".join(part.strip() for part in reports if part.strip())
@@ -104,7 +108,9 @@ async def _host_diagnostics(diagnose: Diagnose, paths: Sequence[Path], timeout: 
     return reports
 
 
-async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext) -> bytes | str:
+async def _run(
+    formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext, launcher: SandboxLauncher | None
+) -> bytes | str:
     """Return a formatted copy of *data*, or why there is none. Always a checkpoint; leaves nothing if cancelled."""
     try:
         # Not abandoned on cancel: the folder would stay in the user's project. It is one small file.
@@ -112,19 +118,22 @@ async def _run(formatter: FileProgram, path: Path, data: bytes, ctx: ToolContext
     except OSError as error:
         return f"no copy of it could be made ({error.strerror})"
     try:
-        return await _run_on_copy(formatter, folder / path.name, ctx)
+        return await _run_on_copy(formatter, folder / path.name, ctx, launcher)
     finally:
         # Synchronously, since nothing can be awaited in a cancelled scope. It is one small file.
         remove_copy_folder(folder)
 
 
-async def _run_on_copy(formatter: FileProgram, copy: Path, ctx: ToolContext) -> bytes | str:
+async def _run_on_copy(
+    formatter: FileProgram, copy: Path, ctx: ToolContext, launcher: SandboxLauncher | None
+) -> bytes | str:
     """Return a file's content after the formatter, or why it failed. Always a checkpoint; a cancel ends it."""
     kept = bytearray()
     try:
+        # On a copy: a formatter that fails half-way must not leave a broken file.
+        launch = await launch_writing_helper(formatter.argv(str(copy)), launcher, file=copy, cwd=ctx.cwd)
         finished = await run_tree(
-            # On a copy: a formatter that fails half-way must not leave a broken file.
-            formatter.argv(str(copy)),
+            launch.argv,
             cwd=ctx.cwd,
             marker=marker(ctx.session_id, ctx.call_id),
             env=ctx.secrets.without(os.environ),

@@ -19,6 +19,7 @@ from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.process.secret_names import SecretVariables
+from engine.sandbox.helpers import launch_reading_helper
 from engine.tools.call_values import GRACE
 from engine.tools.search.result_buffers import AllHits, HitBuffer, HitCounter, HitWindow, in_order, window
 from engine.tools.search.results import Binary, ErrorReader, Form, Hit, HitReader
@@ -157,11 +158,13 @@ class _Run:
                     enough.cancel(reason="enough was found")
 
             try:
+                launch = await launch_reading_helper(arguments, folder=self.scope.folder)
                 finished = await run_tree(
-                    arguments,
+                    launch.argv,
                     cwd=self.scope.folder,
                     marker=self.scope.marker,
-                    env=self.scope.secrets.without(os.environ),
+                    env={**self.scope.secrets.without(os.environ), **launch.environment},
+                    confine=launch.confine,
                     on_output=take,
                     on_errors=errors.feed,
                     timeout=max(0.0, self.deadline - trio.current_time()),

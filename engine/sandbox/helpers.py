@@ -1,0 +1,62 @@
+"""How the engine starts its own helper programs: confined, where that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import trio
+
+from engine.core.errors import ToolError
+from engine.core.threads import to_thread
+from engine.files.real_path import followed, is_within
+from engine.permission.project_root import find_project_root
+from engine.process.start import Launch
+from engine.sandbox.backends import choose_backend
+from engine.sandbox.bwrap import KEEPERS
+from engine.sandbox.reader import launch_reader
+from engine.sandbox.sandbox import SandboxLauncher
+
+
+async def launch_reading_helper(command: Sequence[str], *, folder: str) -> Launch:
+    """Return how to start a program of ours that reads in *folder*. Always a checkpoint; leaves nothing if cancelled."""
+    backend = (await choose_backend("auto")).backend
+    if backend is None:
+        return Launch(argv=command)
+    # What it may read, the rules have decided: nothing there is hidden from it.
+    return await to_thread(
+        lambda: launch_reader(
+            backend,
+            command,
+            cwd=folder,
+            home=str(Path.home()),
+            hidden=(),
+            extra=(folder, str(Path(command[0]).resolve())),
+        )
+    )
+
+
+async def launch_writing_helper(
+    command: Sequence[str], launcher: SandboxLauncher | None, *, file: Path, cwd: str
+) -> Launch:
+    """Return how to start a program of the user's that changes a file of the project, and obeys the project's settings.
+
+    It runs in the sandbox of *launcher* if there is one that works, and that lets it change *file*. Always a checkpoint;
+    leaves nothing if cancelled.
+    """
+    if (
+        launcher is not None
+        and await to_thread(_is_in_project, file, cwd)
+        and (await choose_backend("bwrap")).backend is not None
+    ):
+        # There is none for a folder that is no project.
+        with suppress(ToolError):
+            return Launch(argv=await launcher.argv(command, cwd=cwd), keepers=KEEPERS)
+    await trio.lowlevel.checkpoint()
+    return Launch(argv=command)
+
+
+def _is_in_project(file: Path, cwd: str) -> bool:
+    project = find_project_root(cwd, home=str(Path.home()))
+    return bool(project) and is_within(followed(str(file)), project)
