@@ -14,6 +14,7 @@ from engine.permission.rules.profiles import NO_SECRETS, SECRETS
 # These search all files of a folder by default.
 _ALWAYS: Final = frozenset({"rg", "ag", "ack"})
 _RECURSIVE_ON_REQUEST: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
+_UNTRACKED: Final = (("--no-ind", "--no-index"), ("--untr", "--untracked"))
 _RECURSIVE_OPTIONS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
 # With one of these, `rg` and `ag` search hidden files too.
 _HIDDEN: Final = ("--hidden", "--unr", "--no-ignore", "--all-types", "--all-text")
@@ -60,12 +61,23 @@ def _searches(name: str, command: ScannedCommand) -> bool:
     if name in _ALWAYS:
         # Lists names only.
         return "--files" not in words
-    return name in _RECURSIVE_ON_REQUEST and any(map(_is_recursive, words))
+    if name == "git":
+        # Otherwise it searches what was committed.
+        return "grep" in words and any(map(_is_untracked, words))
+    return name == "rgrep" or (name in _RECURSIVE_ON_REQUEST and any(map(_is_recursive, words)))
+
+
+def _is_untracked(word: str) -> bool:
+    # A long option may be shortened.
+    return any(len(word) >= len(least) and option.startswith(word) for least, option in _UNTRACKED)
 
 
 def _is_recursive(word: str) -> bool:
     # A long option may be shortened; `recurse` is the value of `--directories`.
     is_long = word[:2] == "--" and len(word) > len("--x")
+    option, _, value = word.partition("=")
+    if is_long and value and "--directories".startswith(option):
+        return "recurse".startswith(value)
     return word == "recurse" or _has_flag(word, "rR") or (is_long and _begins_one(word, _RECURSIVE_OPTIONS))
 
 

@@ -14,7 +14,7 @@ from engine.permission.programs.table_analysis import parse_and_apply
 from engine.permission.programs.tables.program_spec import Program
 
 # Most programs contain none of these characters, and need no parsing.
-_SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline")
+_SUSPICIOUS: Final = re.compile(r"(?<!\|)\|(?!\|)|>(?!=)|@|system|getline|ARGV|SYMTAB")
 # Each of these makes a program opaque, wherever it occurs.
 # `@` calls functions by name and loads extensions, in GNU awk.
 _NEVER: Final = re.compile(r"(?<![A-Za-z_])system(?![A-Za-z0-9_])|@")
@@ -91,6 +91,9 @@ def written_files(program: str) -> list[str]:
     # The fast path.
     if not _SUSPICIOUS.search(program):
         return []
+    # What is written into `ARGV` is read as a file.
+    if "ARGV" in program or "SYMTAB" in program:
+        raise UnsupportedProgram("its program may read other files")
     if _NEVER.search(program):
         raise UnsupportedProgram("its program may execute commands")
     return list(_OutputFinder(list(_tokens(program))).targets())

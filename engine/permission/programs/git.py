@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.permission.effects.scan_result import Argument
+from engine.permission.programs.git_paths import add_files_shown
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.table_analysis import apply_operands, apply_options, parse_and_apply, parse_words
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import Program
-from engine.permission.programs.wrappers import uses
 
 # An allow-list: git has hundreds of settings, and new ones may execute commands.
 # Settings that execute nothing: patterns for the whole name in lower case; its middle part may be any text.
@@ -143,9 +143,7 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
         _configure(analysis, arguments.used, arguments.operands)
         return
     apply_operands(analysis, inner, arguments.operands)
-    # With `--no-index`, operands are files outside of the repository.
-    for operand in arguments.operands if uses(arguments.used, "--no-index") else ():
-        analysis.touch(operand, "read")
+    add_files_shown(analysis, name, arguments.used, arguments.operands)
     if any(map(_uses_gpg, words)):
         analysis.changes = True
     # A command that changes something runs the repository's hooks.

@@ -42,6 +42,9 @@ _START_SHELLS: Final = frozenset(
     ]
 )
 
+# The roles of files that are only read.
+_READING: Final = frozenset({"reads", "lists"})
+
 
 def analyze_by_row(
     analysis: ProgramAnalysis,
@@ -115,6 +118,8 @@ def apply_options(analysis: ProgramAnalysis, program: Program, arguments: Argume
         analysis.mark_opaque("one of its words is unknown, and may be an option that executes commands")
     for used in arguments.used:
         _apply_option(analysis, used, program)
+        if used.option.role == "lists":
+            analysis.mark_opaque("further files that it reads are listed elsewhere")
     analysis.reads_only = _reads_only(program, arguments)
     # An unknown word may be an option that writes.
     if arguments.is_uncertain and any(option.role in _CHANGING for option in program.table.values()):
@@ -137,14 +142,14 @@ def _prints_names(analysis: ProgramAnalysis, program: Program, arguments: Argume
 def _apply_option(analysis: ProgramAnalysis, used: UsedOption, program: Program) -> None:
     """Add the effect of an option."""
     # `-i` without a suffix, as in `sed -i`: the option is present, but its value names no file.
-    if used.option.takes == "attached" and used.value == "" and used.option.role not in {"changes", "code"}:
+    if used.option.takes == "attached" and used.value == "" and used.option.role not in {"changes", "code", "lists"}:
         return
     _apply_role(analysis, used.option.role, used.value, program, f"its option {used.name}")
 
 
 def _apply_role(analysis: ProgramAnalysis, role: Role, value: Argument, program: Program, what: str) -> None:
     """Add the effect of an option's value or of an operand."""
-    if role in {"reads", "writes", "edits"}:
+    if role in {"reads", "writes", "edits", "lists"}:
         _touch_as(analysis, role, value, program)
         return
     match role:
@@ -172,14 +177,14 @@ def _touch_as(analysis: ProgramAnalysis, role: Role, value: Argument, program: P
     text = exact_text(value)
     # Standard input or output, or a file on another machine.
     if text in {"", "-"} or (program.hosts and text is not None and _ELSEWHERE.match(text)):
-        analysis.changes = analysis.changes or role != "reads"
+        analysis.changes = analysis.changes or role not in _READING
         return
-    if text is not None and (text[:1] == "|" or (role != "reads" and text[:1] == "!")):
+    if text is not None and (text[:1] == "|" or (role not in _READING and text[:1] == "!")):
         # Some programs run the text after these characters as a command.
         analysis.mark_opaque(f"it may take {text} for a command")
     if role != "writes":
         analysis.touch(value, "read")
-    if role != "reads":
+    if role not in _READING:
         analysis.touch(value, "write")
 
 

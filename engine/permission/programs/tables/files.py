@@ -164,7 +164,7 @@ _READING: Final[Mapping[str, Program]] = {
     "sort": _reading(
         filters="-u -r -n -V -f -z -k -t -R --unique --reverse",
         options="""-o=writes --output=writes --compress-program=program -T=writes --temporary-directory=writes -k= --key= -t=
-            --field-separator= -S= --buffer-size= --parallel= --batch-size= --random-source=reads --files0-from=reads
+            --field-separator= -S= --buffer-size= --parallel= --batch-size= --random-source=reads --files0-from=lists
             --sort= -bdfgiMhnRrVcCmsuz --reverse --unique --numeric-sort --human-numeric-sort --version-sort
             --ignore-case --stable --zero-terminated --check? --merge --debug --month-sort --general-numeric-sort
             --random-sort --dictionary-order --ignore-leading-blanks --ignore-nonprinting""",
@@ -184,7 +184,7 @@ _READING: Final[Mapping[str, Program]] = {
         operands="reads? writes?",
         options="-f= -s= -w= --skip-fields= --skip-chars= --check-chars= -cdDiuz --group? --all-repeated? --count",
     ),
-    "wc": _reading(options="--files0-from=reads --total="),
+    "wc": _reading(options="--files0-from=lists --total="),
     "xxd": Program(operands="reads? writes?", options="-c= -cols= -g= -l= -o= -s= -n= -R="),
     "yq": Program(operands="plain reads*", options="-i -o= -p= --from-file=reads -I= -s= -rncCMPejyYxSR"),
     "column": _reading(options="-t -s= -o= -c= -N= -H= -R= -W= -E= -T= -O="),

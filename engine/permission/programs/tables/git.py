@@ -87,14 +87,25 @@ _FILTERS: Final = Program(
 
 _BY_KIND: Final[Mapping[str, Program]] = {
     **rows(
-        """annotate blame check-attr check-ignore check-mailmap check-ref-format cherry count-objects for-each-ref
+        """check-attr check-ignore check-mailmap check-ref-format cherry count-objects for-each-ref
 get-tar-commit-id ls-tree merge-base name-rev patch-id rev-list show-branch show-index show-ref status
 stripspace var verify-commit verify-tag verify-pack version whatchanged help""",
         # Several of these also have the options of `diff`.
         _reading(options="--output=writes --ext-diff!changes --show-signature!changes"),
     ),
     # Nothing they print begins with a dash, except text from their own arguments.
-    **rows("rev-parse ls-files describe merge-base", _reading(prints_names=True)),
+    **rows(
+        "annotate blame",
+        _reading(
+            options="""--output=writes --ext-diff!changes --show-signature!changes -L= -S=reads --contents=reads --date=
+                --ignore-rev= --ignore-revs-file=reads -M? -C? --since= --until= --abbrev="""
+        ),
+    ),
+    **rows("rev-parse describe merge-base", _reading(prints_names=True)),
+    "ls-files": _reading(
+        options="-X=reads --exclude-from=reads -x= --exclude= --exclude-per-directory= --format= --abbrev? --with-tree=",
+        prints_names=True,
+    ),
     **rows("diff diff-files diff-index diff-tree", _reading(options=_SHOWN, names_with="--name-only")),
     **rows(
         "log range-diff shortlog show whatchanged",
@@ -128,7 +139,7 @@ COMMANDS: Final[Mapping[str, Program]] = {
         operands="changes*",
         prints_names=True,
     ),
-    "cat-file": _reading(options="--textconv!changes --filters!changes"),
+    "cat-file": _reading(options="--textconv!changes --filters!changes --batch?lists --batch-command?lists"),
     "cherry-pick": Program(options=_MERGED.replace("-F=reads", "").replace("-m=", "-m=")),
     "clone": Program(
         options=_FETCHED

@@ -26,6 +26,7 @@ from engine.permission.effects.scan_result import Argument
 # What a program does with a value or an operand:
 #   plain     nothing relevant
 #   reads, writes, edits    a path that is read, written, or read and then written
+#   lists     a file whose content names further files that are read
 #   folder    the working directory from here on, also for commands it starts
 #   shell     a script for a shell
 #   command   a command, its words separated by spaces, without a shell
@@ -42,6 +43,7 @@ Role = Literal[
     "reads",
     "writes",
     "edits",
+    "lists",
     "folder",
     "shell",
     "command",
