@@ -12,7 +12,7 @@ import attrs
 
 from engine.agents.discovery import LoadedAgents, agent_sources
 from engine.cli.agent_files import load_user_agents, report_untrusted
-from engine.cli.arg_types import add_config_flag, directory, similar_name_hint
+from engine.cli.arg_types import add_config_flag, add_cwd_flag, add_json_flag, command_parser, similar_name_hint
 from engine.cli.default_tools import default_tools
 from engine.cli.exit_codes import USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
@@ -29,18 +29,17 @@ _MODES: Final = {
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="engine agents",
-        allow_abbrev=False,
-        description="List the agents for `engine run --agent NAME`, and the sub-agents that they can start. "
+    parser = command_parser(
+        "agents",
+        "List the agents for `engine run --agent NAME`, and the sub-agents that they can start. "
         "With a NAME: show the whole definition of one.",
         epilog="Exit codes: 0 listed, 1 failed, 2 wrong usage.",
     )
     parser.add_argument("name", nargs="?", help="show the whole definition of this agent")
-    parser.add_argument("--cwd", type=directory, default=".", help="the working directory; default: this one")
+    add_cwd_flag(parser)
     parser.add_argument("--trust", action="store_true", help="include the project's agents, as if it were trusted")
     add_config_flag(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_flag(parser)
     return run_command("agents", lambda: _list(parser.parse_args(arguments)))
 
 

@@ -1,4 +1,4 @@
-"""Arguments that several commands share: types with clear error messages, a flag, and a hint for unknown names."""
+"""What the commands' argument parsers share: types with clear error messages, flags, and a hint for unknown names."""
 
 from __future__ import annotations
 
@@ -45,6 +45,21 @@ def directory(text: str) -> Path:
     if not path.is_dir():
         raise ArgumentTypeError(f"{text} is not a directory")
     return path.resolve()
+
+
+def command_parser(name: str, description: str, *, epilog: str = "") -> ArgumentParser:
+    """Return a parser for `engine NAME`; flags can't be abbreviated, so that a new one breaks no script."""
+    return ArgumentParser(prog=f"engine {name}", allow_abbrev=False, description=description, epilog=epilog)
+
+
+def add_json_flag(parser: ArgumentParser) -> None:
+    """Add the flag that prints JSON instead of text."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_cwd_flag(parser: ArgumentParser) -> None:
+    """Add the flag that names the working directory, which must exist."""
+    parser.add_argument("--cwd", type=directory, default=".", help="the working directory; default: this one")
 
 
 def add_config_flag(parser: ArgumentParser | _ArgumentGroup) -> None:

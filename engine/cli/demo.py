@@ -6,7 +6,6 @@ loop, the tools and the processes are real as well. Only the model is a script.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -19,6 +18,7 @@ from typing import Final, cast
 import attrs
 import trio
 
+from engine.cli.arg_types import command_parser
 from engine.cli.demo_script import PROMPTS, WORKERS, answer, usage_of, write_repository
 from engine.cli.exit_codes import BROKEN_PIPE, DONE, FAILED, run_command
 from engine.cli.output import Output
@@ -57,9 +57,9 @@ server on this machine that speaks Anthropic's wire format. Only the model is a 
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code: 0 only if every check passed."""
-    parser = argparse.ArgumentParser(
-        prog="engine demo",
-        description="See the engine work: offline, without a key, in a scratch folder that is removed at the end.",
+    parser = command_parser(
+        "demo",
+        "See the engine work: offline, without a key, in a scratch folder that is removed at the end.",
     )
 
     def run() -> int:

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.arg_types import add_config_flag
+from engine.cli.arg_types import add_config_flag, command_parser
 from engine.cli.exit_codes import DONE, FAILED, run_command
 from engine.cli.models_text import HostReport, as_json, as_text
 from engine.cli.standard_streams import print_text
@@ -57,10 +57,9 @@ def _print_hosts(args: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="engine models",
-        allow_abbrev=False,
-        description="List the hosts (model providers) that can be used here, the limits and prices of their models, "
+    parser = command_parser(
+        "models",
+        "List the hosts (model providers) that can be used here, the limits and prices of their models, "
         "and what the other hosts need.",
         epilog="API keys come from the environment. They are not tested: only servers on this machine are contacted. "
         "Exit codes: 0 listed, 1 HOST can't be used here, 2 wrong usage.",

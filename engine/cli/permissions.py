@@ -10,7 +10,7 @@ from pathlib import Path
 
 import trio
 
-from engine.cli.arg_types import add_config_flag
+from engine.cli.arg_types import add_config_flag, add_json_flag, command_parser
 from engine.cli.exit_codes import FAILED, USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
 from engine.cli.terminal_text import escape_control_chars
@@ -38,10 +38,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="engine permissions",
-        allow_abbrev=False,
-        description="Show what the agent may do in a project, and revoke what was allowed.",
+    parser = command_parser(
+        "permissions",
+        "Show what the agent may do in a project, and revoke what was allowed.",
         epilog="Exit codes: 0 done, 1 failed, or lint found something, 2 wrong usage.",
     )
     parser.add_argument("--cwd", default=".", help="the agent's working directory; default: this one")
@@ -49,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", choices=PROFILES, help="instead of the configuration's")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     listing = commands.add_parser("list", help="list rules and grants (the default)")
-    listing.add_argument("--json", action="store_true", help="print JSON")
+    add_json_flag(listing)
     explaining = commands.add_parser("explain", help="show which rule decides, and why the others don't")
     explaining.add_argument("permission", help="the permission: bash, read, edit, web, ...")
     explaining.add_argument("pattern", help="what it is for: a command line, a path, ...")

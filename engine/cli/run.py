@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from engine.cli.agent_files import load_user_agents, report_untrusted
-from engine.cli.arg_types import directory, seconds, whole
+from engine.cli.arg_types import add_cwd_flag, command_parser, seconds, whole
 from engine.cli.default_tools import default_tools, knowledge_for
 from engine.cli.exit_codes import run_command
 from engine.cli.keyboard import Keyboard
@@ -140,10 +140,9 @@ def _task(args: argparse.Namespace, config: Config, layers: PromptLayers) -> Pro
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="engine run",
-        allow_abbrev=False,
-        description="Give the agent a task and watch it work. Ctrl-C cancels it and leaves nothing running. "
+    parser = command_parser(
+        "run",
+        "Give the agent a task and watch it work. Ctrl-C cancels it and leaves nothing running. "
         "The session is saved: --continue continues it.",
         epilog="While the agent works, a line that you type is sent to the model. Exit codes: 0 completed, "
         "1 stopped early, 2 wrong usage, 128 plus the signal's number after a signal.",
@@ -162,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="attach an image, a PDF or an audio file; may be repeated",
     )
-    parser.add_argument("--cwd", type=directory, default=".", help="the working directory; default: this one")
+    add_cwd_flag(parser)
     parser.add_argument("--max-steps", type=whole(1), metavar="N", help="most requests to the model")
     parser.add_argument("--max-seconds", type=seconds, metavar="S", help="most seconds for the whole task")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; never ask")

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from engine.cli.arg_types import similar_name_hint
+from engine.cli.arg_types import add_json_flag, command_parser, similar_name_hint
 from engine.cli.default_tools import default_tools
 from engine.cli.exit_codes import USAGE_ERROR, run_command
 from engine.cli.standard_streams import print_error, print_text
@@ -16,15 +16,14 @@ from engine.tools.tool import Tool
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="engine tools",
-        allow_abbrev=False,
-        description="List the tools that the model can call. With a NAME: show the tool's description and schema.",
+    parser = command_parser(
+        "tools",
+        "List the tools that the model can call. With a NAME: show the tool's description and schema.",
         epilog="Exit codes: 0 listed, 2 wrong usage.",
     )
     parser.add_argument("name", nargs="?", help="show this tool's description and schema")
     parser.add_argument("--model", metavar="MODEL", help="only the tools for this model; default: all")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_flag(parser)
     return run_command("tools", lambda: _print_tools(parser.parse_args(arguments)))
 
 

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import trio
 
 from engine.cli import store_flags
+from engine.cli.arg_types import add_json_flag, command_parser
 from engine.cli.exit_codes import NO_HINTS, run_command
 from engine.cli.store_flags import PREFIX, add_store_flag, open_store, resolve_store
 from engine.core.errors import ConfigError, EngineError, SessionNotFound
@@ -31,11 +32,9 @@ class NoStoreYet(SessionNotFound):
 
 def subcommand_parser(name: str, description: str, *, has_json: bool = False) -> argparse.ArgumentParser:
     """Return a parser for the subcommand *name*, with the flags that all subcommands have."""
-    parser = argparse.ArgumentParser(
-        prog=f"engine sessions {name}", allow_abbrev=False, description=description, epilog=CODES
-    )
+    parser = command_parser(f"sessions {name}", description, epilog=CODES)
     if has_json:
-        parser.add_argument("--json", action="store_true", help="print JSON")
+        add_json_flag(parser)
     add_store_flag(parser)
     return parser
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from engine.cli.arg_types import whole
+from engine.cli.arg_types import add_json_flag, command_parser, whole
 from engine.cli.sessions.list import short_folder
 from engine.cli.sessions.session_command import NoStoreYet, run_subcommand, with_store
 from engine.cli.sessions.table import Column, table
@@ -33,10 +33,9 @@ _MAX_ROWS: Final = 40
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="engine stats",
-        allow_abbrev=False,
-        description="Show tokens and money spent: in total, by model and by day. Deleted sessions are included.",
+    parser = command_parser(
+        "stats",
+        "Show tokens and money spent: in total, by model and by day. Deleted sessions are included.",
         epilog="Prices are those of the catalogue at the time of the request. A sub-agent counts for the session that "
         "started it. Exit codes: 0 done, 1 the store could not be read, 2 wrong usage.",
     )
@@ -50,7 +49,7 @@ def main(arguments: list[str]) -> int:
     )
     since.add_argument("--all", action="store_true", help="all time")
     parser.add_argument("--by", choices=_KINDS, help="only this table, with all rows")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_flag(parser)
     add_store_flag(parser)
     return run_subcommand("stats", parser, arguments, _run)
 
