@@ -50,12 +50,14 @@ class BodyProgress:
         entered: the tool's own code has begun; before that, an abort is known to have had no effect.
         started_at: when the start was recorded, on trio's clock.
         timeout_at: when the tool's timeout is over, on trio's clock.
+        overtime: for how many seconds it has gone on since then, without those by which the event loop was late.
         last_progress: what the tool reported last.
     """
 
     entered: bool = False
     started_at: float | None = None
     timeout_at: float = float("inf")
+    overtime: float = 0.0
     last_progress: str = ""
     _output: list[str] = attrs.field(factory=list[str], init=False)
     _chars: int = attrs.field(default=0, init=False)

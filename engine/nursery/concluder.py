@@ -73,8 +73,8 @@ class GraceTimer:
             until = min(trio.current_time() + _SLICE, deadline + self.late)
             with trio.CancelScope(shield=True, deadline=until):
                 await event.wait()
-            if not is_over():
-                self.late += max(0.0, trio.current_time() - until)
+            # Also if this one is over: the loop was late for those that are waited for next, too.
+            self.late += max(0.0, trio.current_time() - until)
             # After a wait, also if the deadline was over before it: a tool is let run before it is given up.
             if trio.current_time() >= deadline + self.late:
                 break

@@ -8,7 +8,7 @@ waits for each call in call order, in rounds that never end a call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 import trio
@@ -31,10 +31,14 @@ from engine.nursery.running_turn import TurnRun
 from engine.nursery.step import Step
 from engine.nursery.stream_reader import read_stream, save_drafts
 from engine.nursery.tool_task import work
+from engine.tools.call_values import GRACE
 from engine.tools.registry import Prepared
 
 # A round of waiting: often enough for a person to see that a call is alive, rarely enough to cost nothing.
 ROUND = 0.25
+# A round that is later than this is charged to no tool, but for as much: as with the grace at a turn's end, a tool is let
+# run ten times before it is given up.
+_LATE: Final = GRACE / 10
 
 
 @enable_ki_protection
@@ -264,14 +268,25 @@ class _StepRunner:
         A round's end never ends a call, unless the call has outlasted its own timeout.
         """
         while not event.is_set():
-            until = trio.current_time() + ROUND
+            began = trio.current_time()
             with trio.move_on_after(ROUND):
                 await event.wait()
-            self._report_block(until)
+            self._report_block(began + ROUND)
+            self._charge_overtime(began)
             # Seen from inside the host's scopes; the turn's frame may sit outside of some of them.
             self._run.state.host_deadline = trio.current_effective_deadline()
             if not event.is_set():
                 self._end_round()
+
+    def _charge_overtime(self, began: float) -> None:
+        """Charge a round to the calls that have outlasted their timeouts, but not the time by which it was late."""
+        now = trio.current_time()
+        late = max(0.0, now - began - ROUND)
+        for entry in self._step.ledger.unsettled:
+            over = now - max(began, entry.body.timeout_at)
+            if over > 0.0:
+                # Always something: a loop that is late each time must not make timeouts void.
+                entry.body.overtime += over if late < _LATE else min(over, _LATE)
 
     def _end_round(self) -> None:
         """Show that the calls are alive: all that are at work, not only the one that is waited for."""
@@ -283,7 +298,7 @@ class _StepRunner:
         now, body = trio.current_time(), entry.body
         # The pipeline has cancelled the body at its timeout; only one that shields itself is still here after its grace.
         # With a provisional outcome the body has returned, and what takes long is a hook after it.
-        if entry.provisional is None and now >= body.timeout_at + entry.grace:
+        if entry.provisional is None and body.overtime >= entry.grace:
             self._give_up(entry)
             return
         self._run.journal.append_live(
