@@ -38,7 +38,11 @@ WRAP_UP = "This is the last step that the limit allows. Answer now in text, with
 
 
 async def run_loop(run: TurnRun) -> Stop:
-    """Run the turn to a stop. Always a checkpoint; if cancelled, the concluder saves what is open."""
+    """Run the turn to a stop.
+
+    Always a cancel point; a schedule point unless it stops before its first step. If cancelled, the concluder saves what
+    is open.
+    """
     # A task that was started in a cancelled scope runs to its first checkpoint: nothing may happen before this one.
     await trio.lowlevel.checkpoint_if_cancelled()
     if run.inputs.compaction is not None:
@@ -82,7 +86,7 @@ async def _begin_round(run: TurnRun, state: LoopState) -> Move | None:
 
 
 async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) -> Move:
-    """Build the request, and run the step with it. A checkpoint."""
+    """Build the request, and run the step with it. A schedule point, unless a limit or a hook lets no step begin."""
     # A retry is the same step: it neither counts against the limit nor changes what the step is for.
     wrapped_up = _is_last(run) if attempt == 1 else run.state.wrapping_up
     if attempt == 1:
@@ -114,7 +118,7 @@ def _first_state(run: TurnRun) -> LoopState:
 
 
 async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
-    """Run a step to its end, and return the move that follows. A checkpoint."""
+    """Run a step to its end, and return the move that follows. Always a schedule point."""
     outcome = await run_step(run, step)
     # A host that reports no usage leaves the older count, which is better than none.
     if step.demux.usage.prompt:

@@ -106,7 +106,7 @@ class Asker:
         return self.run.deps.ids.new(kind)
 
     async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
-        """Ask, with retries, then the next model. Always a checkpoint; a failure is a part of the reply.
+        """Ask, with retries, then the next model. Always a cancel point; a failure is a part of the reply.
 
         If cancelled, what the requests have used so far is counted.
         """
@@ -135,7 +135,7 @@ class Asker:
             self.models = self.models[1:]
 
     async def _until_answered(self, system: str, text: str, max_output: int) -> ReplyListener:
-        """Ask the first of the models until it answers or its retries are used up. Always a checkpoint."""
+        """Ask the first of the models until it answers or its retries are used up. Always a cancel point."""
         run, budget = self.run, RetryBudget()
         while True:
             listener = await self._ask_once(system, text, max_output)

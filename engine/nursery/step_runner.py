@@ -109,7 +109,7 @@ def _new_step(
 
 
 async def run_step(run: TurnRun, step: Step) -> StepOutcome:
-    """Run the request and its calls to their end. Always a checkpoint.
+    """Run the request and its calls to their end. Always a schedule point; a cancel point unless nothing is left to wait for.
 
     If cancelled, its tasks are cancelled together and what is unsettled is left to the concluder. Errors of models and
     tools are values in the outcome; only errors of ours are raised.
@@ -228,15 +228,15 @@ class _StepRunner:
 
     @enable_ki_protection
     async def _run_call(self, entry: CallEntry) -> None:
-        """Run one call, then start what waited for it. Always a checkpoint."""
+        """Run one call, then start what waited for it. Always a cancel point; a schedule point as `work` is."""
         await work(self._run, self._step, entry)
         self.start_calls()
 
     @enable_ki_protection
     async def _assess(self, entry: CallEntry) -> None:
-        """Find out whether a call is safe, then start what admission lets start. Always a checkpoint.
+        """Find out whether a call is safe, then start what admission lets start.
 
-        If cancelled, the call has not started, and the concluder settles it.
+        Always a cancel point; a schedule point if the tool's `assess` is one. If cancelled, the call has not started, and the concluder settles it.
         """
         assert isinstance(entry.prepared, Prepared)
         # A call before it may still change the folder. This decides only what runs at the same time, not what is allowed:

@@ -44,9 +44,9 @@ class Receiver(Protocol):
 
 @enable_ki_protection
 async def read_stream(run: TurnRun, model: Model, request: ModelRequest, receiver: Receiver) -> None:
-    """Send *request* and feed *receiver* until the stream is over. Always a checkpoint.
+    """Send *request* and feed *receiver* until the stream is over.
 
-    If cancelled, what was received is kept and the connection is closed. An error of the receiver is ours, not the
+    Always a cancel point; a schedule point if the model keeps to its port, where all methods are. If cancelled, what was received is kept and the connection is closed. An error of the receiver is ours, not the
     provider's: it ends the turn.
     """
     failure: Failure | None = None
@@ -97,7 +97,7 @@ def _failure_of_foreign(error: BaseException) -> Failure:
 
 
 async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: Receiver, passage: Passage) -> None:
-    """Receive until the end of the stream. Always a checkpoint; raises what the provider raises.
+    """Receive until the end of the stream. A checkpoint if the model's methods are; raises what the provider raises.
 
     If cancelled, the connection is closed.
     """
@@ -132,7 +132,7 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
 async def _receive_batches(
     receive: ForeignCall[Sequence[StreamEvent]], take: Callable[[object], bool], timeouts: Timeouts, total_at: float
 ) -> None:
-    """Pass on each batch until *take* returns False. Always a checkpoint. Raises `StreamTimeout`.
+    """Pass on each batch until *take* returns False. A checkpoint after each but the last. Raises `StreamTimeout`.
 
     A batch that arrives together with the deadline counts: it is passed on inside the scope, and the next one has a new
     scope.
@@ -169,7 +169,7 @@ def _feed(run: TurnRun, receiver: Receiver, batch: Sequence[StreamEvent]) -> boo
 
 
 async def _open(model: Model, request: ModelRequest, limit: float) -> ModelStream:
-    """Open the stream. Always a checkpoint; if cancelled, there is none."""
+    """Open the stream. A checkpoint if the model's `open` is one; if cancelled, there is none."""
     with trio.move_on_after(limit):
         stream = await call_foreign(f"`open` of {model.info.name}", model.open, request)
         if not (hasattr(stream, "receive") and hasattr(stream, "aclose")):

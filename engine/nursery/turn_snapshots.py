@@ -210,7 +210,7 @@ class TurnSnapshots:
         return self._state == "taken" and is_idle and isinstance(self.snapshots, Attributing)
 
     async def _take(self, step: int, seconds: float, *, is_silent: bool = False) -> bool:
-        """Take a snapshot and record it; return whether there is one. Always a checkpoint; if cancelled, there is none."""
+        """Take a snapshot and record it; return whether there is one. A checkpoint if the port is one; if cancelled, there is none."""
         self.trace.point("snapshot")
         try:
             snapshot = await call_foreign("the snapshots", self._new_snapshot, seconds)

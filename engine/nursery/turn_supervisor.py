@@ -53,7 +53,7 @@ async def _supervise(run: TurnRun) -> None:
 
 @enable_ki_protection
 async def _loop_task(run: TurnRun) -> None:
-    """Run the loop, and write down why it ended. Always a checkpoint; raises only what must propagate."""
+    """Run the loop, and write down why it ended. Always a cancel point; raises only what must propagate."""
 
     def note_interrupt(error: BaseException) -> None:
         if first_of(error, KeyboardInterrupt) or first_of(error, SystemExit):

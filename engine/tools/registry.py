@@ -53,9 +53,9 @@ class Prepared:
             return False  # noqa: ASYNC104  # a plain function can't be cancelled
 
     async def assess(self, cwd: str) -> bool:
-        """Return whether it may run in parallel with other safe calls in that working directory. Always a checkpoint.
+        """Return whether it may run in parallel with other safe calls in that working directory.
 
-        Raises nothing ordinary; if cancelled, nothing is left behind.
+        Always a cancel point; a schedule point if the tool's function is one. Raises nothing ordinary; if cancelled, nothing is left behind.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self.tool.assess is None:
