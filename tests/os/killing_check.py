@@ -152,7 +152,7 @@ async def _ids(store: SqliteStore) -> list[SessionId]:
 async def _check_nobody_is_left(known: Sequence[SessionId]) -> None:
     """The processes of the dead engine are ended a moment after the start of the next."""
     marks = tuple(marker(session_id) for session_id in known)
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         while find_marked(lambda mark: mark.startswith(marks)):
             await trio.sleep(0.01)
 

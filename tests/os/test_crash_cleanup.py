@@ -100,13 +100,13 @@ def another_engine() -> Generator[None]:
 
 
 async def _until_all_started(it: Running) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         while len(it.pids()) < 4:
             await trio.sleep(0.01)
 
 
 async def _until_gone(it: Running) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         while it.pids():
             await trio.sleep(0.01)
 

@@ -172,7 +172,7 @@ async def test_sub_agents_jobs_end_with_it(tmp_path: Path) -> None:
         assert "The background job inner was started" in inner.text
         assert re.fullmatch(r"outer: running for .*", shown.text)
         # It ends with its session, in its own grace.
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             while len(trees.alive()) > 1:
                 await trio.sleep(0.01)
 

@@ -28,7 +28,7 @@ ALONE = 13
 SPARE = 4
 # Seconds of text that a kill may cost, and how much later than that a busy machine may be.
 PROMISED, BUSY = 0.1, 0.4
-PATIENCE = 110
+PATIENCE, ATTEMPTS = 110, 3
 
 
 @attrs.frozen(kw_only=True)
@@ -114,7 +114,12 @@ def test_killed_while_it_waits(tmp_path: Path, soak: Soak, count_runs: CountRuns
 
 def test_kill_costs_a_tenth_of_a_second(tmp_path: Path, soak: Soak) -> None:
     for seed in soak.seeds(at_least=1):
-        losses = kill(tmp_path / str(seed), seed, "text", ALONE).losses
-        assert len(losses) > ALONE / 2
-        assert statistics.median(losses) <= PROMISED
-        assert max(losses) <= PROMISED + BUSY
+        usual = worst = 0.0
+        for attempt in range(ATTEMPTS):  # what else the machine does can only add to the losses
+            losses = kill(tmp_path / f"{seed}.{attempt}", seed, "text", ALONE).losses
+            assert len(losses) > ALONE / 2
+            usual, worst = statistics.median(losses), max(losses)
+            if usual <= PROMISED and worst <= PROMISED + BUSY:
+                break
+        assert usual <= PROMISED
+        assert worst <= PROMISED + BUSY

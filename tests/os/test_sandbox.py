@@ -346,7 +346,7 @@ async def run_and_cancel(place: Place, script: str, output: Output, *, after: fl
     async def run() -> None:
         await run_tree(command, cwd="/", marker=trees.marker(), on_output=output, grace=GRACE, on_finish=results.append)
 
-    with trio.fail_after(20):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             if after is None:

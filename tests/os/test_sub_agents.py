@@ -59,7 +59,7 @@ def script(deepest: int = 3, command: str = f"touch begun; {busy()}") -> dict[st
 
 async def until_it_runs(session: Session, folder: Path) -> set[str]:
     """Wait for the command; return the ids of the calls that have started."""
-    with trio.fail_after(20):
+    with trio.fail_after(30):
         while not await trio.Path(folder / "begun").exists():
             await trio.sleep(0.02)
         calls = {str(e.call_id) for e in live_session(session).journal._log if isinstance(e, CallStarted)}
@@ -105,7 +105,7 @@ async def test_background_agent_leaves_no_process(tmp_path: Path, way: str) -> N
         (job,) = session.background.agents.running
         if way == "stop":
             job.stop()
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 await job.finished.wait()
             assert job.status_text == "aborted: it was stopped"
     assert running(calls) == []
