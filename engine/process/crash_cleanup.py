@@ -53,6 +53,7 @@ def find_dead_owners() -> frozenset[str]:
     home = _home()
     if not home:
         return frozenset()
+    # This process may have been started by a tool of a dead engine: then it must not end itself.
     ours = {_owner_of(mark) for mark in os.environ.get(ENVIRONMENT_MARKER, "").split(SEPARATOR)}
     owners = {_owner_of(mark) for entry in others_alive() for mark in markers_in(environment_of(entry.pid))}
     return frozenset(name for name in owners - ours if _is_dead(name, home))
@@ -62,6 +63,7 @@ def look_once() -> frozenset[str]:
     """Return what `find_dead_owners` does, the first time in each process; then nothing. Never raises `OSError`."""
     if os.getpid() in _cleaned_pids:
         return frozenset()
+    # Even if it fails below: the next engine of this process would fail in the same way.
     _cleaned_pids.add(os.getpid())
     try:
         return find_dead_owners()

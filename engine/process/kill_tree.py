@@ -183,6 +183,7 @@ class TreeKiller:
         """Wait until the processes of the last scan are gone; scan again if that one was incomplete. Always a checkpoint."""
         pause = _FIRST_PAUSE
         await trio.lowlevel.checkpoint()
+        # Polled: most of them are not our children, so nothing signals their end.
         while self.survivors() or not self._is_sure:
             await trio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)

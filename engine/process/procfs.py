@@ -193,6 +193,7 @@ def _read(path: str, at_once: int = _CHUNK_BYTES) -> bytes:
         finally:
             os.close(fd)
     except OSError as error:
+        # The process has ended in the meantime, or is another user's.
         if error.errno in {errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM}:
             return b""
         raise

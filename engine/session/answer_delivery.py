@@ -46,6 +46,7 @@ async def answer(session: LiveSession, request_id: str, answers: tuple[str, ...]
     """See `Session.answer`. Always a checkpoint."""
     session.engine.tasks.check_run()
     texts = tuple(require_text(text, "an answer") for text in answers)
+    # First: a parked question is not open in this engine, and `RequestNotFound` would send the host looking for a typo.
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
     session.questions.answer(
         RequestId(require_text(request_id, "a request id")), ("answered" if texts else "declined", texts)

@@ -84,6 +84,7 @@ def _seconds(answer: Always) -> float | None:
     seconds = cast("object", answer.seconds)
     if seconds is None:
         return None
+    # A bool is an int as well; NaN fails the comparison, and None is how a host says "no limit".
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
         raise ConfigError(f"the seconds of an Always are a number above 0, or None, not {seconds!r}")
     return float(seconds)

@@ -331,6 +331,7 @@ class Engine:
         if not isinstance(cast("object", session), Session):
             raise ConfigError(f"{what} takes a Session of this engine, not {session!r}")
         live = live_session(session)
+        # By identity: another engine may have opened a session with the same id from the same store.
         if self._runtime.sessions.by_id.get(live.id) is not live:
             raise ConfigError(f"session {live.id} belongs to another engine: start its turns there")
         return live

@@ -47,6 +47,7 @@ class EngineTasks:
 
     def check_open(self) -> trio.Nursery:
         """Return the nursery. Raises `EngineClosed`, `WrongThread`."""
+        # First: in a forked process the other fields still look open.
         if self._pid != os.getpid():
             raise EngineClosed("this process was forked; an engine works only in the process that opened it")
         if self._closed:

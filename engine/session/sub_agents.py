@@ -334,6 +334,7 @@ def _last_text(child: LiveSession) -> str:
     state = child.journal.snapshot()
     step = None if state.turn is None else state.turn.step
     texts = [] if step is None else [part.text for part in step.parts if part.kind == "text" and part.text]
+    # The text being written, or else that of the last complete message.
     return (
         texts[-1]
         if texts

@@ -175,6 +175,7 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
         raise NothingParked(f"session {session.id} has no parked turn: use session.prompt()")
     run = _new_run(session, turn.turn_id, settings)
     try:
+        # As for a new turn: no checkpoint, but ports are called, which may raise.
         reopen_turn(run)
         _note_unknown_models(session, run)
     except BaseException as error:

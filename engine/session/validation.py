@@ -119,6 +119,7 @@ def store_of(store: Store | str | os.PathLike[str] | None) -> Store | str:
     """Return a store, or where to open one."""
     if isinstance(store, (str, os.PathLike)):
         place = os.fspath(store)
+        # `fspath` may return bytes; SQLite takes an empty path for a temporary database.
         if not isinstance(cast("object", place), str) or not place.strip():
             raise ConfigError(f"store must be a path, the URL of a database or a store, not {store!r}")
         return place if place == MEMORY or place.startswith(DATABASES) else absolute(place, "store")
@@ -191,6 +192,7 @@ def parse_rules(rules: Iterable[str]) -> tuple[Rule, ...]:
     texts = (
         tuple(cast("Iterable[object]", several))
         if isinstance(several, Iterable) and not isinstance(several, (str, bytes))
+        # a string is iterable, too, so it must fail like any other wrong value
         else (None,)
     )
     if not all(isinstance(rule, str) for rule in texts):

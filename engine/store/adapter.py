@@ -86,6 +86,7 @@ class StoreAdapter:
         calls, agents = running_calls(state), list[RunningAgent]()
         if not calls or not isinstance(self.store, Catalogue):
             return agents
+        # Contained, here and below: a damaged sub-agent must not keep its parent from opening.
         with suppress(EngineError):
             query = SessionQuery(parent_id=state.session_id, limit=_MAX_AGENTS)
             for row in await call_foreign(_STORE, self.store.list_sessions, query):

@@ -372,6 +372,7 @@ class DatabaseStore(TableQueries):
         if self._sink.last_error is not None:
             return str(self._sink.last_error)
         try:
+            # The writer's own error says more than "too slow", and putting something brings it up.
             self._writer.put(RetryPending())
         except WriteFailed as error:
             return str(error)

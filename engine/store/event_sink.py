@@ -127,6 +127,7 @@ class EventSink:
         done, self._backlog = self._backlog[: attempt.count], self._backlog[attempt.count :]
         for item in done:
             if isinstance(item, WriteCommand):
+                # A withdrawn one was skipped, although its place in the backlog is done.
                 item.is_done = not item.is_withdrawn
         _merge(self._last, attempt.transaction.last)
         _merge(self.durable, attempt.transaction.written)
@@ -192,6 +193,8 @@ class BatchTransaction:
             if isinstance(item, EventRow):
                 rows.append(item)
             else:
+                # Events that were queued before a command are written before it runs: a release follows its last
+                # events.
                 self._write(rows)
                 rows = []
                 if not item.is_withdrawn:

@@ -28,6 +28,7 @@ def decode_stored_event(body: str, session_id: str, seq: int, schema: Schema = P
         event = decode_event(body, schema=schema)
     except JournalCorrupt as error:
         raise JournalCorrupt(f"event {seq} of session {session_id} can't be read: {error}") from error
+    # Readable JSON in the wrong row: a copied or edited file.
     if event.seq != seq or event.session_id != session_id:
         raise JournalCorrupt(
             f"event {seq} of session {session_id} says that it is event {event.seq} of {event.session_id}"
@@ -78,6 +79,7 @@ class LazyEvents(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it ch
         item = self._items[index]
         if isinstance(item, str):
             seq = index + 1 if index >= 0 else len(self._items) + index + 1
+            # Kept decoded: a journal reads the same last events again and again.
             item = self._items[index] = decode_stored_event(item, self._session_id, seq, self._schema)
         return item
 

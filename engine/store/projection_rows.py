@@ -100,6 +100,8 @@ def write_texts(table: TextTable, changes: Iterable[SessionChange]) -> None:
     for change in changes:
         for text in change.texts.changes:
             if isinstance(text, RemovedText):
+                # Collected, because one statement for many rows is much cheaper; but a removal must find what came
+                # before it.
                 table.add(added)
                 added = []
                 table.remove(change.session_id, text)

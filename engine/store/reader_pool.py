@@ -123,6 +123,7 @@ class ReaderPool(ABC, Generic[C]):
                 raise StoreError(f"the store {self.name} is closed")
             if self._idle:
                 return self._idle.pop()
+        # Outside of the lock: connecting may take seconds, and other threads return their connections under it.
         return self.connect_reader()
 
 

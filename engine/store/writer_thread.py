@@ -231,6 +231,7 @@ class Writer(Generic[T]):
         while not isinstance(item, _Close):
             batch.append(item)
             try:
+                # All that is queued already, in the same batch; waiting for more would only delay its flush.
                 item = self._queue.get_nowait()
             except queue.Empty:
                 return batch, False

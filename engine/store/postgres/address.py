@@ -77,6 +77,7 @@ def _read(dsn: str) -> dict[str, str]:
     try:
         values = conninfo_to_dict(dsn)
     except (psycopg.Error, ValueError):
+        # Not re-raised, as libpq quotes the text that it could not read, which may be the password.
         values = None
     if values is None or not _PORTS.fullmatch(str(values.get("port") or "")) or _is_misread(dsn):
         raise ConfigError(

@@ -85,6 +85,7 @@ class NotificationListener:
                         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._address.channel)))
                         failures = 0
                         self._listen(connection, token, wake)
+                # The connection has broken: what was written since is unknown, so all watchers look for themselves.
                 if not self._is_needed() or not self._notify(token, ()):
                     return
                 _wait(wake, _WAITS[min(failures, len(_WAITS) - 1)])

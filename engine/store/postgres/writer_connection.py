@@ -126,6 +126,7 @@ class PostgresWriterConnection:
             try:
                 yield
             except BaseException as error:
+                # The next attempt needs a new connection; any other error leaves this one usable after a rollback.
                 if isinstance(error, DatabaseConnectionBroken):
                     self.close()
                 elif self._connection is not None:

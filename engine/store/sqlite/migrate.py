@@ -69,6 +69,7 @@ def check_compatible(connection: sqlite3.Connection) -> None:
     try:
         _version_at_one_instant(connection, PRESENT)
     except sqlite3.DatabaseError as error:
+        # Any other error, a lock say, tells nothing about whose file it is.
         if primary_code(error) != sqlite3.SQLITE_NOTADB:
             raise
         raise StoreMismatch(

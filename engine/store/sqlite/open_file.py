@@ -70,6 +70,7 @@ class FileOpening:
 
         migrate(connection)
         with _no_lock_wait(connection, self._lock_timeout):
+            # Tried now: a read-only file would otherwise fail at the first event, in the middle of a turn.
             _try_to_write(connection)
         damaged: Sequence[SessionId] = ()
         if is_due(connection, self.owner):
@@ -77,6 +78,7 @@ class FileOpening:
             if not damaged:
                 with _no_lock_wait(connection, self._lock_timeout):
                     _note(connection, self.owner)
+        # Last: migrating and checking may have created the WAL, which belongs to the identity.
         connections.record_identity()
         return damaged
 

@@ -169,6 +169,7 @@ def _prefix(
             return events, f"event {seq} is lost"
         try:
             event = decode_stored_event(body, session_id, seq, schema)
+            # Folded as well: an event that can be read but can't follow would keep the session from opening.
             state = apply(state, event)
         except JournalCorrupt as error:
             return events, str(error)
@@ -179,6 +180,7 @@ def _prefix(
 def _last_seqs(source: sqlite3.Connection) -> dict[SessionId, int]:
     """Return the number of each session's last event according to the list, as far as that is readable."""
     listed: dict[SessionId, int] = {}
+    # A damaged list is no reason to stop: then only the number of lost events is unknown.
     with contextlib.suppress(sqlite3.DatabaseError):
         for session_id, seq in source.execute("SELECT id, seq FROM sessions"):
             if isinstance(session_id, str) and isinstance(seq, int):

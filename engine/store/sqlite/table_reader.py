@@ -135,5 +135,6 @@ class SqliteTableReader:
         try:
             yield
         finally:
+            # An interrupt or an I/O error may have ended it already.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

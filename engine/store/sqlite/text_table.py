@@ -93,6 +93,7 @@ class SqliteTextTable:
         )
         newest: dict[SessionId, int] = {}
         for text_id, session_id in texts:
+            # Stops reading rows here: SQLite computes them one by one.
             if session_id not in newest and len(newest) == limit:
                 break
             newest.setdefault(session_id, text_id)
