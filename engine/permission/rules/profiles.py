@@ -19,6 +19,7 @@ from engine.core.errors import ConfigError
 from engine.core.events import Verdict
 from engine.core.permission_types import Rule
 from engine.permission.rules.rules import Layer
+from engine.permission.rules.run_later import RUN_LATER
 
 ProfileName = Literal["ask", "auto-edit", "read-only", "full"]
 PROFILES: Final[tuple[ProfileName, ...]] = get_args(ProfileName)
@@ -75,45 +76,6 @@ SECRETS: Final = (
 # They look like those above, but are meant to be read.
 NO_SECRETS: Final = ("*.env.example", "*.env.sample", "*.env.template", "*.env.dist", "id_*.pub")
 
-# Files that some program runs or obeys by itself: hooks and settings of git, of the engine, of editors, of shells that
-# enter a folder, of other agents.
-RUN_LATER: Final = (
-    ".git",
-    ".gitmodules",
-    ".hg",
-    ".jj",
-    ".svn",
-    ".engine",
-    ".husky",
-    ".githooks",
-    ".pre-commit-config.yaml",
-    "lefthook.y{,a}ml",
-    ".vscode",
-    ".idea",
-    ".devcontainer",
-    ".mise.toml",
-    "mise.toml",
-    ".claude",
-    ".codex",
-    ".cursor",
-    ".gemini",
-    ".opencode",
-    ".mcp.json",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".gitconfig",
-    ".inputrc",
-    ".vimrc",
-    ".exrc",
-)
-
 # Never asked about: these ask by themselves, or touch only the session's own state. A `skill` was installed by the user.
 _OWN: Final = ("question", "todo", "bash_output", "bash_stop", "skill", "task_output", "task_stop")
 
@@ -145,8 +107,12 @@ _READING: Final[tuple[_Line, ...]] = (
     *_each("allow", "read", NO_SECRETS),
 )
 _ASK: Final[tuple[_Line, ...]] = (("ask", "*", "*"), *_FREE, *_READING)
+# The others run later as well.
+_SECRETS_TO_EDIT: Final = tuple(
+    one for one in SECRETS if one not in {".envrc", ".npmrc", ".yarnrc.yml", "**/.cargo/credentials"}
+)
 # What is asked about by name, so that an "always" about a command does not go for it too.
-_CAREFUL: Final[tuple[_Line, ...]] = (*_each("ask", "edit", SECRETS), *_each("ask", "edit", RUN_LATER))
+_CAREFUL: Final[tuple[_Line, ...]] = (*_each("ask", "edit", _SECRETS_TO_EDIT), *_each("ask", "edit", RUN_LATER))
 _OF_PROFILE: Final[Mapping[ProfileName, tuple[_Line, ...]]] = {
     "ask": (*_ASK, *_CAREFUL),
     "auto-edit": (
@@ -154,7 +120,7 @@ _OF_PROFILE: Final[Mapping[ProfileName, tuple[_Line, ...]]] = {
         ("allow", "task", "*"),
         ("allow", "edit", "*"),
         ("allow", "sandboxed", "*"),
-        *_each("ask", "edit", SECRETS),
+        *_each("ask", "edit", _SECRETS_TO_EDIT),
         *_each("allow", "edit", NO_SECRETS),
         *_each("ask", "edit", RUN_LATER),
     ),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.rules.profiles import PROFILES, defaults
 from engine.permission.rules.rules import Layer, Ruleset
+from engine.permission.rules.run_later import find_run_later, runs_later
 from engine.tools.builtin.builtin_tools import builtin_tools
 
 PROJECT, HOME = "/home/me/app", "/home/me"
@@ -42,7 +45,9 @@ CASES = {
     ("edit", ".husky/pre-commit"): "ask ask deny allow",
     ("edit", ".envrc"): "ask ask deny allow",
     ("edit", ".gitignore"): "ask allow deny allow",
-    ("edit", ".github/workflows/ci.yml"): "ask allow deny allow",
+    ("edit", ".github/workflows/ci.yml"): "ask ask deny allow",
+    ("edit", ".github/CODEOWNERS"): "ask allow deny allow",
+    ("edit", "Makefile"): "ask allow deny allow",
     ("bash", "rm x"): "ask ask deny allow",
     ("bash:read", "ls"): "allow allow ask allow",
     ("opaque", "eval $x"): "ask ask deny allow",
@@ -62,6 +67,121 @@ CASES = {
 @pytest.mark.parametrize(("right", "verdicts"), CASES.items(), ids=" ".join)
 def test_verdicts_of_each_profile(right: tuple[str, str], verdicts: str) -> None:
     assert [Ruleset([defaults(name)], PROJECT, HOME).judge(*right).verdict for name in PROFILES] == verdicts.split()
+
+
+# One of each kind that the table lists, where it lies in a project.
+RUN_LATER = [
+    ".agents/skills/x/SKILL.md",
+    ".claude/settings.json",
+    ".codex/config.toml",
+    ".cursor/rules/a.mdc",
+    ".cursorrules",
+    ".windsurfrules",
+    ".clinerules",
+    "AGENTS.md",
+    "sub/AGENTS.md",
+    "AGENTS.override.md",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "GEMINI.md",
+    ".github/copilot-instructions.md",
+    ".mcp.json",
+    "opencode.json",
+    ".zed/settings.json",
+    ".vscode/tasks.json",
+    "app.code-workspace",
+    ".idea/workspace.xml",
+    ".devcontainer/devcontainer.json",
+    ".devcontainer.json",
+    ".nvim.lua",
+    ".nvimrc",
+    ".exrc",
+    ".dir-locals.el",
+    ".gdbinit",
+    "sub/.gdbinit",
+    ".lldbinit",
+    "lefthook.yml",
+    ".lefthook-local.yaml",
+    "lefthook.toml",
+    ".pre-commit-config.yaml",
+    ".husky/pre-push",
+    ".git/hooks/pre-commit",
+    ".gitmodules",
+    "mise.toml",
+    ".mise.local.toml",
+    "mise.local.toml",
+    ".mise/tasks/a",
+    ".config/mise/config.toml",
+    ".tool-versions",
+    ".envrc",
+    ".cargo/config.toml",
+    "rust-toolchain.toml",
+    ".pnpmfile.cjs",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".yarn/releases/yarn.cjs",
+    ".npmrc",
+    "bunfig.toml",
+    ".mvn/extensions.xml",
+    "sitecustomize.py",
+    "a.pth",
+    "gradle/wrapper/gradle-wrapper.properties",
+    ".github/workflows/ci.yml",
+    ".gitlab-ci.yml",
+    ".circleci/config.yml",
+    "Jenkinsfile",
+    ".buildkite/pipeline.yml",
+    "azure-pipelines.yml",
+    ".bash_aliases",
+    ".zlogout",
+    ".config/systemd/user/a.service",
+    ".Rprofile",
+    ".pryrc",
+    ".rspec",
+]
+# These look alike.
+ORDINARY = [
+    "Makefile",
+    "package.json",
+    "agents.py",
+    "docs/AGENTS.rst",
+    "claude.md.txt",
+    "cargo/config.toml",
+    "github/workflows/a.yml",
+    "src/gdbinit.c",
+    "lefthook/main.go",
+    "tool-versions.txt",
+    ".gitignore",
+    ".editorconfig",
+    ".github/CODEOWNERS",
+    "yarn.lock",
+    "rust/toolchain.rs",
+]
+
+
+@pytest.mark.parametrize("path", RUN_LATER)
+def test_files_that_run_later_are_asked_about(path: str) -> None:
+    rules = Ruleset([defaults("auto-edit")], PROJECT, HOME)
+    assert rules.judge("edit", path).verdict == "ask"
+    assert rules.judge("read", path).verdict in {"allow", "ask"}
+
+
+@pytest.mark.parametrize("path", ORDINARY)
+def test_ordinary_files_are_edited_without_a_question(path: str) -> None:
+    assert Ruleset([defaults("auto-edit")], PROJECT, HOME).judge("edit", path).verdict == "allow"
+
+
+def test_files_of_a_project_that_run_later_are_found(tmp_path: Path) -> None:
+    for name in (*RUN_LATER, *ORDINARY, "node_modules/a/.npmrc"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    found = list(find_run_later(str(tmp_path)))
+    assert len(found) == len(set(found))
+    for name in RUN_LATER:
+        assert runs_later(name)
+        assert any(f"{tmp_path}/{name}".startswith((f"{one}/", one)) for one in found), name
+    assert not [one for one in found if "node_modules" in one or one.endswith(("Makefile", ".gitignore"))]
 
 
 def test_profile_rules_are_defaults() -> None:

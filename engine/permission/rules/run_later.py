@@ -1,0 +1,190 @@
+"""Files that some program runs or obeys by itself: one table, for the profiles and for the box that commands write in.
+
+They take effect when somebody enters the folder, opens it in an editor, uses git, a shell, a package manager or a debugger in it,
+starts an agent, or pushes it. What runs because somebody builds or tests the project (`Makefile`, `package.json`,
+`conftest.py`) is the project's own code, and not listed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from engine.permission.rules.path_pattern import PathPattern
+
+_VERSION_CONTROL: Final = (
+    ".git",
+    ".gitmodules",
+    ".gitconfig",
+    ".hg",
+    ".hgrc",
+    ".jj",
+    ".svn",
+    ".husky",
+    ".githooks",
+    ".git-hooks",
+    ".overcommit.yml",
+    ".pre-commit-config.y{,a}ml",
+    "{,.}lefthook{,-local}.{yml,yaml,toml,json}",
+)
+_AGENTS: Final = (
+    ".engine",
+    ".agents",
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".gemini",
+    ".opencode",
+    "opencode.json{,c}",
+    ".qwen",
+    ".kiro",
+    ".junie",
+    ".augment",
+    ".amazonq",
+    ".goose{,hints}",
+    ".crush{,.json}",
+    "crush.json",
+    ".continue",
+    ".aider.conf.yml",
+    ".cursor",
+    ".cursorrules",
+    ".windsurf",
+    ".windsurfrules",
+    ".clinerules",
+    ".roo",
+    ".roomodes",
+    ".roorules*",
+    ".rules",
+    "{,.}mcp.json",
+    "AGENT{,S}{,.override}.md",
+    "CLAUDE{,.local}.md",
+    "{GEMINI,QWEN,CRUSH,WARP}.md",
+    "**/.github/copilot-instructions.md",
+    "**/.github/{instructions,prompts,chatmodes,agents,skills,hooks}",
+)
+_EDITORS: Final = (
+    ".vscode",
+    "*.code-workspace",
+    ".vs",
+    ".idea",
+    ".fleet",
+    ".zed",
+    ".nova",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".vim",
+    ".vimrc",
+    ".nvim",
+    ".nvimrc",
+    ".nvim.lua",
+    ".lvimrc",
+    ".exrc",
+    ".dir-locals{,-2}.el",
+    ".emacs",
+    ".emacs.d",
+    ".gdbinit",
+    ".gdbearlyinit",
+    ".lldbinit",
+    "*-gdb.{gdb,py,scm}",
+    ".pdbrc",
+)
+_SHELLS: Final = (
+    ".envrc",
+    ".direnv",
+    ".autoenv{,.zsh}",
+    ".{,z}env.zsh",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".{,t}cshrc",
+    ".login",
+    ".inputrc",
+    ".screenrc",
+    ".tmux.conf",
+    ".xinitrc",
+    ".xprofile",
+    ".xsession",
+    ".irbrc",
+    ".pryrc",
+    ".Rprofile",
+    "**/.config/{autostart,environment.d,fish,git,mise,nvim,systemd}",
+)
+# Tools that choose and start programs, and package managers that load code from a folder.
+_TOOLS: Final = (
+    ".tool-versions",
+    "{,.}mise{,.local,.*}.toml",
+    ".mise",
+    ".rtx{,.local,.*}.toml",
+    ".cargo",
+    "rust-toolchain{,.toml}",
+    ".mvn",
+    ".gradle",
+    "**/gradle/wrapper",
+    ".bazelrc",
+    ".pnpmfile.{c,m,}js",
+    "pnpmfile.js",
+    ".yarn",
+    ".yarnrc{,.yml}",
+    ".npmrc",
+    "{,.}bunfig.toml",
+    ".rspec",
+    "{site,user}customize.py",
+    "*.pth",
+)
+_SERVICES: Final = (
+    "**/.{github,gitea,forgejo}/{workflows,actions}",
+    ".github/dependabot.yml",
+    "{,.}gitlab-ci.y{,a}ml",
+    ".gitlab/ci",
+    ".circleci",
+    ".buildkite",
+    ".woodpecker{,.yml,.yaml}",
+    ".drone.y{,a}ml",
+    ".travis.yml",
+    "{.azure-,azure-,bitbucket-}pipelines.y{,a}ml",
+    "Jenkinsfile*",
+)
+
+# Patterns of paths: see `path_pattern`.
+RUN_LATER: Final = (*_VERSION_CONTROL, *_AGENTS, *_EDITORS, *_SHELLS, *_TOOLS, *_SERVICES)
+
+# A project of any size must not hold up a command.
+_MAX_SEEN: Final = 50_000
+_UNSEARCHED: Final = frozenset({"node_modules", "__pycache__", ".venv", "venv", "target"})
+
+
+def runs_later(path: str) -> bool:
+    """Return whether a path, relative to the project, is in the table, or lies in a folder that is."""
+    return any(pattern.matches(path) for pattern in _patterns())
+
+
+def find_run_later(project: str) -> Iterator[str]:
+    """Yield the files and folders of a project that are in the table; of a folder, nothing below it. It blocks.
+
+    It looks at some 50,000 names, and not into folders of installed packages.
+    """
+    seen = 0
+    for above, folders, files in os.walk(project):
+        seen += len(folders) + len(files)
+        if seen > _MAX_SEEN:
+            return
+        found = [name for name in (*folders, *files) if runs_later(os.path.relpath(f"{above}/{name}", project))]
+        yield from (f"{above}/{name}" for name in found)
+        # In place, so that `os.walk` skips them.
+        folders[:] = [name for name in folders if name not in found and name not in _UNSEARCHED]
+
+
+@cache
+def _patterns() -> tuple[PathPattern, ...]:
+    return tuple(PathPattern(one, "/", "/") for one in RUN_LATER)
