@@ -185,7 +185,9 @@ class TurnSnapshots:
             owner = self.journal.log.session_id
             try:
                 with trio.move_on_after(SECONDS):
-                    await await_foreign(self.snapshots.note_beginning(self.cwd(), owner=owner, paths=paths))
+                    await call_foreign(
+                        "the snapshots", self.snapshots.note_beginning, self.cwd(), owner=owner, paths=paths
+                    )
             except Exception as error:  # noqa: BLE001  # a port's; the next snapshot says it, too
                 _log.warning("what a turn is about to change could not be noted: %s", describe(error))
 
