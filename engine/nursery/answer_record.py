@@ -55,7 +55,7 @@ class AnswerRecord:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing in the answer for a reader: no word, no call, no work of the provider's."""
-        return not (self._has_calls or self.has_hosted_work or self.text.strip())
+        return not (self._has_calls or self.has_hosted_work or _is_visible(self.text))
 
     @property
     def may_be_refused(self) -> bool:
@@ -166,3 +166,8 @@ class AnswerRecord:
 
     def _end_part(self, part: TextPart | ReasoningPart | CallPart | ProviderPart) -> None:
         self._journal.append(PartEnded(message_id=self._message_id, part=part))
+
+
+def _is_visible(text: str) -> bool:
+    """Return whether *text* has a character to see: zero-width ones and byte order marks are none."""
+    return any(char.isprintable() and not char.isspace() for char in text)

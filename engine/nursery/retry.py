@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -29,6 +30,7 @@ SHORTEST = 0.1
 _INTERNAL_ERROR = 500
 # The same internal error may come so often again before it counts as the answer to this request.
 _MOST_REPEATS = 1
+_ID = re.compile(r"[\w-]*\d[\w-]*")
 
 FailureKind = Literal[
     "overflow", "media", "auth", "filtered", "signature", "oversized", "rate_limited", "transient", "fatal"
@@ -61,7 +63,7 @@ class RetryBudget:
     """What was spent on retries: attempts of this step, seconds of this turn.
 
     Attributes:
-        last_error: the message of the last failure, if it was an internal error of the host.
+        last_error: the message of the last failure, if it was an internal error of the host; without ids and times.
         repeats: how often that message has come again.
     """
 
@@ -75,8 +77,14 @@ class RetryBudget:
         spent = RetryBudget(self.attempts_made + 1, self.waited + delay)
         if not failure.is_internal_error:
             return spent
-        repeats = self.repeats + 1 if failure.message == self.last_error else 0
-        return attrs.evolve(spent, last_error=failure.message, repeats=repeats)
+        message = _without_ids(failure.message)
+        repeats = self.repeats + 1 if message == self.last_error else 0
+        return attrs.evolve(spent, last_error=message, repeats=repeats)
+
+
+def _without_ids(message: str) -> str:
+    """Return a message without what differs in each response: the request's id, a time, a process."""
+    return _ID.sub("#", message)
 
 
 def failure_of(error: ProviderError) -> Failure:
@@ -153,7 +161,11 @@ def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fract
         return None
     if budget.attempts_made >= policy.attempts:
         return None
-    if failure.is_internal_error and failure.message == budget.last_error and budget.repeats >= _MOST_REPEATS:
+    if (
+        failure.is_internal_error
+        and _without_ids(failure.message) == budget.last_error
+        and budget.repeats >= _MOST_REPEATS
+    ):
         # Hosts answer 500 to what they can't read, too: then it comes back the same every time.
         return None
     delay = _requested_wait(failure, policy)

@@ -135,7 +135,8 @@ class Step:
                 pass
 
     def _receive_call(self, command: CloseCall, arguments: str) -> None:
-        if command.complete:
+        # A host that names no reason closes a call that it has cut off like a whole one.
+        if command.complete and not _is_unfinished(arguments):
             self.ledger.queue(command.call_id, command.tool, arguments, self._prepare(command.tool, arguments))
         else:
             entry = self.ledger.find(command.call_id)
@@ -279,6 +280,17 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _is_unfinished(text: str) -> bool:
+    """Return whether JSON ends in the middle of a value; whatever else is wrong with it, the model has to be told."""
+    try:
+        json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        return error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip())
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _counts(kinds: Mapping[str, int]) -> str:

@@ -58,6 +58,26 @@ async def test_unclosed_call_ends_whatever_the_finish(autojump_clock: MockClock,
     assert played.stop_reason == "incomplete"
 
 
+@pytest.mark.parametrize("arguments", [HALF, '{"name": "a"', '{"name":', '{"name": "a", ', "{"])
+@pytest.mark.parametrize("finish", ["stop", "calls"])
+async def test_closed_half_call_is_cut_off_whatever_the_finish(
+    autojump_clock: MockClock, arguments: str, finish: FinishReason
+) -> None:
+    """Chat Completions can't say that a call was cut off: a server whose window is full sends half of one, and "stop"."""
+    async with world(*[[*call("write", arguments, id="1"), *done(finish)]] * 30, tools=Bench().tools()) as w:
+        played = await w.play()
+    assert (played.reasons, played.stop_reason) == (["output_recover"] * 3, "incomplete")
+    assert all("cut off" in s.text and "not valid JSON" not in s.text for s in played.settlements)
+
+
+async def test_wrong_json_is_no_cut_call(autojump_clock: MockClock) -> None:
+    wrong = [*call("write", '{"name": a}', id="1"), *done("calls")]
+    async with world(wrong, [*text("Done."), *done()], tools=Bench().tools()) as w:
+        played = await w.play()
+    assert played.reasons == ["next_step"]
+    assert "not valid JSON" in played.settlements[0].text
+
+
 async def test_whole_calls_of_a_cut_answer_are_kept(autojump_clock: MockClock) -> None:
     """The answer is not thrown away to be sent again with a larger limit: a call of it has run."""
     bench = Bench()
@@ -113,6 +133,7 @@ async def test_refusal_runs_no_mutating_call(
 EMPTY: dict[str, Answer] = {
     "nothing": done(),
     "blank": [*text(" \n\t"), *done()],
+    "invisible": [*text("\u200b\ufeff\u2060\n"), *done()],
     "only thinking": [*reasoning("Hm."), *done()],
     "calls without a call": done("calls"),
     "nothing at all": done("unknown"),

@@ -137,6 +137,12 @@ def test_same_internal_error_is_final() -> None:
     assert requests_until_given_up(*["busy"] * 9, status=503) == 6
 
 
+def test_internal_error_is_the_same_under_another_id() -> None:
+    by_id = [f"it broke. Include the request ID req_{number:032x} in your message" for number in range(1, 9)]
+    by_time = [f"worker-{number} died at 12:00:0{number}" for number in range(1, 9)]
+    assert [requests_until_given_up(*messages) for messages in (by_id, by_time)] == [3, 3]
+
+
 @pytest.mark.parametrize(
     ("wait", "waited", "delay"),
     [

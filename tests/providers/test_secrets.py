@@ -236,6 +236,13 @@ def test_the_longest_secret_is_hidden_first() -> None:
     assert endpoint.redact("abcdef, abc") == "[key], [key]"
 
 
+def test_short_key_is_hidden_as_a_word_only() -> None:
+    endpoint = Endpoint(base_url="http://localhost", auth=KeyAuth("x-api-key", "k"))
+    assert endpoint.redact("8192 tokens; the key is k, or x-api-key=k.") == (
+        "8192 tokens; the key is [key], or x-api-key=[key]."
+    )
+
+
 def test_masking_by_the_host_stays() -> None:
     endpoint = Endpoint(base_url="https://models.example", auth=KeyAuth("authorization", "sk-abcdefghijklm", "Bearer"))
     reported = "Incorrect API key provided: sk-ab*******klm."

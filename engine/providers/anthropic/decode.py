@@ -40,7 +40,7 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import Citation, FinishReason, Usage
 from engine.providers.wire.decoding import UniqueIds
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, number, text
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, count, dumps, loads, number, text
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -321,9 +321,9 @@ def _index(event: Json) -> int:
 
 def _merge_usage(usage: Usage, raw: Json) -> Usage:
     return Usage(
-        input=number(raw, "input_tokens", usage.input),
-        output=number(raw, "output_tokens", usage.output),
-        cache_read=number(raw, "cache_read_input_tokens", usage.cache_read),
-        cache_write=number(raw, "cache_creation_input_tokens", usage.cache_write),
-        reasoning=number(as_object(raw.get("output_tokens_details")), "thinking_tokens", usage.reasoning),
+        input=count(raw, "input_tokens", usage.input),
+        output=count(raw, "output_tokens", usage.output),
+        cache_read=count(raw, "cache_read_input_tokens", usage.cache_read),
+        cache_write=count(raw, "cache_creation_input_tokens", usage.cache_write),
+        reasoning=count(as_object(raw.get("output_tokens_details")), "thinking_tokens", usage.reasoning),
     )

@@ -38,7 +38,7 @@ from engine.providers.bedrock.blocks import ConverseBlock
 from engine.providers.bedrock.eventstream import DAMAGED
 from engine.providers.failures.error_body import stream_failure
 from engine.providers.wire.decoding import UniqueIds
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, is_object, number, text
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, count, dumps, is_object, number, text
 
 FINISH_REASONS: Mapping[str, FinishReason] = {
     "end_turn": "stop",
@@ -285,8 +285,8 @@ def _delta_of(member: str, value: object) -> object:
 
 def _usage(raw: Json) -> Usage:
     return Usage(
-        input=number(raw, "inputTokens", 0),
-        output=number(raw, "outputTokens", 0),
-        cache_read=number(raw, "cacheReadInputTokens", 0),
-        cache_write=number(raw, "cacheWriteInputTokens", 0),
+        input=count(raw, "inputTokens"),
+        output=count(raw, "outputTokens"),
+        cache_read=count(raw, "cacheReadInputTokens"),
+        cache_write=count(raw, "cacheWriteInputTokens"),
     )

@@ -311,4 +311,4 @@ def _usage(raw: Json) -> Usage:
 def _count(parent: Json, name: str) -> int:
     """Return a token count, which Cohere's types declare as a float."""
     value: object = parent.get(name)
-    return int(value) if isinstance(value, (int, float)) and value == value // 1 else 0
+    return max(0, int(value)) if isinstance(value, (int, float)) and value == value // 1 else 0

@@ -99,7 +99,7 @@ def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
         should_retry={"true": True, "false": False}.get(reply.headers.get("x-should-retry", "")),
         retry_after=wait,
         reset_at=_reset_at(facts, reply.headers, now) if wait is None else now + wait,
-        is_large=reply.is_large,
+        is_large=reply.is_large or (reply.may_be_large and bool(facts.message.strip())),
     )
     return classify(report)
 

@@ -4,6 +4,8 @@ Each pattern is from a host, or from a gateway that repeats one, and is as narro
 limits (of output, tools, images, tokens per minute) must not match: the engine drops history for an overflow.
 """
 
+# ruff: noqa: RUF001 -- hosts write in many alphabets
+
 from __future__ import annotations
 
 import re
@@ -36,6 +38,11 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("vLLM, SGLang", rf"token count exceeds (?:the )?model'?s maximum context length of {_N}"),
     ("SGLang", rf"input length \({_N} tokens\) exceeds the maximum allowed length"),
     ("llama.cpp", r"exceeds the available context size"),
+    ("llama.cpp", r"\bcontext shift is disabled\b"),
+    (
+        "gateways",
+        r"(?<!tokens )exceeds (?:the )?(?:model'?s? |configured |maximum |max )?context (?:window|size|length)\b(?! of the output)",
+    ),
     ("llama.cpp, LM Studio", r"context (?:size|length|window) (?:has been|was|is) exceeded"),
     ("llama-cpp-python", rf"requested tokens \({_N}\) exceed context window of {_N}"),
     ("LM Studio", r"(?:greater|larger) than the context length"),
@@ -49,7 +56,10 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("TabbyAPI", r"prompt length \S+ is greater than max_seq_len"),
     ("LMDeploy", r"exceeds? (?:the )?session_len"),
     ("Cloudflare", rf"exceeded this model context window limit \({_N} tokens\)"),
-    ("DeepInfra", rf"input length {_N} exceeds (?:the )?maximum (?:input|allowed)? ?length"),
+    (
+        "DeepInfra, Databricks, TensorRT-LLM",
+        rf"(?:input|prompt) length \(?{_N}\)? exceeds (?:the )?maximum (?:input|allowed|sequence|prompt)? ?length",
+    ),
     ("Bedrock Nova", r"input tokens exceeded"),
     ("Bedrock Nova", r"number of input tokens exceeds maximum length"),
     ("Perplexity", rf"input tokens exceeds? {_N} tokens"),
@@ -71,6 +81,11 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("Alibaba", r"range of input length should be"),
     ("Hugging Face", r"`?inputs`? (?:tokens \+ `?max_new_tokens`? must be <=|must have less than)"),
     ("Hugging Face", rf"`?inputs`? (?:tokens )?must have (?:at most|no more than|less than) {_N} tokens"),
+    (
+        "Chinese hosts",
+        r"(?:上下文|输入|提示词?|prompt|tokens?)[^，。]{0,16}(?:超过|超出|超长|过长)[^，。]{0,16}(?:上下文|长度|限制|上限|$)",
+    ),
+    ("Chinese hosts", r"(?:上下文|输入|提示词?)[^，。]{0,8}(?:超限|超长|过长|太长)"),
     ("any host", r"context[ _]length[ _]exceeded"),
     ("any host", r"request entity too large"),
     ("any host", r"too many tokens"),
@@ -145,6 +160,7 @@ _WINDOW = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
         rf"context (?:length|size|window)[^\d]{{0,24}}({_N})",
+        rf"({_N}) (?:tokens )?maximum context length",
         rf"max_model_len[^\d]{{0,8}}({_N})",
         rf"(?:maximum|at most|limit|max)\b[^\d]{{0,40}}({_N}) tokens",
     )
@@ -155,6 +171,8 @@ _SMALLEST_WINDOW = 256
 
 def refused_window(message: str) -> int | None:
     """Return the context window stated in *message*, an error about a request that is too long."""
+    # Not the status and the code, which stand behind the host's own words; MiniMax has one among them.
+    message = message.partition(" (HTTP ")[0].removesuffix("(2013)")
     for pattern in _WINDOW:
         if match := pattern.search(message):
             digits = re.sub(r"\D", "", match[1])

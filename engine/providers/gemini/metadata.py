@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.core.messages import Citation, FinishReason, Usage
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, number, text
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, count, dumps, text
 
 _FILTERS = (
     "SAFETY",
@@ -36,11 +36,11 @@ def has_counts(usage: Json) -> bool:
 
 def usage_of(raw: Json) -> Usage:
     """Return the usage: Gemini's prompt count includes cached tokens, but not those of tools."""
-    prompt, cached = number(raw, "promptTokenCount", 0), number(raw, "cachedContentTokenCount", 0)
-    thoughts = number(raw, "thoughtsTokenCount", 0)
+    prompt, cached = count(raw, "promptTokenCount"), count(raw, "cachedContentTokenCount")
+    thoughts = count(raw, "thoughtsTokenCount")
     return Usage(
-        input=max(0, prompt - cached) + number(raw, "toolUsePromptTokenCount", 0),
-        output=number(raw, "candidatesTokenCount", 0) + thoughts,
+        input=max(0, prompt - cached) + count(raw, "toolUsePromptTokenCount"),
+        output=count(raw, "candidatesTokenCount") + thoughts,
         cache_read=cached,
         reasoning=thoughts,
     )

@@ -13,6 +13,9 @@ import httpx
 from engine.core.errors import ProviderError
 from engine.providers.auth.auth import Auth
 
+# A shorter key is no real one ("k", "none"), and may be a part of any word.
+_SHORTEST_KEY = 8
+
 
 @attrs.frozen(kw_only=True)
 class Endpoint:
@@ -59,9 +62,14 @@ class Endpoint:
         if not forms:
             return text
         # Longest first: one secret may be part of another.
-        return re.sub("|".join(map(re.escape, sorted(forms, key=len, reverse=True))), "[key]", text)
+        return re.sub("|".join(map(_pattern, sorted(forms, key=len, reverse=True))), "[key]", text)
 
     def redact_error(self, error: ProviderError) -> ProviderError:
         """Redact every secret in the message of *error*; return it."""
         error.args = tuple(self.redact(str(argument)) for argument in error.args)
         return error
+
+
+def _pattern(secret: str) -> str:
+    pattern = re.escape(secret)
+    return pattern if len(secret) >= _SHORTEST_KEY else rf"(?<!\w){pattern}(?!\w)"

@@ -44,6 +44,8 @@ _DRAIN_TIMEOUT = 0.25
 _DONE = b"data: [DONE]"
 # An error that may be about the length of a request is, if the request takes this share of the window.
 _LARGE_SHARE = 0.6
+# What local servers often have, if nothing else is said. An agent's first request takes most of it.
+_SMALL_WINDOW = 8_192
 _BYTES_PER_TOKEN = 4
 # Requests before which a server is asked again for limits that it has not reported.
 _MOST_LEARN_ATTEMPTS = 5
@@ -147,7 +149,12 @@ class HttpModel:
             return HttpStream(
                 body, decoder, self._endpoint, content.broken_at, is_large=is_large, on_failure=self._learn_from
             )
-        error = await self._error_of(response, body, is_large=self._is_large(request, len(content)))
+        error = await self._error_of(
+            response,
+            body,
+            is_large=self._is_large(request, len(content)),
+            may_be_large=not self._info.is_known and self._is_large(request, len(content), _SMALL_WINDOW),
+        )
         self._learn_from(error)
         if isinstance(error, ContextOverflow):
             await self.learn()
@@ -161,10 +168,10 @@ class HttpModel:
             await client.aclose()
         await trio.lowlevel.checkpoint()
 
-    def _is_large(self, request: ModelRequest, size: int) -> bool:
-        """Whether *request*, of *size* bytes, probably takes most of the window."""
+    def _is_large(self, request: ModelRequest, size: int, window: int | None = None) -> bool:
+        """Whether *request*, of *size* bytes, probably takes most of a window; default: the model's."""
         tokens = (size - _media_size(request)) / _BYTES_PER_TOKEN
-        return tokens > _LARGE_SHARE * self._info.context
+        return tokens > _LARGE_SHARE * (window or self._info.context)
 
     def _learn_from(self, error: ProviderError) -> None:
         """Take the window from a refusal that names it, if it was only assumed. Not a checkpoint."""
@@ -233,13 +240,15 @@ class HttpModel:
             status=status,
         )
 
-    async def _error_of(self, response: httpx.Response, body: _ResponseBody, *, is_large: bool) -> ProviderError:
+    async def _error_of(
+        self, response: httpx.Response, body: _ResponseBody, *, is_large: bool, may_be_large: bool
+    ) -> ProviderError:
         page = await body.read_page()
         status = response.status_code
         if status < 400:
             return self._unexpected_content(response)
         headers = {name.lower(): value for name, value in response.headers.items()}
-        reply = HttpReply(status=status, headers=headers, body=page, is_large=is_large)
+        reply = HttpReply(status=status, headers=headers, body=page, is_large=is_large, may_be_large=may_be_large)
         return self._wire.failure(reply, self._clock())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from engine.core.messages import Usage
 from engine.providers.wire.quirks import Quirks
-from engine.providers.wire.untrusted_json import Json, as_object, number
+from engine.providers.wire.untrusted_json import Json, as_object, count, number
 
 
 def usage_of(raw: Json, quirks: Quirks) -> Usage:
@@ -20,7 +20,7 @@ def usage_of(raw: Json, quirks: Quirks) -> Usage:
         (prompt, "cache_write_tokens"), (raw, "cache_creation_input_tokens"), (prompt, "cache_creation_tokens")
     )
     reasoning = _first((completion, "reasoning_tokens"), (raw, "reasoning_tokens"))
-    output = number(raw, "completion_tokens", 0)
+    output = count(raw, "completion_tokens")
     return Usage(
         input=max(0, number(raw, "prompt_tokens", 0) - (0 if quirks.cached_apart else read + write)),
         output=output + reasoning if quirks.reasoning_apart else output,
@@ -33,4 +33,4 @@ def usage_of(raw: Json, quirks: Quirks) -> Usage:
 def _first(*places: tuple[Json, str]) -> int:
     """Return the first number that is present, else 0."""
     counts = (number(parent, name, -1) for parent, name in places)
-    return next((count for count in counts if count >= 0), 0)
+    return next((value for value in counts if value >= 0), 0)

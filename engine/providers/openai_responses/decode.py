@@ -23,7 +23,7 @@ from engine.core.llm_types import Finished, Ping, StreamEvent, UsageReported
 from engine.core.messages import FinishReason, Usage
 from engine.providers.failures.error_body import stream_failure
 from engine.providers.openai_responses.items import CallItem, HostedItem, ResponseItem, TextItem
-from engine.providers.wire.untrusted_json import Json, as_list, as_object, is_object, number, text
+from engine.providers.wire.untrusted_json import Json, as_list, as_object, count, is_object, number, text
 
 # Their content is repeated when the item is complete, or at the end.
 _REPEATED = frozenset(
@@ -230,14 +230,14 @@ def _count(response: Json, out: list[StreamEvent]) -> None:
     if not raw:
         return
     prompt = as_object(raw.get("input_tokens_details"))
-    cache_read = max(0, number(prompt, "cached_tokens", 0))
-    cache_write = max(0, number(prompt, "cache_write_tokens", 0))
+    cache_read = count(prompt, "cached_tokens")
+    cache_write = count(prompt, "cache_write_tokens")
     usage = Usage(
         # The host's count includes both.
         input=max(0, number(raw, "input_tokens", 0) - cache_read - cache_write),
-        output=max(0, number(raw, "output_tokens", 0)),
+        output=count(raw, "output_tokens"),
         cache_read=cache_read,
         cache_write=cache_write,
-        reasoning=max(0, number(as_object(raw.get("output_tokens_details")), "reasoning_tokens", 0)),
+        reasoning=count(as_object(raw.get("output_tokens_details")), "reasoning_tokens"),
     )
     out.append(UsageReported(usage))

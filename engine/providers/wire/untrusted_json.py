@@ -88,3 +88,9 @@ def number(parent: Json, name: str, default: int) -> int:
     """Return the whole number called *name*, or *default*."""
     value: object = parent.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def count(parent: Json, name: str, default: int = 0) -> int:
+    """Return the count called *name*, or *default*; some hosts send -1 for an unknown one."""
+    value = number(parent, name, default)
+    return value if value >= 0 else default

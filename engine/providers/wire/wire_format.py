@@ -17,12 +17,14 @@ class HttpReply:
 
     Attributes:
         is_large: the request took most of the model's window, as far as is known.
+        may_be_large: the window is only assumed, and the request would take most of a small one.
     """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     is_large: bool = False
+    may_be_large: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -199,6 +199,16 @@ ROWS = {
             },
         },
     ),
+    "llama.cpp, no shift": HostReply("llama.cpp", 500, openai("context shift is disabled", type="server_error")),
+    "gateway, context size": HostReply("gateway", 400, openai("Input exceeds the context size (8192).")),
+    "Databricks": HostReply("Databricks", 400, {"message": "Input length 41000 exceeds maximum sequence length 32768"}),
+    "TensorRT-LLM, length": HostReply(
+        "Triton",
+        500,
+        {"error": "Encountered error for requestId 7: Prompt length (41000) exceeds maximum input length"},
+    ),
+    "Chinese gateway": HostReply("gateway", 400, openai("输入长度超过模型上下文限制")),
+    "Chinese gateway, too long": HostReply("gateway", 400, openai("上下文长度超限")),
     "MiniMax, base_resp": HostReply(
         "MiniMax",
         200,

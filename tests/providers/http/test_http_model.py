@@ -109,8 +109,8 @@ def without_pings(batch: Sequence[StreamEvent]) -> list[StreamEvent]:
     return [event for event in batch if not isinstance(event, Ping)]
 
 
-async def ask(model: HttpModel) -> list[StreamEvent]:
-    stream = await model.open(request())
+async def ask(model: HttpModel, words: str = "hi") -> list[StreamEvent]:
+    stream = await model.open(request(words))
     try:
         return await read(stream)
     finally:
@@ -415,6 +415,50 @@ async def test_a_vague_refusal_of_a_large_request(reply: bytes, size: int, expec
         assert type(caught.value) is expected
 
     await with_raw_host(reply, use, SMALL)
+
+
+@pytest.mark.parametrize(
+    ("body", "known", "size", "expected"),
+    [
+        (b"the prompt is over the limit of my tokens", False, 20_000, ContextOverflow),
+        (b"the prompt is over the limit of my tokens", False, 2_000, InvalidRequest),
+        (b"the prompt is over the limit of my tokens", True, 20_000, InvalidRequest),
+        (b"", False, 20_000, InvalidRequest),
+    ],
+)
+async def test_a_vague_refusal_by_an_unknown_window(
+    body: bytes, known: bool, size: int, expected: type[ProviderError]
+) -> None:
+    """A local server's window may be small: what names the length of a request that a small one can't hold is about it."""
+
+    async def use(model: HttpModel) -> None:
+        with pytest.raises(ProviderError) as caught:
+            await ask(model, "x" * size)
+        assert type(caught.value) is expected
+
+    info = ModelInfo(name=NAME, context=128_000, output=8_000, is_known=known)
+    await with_raw_host(reply_of("text/plain", body, b"400 No"), use, info)
+
+
+@pytest.mark.parametrize(
+    ("message", "window"),
+    [
+        ("Input is too long for the context window", 128_000),
+        ("invalid params, context window exceeds limit (2013)", 128_000),
+        ("Prompt contains 410 tokens, too large for model with 32768 maximum context length", 32_768),
+        ("Input exceeds the context size (8192).", 8_192),
+    ],
+)
+async def test_window_is_learned_from_the_host_s_words(message: str, window: int) -> None:
+    """Not from the status, which stands behind them, and not from a code."""
+
+    async def use(model: HttpModel) -> None:
+        with pytest.raises(ContextOverflow):
+            await ask(model)
+        assert model.info.context == window
+
+    info = ModelInfo(name=NAME, context=128_000, output=8_000, is_known=False)
+    await with_raw_host(reply_of("text/plain", message.encode(), b"413 No"), use, info)
 
 
 async def test_an_image_does_not_make_a_request_large() -> None:
