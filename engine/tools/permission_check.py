@@ -209,7 +209,7 @@ async def _ask_for_answer(site: CallPort, call: JudgedCall, hooks: CombinedDecis
         site.permission.record("ask", hooks.source)
     if hooks.verdict == "ask" and hooks.reason:
         site.hook_runner.notice("info", "hook_message", f"{hooks.source} asks for confirmation: {hooks.reason}")
-    if call.need.futile:
+    if call.need.futile and _may_read(site, call):
         # It would fail anyway: don't bother the user with a question.
         return Settlement(status="error", text=call.need.futile)
     judgement = call.judgement
@@ -228,6 +228,16 @@ async def _ask_for_answer(site: CallPort, call: JudgedCall, hooks: CombinedDecis
         return _denied(f"Denied: it needs the permission {call.need.permission!r}, and no one is available to give it.")
     answer, feedback = await site.permission.question(call.query, judgement, by_rule=hooks.verdict != "ask")
     return _refusal(answer, feedback)
+
+
+def _may_read(site: CallPort, call: JudgedCall) -> bool:
+    """Return whether the model may read, without a question, the files that the call is about.
+
+    If not, why the call would fail tells it something that it may not know: whether a file exists, for example.
+    """
+    rights = tuple(attrs.evolve(right, permission="read", reads_only=True) for right in call.query.rights)
+    reading = attrs.evolve(call.query, permission="read", rights=rights, read_only=True, offers=())
+    return not call.need.rights or site.permission.judge(reading).verdict == "allow"
 
 
 async def _ask_opinion(site: CallPort, opinion: Opinion, name: str, call: JudgedCall) -> Verdict:
