@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTHON ?=
 # Processes of the test run; more than two cores gain little, since the long tests are few.
 JOBS ?= 2
-# What to test, and further options of pytest: make test ARGS="tests/nursery -k demux"
+# What to test, and further options of pytest: make test ARGS="tests/nursery -k stream_parser"
 ARGS ?=
 # Seconds for each soak test, and the seed to start from (any number; printed when a test fails).
 SOAK ?= 120

@@ -136,7 +136,7 @@ PURE = (
     "journal.fold_turn",
     "journal.open_text",
     "journal.state",
-    "nursery.demux",
+    "nursery.stream_parser",
     "nursery.loop_detection",
     "nursery.loop_state",
     "nursery.parkable",
@@ -233,7 +233,7 @@ PURE_NAMES = frozenset({("pathlib", "PurePath"), ("pathlib", "PurePosixPath"), (
 BANNED = frozenset({"asyncio"})
 
 # Every shield has a deadline, and all of them stand here; engine.testing has tools that misbehave on purpose.
-SHIELDS = ("nursery.concluder", "process.run_tree", "store.*")
+SHIELDS = ("nursery.cleanup", "process.run_tree", "store.*")
 SHIELDS_OF_FAKES = ("testing.*",)
 
 
@@ -552,9 +552,9 @@ GOOD = {
     "core/errors.py": "from engine.core.events import x\n",
     "core/messages.py": "from pathlib import PurePosixPath\nfrom engine.core import ids\n",
     "nursery/__init__.py": "",
-    "nursery/demux.py": "from engine.core.events import x\n",
-    "nursery/concluder.py": "import trio\nwith trio.move_on_after(1, shield=True):\n    pass\n",
-    "nursery/loop.py": "import trio\nfrom engine.nursery.demux import x\n",
+    "nursery/stream_parser.py": "from engine.core.events import x\n",
+    "nursery/cleanup.py": "import trio\nwith trio.move_on_after(1, shield=True):\n    pass\n",
+    "nursery/loop.py": "import trio\nfrom engine.nursery.stream_parser import x\n",
     "session/session.py": (
         "from contextlib import asynccontextmanager\nfrom engine.nursery import loop\n"
         "@asynccontextmanager\nasync def run():\n    yield 1\n"
@@ -596,7 +596,7 @@ FAULTS = (
         "from engine.session.session import run\n",
         "nursery:1: nursery imports session.session, which lies above it",
     ),
-    (repeated_modules, "cli/demux.py", "", "there is another module called demux"),
+    (repeated_modules, "cli/stream_parser.py", "", "there is another module called stream_parser"),
     (
         repeated_classes,
         "cli/run.py",
@@ -608,9 +608,9 @@ FAULTS = (
     (foreign_imports, "core/messages.py", "import os.path\n", "core.messages:1: pure logic imports os"),
     (
         foreign_imports,
-        "nursery/demux.py",
+        "nursery/stream_parser.py",
         "def f():\n    from time import monotonic\n",
-        "nursery.demux:2: pure logic imports time",
+        "nursery.stream_parser:2: pure logic imports time",
     ),
     (foreign_imports, "core/messages.py", "from pathlib import Path\n", "core.messages:1: pure logic imports pathlib"),
     (foreign_imports, "cli/run.py", "def f():\n    import asyncio.events\n", "cli.run:2: asyncio is banned"),
@@ -679,9 +679,9 @@ FAULTS = (
     (shields, "session/session.py", "def f(scope):\n    scope.shield = True\n", "session.session:2: a shield outside"),
     (
         shields,
-        "nursery/concluder.py",
+        "nursery/cleanup.py",
         "import trio\ntrio.CancelScope(shield=True)\n",
-        "nursery.concluder:2: a shield without",
+        "nursery.cleanup:2: a shield without",
     ),
 )
 

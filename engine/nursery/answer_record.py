@@ -1,4 +1,4 @@
-"""The record of one answer: the commands of the demultiplexer become parts in the journal.
+"""The record of one answer: the commands of the stream parser become parts in the journal.
 
 All of it is synchronous. A batch is in the journal before the reader receives the next one, so a cancel finds all of a
 batch or nothing of it.
@@ -18,7 +18,16 @@ from engine.core.messages import CallPart, ProviderPart, ReasoningPart, TextPart
 from engine.core.protocols import WallClock
 from engine.journal.log import TurnJournal
 from engine.journal.state import OpenPart
-from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
+from engine.nursery.stream_parser import (
+    CloseBlock,
+    CloseCall,
+    CloseItem,
+    Command,
+    Grow,
+    OpenBlock,
+    Restart,
+    StreamParser,
+)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -34,7 +43,7 @@ class AnswerRecord:
 
     _journal: TurnJournal = attrs.field(alias="journal")
     _clock: WallClock = attrs.field(alias="clock")
-    _demux: Demux = attrs.field(alias="demux")
+    _parser: StreamParser = attrs.field(alias="parser")
     _message_id: MessageId = attrs.field(alias="message_id")
     model: str
     _on_call_opened: Callable[[CallId, PartId, str], None] = attrs.field(alias="on_call_opened")
@@ -64,7 +73,7 @@ class AnswerRecord:
         A refusal comes right behind the call, in a chunk of its own. So a call that changes something waits until
         another block begins or the answer ends, which costs it next to nothing.
         """
-        return self.ends_with_call and self._demux.finish is None and not self._is_over
+        return self.ends_with_call and self._parser.finish is None and not self._is_over
 
     @property
     def last_text(self) -> str:
@@ -73,11 +82,11 @@ class AnswerRecord:
 
     def feed(self, batch: Sequence[StreamEvent]) -> None:
         """Record what was received. Not a checkpoint."""
-        self._carry_out(self._demux.feed(batch))
+        self._carry_out(self._parser.feed(batch))
 
     def end(self) -> None:
         """Close the parts that are still open. Not a checkpoint."""
-        self._carry_out(self._demux.end())
+        self._carry_out(self._parser.end())
         self._is_over = True
 
     def restore(self, parts: Iterable[OpenPart]) -> None:

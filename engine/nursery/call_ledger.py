@@ -174,7 +174,7 @@ class Ledger:
         """Queue a call whose arguments are complete. Not a checkpoint."""
         entry = self._by_id[call_id]
         if entry.is_settled:
-            # The turn ended meanwhile, and the concluder has settled it; a slow model still sends what it had.
+            # The turn ended meanwhile, and the cleanup has settled it; a slow model still sends what it had.
             self.late += 1
             return entry
         mended: tuple[str, ...] = ()
@@ -246,7 +246,7 @@ class Ledger:
     def settle(self, entry: CallEntry, settlement: Settlement, modify: Modifier | None = None) -> bool:
         """Settle *entry*; return whether this settlement was the first. Not a checkpoint."""
         self._trace.point("ledger.settle")
-        # The one place where a race is decided: the worker, the concluder and a give-up may all come, in any order.
+        # The one place where a race is decided: the worker, the cleanup and a give-up may all come, in any order.
         if self._closed or not entry.settlement.settle(settlement):
             self.late += 1
             return False

@@ -52,7 +52,7 @@ T = TypeVar("T")
 async def ask_about_prompts(run: TurnRun) -> str | None:
     """Show the user's messages to the hooks before the model sees them; return why the turn must end, if it must.
 
-    A checkpoint if a hook is one. If cancelled, the messages that were not shown are blocked by the concluder.
+    A checkpoint if a hook is one. If cancelled, the messages that were not shown are blocked by the cleanup.
     """
     if not _hooks_see_prompts(run):
         run.state.unseen.clear()

@@ -40,7 +40,7 @@ WRAP_UP = "This is the last step that the limit allows. Answer now in text, with
 async def run_loop(run: TurnRun) -> Stop:
     """Run the turn to a stop.
 
-    Always a cancel point; a schedule point unless it stops before its first step. If cancelled, the concluder saves what
+    Always a cancel point; a schedule point unless it stops before its first step. If cancelled, the cleanup saves what
     is open.
     """
     # A task that was started in a cancelled scope runs to its first checkpoint: nothing may happen before this one.
@@ -121,8 +121,8 @@ async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
     """Run a step to its end, and return the move that follows. Always a schedule point."""
     outcome = await run_step(run, step)
     # A host that reports no usage leaves the older count, which is better than none.
-    if step.demux.usage.prompt:
-        run.state.counted = RequestUsage(usage=step.demux.usage, transcript=step.request.transcript)
+    if step.parser.usage.prompt:
+        run.state.counted = RequestUsage(usage=step.parser.usage, transcript=step.request.transcript)
     if outcome.failure is None:
         outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:

@@ -10,7 +10,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.events import TurnResumed
 from engine.core.ids import MessageId
 from engine.journal.closing_events import closing_events
-from engine.nursery.concluder import until_parked
+from engine.nursery.cleanup import until_parked
 from engine.nursery.loop import reopen_step
 from engine.nursery.parkable import only_waits, spent
 from engine.nursery.running_turn import TurnCause

@@ -231,7 +231,7 @@ class TurnEnding:
         requested: set with the cause.
         loop_gone: the loop's task has ended.
         over: the end is in the record and visible.
-        at: when the cause was written, on trio's clock; the deadlines of the concluder count from it.
+        at: when the cause was written, on trio's clock; the deadlines of the cleanup count from it.
         during: what the turn was doing then, for the user.
         flush_scope: of the last flush.
         flush_deadline: when that must be over, on trio's clock, because a turn above this one ends.
@@ -402,7 +402,7 @@ class TurnRun:
         # Not through `TurnJournal`: also what came after its end, such as `TurnEnded`, has to be durable.
         journal = self.journal.log
         seconds = self.inputs.settings.durable_within * (_WHEN_IT_LAGS if self._store_lags else _AT_A_BARRIER)
-        # A store's error is a value here: raised, it would keep the concluder from ending the turn. The scope is inside of
+        # A store's error is a value here: raised, it would keep the cleanup from ending the turn. The scope is inside of
         # the boundary, so that running out of time is such an error, too.
         with ErrorBoundary() as boundary:
             with trio.move_on_after(seconds) as scope:
@@ -425,7 +425,7 @@ class TurnRun:
             # It may not have begun yet.
             self.ending.flush_deadline = min(self.ending.flush_deadline, trio.current_time() + limit)
             if self.ending.flush_scope is not None:
-                # Only ever earlier: the deadline that the concluder has set stays an upper bound.
+                # Only ever earlier: the deadline that the cleanup has set stays an upper bound.
                 self.ending.flush_scope.deadline = min(self.ending.flush_scope.deadline, self.ending.flush_deadline)
         for child in self.children:
             child.shorten_flush()

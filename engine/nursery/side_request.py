@@ -53,7 +53,7 @@ class ReplyListener:
 
     def feed(self, batch: Sequence[StreamEvent]) -> None:
         """Keep what was received. Not a checkpoint."""
-        # No demultiplexer: nothing of the answer goes into the journal, and a slip costs at most a worse summary.
+        # No stream parser: nothing of the answer goes into the journal, and a slip costs at most a worse summary.
         for event in batch:
             match event:
                 case TextStarted():

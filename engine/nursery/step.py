@@ -26,8 +26,8 @@ from engine.journal.log import TurnJournal
 from engine.journal.state import OpenStep, Received
 from engine.nursery.answer_record import AnswerRecord
 from engine.nursery.call_ledger import CallEntry, Ledger
-from engine.nursery.demux import CloseCall, Demux
 from engine.nursery.retry import Failure, silent_overflow
+from engine.nursery.stream_parser import CloseCall, StreamParser
 from engine.tools.registry import Prepared, Registry
 
 # Enough of broken arguments for the model to recognise its own call.
@@ -55,7 +55,7 @@ class Step:
     is_last: bool
     # Another engine may go on with it; not with that of a sub-agent, whose call would have to go on as well.
     _is_resumable: bool = attrs.field(alias="is_resumable")
-    demux: Demux
+    parser: StreamParser
     ledger: Ledger
     answer: AnswerRecord = attrs.field(init=False)
     failure: Failure | None = attrs.field(default=None, init=False)
@@ -72,7 +72,7 @@ class Step:
         self.answer = AnswerRecord(
             journal=self._journal,
             clock=self._clock,
-            demux=self.demux,
+            parser=self.parser,
             message_id=self._message_id,
             model=self.request.model,
             on_call_opened=self.ledger.announce,
@@ -95,7 +95,7 @@ class Step:
     def stop_receiving(self, failure: Failure | None, *, is_interrupted: bool) -> None:
         """Close what the stream has left open; the first call counts. Not a checkpoint.
 
-        The reader calls it when the stream is over, and the concluder in case the reader is stuck. *is_interrupted*: a
+        The reader calls it when the stream is over, and the cleanup in case the reader is stuck. *is_interrupted*: a
         cancel ended the stream, not the model.
         """
         if self.stream_over.is_set():
@@ -123,7 +123,7 @@ class Step:
         """Settle the calls that the finish reason forbids to run, once it is known."""
         if not self.ledger.entries:
             return
-        match self.demux.finish:
+        match self.parser.finish:
             case "refusal" | "content_filter":
                 self.ledger.refuse_waiting("the model's answer was refused")
             case "length" if self.answer.ends_with_call:
@@ -171,11 +171,11 @@ class Step:
         self.ledger.settle(entry, settlement)
 
     def _report_slips(self) -> None:
-        if self.demux.slips:
-            text = f"the provider violated its own protocol: {_counts(self.demux.slips)}"
+        if self.parser.slips:
+            text = f"the provider violated its own protocol: {_counts(self.parser.slips)}"
             self._journal.append(Notice(level="info", code="protocol_slips", text=text))
-        if self.demux.unread:
-            text = f"the provider sent what this engine does not know: {_counts(self.demux.unread)}"
+        if self.parser.unread:
+            text = f"the provider sent what this engine does not know: {_counts(self.parser.unread)}"
             self._journal.append(Notice(level="info", code="unread_events", text=text))
 
     # -- waiting for the user, and resuming ------------------------------------------------
@@ -197,19 +197,19 @@ class Step:
             StepReceived(
                 step=self.number,
                 message_id=self._message_id,
-                finish=self.demux.finish,
-                detail=self.demux.finish_detail,
-                usage=self.demux.usage,
+                finish=self.parser.finish,
+                detail=self.parser.finish_detail,
+                usage=self.parser.usage,
                 cost=self.cost,
-                prefix_broken_at=self.demux.broken_at,
+                prefix_broken_at=self.parser.broken_at,
             )
         )
 
     @enable_ki_protection
     def restore(self, open_step: OpenStep, received: Received) -> None:
         """Bring the step to where the record says it stood. No event. Not a checkpoint."""
-        self.demux.finish, self.demux.finish_detail = received.finish, received.detail
-        self.demux.usage, self.demux.broken_at = received.usage, received.prefix_broken_at
+        self.parser.finish, self.parser.finish_detail = received.finish, received.detail
+        self.parser.usage, self.parser.broken_at = received.usage, received.prefix_broken_at
         self.answer.restore(open_step.parts)
         # Prepared again, by the tools of this engine: a tool may be gone, and then the call is settled with an error.
         for call in open_step.calls:
@@ -227,7 +227,7 @@ class Step:
     @property
     def cost(self) -> float:
         """What the request cost."""
-        return self.model.info.cost(self.demux.usage)
+        return self.model.info.cost(self.parser.usage)
 
     def overflow(self) -> Failure | None:
         """Return that the window was too small, if the host let it pass.
@@ -237,12 +237,12 @@ class Step:
         if self.ledger.entries:
             return None
         # What hosted tools read is counted each time it is read: that proves nothing of the request.
-        usage = Usage() if self.answer.has_hosted_work else self.demux.usage
+        usage = Usage() if self.answer.has_hosted_work else self.parser.usage
         return silent_overflow(
             self.model.info,
             usage,
-            self.demux.finish,
-            self.demux.finish_detail,
+            self.parser.finish,
+            self.parser.finish_detail,
             estimate=partial(request_tokens, self.request),
         )
 
@@ -263,11 +263,11 @@ class Step:
                 step=self.number,
                 message_id=self._message_id,
                 results_id=results_id,
-                finish=self.demux.finish,
-                usage=self.demux.usage,
+                finish=self.parser.finish,
+                usage=self.parser.usage,
                 cost=self.cost,
                 kept=keep,
-                prefix_broken_at=self.demux.broken_at,
+                prefix_broken_at=self.parser.broken_at,
             )
         )
         # In call order, whichever hook was quicker: the same run must give the same transcript.

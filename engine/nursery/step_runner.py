@@ -23,12 +23,12 @@ from engine.core.messages import Settlement
 from engine.core.protocols import Model
 from engine.journal.state import OpenStep, Received
 from engine.nursery.call_ledger import CallEntry, Ledger
-from engine.nursery.demux import Demux
 from engine.nursery.inbox import nudge
 from engine.nursery.loop_state import StepOutcome
 from engine.nursery.retry import Failure
 from engine.nursery.running_turn import TurnRun
 from engine.nursery.step import Step
+from engine.nursery.stream_parser import StreamParser
 from engine.nursery.stream_reader import read_stream, save_drafts
 from engine.nursery.tool_task import work
 from engine.tools.call_values import GRACE
@@ -46,7 +46,7 @@ def begin_step(run: TurnRun, model: Model, request: ModelRequest, *, number: int
     """Open a step and its message. Not a checkpoint."""
     message_id = MessageId(run.deps.ids.new("msg"))
     step = _new_step(run, model, request, number=number, attempt=attempt, message_id=message_id, is_last=is_last)
-    # In its slot before it is in the record: if the append fails, the concluder finds the step and closes it.
+    # In its slot before it is in the record: if the append fails, the cleanup finds the step and closes it.
     run.step = step
     run.journal.append(StepStarted(step=number, attempt=attempt, message_id=message_id, model=request.model))
     return step
@@ -101,7 +101,7 @@ def _new_step(
         registry=run.registry,
         is_last=is_last,
         is_resumable=not run.inputs.is_child,
-        demux=Demux(run.deps.ids.new),
+        parser=StreamParser(run.deps.ids.new),
         ledger=ledger,
         journal=run.journal,
         clock=run.deps.clock,
@@ -111,7 +111,7 @@ def _new_step(
 async def run_step(run: TurnRun, step: Step) -> StepOutcome:
     """Run the request and its calls to their end. Always a schedule point; a cancel point unless nothing is left to wait for.
 
-    If cancelled, its tasks are cancelled together and what is unsettled is left to the concluder. Errors of models and
+    If cancelled, its tasks are cancelled together and what is unsettled is left to the cleanup. Errors of models and
     tools are values in the outcome; only errors of ours are raised.
     """
     async with trio.open_nursery() as nursery:
@@ -141,9 +141,9 @@ def charge_step(run: TurnRun, step: Step) -> None:
     """Count what the request used, once. Not a checkpoint."""
     if not step.is_charged:
         step.is_charged = True
-        run.state.output_tokens += step.demux.usage.output
-        # This may end the turn, or one above it. The step is saved all the same, by the concluder.
-        run.budget.charge(step.demux.usage, step.cost)
+        run.state.output_tokens += step.parser.usage.output
+        # This may end the turn, or one above it. The step is saved all the same, by the cleanup.
+        run.budget.charge(step.parser.usage, step.cost)
 
 
 @enable_ki_protection
@@ -160,8 +160,8 @@ def _outcome(run: TurnRun, step: Step) -> StepOutcome:
     settings, info = run.inputs.settings, step.model.info
     raised_cap = min(settings.output_cap_raised, info.output)
     return StepOutcome(
-        finish=step.demux.finish,
-        finish_detail=step.demux.finish_detail,
+        finish=step.parser.finish,
+        finish_detail=step.parser.finish_detail,
         failure=step.failure or step.overflow(),
         calls=len(step.ledger.entries),
         cut_calls=len(step.ledger.cut_calls),
@@ -215,7 +215,7 @@ class _StepRunner:
     def start_calls(self) -> None:
         """Start what admission lets start now, each call in a task of its own. Not a checkpoint."""
         if self._is_ending:
-            # The concluder settles what waits as not executed; a start now would race with it.
+            # The cleanup settles what waits as not executed; a start now would race with it.
             return
         for entry in self._step.ledger.entries:
             if entry.safe is None and not entry.is_settled and entry.call_id not in self._assessed:
@@ -236,7 +236,7 @@ class _StepRunner:
     async def _assess(self, entry: CallEntry) -> None:
         """Find out whether a call is safe, then start what admission lets start.
 
-        Always a cancel point; a schedule point if the tool's `assess` is one. If cancelled, the call has not started, and the concluder settles it.
+        Always a cancel point; a schedule point if the tool's `assess` is one. If cancelled, the call has not started, and the cleanup settles it.
         """
         assert isinstance(entry.prepared, Prepared)
         # A call before it may still change the folder. This decides only what runs at the same time, not what is allowed:
@@ -255,7 +255,7 @@ class _StepRunner:
     async def collect(self) -> None:
         """Wait for the calls, in call order, and deliver each. A checkpoint unless all are settled.
 
-        If cancelled, what is not delivered is left to the concluder.
+        If cancelled, what is not delivered is left to the cleanup.
         """
         for entry in self._step.ledger.entries:
             await self._wait_in_rounds(entry.settlement.event)

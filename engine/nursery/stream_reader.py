@@ -196,7 +196,7 @@ async def _close(run: TurnRun, stream: ModelStream) -> None:
 async def save_drafts(journal: Journal, is_over: trio.Event) -> None:
     """Save the open text at intervals until the stream is over. A checkpoint unless it is over, or nothing is saved.
 
-    On a timer, not per chunk: a host that falls silent has sent something before. If cancelled, the concluder closes
+    On a timer, not per chunk: a host that falls silent has sent something before. If cancelled, the cleanup closes
     the parts, and what they hold is saved with them.
     """
     if not journal.keeps_drafts:

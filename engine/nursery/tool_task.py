@@ -43,7 +43,7 @@ async def work(run: TurnRun, step: Step, entry: CallEntry) -> None:
     """Run one call to its settlement.
 
     Always a cancel point; a schedule point if a hook, a question, the store or the tool is one. If cancelled, the call is settled as aborted, synchronously, as soon as the
-    tool has let go; if the concluder was quicker, that settlement is dropped.
+    tool has let go; if the cleanup was quicker, that settlement is dropped.
     """
     call = _Call(run, step, entry)
 

@@ -141,7 +141,7 @@ class TurnSnapshots:
     def conclude(self) -> None:
         """Report changes at the end of the turn that no snapshot has. Not a checkpoint.
 
-        It takes none: the concluder has no time for it. `finish` does, once the turn is over.
+        It takes none: the cleanup has no time for it. `finish` does, once the turn is over.
         """
         if self._is_dirty and self._state == "taken":
             self._notice("info", "snapshot_missed", "the turn ended before its last changes of files were noted")

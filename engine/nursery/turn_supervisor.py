@@ -1,4 +1,4 @@
-"""Supervises a turn: runs the loop as a child task, waits for the end, then runs the concluder.
+"""Supervises a turn: runs the loop as a child task, waits for the end, then runs the cleanup.
 
 The function that does this is the turn's *frame*: it is outside of the scope that a turn's own end cancels, so it is still
 there to conclude.
@@ -13,7 +13,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.exception_groups import ErrorBoundary, first_of
 from engine.core.foreign_calls import reporting_blocks
-from engine.nursery.concluder import conclude
+from engine.nursery.cleanup import clean_up
 from engine.nursery.loop import run_loop
 from engine.nursery.running_turn import TurnCause
 
@@ -48,7 +48,7 @@ async def _supervise(run: TurnRun) -> None:
                 run.end(run.ending.first_catch())
             # Inside the nursery, whose block ends only with the loop's task: a tool that never stops delays this
             # function's return, but not the turn's end.
-            await conclude(run)  # noqa: ASYNC102  # bounded: see concluder.py
+            await clean_up(run)  # noqa: ASYNC102  # bounded: see cleanup.py
 
 
 @enable_ki_protection
@@ -66,5 +66,5 @@ async def _loop_task(run: TurnRun) -> None:
             stop = await run_loop(run)
             run.end(TurnCause(kind="finished", reason=stop.reason, detail=stop.detail, reset_at=stop.reset_at))
     finally:
-        # The concluder waits for it, shielded: without the `finally` it would wait for its whole deadline.
+        # The cleanup waits for it, shielded: without the `finally` it would wait for its whole deadline.
         run.ending.loop_gone.set()

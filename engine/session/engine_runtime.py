@@ -19,7 +19,7 @@ from engine.core.permission_types import PersistentApprover
 from engine.core.protocols import Closeable, Store, Tending
 from engine.core.threads import current_token
 from engine.files.staging import remove_leftovers
-from engine.nursery.concluder import all_over, close_bounded
+from engine.nursery.cleanup import all_over, close_bounded
 from engine.nursery.parking import park
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.process.crash_cleanup import end_leftovers, look_once
@@ -106,15 +106,15 @@ class EngineRuntime:
             await tasks.leave(error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         finally:
             # Turns in the host's own blocks still have to be saved.
-            await all_over(ending)  # noqa: ASYNC102  # bounded: see concluder.py
-            await _finish_snapshots(sessions)  # noqa: ASYNC102  # bounded: see concluder.py
+            await all_over(ending)  # noqa: ASYNC102  # bounded: see cleanup.py
+            await _finish_snapshots(sessions)  # noqa: ASYNC102  # bounded: see cleanup.py
             try:
                 if self.setup.hooks.session_end:
-                    await close_bounded(self._run_end_hooks, self._seconds)  # noqa: ASYNC102  # bounded: see concluder.py
+                    await close_bounded(self._run_end_hooks, self._seconds)  # noqa: ASYNC102  # bounded: see cleanup.py
             finally:
                 self.sessions.end_all()
                 # Last: hooks and turns may have written to the store until now.
-                failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see concluder.py
+                failed = await self._close_ports()  # noqa: ASYNC102  # bounded: see cleanup.py
                 if failed is not None and (raised := sys.exception() or error) is not None:
                     # The exception in flight, mostly the body's own, propagates; this one must not get lost.
                     raised.add_note(f"and as the engine was closed: {describe(failed)}")

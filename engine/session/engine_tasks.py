@@ -13,7 +13,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineClosed, WrongTask
 from engine.core.threads import check_run
-from engine.nursery.concluder import until_empty
+from engine.nursery.cleanup import until_empty
 from engine.session.host_block import HostBlock
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class EngineTasks:
             await self._gone.wait()
         finally:
             for block in (self._block, *self._blocks):
-                await until_empty(block.nursery, _LAST_SECONDS)  # noqa: ASYNC102  # bounded: see concluder.py
+                await until_empty(block.nursery, _LAST_SECONDS)  # noqa: ASYNC102  # bounded: see cleanup.py
 
     @enable_ki_protection
     def close(self) -> None:

@@ -15,7 +15,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import WrongTask
 from engine.core.exception_groups import leave
-from engine.nursery.concluder import until_empty
+from engine.nursery.cleanup import until_empty
 
 # How long the tasks of a concluded block have; those still running then will never stop.
 _SECONDS: Final = 1.0
@@ -65,5 +65,5 @@ class HostBlock:
         """
         self.is_misplaced = True
         if not self._is_left:
-            await until_empty(self.nursery, _SECONDS)  # noqa: ASYNC102  # bounded: see concluder.py
+            await until_empty(self.nursery, _SECONDS)  # noqa: ASYNC102  # bounded: see cleanup.py
         return WrongTask(self.what)

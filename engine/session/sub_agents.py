@@ -59,7 +59,7 @@ class SubAgents:
 
     async def run(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentResult:
         """Run a sub-agent's turn inside the calling task. Always a checkpoint; if cancelled, it is settled and saved first."""
-        # `run_turn` shields its own concluder, so a cancel of the call needs nothing special here.
+        # `run_turn` shields its own cleanup, so a cancel of the call needs nothing special here.
         await trio.lowlevel.checkpoint_if_cancelled()
         text = self._checked(run, request)
         waits = CallProgress(call_id=entry.call_id, message=_WAITING)

@@ -21,7 +21,7 @@ from engine.core.ids import InputId, TurnId
 from engine.core.protocols import Model
 from engine.journal.cursors import Cursor, follow
 from engine.journal.state import Resync
-from engine.nursery.concluder import all_over
+from engine.nursery.cleanup import all_over
 from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_supervisor import run_turn
 from engine.session.answer_delivery import answer, recover, reply
@@ -78,7 +78,7 @@ class Turn:
             # never leaves the scope of its loop.
             self._run.end(self._run.ending.first_catch() if isinstance(error, trio.Cancelled) else _LEFT)
         if not self._block.is_own:
-            await all_over([self._run])  # noqa: ASYNC102  # bounded: see concluder.py
+            await all_over([self._run])  # noqa: ASYNC102  # bounded: see cleanup.py
         await self._session.engine.tasks.leave_block(self._block, error)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
         # The body's own exception propagates unchanged.
         return False

@@ -13,7 +13,16 @@ from engine.core.errors import ProviderError
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import Finished, ModelRequest, Ping, StreamEvent, UsageReported
 from engine.core.messages import Citation, TextPart, Transcript, Usage, UserMessage
-from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
+from engine.nursery.stream_parser import (
+    CloseBlock,
+    CloseCall,
+    CloseItem,
+    Command,
+    Grow,
+    OpenBlock,
+    Restart,
+    StreamParser,
+)
 from engine.providers.http.http_model import HttpModel
 from engine.testing.cassette import Exchange
 from engine.testing.fakes import CountingIds
@@ -100,11 +109,11 @@ async def _events(model: HttpModel) -> tuple[list[StreamEvent], ProviderError | 
 
 def sort_events(events: Sequence[StreamEvent], error: ProviderError | None = None) -> Answer:
     """Return *events* as the parts that a turn would make of them."""
-    demux = Demux(CountingIds().new)
+    parser = StreamParser(CountingIds().new)
     parts: dict[str, Part] = {}
-    for command in [*demux.feed(events), *demux.end()]:
+    for command in [*parser.feed(events), *parser.end()]:
         _obey(command, parts)
-    return Answer(events=events, parts=list(parts.values()), slips=demux.slips, error=error)
+    return Answer(events=events, parts=list(parts.values()), slips=parser.slips, error=error)
 
 
 def _obey(command: Command, parts: dict[str, Part]) -> None:

@@ -32,7 +32,7 @@ from engine.core.llm_types import (
 from engine.core.permission_types import Approver
 from engine.core.protocols import Model, ModelStream
 from engine.journal.fold import fold
-from engine.nursery.concluder import until_parked
+from engine.nursery.cleanup import until_parked
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.engine_options import PermissionOptions

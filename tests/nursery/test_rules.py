@@ -87,7 +87,7 @@ async def cancel_at(turn: Turn, seconds: float) -> None:
     turn.cancel()
 
 
-# -- 1: the concluder ---------------------------------------------------------------------------
+# -- 1: the cleanup ---------------------------------------------------------------------------
 
 
 async def test_rule_01_settled_deferred_in_cancelled_scope() -> None:

@@ -41,7 +41,7 @@ MUTANTS: dict[str, Mutant] = {
         scenarios=("parallel calls",),
     ),
     "an unshielded await before the abort marks": Mutant(
-        file="nursery/concluder.py",
+        file="nursery/cleanup.py",
         old="with trio.CancelScope(shield=True, deadline=until):",
         new="with trio.CancelScope(deadline=until):",
         scenarios=("manner cleans_up",),
@@ -95,7 +95,7 @@ MUTANTS: dict[str, Mutant] = {
         scenarios=("parallel calls",),
     ),
     "a clean-up that forgets what was received": Mutant(
-        file="nursery/concluder.py",
+        file="nursery/cleanup.py",
         old="    close_step(run, step, keep=True)\n",
         new="    close_step(run, step, keep=False)\n",
         scenarios=("slow stream",),

@@ -1,6 +1,6 @@
 """A scribe: it writes valid histories into a journal, one move at a time, and knows what must come of them.
 
-Its moves are those of a turn: what the loop, the demultiplexer and the ledger append, in any order that
+Its moves are those of a turn: what the loop, the stream parser and the ledger append, in any order that
 they could. Which moves are possible next is its own book-keeping, not the fold's; so the two check each other.
 """
 

@@ -287,7 +287,7 @@ class HttpStream:
         try:
             await trio.lowlevel.checkpoint()
         except trio.Cancelled:
-            await self._body.aclose(0)  # noqa: ASYNC102  # bounded: see concluder.py
+            await self._body.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
             raise
         if self._broken_at:
             broken_at, self._broken_at = self._broken_at, ""
@@ -397,7 +397,7 @@ class _ResponseBody:
                 while len(page) < _LONGEST_ERROR_BYTES and (chunk := await self.read()) is not None:
                     page += chunk
         finally:
-            await self.aclose(0)  # noqa: ASYNC102  # bounded: see concluder.py
+            await self.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
         return page[:_LONGEST_ERROR_BYTES]
 
     async def aclose(self, timeout: float) -> None:

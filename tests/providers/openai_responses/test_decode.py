@@ -30,7 +30,7 @@ from engine.core.llm_types import (
     UsageReported,
 )
 from engine.core.messages import Citation, Usage
-from engine.nursery.demux import CloseCall, CloseItem, Demux, Grow, OpenBlock, Restart
+from engine.nursery.stream_parser import CloseCall, CloseItem, Grow, OpenBlock, Restart, StreamParser
 from engine.providers.openai_responses.decode import ResponsesReader
 from engine.providers.wire.decoding import decoder_for
 from engine.providers.wire.untrusted_json import dumps
@@ -664,9 +664,9 @@ def deltas(index: int, item: Json) -> list[Json]:
 
 def parts_of(events: list[StreamEvent]) -> list[list[Any]]:
     """What a turn makes of the events."""
-    demux = Demux(CountingIds().new)
+    parser = StreamParser(CountingIds().new)
     parts: dict[str, list[Any]] = {}
-    for command in [*demux.feed(events), *demux.end()]:
+    for command in [*parser.feed(events), *parser.end()]:
         match command:
             case OpenBlock():
                 parts[command.part_id] = [command.kind, command.tool, ""]
@@ -681,7 +681,7 @@ def parts_of(events: list[StreamEvent]) -> list[list[Any]]:
                 parts[command.part_id] += [command.kind, command.data]
             case _:
                 parts[command.part_id] += [command.signature, command.citations]
-    assert demux.slips == {}
+    assert parser.slips == {}
     return list(parts.values())
 
 

@@ -19,7 +19,7 @@ from engine.core.messages import (
     ReasoningPart,
     Transcript,
 )
-from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Demux, Grow, OpenBlock
+from engine.nursery.stream_parser import CloseBlock, CloseCall, CloseItem, Grow, OpenBlock, StreamParser
 from engine.providers.hosts.host_table import BY_NAME
 from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.openai_responses.decode import ResponsesReader
@@ -475,11 +475,11 @@ def test_host_messages_return_to_it() -> None:
     decoder = decoder_for(ResponsesReader(), "application/json")
     assert decoder is not None
     decoder.feed(json.dumps({"status": "completed", "output": output}).encode())
-    demux = Demux(CountingIds().new)
+    parser = StreamParser(CountingIds().new)
     opened: dict[str, OpenBlock] = {}
     texts: dict[str, str] = {}
     parts: list[AssistantPart] = []
-    for command in demux.feed(decoder.close()):
+    for command in parser.feed(decoder.close()):
         match command:
             case OpenBlock():
                 opened[command.part_id], texts[command.part_id] = command, ""

@@ -1,4 +1,4 @@
-"""The demultiplexer: interleaved blocks are kept apart, slips are put right and counted, splits don't matter."""
+"""The stream parser: interleaved blocks are kept apart, slips are put right and counted, splits don't matter."""
 
 from __future__ import annotations
 
@@ -33,15 +33,24 @@ from engine.core.llm_types import (
     UsageReported,
 )
 from engine.core.messages import Usage
-from engine.nursery.demux import CloseBlock, CloseCall, CloseItem, Command, Demux, Grow, OpenBlock, Restart
+from engine.nursery.stream_parser import (
+    CloseBlock,
+    CloseCall,
+    CloseItem,
+    Command,
+    Grow,
+    OpenBlock,
+    Restart,
+    StreamParser,
+)
 from engine.testing.fakes import CountingIds
 from tests.support.values import values
 
 
-def demuxed(events: Iterable[StreamEvent]) -> tuple[list[Command], Demux]:
+def parsed(events: Iterable[StreamEvent]) -> tuple[list[Command], StreamParser]:
     """Return all commands for *events*, the end of the stream included."""
-    demux = Demux(CountingIds().new)
-    return [*demux.feed(events), *demux.end()], demux
+    parser = StreamParser(CountingIds().new)
+    return [*parser.feed(events), *parser.end()], parser
 
 
 def opened(number: int, kind: PartKind = "text") -> OpenBlock:
@@ -167,7 +176,7 @@ def call_closed(number: int, provider_id: str = "x", tool: str = "read", *, comp
     ],
 )
 def test_provider_events_become_commands(events: list[StreamEvent], commands: list[Command]) -> None:
-    assert demuxed(events)[0] == commands
+    assert parsed(events)[0] == commands
 
 
 def test_summary_of_the_whole_answer() -> None:
@@ -176,15 +185,15 @@ def test_summary_of_the_whole_answer() -> None:
         UsageReported(Usage(input=5, output=7)),
         Finished("stop", raw="end_turn"),
     ]
-    _, demux = demuxed(events)
-    assert (demux.finish, demux.finish_detail, demux.usage) == ("stop", "end_turn", Usage(input=5, output=7))
-    assert demux.slips == {}
-    assert demuxed([Finished("refusal", raw="refusal", detail="not that")])[1].finish_detail == "not that"
+    _, parser = parsed(events)
+    assert (parser.finish, parser.finish_detail, parser.usage) == ("stop", "end_turn", Usage(input=5, output=7))
+    assert parser.slips == {}
+    assert parsed([Finished("refusal", raw="refusal", detail="not that")])[1].finish_detail == "not that"
 
 
 def test_answer_without_end_has_no_finish_reason() -> None:
-    _, demux = demuxed([TextChunk("a", "cut")])
-    assert demux.finish is None
+    _, parser = parsed([TextChunk("a", "cut")])
+    assert parser.finish is None
 
 
 # -- slips -------------------------------------------------------------------------------------
@@ -322,14 +331,14 @@ def test_answer_without_end_has_no_finish_reason() -> None:
 def test_a_slip_is_put_right_and_counted(
     events: list[StreamEvent], commands: list[Command], slips: dict[str, int]
 ) -> None:
-    told, demux = demuxed(events)
+    told, parser = parsed(events)
     assert told == commands
-    assert demux.slips == slips
+    assert parser.slips == slips
 
 
 def test_the_first_finish_counts() -> None:
-    _, demux = demuxed([Finished("stop", detail="1"), Finished("length", detail="2")])
-    assert (demux.finish, demux.finish_detail) == ("stop", "1")
+    _, parser = parsed([Finished("stop", detail="1"), Finished("length", detail="2")])
+    assert (parser.finish, parser.finish_detail) == ("stop", "1")
 
 
 # -- whatever comes --------------------------------------------------------------------------------
@@ -393,7 +402,7 @@ ANYTHING = st.lists(ANY_EVENT, max_size=30)
 
 @given(events=ANYTHING)
 def test_any_input_makes_whole_parts(events: list[StreamEvent]) -> None:
-    play(demuxed(events)[0])
+    play(parsed(events)[0])
 
 
 HALVES = re.compile("[\ud800-\udfff]")
@@ -406,7 +415,7 @@ def test_no_text_is_lost(events: list[StreamEvent]) -> None:
     """Every character of text and of thinking is in a part of its kind, in order for each id. (A half is none.)"""
     # An end that brings the whole text replaces what was sent; that is a case of its own.
     events = [TextDone(event.id) if isinstance(event, TextDone) else event for event in events]
-    parts = play(demuxed(events)[0]).values()
+    parts = play(parsed(events)[0]).values()
     for kind, chunk in (("text", TextChunk), ("reasoning", ReasoningChunk)):
         sent = "".join(event.text for event in events if isinstance(event, chunk))
         told = "".join(part.text for part in parts if part.kind == kind)
@@ -417,13 +426,13 @@ def test_no_text_is_lost(events: list[StreamEvent]) -> None:
 
 @given(events=ANYTHING, cuts=st.lists(st.integers(0, 30)))
 def test_any_split_into_batches_gives_the_same(events: list[StreamEvent], cuts: list[int]) -> None:
-    whole, one = demuxed(events)
-    demux = Demux(CountingIds().new)
+    whole, one = parsed(events)
+    parser = StreamParser(CountingIds().new)
     edges = [0, *sorted(cuts), len(events)]
-    split = [command for start, end in itertools.pairwise(edges) for command in demux.feed(events[start:end])]
-    split += demux.end()
+    split = [command for start, end in itertools.pairwise(edges) for command in parser.feed(events[start:end])]
+    split += parser.end()
     assert split == whole
-    assert (demux.slips, demux.finish, demux.usage) == (one.slips, one.finish, one.usage)
+    assert (parser.slips, parser.finish, parser.usage) == (one.slips, one.finish, one.usage)
 
 
 @given(events=ANYTHING)
@@ -434,7 +443,7 @@ def test_any_split_into_characters_gives_the_same_parts(events: list[StreamEvent
             finer += [attrs.evolve(event, text=character) for character in event.text]
         else:
             finer.append(event)
-    assert play(demuxed(finer)[0]) == play(demuxed(events)[0])
+    assert play(parsed(finer)[0]) == play(parsed(events)[0])
 
 
 @attrs.frozen
@@ -476,8 +485,8 @@ def test_interleaved_blocks_are_kept_apart(blocks: list[Block], data: st.DataObj
         if number not in order:
             order.append(number)
         sent.append(waiting[number].pop(0))
-    commands, demux = demuxed(sent)
-    assert demux.slips == {}
+    commands, parser = parsed(sent)
+    assert parser.slips == {}
     shown = [(part.kind, part.text, part.end) for part in play(commands).values()]
     assert [(kind, text) for kind, text, _ in shown] == [
         (blocks[number].kind, "".join(blocks[number].chunks)) for number in order
@@ -513,5 +522,5 @@ def test_a_character_cut_in_two_is_one_again(kind: str, pieces: list[str], whole
     }
     start, chunk, end = blocks[kind]
     for last in ((end,), ()):
-        commands, _ = demuxed([start, *(chunk(piece) for piece in pieces), *last])
+        commands, _ = parsed([start, *(chunk(piece) for piece in pieces), *last])
         assert "".join(command.text for command in commands if isinstance(command, Grow)) == whole

@@ -1,4 +1,4 @@
-"""The demultiplexer: stream events in, commands out. Pure; it runs nothing.
+"""The stream parser: stream events in, commands out. Pure; it runs nothing.
 
 Blocks of text, thinking and calls may interleave; each is identified by its kind and stream id. A violation of the
 provider's own protocol is repaired and counted as a *slip*, never fatal: a delta before its start opens the block, a
@@ -119,7 +119,7 @@ class _Block:
 
 
 @attrs.define(eq=False)
-class Demux:
+class StreamParser:
     """The state of one answer.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The concluder: what happens when a turn ends, wherever its loop is.
+"""The cleanup: what happens when a turn ends, wherever its loop is.
 
 The order is a contract (`docs/explanation/cancelling.md`):
 
@@ -81,7 +81,7 @@ class GraceTimer:
 
 
 @enable_ki_protection
-async def conclude(run: TurnRun) -> None:
+async def clean_up(run: TurnRun) -> None:
     """End the turn: settle, save, announce. A checkpoint; shielded, with deadlines.
 
     Whatever goes wrong, the turn is over when this returns or raises, so nothing waits for its end in vain. The record
@@ -300,7 +300,7 @@ async def all_over(runs: Iterable[TurnRun]) -> None:
     """Wait until ending turns are recorded, also those in a host's own nursery. A checkpoint; shielded, with deadlines."""
     for run in runs:
         graces = [GRACE] if run.step is None else [GRACE, *(entry.grace for entry in run.step.ledger.entries)]
-        # What the concluder of that turn may take at most: its longest grace, then its flush.
+        # What the cleanup of that turn may take at most: its longest grace, then its flush.
         deadline = trio.current_time() + max(graces) + run.inputs.settings.durable_within
         await GraceTimer().wait(run.ending.over, run.ending.over.is_set, deadline)
 
