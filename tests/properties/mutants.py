@@ -59,8 +59,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a swallowed Cancelled at the public border": Mutant(
         file="session/turn.py",
-        old="        # The body's own exception goes on as it is.\n        return False",
-        new="        # The body's own exception goes on as it is.\n        return True",
+        old="        # The body's own exception propagates unchanged.\n        return False",
+        new="        # The body's own exception propagates unchanged.\n        return True",
         scenarios=("manner plain",),
     ),
     "a late settlement that wins": Mutant(
