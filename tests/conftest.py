@@ -1,9 +1,12 @@
 """What every test can count on: Hypothesis profiles, counters, soak runs, and the folder of shared material."""
 
+import codecs
+import functools
 import itertools
 import os
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -49,12 +52,30 @@ def home_with_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 NOBODY = 65534
 
 
+@functools.cache
+def _prepare_for_nobody() -> None:
+    """Look for what is looked for once in each process, while we may: codecs, which Python finds in a folder that may be
+    root's, and what makes sandboxes here. What nobody did not find would be missing in all tests that come later.
+    """
+    import trio
+
+    from engine.sandbox.backends import choose_backend
+
+    for name in ("ascii", "idna", "latin-1", "punycode", "utf-16", "utf-32"):
+        codecs.lookup(name)
+    # In a thread: the test that steps down may run in Trio already.
+    thread = threading.Thread(target=trio.run, args=(choose_backend, "auto"))
+    thread.start()
+    thread.join()
+
+
 @pytest.fixture
 def not_root(tmp_path: Path) -> Iterator[None]:
     """Be a user who may not do everything: root steps down to nobody for the length of a test."""
     if os.geteuid() != 0:
         yield
         return
+    _prepare_for_nobody()
     for folder in tmp_path.parents:
         if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o011)

@@ -82,8 +82,8 @@ def _try(backend: Backend) -> str:
         socket.create_server(("127.0.0.1", 0)) as server,
     ):
         allowed, secret, written = Path(inside, "allowed"), Path(outside, "secret"), Path(outside, "written")
-        allowed.write_text(_ALLOWED, encoding="ascii")
-        secret.write_text("secret", encoding="ascii")
+        allowed.write_text(_ALLOWED, encoding="utf-8")
+        secret.write_text("secret", encoding="utf-8")
         arguments = (str(allowed), str(secret), str(written), str(server.getsockname()[1]), str(os.getpid()))
         command = ["bash", "-c", _TRIAL, "bash", *arguments]
         launch = launch_reader(backend, command, cwd=inside, home=str(Path.home()), hidden=())
