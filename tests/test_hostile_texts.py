@@ -16,8 +16,8 @@ import pytest
 from engine.agents.markdown_file import AgentFileError, parse_agent
 from engine.cli.terminal_text import escape_control_chars
 from engine.compaction.fallback_summary import extract_summary
-from engine.compaction.preserved import paths_in, rules_in
 from engine.compaction.summary_prompt import TEMPLATE, parse_sections, strip_wrapping
+from engine.compaction.verbatim_parts import paths_in, rules_in
 from engine.core.errors import JournalCorrupt
 from engine.core.messages import Message, Settlement
 from engine.export.html_text import render_text

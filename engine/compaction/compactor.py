@@ -10,7 +10,6 @@ import attrs
 import trio
 
 from engine.compaction.fallback_summary import extract_summary
-from engine.compaction.preserved import Pins, collect_pins, fit_pins
 from engine.compaction.prune import without_media
 from engine.compaction.rebuild_history import continue_message, continue_text, parse_summary, rebuild_history
 from engine.compaction.split import Selection, split_history, tail_budget
@@ -27,6 +26,7 @@ from engine.compaction.summary_prompt import (
     summary_request,
 )
 from engine.compaction.token_estimate import WindowEstimate, message_tokens, text_tokens
+from engine.compaction.verbatim_parts import Pins, collect_pins, fit_pins
 from engine.core.compaction_types import Compaction, CompactionRequest, ModelReply, NotCompacted, Summariser
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.foreign_calls import call_foreign

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from engine.compaction.preserved import line_tokens, newest_lines, rules_in
+from engine.compaction.message_origin import is_user_message
 from engine.compaction.prune import CLEARED
-from engine.compaction.roles import is_user_message
 from engine.compaction.summary_prompt import MOST_TOKENS, NONE, SECTIONS, parse_sections
 from engine.compaction.token_estimate import text_tokens
 from engine.compaction.user_rules import is_rule
+from engine.compaction.verbatim_parts import line_tokens, newest_lines, rules_in
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 
 # The share of the remaining room for each section, in this order; what one section does not use is left to the next.

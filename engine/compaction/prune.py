@@ -16,10 +16,10 @@ from typing import Final
 import attrs
 
 from engine.compaction.media_tokens import media_of
-from engine.compaction.preserved import paths_in
-from engine.compaction.roles import is_user_message
+from engine.compaction.message_origin import is_user_message
 from engine.compaction.shrink_arguments import shorten_arguments
 from engine.compaction.token_estimate import result_tokens, text_tokens
+from engine.compaction.verbatim_parts import paths_in
 from engine.core.ids import CallId, PartId
 from engine.core.messages import (
     AssistantMessage,

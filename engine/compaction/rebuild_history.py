@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from engine.compaction.preserved import Pins, without_headings
-from engine.compaction.roles import is_mid_turn
+from engine.compaction.message_origin import is_mid_turn
 from engine.compaction.split import Selection
+from engine.compaction.verbatim_parts import Pins, without_headings
 from engine.core.ids import MessageId, PartId
 from engine.core.messages import Message, Origin, TextPart, UserMessage
 from engine.files.escaping import inert

@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
+from engine.compaction.message_origin import is_user_message
 from engine.compaction.prune import CLEARED
-from engine.compaction.roles import is_user_message
 from engine.compaction.token_estimate import (
     MESSAGE,
     WindowEstimate,

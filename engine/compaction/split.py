@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
+from engine.compaction.message_origin import is_user_message
 from engine.compaction.prune import calls_of, cleared_text, with_results
-from engine.compaction.roles import is_user_message
 from engine.compaction.shorten import truncate_middle
 from engine.compaction.shrink_arguments import shorten_arguments
 from engine.compaction.token_estimate import result_tokens

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, assert_never, cast
 import attrs
 from trio.lowlevel import enable_ki_protection
 
-from engine.compaction.roles import is_mid_turn
+from engine.compaction.message_origin import is_mid_turn
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced, StopReason
@@ -269,7 +269,7 @@ def _is_at_work(run: TurnRun) -> bool:
 def _report(run: TurnRun, view: ContextView) -> str:
     """Return what fills the window, for a person."""
     # Imported here: hardly any turn ends so.
-    from engine.compaction.manager import report_of
+    from engine.compaction.context_keeper import report_of
 
     # By the keeper's own figures: with others, the message might say that there is room.
     return report_of(run.deps.keeper, view).brief

@@ -110,7 +110,7 @@ def _touched(run: TurnRun, reason: Reason | None) -> tuple[str, ...]:
     if reason != "compacted":
         return tuple(run.inputs.services.touched)
     # Imported here: hardly any round follows a summary.
-    from engine.compaction.preserved import collect_pins
+    from engine.compaction.verbatim_parts import collect_pins
 
     # The instructions of their folders went with the history, and must be known before they are worked on again.
     files = collect_pins(run.journal.log.state.transcript[:]).files

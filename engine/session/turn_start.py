@@ -376,7 +376,7 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
 def report_context(session: LiveSession) -> ContextReport:
     """Return what fills the window of a session's next request. Not a checkpoint."""
     # Imported here: seldom used.
-    from engine.compaction.manager import report_of
+    from engine.compaction.context_keeper import report_of
 
     run, deps, state = session.active, session.deps, session.journal.state
     settings = session.config.settings if run is None else run.inputs.settings

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.compaction.preserved import PinnedFile, Pins, collect_pins, fit_pins, parse_pins, rules_in
+from engine.compaction.message_origin import is_mid_turn, is_user_message
 from engine.compaction.rebuild_history import GO_ON, continue_text, parse_summary, rebuild_history
-from engine.compaction.roles import is_mid_turn, is_user_message
 from engine.compaction.split import split_history, tail_budget
 from engine.compaction.token_estimate import message_tokens
+from engine.compaction.verbatim_parts import PinnedFile, Pins, collect_pins, fit_pins, parse_pins, rules_in
 from engine.core.ids import CallId, PartId
 from engine.core.messages import AssistantMessage, Message, ReasoningPart, ResultsMessage, UserMessage
 from engine.providers.wire.normalize_transcript import arguments_of

@@ -6,7 +6,6 @@ import attrs
 import pytest
 
 from engine.compaction.fallback_summary import extract_summary
-from engine.compaction.preserved import FILES, RULES, collect_pins
 from engine.compaction.rebuild_history import rebuild_history
 from engine.compaction.split import split_history
 from engine.compaction.summary_prompt import (
@@ -22,6 +21,7 @@ from engine.compaction.summary_prompt import (
     summary_request,
 )
 from engine.compaction.token_estimate import text_tokens
+from engine.compaction.verbatim_parts import FILES, RULES, collect_pins
 from engine.core.compaction_types import ModelReply
 from engine.core.messages import ImagePart, Message, Origin, ReasoningPart, Settlement, TextPart, UserMessage
 from tests.support.histories import answers, calls, exchange, gives, says, summary, words

@@ -13,9 +13,9 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from engine.compaction.preserved import MOST_STATEMENT_TOKENS, RULES, STATEMENTS, collect_pins, fit_pins
 from engine.compaction.token_estimate import text_tokens
 from engine.compaction.user_rules import directives_in
+from engine.compaction.verbatim_parts import MOST_STATEMENT_TOKENS, RULES, STATEMENTS, collect_pins, fit_pins
 from engine.core.ids import PartId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import TextPart

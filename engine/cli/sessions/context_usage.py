@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.cli.default_tools import default_tools
-from engine.compaction.manager import Keeper
+from engine.compaction.context_keeper import Keeper
 from engine.config.config import Config
 from engine.core.context_report import ContextReport
 from engine.core.llm_types import ModelInfo

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 import attrs
 
-from engine.compaction.roles import is_user_message
+from engine.compaction.message_origin import is_user_message
 from engine.compaction.token_estimate import text_tokens
 from engine.compaction.user_rules import Directive, directives_in
 from engine.core.messages import AssistantMessage, CallPart, Message, TextPart, UserMessage
