@@ -12,6 +12,8 @@ from engine.core.errors import ConfigError
 
 # In seconds.
 DEFAULT_TIMEOUT: Final = 10.0
+# In megabytes: enough for a type checker and a large project.
+DEFAULT_MEMORY: Final = 4_096
 _PLACE: Final = "{path}"
 
 
@@ -19,6 +21,11 @@ def is_time(_: object, field: attrs.Attribute[float], value: object) -> None:
     """Raise `ConfigError` unless *value* is a finite positive number of seconds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ConfigError(f"{field.name} must be a finite number of seconds above 0, not {value!r}")
+
+
+def _is_size(_: object, field: attrs.Attribute[int], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{field.name} must be a whole number of megabytes above 0, not {value!r}")
 
 
 def _are_texts(_: object, field: attrs.Attribute[tuple[str, ...]], value: object) -> None:
@@ -35,11 +42,13 @@ class FileProgram:
         command: the program and its arguments. `{path}` is replaced by the file; without it, the file comes last.
         patterns: wildcards for the names of its files, such as `*.py`.
         timeout: in seconds; a formatter's is per file, a checker's for all files that one call has changed.
+        memory: the megabytes that each of its processes may use.
     """
 
     command: tuple[str, ...] = attrs.field(validator=_are_texts)
     patterns: tuple[str, ...] = attrs.field(validator=_are_texts)
     timeout: float = attrs.field(default=DEFAULT_TIMEOUT, validator=is_time)
+    memory: int = attrs.field(default=DEFAULT_MEMORY, validator=_is_size)
 
     @property
     def name(self) -> str:

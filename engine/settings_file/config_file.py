@@ -18,7 +18,7 @@ import attrs
 
 from engine.config.agent_config import AgentConfig, Mode
 from engine.config.config import CompactionConfig, Config, Defaults, HostConfig, ModelConfig, Prices, suggest_names
-from engine.config.formatter_config import DEFAULT_TIMEOUT, FileProgram
+from engine.config.formatter_config import DEFAULT_MEMORY, DEFAULT_TIMEOUT, FileProgram
 from engine.config.instruction_config import MAX_BYTES, NAMES, Instructions
 from engine.config.sandbox_config import SECRETS, Backend, Sandbox
 from engine.core.arguments import structure
@@ -144,6 +144,7 @@ class _ProgramTable:
     command: tuple[str, ...]
     patterns: tuple[str, ...]
     timeout: float = DEFAULT_TIMEOUT
+    memory: int = DEFAULT_MEMORY
 
 
 def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
@@ -311,7 +312,7 @@ def _agent(table: _AgentTable) -> AgentConfig:
 
 
 def _program(table: _ProgramTable) -> FileProgram:
-    return FileProgram(command=table.command, patterns=table.patterns, timeout=table.timeout)
+    return FileProgram(command=table.command, patterns=table.patterns, timeout=table.timeout, memory=table.memory)
 
 
 @attrs.frozen

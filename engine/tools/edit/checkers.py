@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from engine.process.run_tree import run_tree
 from engine.sandbox.helpers import launch_writing_helper
 from engine.sandbox.sandbox import SandboxLauncher
 from engine.tools.call_values import GRACE
+from engine.tools.edit.memory_limit import limit_memory
 from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext
 
@@ -37,7 +39,8 @@ async def check(
             kept.extend(chunk[: max(0, _SHOWN_BYTES + 1 - len(kept))])
 
         try:
-            launch = await launch_writing_helper(checker.argv(str(path)), launcher, file=path, cwd=ctx.cwd)
+            command = await ctx.to_thread(partial(limit_memory, checker.argv(str(path)), checker.memory, cwd=ctx.cwd))
+            launch = await launch_writing_helper(command, launcher, file=path, cwd=ctx.cwd)
             finished = await run_tree(
                 launch.argv,
                 cwd=ctx.cwd,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from engine.sandbox.helpers import launch_writing_helper
 from engine.sandbox.sandbox import SandboxLauncher
 from engine.tools.call_values import GRACE
 from engine.tools.edit.checkers import check
+from engine.tools.edit.memory_limit import limit_memory
 from engine.tools.shell_environment import marker
 from engine.tools.tool_context import ToolContext
 
@@ -131,7 +133,8 @@ async def _run_on_copy(
     kept = bytearray()
     try:
         # On a copy: a formatter that fails half-way must not leave a broken file.
-        launch = await launch_writing_helper(formatter.argv(str(copy)), launcher, file=copy, cwd=ctx.cwd)
+        command = await ctx.to_thread(partial(limit_memory, formatter.argv(str(copy)), formatter.memory, cwd=ctx.cwd))
+        launch = await launch_writing_helper(command, launcher, file=copy, cwd=ctx.cwd)
         finished = await run_tree(
             launch.argv,
             cwd=ctx.cwd,

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
-# Enough for 80 million pixels as RGBA, several times.
-_MEMORY: Final = 2 << 30
+# Of addresses, in bytes. An image of 80 million pixels as RGBA is held twice, with Python and its libraries besides.
+_MEMORY: Final = {"image": 1 << 30, "pdf": 512 << 20}
 # Below 50, text in screenshots becomes illegible.
 _QUALITIES: Final = (85, 70, 50)
 
@@ -36,6 +36,8 @@ def main(arguments: list[str]) -> None:
             head, body = {"pdf": pdf, "image": image}[command](file, *map(int, numbers))
     except Refused as error:
         head, body = {"error": str(error)}, b""
+    except MemoryError:
+        head, body = {"error": f"it needs more than {_MEMORY[command] >> 20:,} MB of memory"}, b""
     except Exception as error:  # noqa: BLE001  # what the libraries raise for hostile files is undocumented
         head, body = {"error": f"{type(error).__name__}: {error}"[:300]}, b""
     sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + body)
@@ -51,11 +53,11 @@ def opened(path: str, device: int, inode: int) -> io.BufferedReader:
     return file
 
 
-def limit(seconds: int) -> None:
+def limit(seconds: int, memory: int) -> None:
     """Limit this process's resources, as far as the system allows."""
     import resource
 
-    for kind, value in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+    for kind, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
         _, hard = resource.getrlimit(kind)
         try:
             resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
@@ -216,5 +218,5 @@ def _encoded(new: _New, original: _Image, *, is_lossless: bool) -> list[tuple[st
 if __name__ == "__main__":
     # Standard error goes to the same pipe, and a library's warnings would corrupt the output.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    limit(60)
+    limit(60, _MEMORY[sys.argv[1]])
     main(sys.argv[1:])

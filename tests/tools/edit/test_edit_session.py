@@ -253,6 +253,24 @@ async def test_whole_file_shows_only_formatting_changes(ctx: ToolContext, tmp_pa
     assert [path.name for path in tmp_path.rglob("*")] == ["sub", "new"]
 
 
+ALLOCATES = "import sys; memory = bytearray(300 << 20); sys.exit('it got the memory')"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not limit it")
+@pytest.mark.parametrize(("memory", "why"), [(200, "MemoryError"), (2_000, "it got the memory")])
+async def test_memory_of_formatters_and_checkers_is_limited(
+    ctx: ToolContext, tmp_path: Path, memory: int, why: str
+) -> None:
+    (tmp_path / "f").write_text("a\n")
+    # A child of its own process is limited as well.
+    command = ("sh", "-c", f'"{sys.executable}" -Ec "{ALLOCATES}"; exit 1')
+    program = FileProgram(command, ("f",), 30.0, memory)
+    tool = edit_tool(around=EditChecks(formatters=(program,), checkers=(program,)))
+    output = await output_of(tool, Edit("f", "a", "b"), having_read(ctx, "f"))
+    assert output.text.count(why) == 2
+    assert (tmp_path / "f").read_text() == "b\n"
+
+
 @pytest.mark.parametrize(
     ("command", "timeout", "why"),
     [

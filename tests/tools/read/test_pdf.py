@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -189,3 +190,40 @@ def test_errors_are_reported(arguments: list[str]) -> None:
     head, _, body = finished.stdout.partition(b"\n")
     assert list(json.loads(head)) == ["error"]
     assert body == finished.stderr == b""
+
+
+# What it expands to takes pdfium more than two gigabytes.
+BOMB_TEXT = b"BT /F1 12 Tf 1 0 0 1 9 9 Tm " + b"(abcdefgh) Tj\n" * 6_000_000 + b"ET"
+# Of all its children, in kilobytes.
+PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+@pytest.mark.os
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not limit memory")
+@needs_library
+def test_bomb_takes_little_memory(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.pdf"
+    content = zlib.compress(BOMB_TEXT, 1)
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 99 99] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    whole = b"%PDF-1.4\n"
+    places: list[int] = []
+    for number, one in enumerate(objects, 1):
+        places.append(len(whole))
+        whole += b"%d 0 obj\n%s\nendobj\n" % (number, one)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    end = b"xref\n0 6\n0000000000 65535 f \n%strailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
+    file.write_bytes(whole + end % (table, len(whole)))
+    worker = [sys.executable, "-P", read_media.__file__, "pdf", str(file), "-1", "-1", "10", "1000000", "15"]
+    measured = subprocess.run([sys.executable, "-c", PEAK, *worker], capture_output=True, check=True)
+    assert int(measured.stdout) < 700_000
