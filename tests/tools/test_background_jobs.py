@@ -59,14 +59,15 @@ class Session:
 
     async def start(self, command: str, name: str | None = "web", *, shows: str = "") -> ToolOutput:
         """Start a job, which *shows* something at once: again, while the machine takes longer than the call waits for it."""
-        for _ in range(10):
+        attempts = 10
+        while True:
             call = bash(Bash(command, background=True, name=name), self.next_call())
             with trio.fail_after(60):
                 output = await self._settled(await call)
-            if re.search(shows, output.text):
-                break
+            attempts -= 1
+            if re.search(shows, output.text) or not attempts:
+                return output
             await self.stop(name or "")
-        return output
 
     async def show(
         self,
