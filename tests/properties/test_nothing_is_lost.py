@@ -270,6 +270,7 @@ EXAMPLES: tuple[list[Move], ...] = (
         Move("user", removes=True),
         Move("undo", "B", force=True),
     ],
+    [Move("command", meanwhile="kill"), Move("user", name="b"), Move("undo", force=True), Move("command", "B", "b")],
 )
 
 
