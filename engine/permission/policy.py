@@ -23,6 +23,7 @@ from engine.core.ids import SessionId, TurnId
 from engine.core.permission_types import (
     CONFINEMENTS,
     Allowance,
+    Confinement,
     Judgement,
     PermissionQuery,
     PermissionScope,
@@ -151,12 +152,13 @@ class Policy:
         reasons = [one for one in verdicts if one.verdict == decisive.verdict]
         # A call is asked about by default only if all its reasons are defaults, and allowed by default if one of them is.
         is_default = (any if decisive.verdict == "allow" else all)(one.is_default for one in reasons)
+        confinements: list[Confinement] = [verdict.confinement for verdict in verdicts]
         judgement = Judgement(
             verdict=decisive.verdict,
             source=decisive.source,
             is_default=is_default,
             # A sandbox is for more than reading.
-            confinement=max((verdict.confinement for verdict in verdicts), key=CONFINEMENTS.index),
+            confinement=max(confinements, key=CONFINEMENTS.index),
         )
         if decisive.verdict != "ask":
             return judgement
