@@ -35,7 +35,7 @@ _STANDING: Final = re.compile(
     r"""\b(?:before|after|when|whenever|while|until|once|unless)\ (?:commit|push|merg|delet|releas|deploy|you|each|any|every|chang|touch|writ|start|mov|instal|sav|edit
         |add|creat|finish|(?:the\ )?(?:code|implementation|review|merge|release|commit|push))
     |\bper\ \w|\bfirst(?:[.!]?$|,\ (?:then\b|\w+\ (?:later|second|last|after|next)))|\b(?:zuerst|d'abord|primero|primeiro)\b
-    |\b(?:by\ default|where\ possible|as\ usual|works?\ (?:with|on)\ (?-i:[A-Z]\w+)\ \d|in\ general|going\ forward|in\ future|on\ save)\b|^stop\ (?:after|before|if|when|at)\b|\bin\ (?:small|tiny|separate|single|atomic)\b""",
+    |\b(?:by\ default|where\ possible|as\ usual|works?\ (?:with|on)\ (?-i:[A-Z]\w+)\ \d|in\ general|going\ forward|in\ future|for\ now|on\ save)\b|^stop\ (?:after|before|if|when|at)\b|\bin\ (?:small|tiny|separate|single|atomic)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _QUESTION: Final = re.compile(
@@ -46,11 +46,12 @@ _QUESTION: Final = re.compile(
 )
 _PLEA: Final = re.compile(r"(?:can|could|would|will)\ you\b", re.IGNORECASE)
 _REPLY: Final = re.compile(
-    r"""(?:yes|yeah|yep|yup|sure|no,|nope|nah|ok|okay|thanks?|thank\ you|thx|great|perfect|nice|cool|good|awesome|excellent|wonderful|hm+|hey|hi|hello|wow|oops|sorry|hang\ on|hold\ on
+    r"""(?:yes|yeah|yep|yup|sure|no,|nope|nah|ok|okay|thanks?|thank\ you|thx|hm+|hey|hi|hello|wow|oops|sorry|hang\ on|hold\ on
     |wait,|wait\ a|go\ (?:ahead|on\b)|continue|proceed|sounds|looks\ (?:good|fine|right|great)|lgtm|same\ (?:thing|error|here|again)|maybe|perhaps|could\ be|not\ (?:sure|yet|quite|really|that|what)|never\ mind|got\ it|i\ see\b
     |(?:that's|that\ is|it's|it\ is|this\ is)\ (?:good|great|right|wrong|not|fine|better|odd|strange|weird)|here(?:'s|\ is|\ are)\ (?:the|my|what|how)\b
     |(?:it|that|they)(?:'s|\ is|\ are)?\ (?:still|works?|looks?|happens?|used\ to|sounds)\b|this\ (?:was|is\ the)\b|option\ \w+[.!]?$|the\ (?:first|second|third|last|other)\ one\b
-    |danke|genau|super|both|skip|again|next|strange|weird|interesting|prima|stimmt|merci|d'accord|parfait|gracias|vale|perfecto|nein,)(?:\W|$)""",
+    |danke|genau|prima|stimmt|merci|d'accord|parfait|gracias|vale|perfecto|nein,)(?:\W|$)
+    |(?:great|perfect|nice|cool|good|awesome|excellent|wonderful|super|both|skip|again|next|strange|weird|interesting)(?:[,.!]?$|[,.!]\ |\ (?:job|work|catch|idea|point|one|thanks?|morning|weather|to\ me)\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _PAST: Final = r"(?:\w+ed|got|saw|had|ran|made|found|tried|did|went|lost|hit|met|seen|been|taken|done|gone|thought|wrote|sent|was|built|broke|forgot|put|left|knew|read)"
@@ -64,9 +65,9 @@ _ABOUT_ME: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _REPORT: Final = re.compile(
-    r"""\b(?:failed|fails\ (?:with|on|in|at|again|when)|(?:is|are|still|keeps?|test|tests|build|job)\ (?:failing|fails?)|crash(?:es|ed)|(?:is|are)\ (?:still\ |now\ |too\ )?(?:broken|red|wrong|slow|blank|undefined|stuck|empty|missing|outdated|flaky|down|full|confused|stale)
+    r"""\b(?:failed|fails\ (?:with|on|in|at|again|when)|(?:is|are|still|keeps?|test|tests|build|job)\ (?:failing|fails?)|crash(?:es|ed)|(?:is|are)\ (?:still\ |now\ |too\ )?(?:broken|red|wrong|slow|blank|undefined|stuck|empty|missing|outdated|flaky|down|full|confused|stale)(?=[.!]?$|\ (?:again|now|after|when|since|on|in|at|today)\b)
     |throws\ an?|exits\ with|hangs\b|complains?|flickers?|overlaps|returns\ (?:none|null|nothing|\d\d\d|duplicates)|the\ (?:bug|problem|issue)\ |(?:doesn't|does\ not)\ (?:work|close|open|load|start|compile)|(?:there's|there\ is)\ (?:a|an|some)\ (?:bug|problem|issue|typo|error|race)|error\ (?:is|says|again|message)
-    |(?:when|after|if)\ i\ |yesterday|last\ (?:night|week|month)|the\ wrong\b|by\ one\b|schlagen\ fehl|schlägt\ fehl|échou\w+|falla\w*)(?!\w)|ошибк|失败|エラー|失敗|실패|오류""",
+    |when\ i\ (?:click|open|run|start|hover|try|use|press|load|type|log|go|do|call|save|submit|add|get|set|send|change)\b|yesterday|last\ (?:night|week|month)|returns\ the\ wrong|by\ one\b|schlagen\ fehl|schlägt\ fehl|échou\w+|falla\w*)(?!\w)|ошибк|失败|エラー|失敗|실패|오류""",
     re.IGNORECASE | re.VERBOSE,
 )
 # A noun of the same form is followed by the verb of its sentence: "Commit messages are in the imperative."
@@ -76,24 +77,32 @@ _WORK: Final = re.compile(
     r"""(?:fix|debug|investigate|diagnose|find|locate|search|look|see|explore|examine|inspect|analy[sz]e|list|explain|describe|summari[sz]e|compare|implement|create|generate|regenerate|scaffold|design|refactor|rewrite|rework
     |rename|remove|delete|drop|replace|move|extract|convert|migrate|upgrade|downgrade|bump|install|uninstall|update|change|modify|adjust|tweak|edit|set\ up|configure|start|restart|try|retry|finish|complete|undo|redo|revert|roll\ back|bisect
     |profile|optimi[sz]e|improve|speed\ up|simplify|inline|translate|draft|give|help|paste|reproduce|resolve|solve|hook|wire|integrate|connect|turn|increase|decrease|reduce|enable|disable|seed|count|calculate|compute|download
-    |upload|center|align|highlight|animate|rerun|execute|launch|figure|understand|say|skip|extend|swap|stop|plot|rollback|tell\ me\ (?:what|how|why|where|which|if|about)
+    |upload|center|align|highlight|animate|rerun|execute|launch|figure|understand|say|extend|swap|stop|plot|rollback|tell\ me\ (?:what|how|why|where|which|if|about)
     |behebe?|erkläre?|zeige?|mach|erstelle?|baue?|ändere?|lösche?|entferne?|suche?|finde?|prüfe?|implementiere?|füge?|ersetze?|verschiebe?|benenne|starte?
     |corrige|ajoute|crée|explique|montre|cherche|supprime|modifie|renomme|répare|lance|vérifie|trouve
     |arregla|añade|agrega|crea|explica|muestra|busca|borra|elimina|cambia|renombra|ejecuta|actualiza|haz)"""
     + _NO_NOUN,
     re.IGNORECASE | re.VERBOSE,
 )
-# Verbs of tasks and of rules alike: what they are about decides.
-_EITHER: Final = re.compile(
-    r"(?:add|write|run|test|check|verify|review|commit|push|format|lint|log|document|mock|put|make|do|include|sort|group|import|export|cover|show|print|parse|read|split|combine|deploy|publish|release|port|build|style|return|store|wrap|handle|validate"
-    r"|apply|merge|clean|get|take|pull|open|cache|save|load|set|schreibe?|teste?|führe?|écris|escribe|prueba)"
-    + _NO_NOUN,
+# Verbs of tasks and of rules alike: what they are about decides. Those of the first kind make one thing in many words ("add
+# error handling to the client"), those of the second kind are also said of a habit ("handle errors at the boundary").
+_MAKE: Final = re.compile(
+    r"(?:add|write|run|check|verify|review|put|make|do|include|import|export|show|print|parse|read|split|combine|port|apply|merge|clean|get|take"
+    r"|pull|open|save|load|set|schreibe?|führe?|écris|escribe)" + _NO_NOUN,
     re.IGNORECASE,
 )
-_ONE_THING: Final = re.compile(
-    r"""(?:\s+(?!with\b|as\b)\S+){0,2}?\s+(?:(?:the|this|that|these|those|it|them|an?|another|my|his|her|der|die|das|den|dem|dies\w+|ein|eine[nmr]?|dafür|la|le|les|un|une|ce|cette|el|los|las|una|este|esta)\b)|(?:\s+\S+){0,4}?\s+[\w/]*\w\.[a-z]{1,4}\b|[.!]?$""",
-    re.IGNORECASE | re.VERBOSE,
+_HABIT: Final = re.compile(
+    r"(?:test|commit|push|format|lint|log|document|mock|sort|group|cover|deploy|publish|release|build|style|return|store|wrap|handle"
+    r"|validate|cache|teste?|prueba)" + _NO_NOUN,
+    re.IGNORECASE,
 )
+_DETERMINER: Final = (
+    r"(?:the|this|that|these|those|it|them|an?|another|my|his|her|der|die|das|den|dem|dies\w+|ein|eine[nmr]?|dafür|la|le|les|un"
+    r"|une|ce|cette|el|los|las|una|este|esta)\b"
+)
+_FILE: Final = r"(?:\s+\S+){0,4}?\s+[\w/]*\w\.[a-z]{1,4}\b"
+_ONE_THING: Final = re.compile(rf"(?:\s+(?!with\b|as\b)\S+){{0,2}}?\s+{_DETERMINER}|{_FILE}|[.!]?$", re.IGNORECASE)
+_NEXT_THING: Final = re.compile(rf"\s+{_DETERMINER}|{_FILE}|[.!]?$", re.IGNORECASE)
 # Questions and tasks in other alphabets.
 _OTHER_TASK: Final = re.compile(
     r"""(?:исправ|добав|сдела|покаж|объясн|напиш|созда|удал|найд|провер|запуст|почему|как\b|что\b|где\b|спасибо|виправ|дода)
@@ -133,5 +142,5 @@ def _is_one_off(text: str) -> bool:
         return False
     if any(pattern is not None for pattern in (_ABOUT_ME.match(bare), _REPORT.search(bare), _WORK.match(bare))):
         return True
-    verb = _EITHER.match(bare)
-    return verb is not None and _ONE_THING.match(bare, verb.end()) is not None
+    kinds = ((_MAKE, _ONE_THING), (_HABIT, _NEXT_THING))
+    return any((verb := verbs.match(bare)) and thing.match(bare, verb.end()) for verbs, thing in kinds)
