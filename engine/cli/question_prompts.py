@@ -7,7 +7,7 @@ import re
 from typing import Final, cast
 
 from engine.cli.render import main_argument
-from engine.cli.terminal_text import Symbols, clock_time, escape_control_chars, escape_on_one_line
+from engine.cli.terminal_text import Symbols, clock_time, escape_control_chars, escape_on_one_line, escape_unseen
 from engine.core.events import PermissionAsked, QuestionAsked, RecoveryAsked
 from engine.permission.question_text import allow_question, further_rights, opaque_warning
 from engine.session.answer_types import Always, Answer, Once, Reject
@@ -44,15 +44,19 @@ def parse_answer(line: str, request: PermissionAsked) -> Answer | None:
 
 def permission_question(request: PermissionAsked, detail: str, symbols: Symbols) -> str:
     """Return the question whether a call is allowed, with the whole command or path."""
-    lines = [f"{symbols.running} {escape_on_one_line(allow_question(request))}"]
+    lines = [f"{symbols.running} {_on_one_line(allow_question(request))}"]
     # Every line of the command is shown: a truncated one could hide what it does.
-    what = escape_control_chars(detail or ", ".join(request.patterns))
-    lines += [f"    {line}" for line in what.splitlines()]
+    what = escape_unseen(detail or ", ".join(request.patterns))
+    lines += [f"    {line}" for line in what.removesuffix("\n").split("\n")]
     if others := further_rights(request):
-        lines.append(f"    also: {escape_on_one_line(', '.join(others))}")
+        lines.append(f"    also: {_on_one_line(', '.join(others))}")
     if warning := opaque_warning(request):
-        lines.append(f"    {escape_on_one_line(warning)}")
+        lines.append(f"    {_on_one_line(warning)}")
     return "\n".join(lines) + "\n"
+
+
+def _on_one_line(text: str) -> str:
+    return escape_on_one_line(escape_unseen(text))
 
 
 def requester_line(request: OpenQuestion, task_arguments: str) -> str:
@@ -115,7 +119,7 @@ def _offers(request: PermissionAsked) -> str:
     """Return what "always" would allow: each offer with the letter that selects it."""
     text = ""
     for number, offer in enumerate(request.offers[:MAX_OFFERS], 1):
-        what = escape_on_one_line(offer.text)
+        what = _on_one_line(offer.text)
         letters = f"a{number}" if len(request.offers) > 1 else "a"
         text += f"always in this session: {what} ({letters}), " if number == 1 else f"or {what} ({letters}), "
     return text + (f"the same for the whole project ({'p1' if len(request.offers) > 1 else 'p'}), " if text else "")

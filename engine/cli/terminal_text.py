@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
@@ -36,6 +37,12 @@ _VISIBLE: Final[dict[int, str]] = {
     ord("\t"): "\t",
     ord("\r"): "",
 }
+
+
+# Letters and marks that are not seen, besides the categories below: fillers, blanks, variation selectors.
+_BLANK: Final = frozenset({0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10)})
+# Control characters, formats (joiners, directions), what nobody has defined, and separators.
+_UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 
 
 @attrs.frozen(kw_only=True)
@@ -72,6 +79,26 @@ def escape_on_one_line(text: str) -> str:
     """Escape the control characters and line breaks of *text*: a name must not hide text or imitate the engine's lines."""
     # Visible, not removed: the user should see that the name is odd.
     return escape_control_chars(text).replace("\n", "^J").replace("\t", "^I")
+
+
+def escape_unseen(text: str) -> str:
+    """Escape everything in *text* that is invisible or changes the order of what is seen, except newline, tab and space.
+
+    For a text that somebody is asked to approve: there, unlike in other texts, a joiner in an emoji is escaped as well, and
+    so is a carriage return.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_seen, text))
+
+
+def _seen(char: str) -> str:
+    code = ord(char)
+    if char in "\n\t " or not (unicodedata.category(char) in _UNSEEN_CATEGORIES or code in _BLANK or code >= 0xE0100):
+        return char
+    if code == 0x0D:
+        return "^M"
+    return _VISIBLE.get(code) or (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
 
 
 def one_line(text: str, width: int, cut: str = "…") -> str:

@@ -20,6 +20,8 @@ _CHUNK_CHARS: Final = 65_536
 _DIFFED_LINES: Final = 20_000
 _NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
 _NOTHING: Final = "/dev/null"
+_CUT_CHANGE: Final = " more lines of this change are not shown]\n"
+_CUT_LINE: Final = " [the rest of this line is not shown]\n"
 
 
 def changes(path: str, before: str | None, after: str | None, *, moved: str = "", limit: int = SHOWN_LINES) -> str:
@@ -60,6 +62,11 @@ def whole_text(path: str, text: str) -> str:
     """Return a note that *path* will hold *text*, for a file whose content is not compared."""
     body = [f"+{line}" for line in _first_lines(text)]
     return f"+++ {path}, all of it:\n" + _shown(body, SHOWN_LINES, _number_of_lines(text))
+
+
+def is_cut(diff: str) -> bool:
+    """Return whether a diff, made here, does not show all of the change."""
+    return diff.endswith(_CUT_CHANGE) or _CUT_LINE in diff
 
 
 def _lines(text: str) -> list[str]:
@@ -178,9 +185,9 @@ def _shown(body: Sequence[str], limit: int, total: int) -> str:
     """Return the first lines of *body*; *total* is how many there are or would be."""
     shown = [line if line.endswith("\n") else line + _NO_NEWLINE for line in map(_cut, body[:limit])]
     if total > limit:
-        shown.append(f"[{total - limit:,} more lines of this change are not shown]\n")
+        shown.append(f"[{total - limit:,}{_CUT_CHANGE}")
     return "".join(shown)
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]} [the rest of this line is not shown]\n"
+    return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}{_CUT_LINE}"

@@ -1,6 +1,8 @@
 """Questions and answers, without a terminal."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.cli.question_prompts import (
     answer_prompt,
@@ -60,6 +62,45 @@ def test_always_without_an_offer_is_rejected() -> None:
 def test_question_shows_the_whole_command_escaped() -> None:
     text = permission_question(asked(), "ls\nrm -rf \x1b[8m/\u202e", UNICODE)
     assert text == "● Allow bash to run this command?\n    ls\n    rm -rf ^[[8m/\\u202e\n"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("\r", "^M"),
+        ("\u200d", "\\u200d"),
+        ("\u200c", "\\u200c"),
+        ("\ufe0f", "\\ufe0f"),
+        ("\u00ad", "\\u00ad"),
+        ("\u00a0", "\\u00a0"),
+        ("\u3000", "\\u3000"),
+        ("\u3164", "\\u3164"),
+        ("\u2800", "\\u2800"),
+        ("\u2067", "\\u2067"),
+        ("\u2028", "\\u2028"),
+        ("\x0b", "^K"),
+        ("\x85", "\\x85"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\U000e0101", "\\U000e0101"),
+        ("\ue000", "\\ue000"),
+    ],
+)
+def test_question_shows_what_nobody_sees(hidden: str, shown: str) -> None:
+    right = Right(permission="read", pattern=f"a{hidden}b")
+    offer = Offer(rights=(Right(permission="bash", pattern=f"o{hidden}p"),))
+    request = asked(rights=(right,), opaque=f"c{hidden}d", offers=(offer,))
+    text = permission_question(request, f"x{hidden}y", UNICODE)
+    assert hidden not in text
+    assert f"    x{shown}y\n" in text
+    assert f"a{shown}b" in text
+    assert f"c{shown}d" in text
+    assert hidden not in answer_prompt(request)
+
+
+@given(st.text())
+def test_question_shows_ordinary_text_only(text: str) -> None:
+    lines = permission_question(asked(), text or "ls", UNICODE).split("\n")
+    assert all(char.isprintable() or char == "\t" for line in lines for char in line)
 
 
 def test_a_question_without_detail_shows_the_patterns() -> None:

@@ -20,7 +20,7 @@ from engine.core.errors import ToolError
 from engine.core.events import SharedContext
 from engine.core.permission_types import RequiredRight
 from engine.core.threads import to_thread
-from engine.files.diff import changes
+from engine.files.diff import changes, is_cut
 from engine.files.read_state import Modifier, digest, last_read, note_gone, note_read, together
 from engine.files.real_path import followed
 from engine.files.text_files import (
@@ -267,9 +267,10 @@ def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner
             pattern = pattern_of_real(cwd, real)
             # A rule about a link applies to its target, too.
             called[pattern] = (*called.get(pattern, ()), *(() if name == pattern else (name,)))
-        detail = "".join(revision.diff() for revision in plan(Basis(shared)).revisions)
+        diffs = [revision.diff() for revision in plan(Basis(shared)).revisions]
+        detail, cut = "".join(diffs), any(map(is_cut, diffs))
     except ToolError as error:
-        detail, futile = otherwise, str(error)
+        detail, futile, cut = otherwise, str(error), is_cut(otherwise)
     return Need(
         permission=PERMISSION,
         patterns=tuple(called) or tuple(names),
@@ -278,6 +279,8 @@ def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner
         rights=tuple(RequiredRight(permission=PERMISSION, pattern=p, spellings=others) for p, others in called.items()),
         paths=paths,
         futile=futile,
+        # "Always" is not offered for what was not shown.
+        offers=() if cut else None,
     )
 
 

@@ -348,3 +348,20 @@ def test_to_whom_it_is_offered(model: str, is_offered: bool) -> None:
 
 def test_another_digest_is_another_file(ctx: ToolContext, tmp_path: Path) -> None:
     assert note_read(tmp_path / "f", "1")(ctx.shared) != note_read(tmp_path / "f", "2")(ctx.shared)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_whole"),
+    [("b\n" * 400, True), ("b\n" * 600, False), ("b" * 900, True), (f"{'b' * 1_100}\n", False)],
+    ids=["lines", "more lines", "line", "long line"],
+)
+async def test_always_is_not_offered_for_what_is_not_shown(
+    ctx: ToolContext, tmp_path: Path, content: str, is_whole: bool
+) -> None:
+    (tmp_path / "f").write_text("a\n")
+    need = await need_in(having_read(ctx, tmp_path / "f"), EDIT, Edit("f", "a\n", content))
+    assert ("not shown]" not in need.detail) == is_whole
+    assert bool(need.offered) == is_whole
+    unread = await need_in(ctx, EDIT, Edit("f", "a\n", content))
+    assert ("not shown]" not in unread.detail) == is_whole
+    assert bool(unread.offered) == is_whole
