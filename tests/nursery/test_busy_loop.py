@@ -77,7 +77,6 @@ async def test_late_loop_is_not_charged_to_timed_out_tools(autojump_clock: trio.
                 for _ in range(3):
                     await trio.sleep(0.05)
             cleaned.append(ctx.call_id)
-        return "never"
 
     started = trio.Event()
     model = ScriptedProvider([[*call("tidy", {}, id="c"), *done("calls")], [*text("Fine."), *done()]])

@@ -2,18 +2,12 @@
 
 It never retries, and has only a connect timeout: both belong to the turn, which knows what has happened so far and what
 waits for it.
-
-httpx reads a response through a chain of async generators. If one were left suspended, the garbage collector would have
-to clean it up at some later time. So a response that is abandoned is read once more in a cancelled scope, which unwinds
-the whole chain and closes the socket at once. (Only an exception from the innermost generator does that, which is why
-nothing is decompressed in between; a proxy's compression is undone outside of the chain.)
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, final
 from urllib.parse import quote
@@ -22,26 +16,20 @@ import attrs
 import httpx
 import trio
 
-from engine.core.errors import ConnectionBroken, ContextOverflow, EngineClosed, ProviderError, ProviderProtocolError
-from engine.core.llm_types import ModelInfo, ModelRequest, Ping, PrefixBroken, StreamEvent
+from engine.core.errors import ContextOverflow, EngineClosed, ProviderError, ProviderProtocolError
+from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import AssistantMessage, ResultsMessage, TextPart, UserMessage
 from engine.core.version import __version__
 from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.http.client import ConnectionGuard, new_client, translate_errors
-from engine.providers.http.content import COMPRESSIONS, Decompressor, PlainTextDecoder
+from engine.providers.http.content import COMPRESSIONS, PlainTextDecoder
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.http.key_mask import KeyMask
+from engine.providers.http.http_stream import DRAIN_TIMEOUT, HttpStream, ResponseBody, encoding_of
 from engine.providers.wire.wire_format import Body, HttpReply, WireDecoder, WireFormat, bare_model_name
 
-# Enough for an error; a host may send a page of any length.
-_LONGEST_ERROR_BYTES = 64 * 1024
-_ERROR_TIMEOUT = 5.0
 _LONGEST_TARGET = 300
-# After the end of the response a few bytes of HTTP are still to come. Reading them lets the next step reuse the
-# connection, which saves a handshake.
-_DRAIN_TIMEOUT = 0.25
-
-_DONE = b"data: [DONE]"
+# A gateway needs one, for a path of its own.
+_MOST_REDIRECTS = 3
 # An error that may be about the length of a request is, if the request takes this share of the window.
 _LARGE_SHARE = 0.6
 # What local servers often have, if nothing else is said. An agent's first request takes most of it.
@@ -130,19 +118,12 @@ class HttpModel:
         if self._has_sent and self._learn_attempts < _MOST_LEARN_ATTEMPTS and not self._info.is_known:
             self._learn_attempts += 1
             await self.learn()
-        connecting = ConnectionGuard()
-        extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.on_trace}
         with translate_errors(self._endpoint):
-            outgoing = await self._request(request, content, extensions)
-            try:
-                response = await client.send(outgoing, stream=True)
-            except trio.Cancelled:
-                await connecting.aclose()
-                raise
+            response = await self._send(client, request, content)
         self._has_sent = True
         for witness in self._witnesses:
             witness(response, content, self._endpoint.auth.secrets)
-        body = _ResponseBody(response, self._endpoint.host)
+        body = ResponseBody(response, self._endpoint.host)
         decoder = self._decoder(response)
         if decoder is not None:
             is_large = partial(self._is_large, request, len(content))
@@ -184,10 +165,32 @@ class HttpModel:
             output = max(1, min(self._info.output, window // 2))
             self._info = attrs.evolve(self._info, context=window, output=output, is_known=True)
 
-    async def _request(self, request: ModelRequest, content: Body, extensions: dict[str, Any]) -> httpx.Request:
+    async def _send(self, client: httpx.AsyncClient, request: ModelRequest, content: Body) -> httpx.Response:
+        """Send the request, again where the host redirects it; return the response. A checkpoint."""
+        connecting = ConnectionGuard()
+        extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.on_trace}
+        target: httpx.URL | None = None
+        redirects = 0
+        while True:
+            outgoing = await self._request(request, content, extensions, target)
+            try:
+                response = await client.send(outgoing, stream=True)
+            except trio.Cancelled:
+                await connecting.aclose()
+                raise
+            target = _redirected(outgoing.url, response)
+            if target is None or redirects == _MOST_REDIRECTS:
+                return response
+            redirects += 1
+            await ResponseBody(response, self._endpoint.host).aclose(DRAIN_TIMEOUT)
+
+    async def _request(
+        self, request: ModelRequest, content: Body, extensions: dict[str, Any], target: httpx.URL | None
+    ) -> httpx.Request:
+        """Build the HTTP request, to *target* if the host has sent us there. A checkpoint if its key has to be fetched."""
         endpoint = self._endpoint
         path = endpoint.path.replace("{model}", quote(bare_model_name(request), safe="@")) or self._wire.path(request)
-        url = httpx.URL(endpoint.base_url + path)
+        url = target or httpx.URL(endpoint.base_url + path)
         headers = {
             "host": url.netloc.decode("ascii"),
             "content-type": "application/json",
@@ -214,7 +217,7 @@ class HttpModel:
 
     def _decoder(self, response: httpx.Response) -> WireDecoder | None:
         """Return a decoder for the response; None if it is an error or has an unknown type."""
-        encoding = _encoding_of(response)
+        encoding = encoding_of(response)
         if response.status_code != 200 or (encoding != "identity" and encoding not in COMPRESSIONS):
             return None
         content_type: str = response.headers.get("content-type", "")
@@ -241,7 +244,7 @@ class HttpModel:
         )
 
     async def _error_of(
-        self, response: httpx.Response, body: _ResponseBody, *, is_large: bool, may_be_large: bool
+        self, response: httpx.Response, body: ResponseBody, *, is_large: bool, may_be_large: bool
     ) -> ProviderError:
         page = await body.read_page()
         status = response.status_code
@@ -252,97 +255,22 @@ class HttpModel:
         return self._wire.failure(reply, self._clock())
 
 
-@final
-class HttpStream:
-    """A response being received; created by `HttpModel.open`."""
+def _redirected(url: httpx.URL, response: httpx.Response) -> httpx.URL | None:
+    """Return where to send the same request again, if that is another path of the same host; None: nowhere.
 
-    def __init__(
-        self,
-        body: _ResponseBody,
-        decoder: WireDecoder,
-        endpoint: Endpoint,
-        broken_at: str = "",
-        *,
-        is_large: Callable[[], bool] | None = None,
-        on_failure: Callable[[ProviderError], None] | None = None,
-    ) -> None:
-        self._body = body
-        self._decoder = decoder
-        self._endpoint = endpoint
-        self._broken_at = broken_at
-        self._is_large = is_large
-        self._on_failure = on_failure
-        self._begin = b""
-        self._mask = KeyMask.of(endpoint.auth.secrets)
-        # An error that comes after what was held back.
-        self._failure: ProviderError | None = None
-
-    async def receive(self) -> Sequence[StreamEvent]:
-        """Return the events of the next bytes; an empty list means the response is over.
-
-        Bytes without an event (a keep-alive comment) become a `Ping`, so the watchdog sees that bytes arrived.
-
-        A checkpoint. If cancelled, the connection is closed and the rest of the response is lost.
-        """
-        try:
-            await trio.lowlevel.checkpoint()
-        except trio.Cancelled:
-            await self._body.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
-            raise
-        if self._broken_at:
-            broken_at, self._broken_at = self._broken_at, ""
-            return (PrefixBroken(broken_at),)
-        if self._failure is not None:
-            raise self._failure
-        mask = self._mask
-        if mask is None:
-            return await self._decoded()
-        try:
-            events = await self._decoded()
-        except ProviderError as error:
-            held = mask.finish()
-            if not held:
-                raise
-            self._failure = error
-            return held
-        return mask.apply(events) if events else mask.finish()
-
-    async def _decoded(self) -> Sequence[StreamEvent]:
-        """Return the events of the next bytes. A checkpoint if bytes have to be read."""
-        try:
-            with translate_errors(self._endpoint):
-                events = self._decoder.feed(b"")  # raises the error after the last events
-                if events or self._decoder.is_over:
-                    return events
-                chunk = await self._body.read()
-                if chunk is None:
-                    return self._decoder.close()
-                self._begin = (self._begin + chunk)[: len(_DONE) + 1]
-                return self._decoder.feed(chunk) or self._ping_unless_over()
-        except ProviderError as error:
-            if self._on_failure is not None:
-                self._on_failure(error)
-            if self._is_silent_overflow(error):
-                # llama.cpp answers a prompt that does not fit with status 200 and nothing.
-                message = f"{self._endpoint.host}: an empty response to a request that takes most of the window"
-                raise ContextOverflow(message) from error
-            raise
-
-    def _is_silent_overflow(self, error: ProviderError) -> bool:
-        """Whether *error* is that a large request had an empty response, to its regular end."""
-        is_cut_off = isinstance(error, ConnectionBroken) and not isinstance(error.__cause__, httpx.HTTPError)
-        is_empty = self._begin.strip() in {b"", _DONE}
-        return is_cut_off and is_empty and self._is_large is not None and self._is_large()
-
-    def _ping_unless_over(self) -> Sequence[StreamEvent]:
-        return () if self._decoder.is_over else (Ping(),)
-
-    async def aclose(self) -> None:
-        """Close the connection, or return it to the pool if the response is over. A checkpoint.
-
-        If cancelled, it is closed, as `trio.abc.AsyncResource` requires.
-        """
-        await self._body.aclose(_DRAIN_TIMEOUT if self._decoder.is_over else 0)
+    Only where the method and the body stay what they are (307, 308). Not httpx's own redirects: they go to any host, and
+    only the header `Authorization` stays behind; the keys of most hosts are in another one. And never from https to http,
+    or to another port, where another program may listen.
+    """
+    location: str = response.headers.get("location", "")
+    if response.status_code not in {307, 308} or not location:
+        return None
+    try:
+        target = url.join(location)
+    except httpx.InvalidURL:
+        return None
+    is_same = (target.scheme, target.host, target.port) == (url.scheme, url.host, url.port)
+    return target if is_same and not target.userinfo else None
 
 
 @final
@@ -370,49 +298,6 @@ class _PieceIterator:
         raise StopAsyncIteration
 
 
-@final
-class _ResponseBody:
-    """The body of a response, and its connection."""
-
-    def __init__(self, response: httpx.Response, host: str) -> None:
-        self._chunks = aiter(response.aiter_raw())
-        encoding = _encoding_of(response)
-        # Not httpx's own: that would be one more generator. See above.
-        self._decompressor = Decompressor(encoding, host) if encoding in COMPRESSIONS else None
-        self._is_closed = False
-
-    async def read(self) -> bytes | None:
-        """Return the next bytes; None at the end. Raises `ProviderProtocolError` if they can't be decompressed."""
-        decompressor = self._decompressor
-        if decompressor is not None and decompressor.pending:
-            return decompressor.feed(b"")
-        chunk = await anext(self._chunks, None)
-        return chunk if chunk is None or decompressor is None else decompressor.feed(chunk)
-
-    async def read_page(self) -> bytes:
-        """Read the body of an error within limits of time and size; close the connection."""
-        page = b""
-        try:
-            with trio.move_on_after(_ERROR_TIMEOUT), suppress(httpx.HTTPError, ProviderProtocolError):  # noqa: ASYNC912  # the caller's code in it is the cancel point
-                while len(page) < _LONGEST_ERROR_BYTES and (chunk := await self.read()) is not None:
-                    page += chunk
-        finally:
-            await self.aclose(0)  # noqa: ASYNC102  # bounded: see cleanup.py
-        return page[:_LONGEST_ERROR_BYTES]
-
-    async def aclose(self, timeout: float) -> None:
-        """Read to the end for at most *timeout* seconds, then close the connection."""
-        if not self._is_closed:
-            self._is_closed = True
-            with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
-                if timeout == 0:
-                    scope.cancel(reason="the rest of the response is not needed")
-                with suppress(httpx.HTTPError):
-                    while await anext(self._chunks, None) is not None:
-                        pass
-        await trio.lowlevel.checkpoint()
-
-
 def _media_size(request: ModelRequest) -> int:
     """Return how many bytes of a request are images and files."""
     size = 0
@@ -429,13 +314,8 @@ def _media_size(request: ModelRequest) -> int:
     return size
 
 
-def _encoding_of(response: httpx.Response) -> str:
-    encoding: str = response.headers.get("content-encoding", "identity")
-    return encoding.strip().lower()
-
-
 def _content_kind(response: httpx.Response) -> str:
     content_type: str = response.headers.get("content-type", "")
-    encoding = _encoding_of(response)
+    encoding = encoding_of(response)
     kind = content_type.partition(";")[0].strip() or "no content type"
     return kind if encoding == "identity" else f"{kind}, compressed by {encoding}"

@@ -22,7 +22,8 @@ from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.http.http_model import HttpModel, HttpStream
+from engine.providers.http.http_model import HttpModel
+from engine.providers.http.http_stream import HttpStream
 from engine.providers.local.llama_server import KEY_VARIABLE, REPORT_PREFIX
 from engine.providers.wire.untrusted_json import loads_object, number, text
 from engine.providers.wire.wire_format import WireFormat

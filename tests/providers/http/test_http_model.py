@@ -48,7 +48,8 @@ from engine.core.messages import ImagePart, TextPart, Transcript, Usage, UserMes
 from engine.providers.anthropic.wire import wire
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
-from engine.providers.http.http_model import HttpModel, HttpStream
+from engine.providers.http.http_model import HttpModel
+from engine.providers.http.http_stream import HttpStream
 from engine.providers.wire.quirks import Quirks
 from engine.testing.http_server import Script, ScriptedServer
 from engine.testing.script import Break, Fail, HttpFailure, Pause, ScriptItem, call, done, reasoning, text
@@ -146,6 +147,8 @@ async def test_one_network_chunk_is_one_batch() -> None:
         stream = await model.open(request())
         batch = await stream.receive()
         assert words(batch) == "hello world"
+        # The end comes when the bytes have ended, too: see `test_http_stream.py`.
+        assert [type(event) for event in await stream.receive()] == [Finished]
         assert await stream.receive() == []
         assert await stream.receive() == []
         await stream.aclose()
