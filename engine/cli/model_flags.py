@@ -73,7 +73,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--agent", metavar="NAME", help="the agent to use; `engine agents` lists them")
     group.add_argument("--effort", choices=get_args(Effort), help="reasoning effort")
     group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature, 0 to 2")
-    group.add_argument("--max-output", type=int, metavar="N", help="most tokens in one answer")
+    group.add_argument("--max-output", type=int, metavar="N", help="maximum number of tokens in one answer")
     group.add_argument("--cache", choices=get_args(CacheLifetime), help="prompt-cache lifetime")
     add_config_flag(group)
 

@@ -162,8 +162,8 @@ def _parser() -> argparse.ArgumentParser:
         help="attach an image, a PDF or an audio file; may be repeated",
     )
     add_cwd_flag(parser)
-    parser.add_argument("--max-steps", type=whole(1), metavar="N", help="most requests to the model")
-    parser.add_argument("--max-seconds", type=seconds, metavar="S", help="most seconds for the whole task")
+    parser.add_argument("--max-steps", type=whole(1), metavar="N", help="maximum number of requests to the model")
+    parser.add_argument("--max-seconds", type=seconds, metavar="S", help="time limit in seconds for the whole task")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; never ask")
     _add_session_flags(parser)
     add_permission_flags(parser)

@@ -13,7 +13,7 @@ from engine.core.messages import FinishReason, Message
 
 @attrs.frozen(kw_only=True)
 class CompactionRequest:
-    """How the history is to be summarised.
+    """How to summarise the history.
 
     Attributes:
         trigger: the window is full, a request was too large, or the user asks for it.
@@ -32,16 +32,16 @@ class CompactionRequest:
 
 @attrs.frozen(kw_only=True)
 class Compaction:
-    """A history that was made shorter.
+    """A shortened history.
 
     Attributes:
-        messages: the history from now on.
-        source: how many messages were summarised; 0: none, room was made in another way.
+        messages: the new history.
+        source: how many messages were summarised; 0: room was made in another way.
         digest: a hash of those messages.
-        before: tokens that the next request would have had, estimated.
-        after: tokens that it has now.
-        is_continued: the last message, which the engine wrote, asks the model to continue.
-        remark: for the user: for instance, that no model wrote the summary.
+        before: the estimated tokens of the next request without the compaction.
+        after: its estimated tokens now.
+        is_continued: whether the last message, from the engine, asks the model to continue.
+        remark: for the user, for instance that no model wrote the summary.
     """
 
     messages: tuple[Message, ...]
@@ -55,12 +55,12 @@ class Compaction:
 
 @attrs.frozen(kw_only=True)
 class NotCompacted:
-    """The history stays as it was.
+    """The history was not changed.
 
     Attributes:
         reason: "failed": there is no summary; another time there may be one. "ineffective": there is nothing that a
             summary could make shorter, or not by enough.
-        detail: why, for a person: the error, or what fills the window.
+        detail: why, for the user: the error, or what fills the window.
     """
 
     reason: Literal["failed", "ineffective"]
@@ -72,9 +72,9 @@ class ModelReply:
     """A model's answer to a request outside the steps of a turn.
 
     Attributes:
-        calls: the tools it asked for. None was run.
-        failure: why there is no answer, or only a part of it; empty: there is.
-        is_too_long: that was because the question is larger than the window.
+        calls: the tools it called. None was run.
+        failure: why there is no answer, or only part of one; empty: it succeeded.
+        is_too_long: whether it failed because the request is larger than the window.
     """
 
     text: str = ""
@@ -85,7 +85,7 @@ class ModelReply:
 
 
 class Summariser(Protocol):
-    """A model that can be asked outside the steps of a turn."""
+    """A model for requests outside the steps of a turn."""
 
     @property
     def info(self) -> ModelInfo:
@@ -97,8 +97,8 @@ class Summariser(Protocol):
         ...
 
     async def ask(self, system: str, text: str, *, max_output: int) -> ModelReply:
-        """Ask it, with no tools. A checkpoint; raises nothing ordinary.
+        """Make a request without tools. A checkpoint; raises no ordinary exception.
 
-        Its tokens are counted for the turn, also those so far if it is cancelled.
+        Its tokens count for the turn, even if it is cancelled.
         """
         ...

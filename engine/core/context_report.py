@@ -13,12 +13,12 @@ _BRIEF: Final = 4
 
 @attrs.frozen
 class Share:
-    """What one kind of thing takes of the window.
+    """The share of the window that one kind of content takes.
 
     Attributes:
         kind: what it is: `system`, `tools`, `results of read`.
         tokens: estimated.
-        count: of how many things.
+        count: the number of items.
     """
 
     kind: str
@@ -33,11 +33,11 @@ class ContextReport:
     Attributes:
         model: whose window it is.
         context: tokens of the window.
-        usable: what the next request may take of it.
-        tokens: what it takes.
-        is_counted: that is a count of the host and an estimate of what came since; else, all is estimated.
-        shares: by kind, the largest first; together they are `tokens`.
-        pinned: what a summary leaves as it is, of that.
+        usable: how much of it the next request may take.
+        tokens: how much it takes.
+        is_counted: whether that is the host's count plus an estimate of what came since; otherwise it is all estimated.
+        shares: by kind, the largest first; their sum is `tokens`.
+        pinned: the part of it that a summary leaves unchanged.
     """
 
     model: str
@@ -50,17 +50,17 @@ class ContextReport:
 
     @property
     def free(self) -> int:
-        """How many tokens are left before room has to be made."""
+        """The tokens left before room has to be made."""
         return max(0, self.usable - self.tokens)
 
     @property
     def brief(self) -> str:
-        """The same in one line: for an error, and for the model."""
+        """The report in one line, for errors and for the model."""
         largest = ", ".join(f"{share.kind} {share.tokens:,}" for share in self.shares[:_BRIEF])
         return f"about {self.tokens:,} tokens, of {self.usable:,} that a request may have: {largest or 'nothing'}"
 
     def as_text(self) -> str:
-        """Return it as a table for a person."""
+        """Return the report as a table."""
         how = "counted by the host, and estimated since" if self.is_counted else "estimated"
         head = [
             f"{self.model}: about {self.tokens:,} of {self.usable:,} usable tokens ({_percent(self.tokens, self.usable)}), {how}",
@@ -76,7 +76,7 @@ class ContextReport:
         return "\n".join([*head, *rows])
 
     def as_json(self) -> str:
-        """Return it as a JSON document."""
+        """Return the report as a JSON document."""
         return json.dumps(attrs.asdict(self) | {"free": self.free}, ensure_ascii=False)
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 
 class EngineError(Exception):
-    """The root: `except EngineError` catches all that the engine itself raises."""
+    """The base class: `except EngineError` catches everything that the engine itself raises."""
 
 
 class ConfigError(EngineError):
-    """Something was configured or passed in that can't work."""
+    """A configured or passed value can't work."""
 
 
 class UnknownModel(ConfigError):
-    """No provider answers to that model name."""
+    """No provider has a model of that name."""
 
 
 class ProviderError(EngineError):
@@ -47,14 +47,13 @@ class ProviderError(EngineError):
 
 
 class Overloaded(ProviderError):
-    """The host is busy or broken for the moment."""
+    """The host is temporarily overloaded or broken."""
 
 
 class RateLimited(ProviderError):
-    """The host counts requests or tokens, and the count is used up: wait, or ask another model.
+    """The host's limit on requests or tokens is reached: wait, or use another model.
 
-    Retryable by default. A limit that is lifted in hours only, or that rejects a
-    request of this size whenever it is sent, is not.
+    Retryable by default, but not if the limit is lifted only after hours, or is too small for this request at any time.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class RateLimited(ProviderError):
 
 
 class QuotaExhausted(ProviderError):
-    """The account's money or plan is used up: pay, or ask another host. Waiting does not help."""
+    """The account's credit or quota is used up: pay, or use another host. Waiting does not help."""
 
 
 class ContextOverflow(ProviderError):
@@ -78,11 +77,11 @@ class ContextOverflow(ProviderError):
 
 
 class MediaTooLarge(ProviderError):
-    """An image or a document in the request is larger than the host takes."""
+    """An image or a document in the request is larger than the host accepts."""
 
 
 class AuthFailed(ProviderError):
-    """The key is missing, wrong, or may not use that model."""
+    """The key is missing, wrong, or not authorised for that model."""
 
 
 class ContentFiltered(ProviderError):
@@ -90,19 +89,19 @@ class ContentFiltered(ProviderError):
 
 
 class ModelNotFound(ProviderError):
-    """The host has no such model, or nothing at that address: correct the model's name, or the base URL."""
+    """The host has no such model, or the address is wrong: correct the model's name or the base URL."""
 
 
 class InvalidRequest(ProviderError):
-    """The host finds something wrong with the request itself: see its text, and change an option, a tool or the input."""
+    """The host rejected the request as invalid: see the message, and change an option, a tool or the input."""
 
 
 class SignatureRejected(InvalidRequest):
-    """The host no longer accepts reasoning that it once signed: it is sent again without."""
+    """The host no longer accepts reasoning that it once signed; the request is retried without it."""
 
 
 class ProviderProtocolError(ProviderError):
-    """The host sent what its own protocol does not allow."""
+    """The host violated its own protocol."""
 
 
 class ConnectionBroken(ProviderError):
@@ -110,10 +109,10 @@ class ConnectionBroken(ProviderError):
 
 
 class StreamTimeout(ProviderError):
-    """The host took longer than it was given.
+    """The host exceeded a time limit.
 
     Attributes:
-        kind: `"headers"`, `"idle"` (no bytes for so long) or `"total"`.
+        kind: `"headers"`, `"idle"` (no bytes for that long) or `"total"`.
         seconds: the limit which was reached.
     """
 
@@ -124,7 +123,7 @@ class StreamTimeout(ProviderError):
 
 
 class ToolError(EngineError):
-    """Raised *by* a tool to answer the model with a plain error text."""
+    """Raised *by* a tool, to give the model an error message as the result."""
 
 
 class InvalidArguments(ToolError):
@@ -144,7 +143,7 @@ class SessionNotFound(SessionError):
 
 
 class MessageNotFound(SessionError):
-    """No such message in the session: it was never there, or a hook did not let it pass."""
+    """No such message in the session: it was never there, or a hook blocked it."""
 
 
 class TurnNotEnded(SessionError):
@@ -152,19 +151,19 @@ class TurnNotEnded(SessionError):
 
 
 class TurnParked(TurnNotEnded):
-    """The turn waits for an answer, and no engine is at it: `session.resume()` goes on with it, a new prompt ends it."""
+    """The turn waits for an answer in no engine: `session.resume()` resumes it, a new prompt ends it."""
 
 
 class NothingParked(SessionError):
-    """The session has no turn that could be gone on with."""
+    """The session has no parked turn to resume."""
 
 
 class CallNotFound(SessionError):
-    """No call with that id waits for a result from outside: it was settled, cancelled, or never asked for."""
+    """No call with that id is waiting for an external result: it was settled, cancelled, or never made."""
 
 
 class TurnOver(SessionError):
-    """The turn has ended or is ending: it takes no more input."""
+    """The turn has ended or is ending, and accepts no more input."""
 
 
 class EngineClosed(SessionError):
@@ -172,11 +171,11 @@ class EngineClosed(SessionError):
 
 
 class WrongThread(SessionError):
-    """Called outside of the Trio run that opened the engine, from another thread say. Nothing was changed."""
+    """Called outside the Trio run that opened the engine, for instance from another thread. Nothing was changed."""
 
 
 class WrongTask(SessionError):
-    """A block was entered by one task and left by another, or not at all: by an async generator that was not closed.
+    """A block was left by another task than entered it, or not at all, as by an async generator that was not closed.
 
     The tasks of the block have ended nevertheless.
     """
@@ -197,25 +196,25 @@ class RequestNotFound(SessionError):
 
 
 class InputConflict(SessionError):
-    """An input id was used again with another text."""
+    """An input id was reused with a different text."""
 
 
 class JournalCorrupt(SessionError):
-    """Events that are stored, or were exported, can't be read or don't follow one another."""
+    """Stored or exported events can't be read, or are not consecutive."""
 
 
 class SubAgentRefused(SessionError):
-    """A sub-agent can't be started, or not resumed: it would be too deep, or is no idle child of the session."""
+    """A sub-agent can't be started or resumed: it would be nested too deep, or is not an idle child of the session."""
 
 
 class SessionElsewhere(SessionError):
     """Another engine has the session open: watch it here, or prompt it there; once that engine is gone, open it again.
 
     Attributes:
-        session_id: which session.
+        session_id: the session.
         host: the name of the machine on which that engine runs.
-        pid: the number of its process there.
-        until: when its hold expires unless it is renewed, in seconds since the epoch.
+        pid: its process id there.
+        until: when its lease expires unless renewed, in seconds since the epoch.
     """
 
     def __init__(self, session_id: str, *, host: str, pid: int, until: float) -> None:
@@ -229,18 +228,18 @@ class SessionElsewhere(SessionError):
 
 
 class SnapshotError(EngineError):
-    """A snapshot of the files could not be taken or read: what is wrong is in its text. No file was changed."""
+    """A snapshot of the files could not be taken or read; the message says why. No file was changed."""
 
 
 class NothingToUndo(SessionError):
-    """There is no turn that could be undone, redone, compared or restored from."""
+    """There is no turn to undo, redo, compare or restore from."""
 
 
 class UndoConflict(SessionError):
-    """Files to restore were changed by another program since. Nothing was restored; `force` overwrites them.
+    """Files to restore have been changed by another program. Nothing was restored; `force` overwrites them.
 
     Attributes:
-        paths: which, relative to the working directory.
+        paths: those files, relative to the working directory.
     """
 
     def __init__(self, message: str, paths: tuple[str, ...] = ()) -> None:
@@ -249,11 +248,11 @@ class UndoConflict(SessionError):
 
 
 class UndoIncomplete(SessionError):
-    """Putting files back failed, or was cancelled, half way: the same again does the rest.
+    """Restoring files failed or was cancelled half way; calling it again does the rest.
 
     Attributes:
-        done: the paths of those that are as they should be.
-        left: the paths of the others.
+        done: the paths that are restored.
+        left: the other paths.
     """
 
     def __init__(self, message: str, *, done: tuple[str, ...], left: tuple[str, ...]) -> None:
@@ -267,14 +266,14 @@ class StoreError(EngineError):
 
 
 class StoreCorrupt(StoreError):
-    """The store's file is damaged: what can be read of it can be exported into a new one."""
+    """The store's file is damaged; `engine sessions repair` copies what is readable to a new one."""
 
 
 class StoreMismatch(StoreError):
     """The file is another program's, or a newer engine's. It was not changed.
 
     Attributes:
-        is_newer: a newer engine has made it: use that one.
+        is_newer: whether a newer engine made it: use that engine.
     """
 
     def __init__(self, message: str, *, is_newer: bool = False) -> None:

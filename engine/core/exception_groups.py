@@ -1,4 +1,4 @@
-"""Ordinary errors against exceptions that must propagate, also inside exception groups.
+"""Separates ordinary errors from exceptions that must propagate, also inside exception groups.
 
 Only cancellation, KeyboardInterrupt and SystemExit may propagate through the engine's
 tasks. Everything else that a tool, a hook or the engine itself raises becomes a
@@ -22,7 +22,7 @@ PROPAGATING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
 @final
 @attrs.define(eq=False, kw_only=True)
 class ErrorBoundary:
-    """A `with` block that catches ordinary errors; what must propagate does.
+    """A `with` block that catches ordinary errors and lets the rest propagate.
 
         with ErrorBoundary() as boundary:
             await foreign_code()
@@ -87,7 +87,7 @@ class ErrorBoundary:
 
 
 def is_group(error: BaseException | None) -> TypeGuard[BaseExceptionGroup[BaseException]]:
-    """Tell whether *error* is an exception group of any kind."""
+    """Return whether *error* is an exception group of any kind."""
     return isinstance(error, BaseExceptionGroup)
 
 
@@ -120,11 +120,10 @@ def public(error: BaseException) -> BaseException:
 
 
 async def leave(nursery: AbstractAsyncContextManager[object], error: BaseException | None) -> None:
-    """Leave a nursery, while the body's own *error* is raised by the caller and does not cancel the tasks. A schedule point.
+    """Leave a nursery without cancelling its tasks for the body's *error*, which the caller raises. A schedule point.
 
-    It waits for the last task. What the tasks raised is raised as `public` has it; but
-    where the body's own exception is on its way already, a cancellation adds nothing:
-    the scope that was cancelled stays cancelled.
+    It waits for the last task. What the tasks raised is raised in the form of `public`; but if the body's own exception
+    is already propagating, a cancellation adds nothing: the cancelled scope stays cancelled.
     """
     try:
         await nursery.__aexit__(None, None, None)  # noqa: ASYNC102  # by design: a block is left when its last task has gone
@@ -138,7 +137,7 @@ async def leave(nursery: AbstractAsyncContextManager[object], error: BaseExcepti
 
 
 def first_of(error: BaseException, kind: type[BaseException]) -> BaseException | None:
-    """Return the first *kind* in *error*, be it a group or not."""
+    """Return the first *kind* in *error*, which may be a group."""
     if isinstance(error, kind):
         return error
     if is_group(error):

@@ -1,4 +1,4 @@
-"""Facades: modules that offer names from deeper modules, each loaded when it is first used.
+"""Facades: modules that re-export names from deeper modules, each loaded on first use.
 
 A facade lists its names twice: in a `TYPE_CHECKING` block for type checkers and
 editors, and in the call of `lazy_exports` for the interpreter. `tests/test_surface.py`

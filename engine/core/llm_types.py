@@ -1,4 +1,4 @@
-"""What goes to a model and what streams back, in no provider's words.
+"""What goes to a model and what streams back, in a provider-neutral form.
 
 A provider turns a `ModelRequest` into its wire format and its wire format into
 `StreamEvent`s. Stream ids are the provider's: they need to be unique only
@@ -22,15 +22,15 @@ CacheLifetime = Literal["off", "5m", "1h"]
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ModelOptions(Value):
-    """Options of a model; None: the default of its host.
+    """Model options; None: the host's default.
 
     Options that a host or a model does not support are left out of the request.
 
     Attributes:
-        effort: how much it thinks.
+        effort: the reasoning effort.
         temperature: the sampling temperature.
         cache: the lifetime of the prompt cache, where it can be chosen.
-        output_cap: tokens that one answer may have.
+        output_cap: the maximum tokens of one answer.
     """
 
     effort: Effort | None = None
@@ -50,7 +50,7 @@ class ModelOptions(Value):
             raise ConfigError(f"output_cap must be a whole number above 0, not {self.output_cap!r}")
 
     def over(self, base: ModelOptions) -> ModelOptions:
-        """Return these options, with those of *base* for the ones that are None."""
+        """Return these options, with *base*'s values for those that are None."""
         merged = {f.name: getattr(self, f.name) for f in attrs.fields(ModelOptions)}
         return attrs.evolve(base, **{name: value for name, value in merged.items() if value is not None})
 
@@ -76,15 +76,15 @@ class ModelInfo(Value):
 
     Attributes:
         name: as a user writes it, `host/model`.
-        context: tokens of the window.
-        output: tokens of the longest answer.
+        context: the window's size in tokens.
+        output: the maximum tokens of an answer.
         is_known: whether the limits are from a table or the host, not assumed.
-        family: `claude`, `gpt` or `gemini`, for which prompts differ; empty: another one.
-        host: concurrent requests are counted for this name; empty: for this model alone.
-        parallel: the most concurrent requests of this engine to the host; None: no limit.
+        family: `claude`, `gpt` or `gemini`, which have prompts of their own; empty: another one.
+        host: the name under which concurrent requests are counted; empty: for this model alone.
+        parallel: the maximum number of this engine's concurrent requests to the host; None: no limit.
         options: defaults for this model, which a turn may override.
-        unasked_effort: the effort with which it thinks if no effort is requested; None: it does not think then.
-        long_prices: other prices for long prompts, the shortest first.
+        unasked_effort: its effort if none is requested; None: it does not think then.
+        long_prices: the prices for long prompts, by increasing length.
     """
 
     name: str
@@ -125,7 +125,7 @@ class ToolSchema(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ModelRequest(Value):
-    """One request, complete.
+    """A complete request.
 
     Attributes:
         session_id: the session; hosts route requests of one conversation to the same cache.
@@ -150,7 +150,7 @@ class ModelRequest(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class Ping(Value):
-    """The host is alive and has nothing to say. Renews the idle watchdog."""
+    """The host is alive, but sends no content. Renews the idle watchdog."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -210,7 +210,7 @@ class ReasoningDone(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class ToolCallStarted(Value):
-    """The model begins to ask for a call."""
+    """The model starts to write a tool call."""
 
     id: str
     tool: str
@@ -235,7 +235,7 @@ class ToolCallDone(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class ProviderItem(Value):
-    """A block of the provider itself, to be sent back unchanged."""
+    """A provider-specific block, to be sent back unchanged."""
 
     id: str
     kind: str
@@ -247,7 +247,7 @@ class PrefixBroken(Value):
     """The request does not begin with the bytes of the one before it, so no cache could help.
 
     Attributes:
-        at: the first piece which differs: `"system"`, `"tool read"`, `"message 3"`.
+        at: the first part that differs: `"system"`, `"tool read"`, `"message 3"`.
     """
 
     at: str
@@ -255,7 +255,7 @@ class PrefixBroken(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class Unread(Value):
-    """Events of the host that the decoder does not know: their kind, and how many came."""
+    """Host events that the decoder does not know: their kind and number."""
 
     kind: str
     count: int = 1
@@ -270,7 +270,7 @@ class UsageReported(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class Finished(Value):
-    """The model has stopped, for that reason."""
+    """The model has stopped, for the given reason."""
 
     reason: FinishReason
     raw: str | None = None

@@ -1,8 +1,7 @@
 """The transcript, in a form that belongs to no provider.
 
-All values are immutable. JSON that belongs to others (arguments of a
-call, an opaque item of a provider) is kept as the text it came in, so that it
-goes back byte for byte.
+All values are immutable. Foreign JSON (a call's arguments, a provider's opaque item) is kept as text, so that it can be
+sent back byte for byte.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from engine.core.ids import CallId, MessageId, PartId
 
 CallStatus = Literal["completed", "error", "denied", "aborted"]
 AbortReason = Literal["cancelled", "timeout", "not_executed", "interrupted_by_crash"]
-# An "engine" message is the engine's own, for the model. A "summary" replaces the earlier history. With "continue", the
-# engine asks the model to go on after a summary; no user wrote it.
+# An "engine" message is written by the engine, for the model. A "summary" replaces the earlier history. A
+# "continue" message asks the model to go on after a summary; no user wrote it.
 Origin = Literal["user", "steer", "queue", "engine", "summary", "continue"]
 FinishReason = Literal[
     "stop", "calls", "length", "pause", "refusal", "content_filter", "overflow", "malformed", "unknown"
@@ -72,8 +71,8 @@ class Citation:
     """A source that the model cites.
 
     Attributes:
-        url: where it is; empty for a document of the request.
-        title: what it is called.
+        url: its address; empty for a document in the request.
+        title: its title.
         quote: the cited words, if the host reports them.
         raw: the host's own record of it, as JSON text.
     """
@@ -95,7 +94,7 @@ class TextPart:
 
 @attrs.frozen(kw_only=True)
 class ReasoningPart:
-    """Thinking, with what the host needs to accept it again."""
+    """Thinking, with the data that the host needs to accept it again."""
 
     id: PartId
     text: str
@@ -111,7 +110,7 @@ class CallPart:
     Attributes:
         arguments: the JSON text as received; broken if not `complete`.
         provider_id: the host's own id, which need not be unique.
-        complete: whether the arguments had arrived to their end.
+        complete: whether all of the arguments arrived.
     """
 
     id: PartId
@@ -156,13 +155,13 @@ UserPart = TextPart | ImagePart | FilePart
 
 @attrs.frozen(kw_only=True)
 class Settlement:
-    """How a call ended; what the model reads of it is `text`.
+    """How a call ended; the model reads `text`.
 
     Attributes:
         status: the terminal state.
         text: the result, the error, or why there is none.
         reason: why it was aborted.
-        outcome_unknown: it would not stop: its side effects may still come.
+        outcome_unknown: it did not stop in time, so its side effects may still happen.
         images: shown to the model with the text.
         files: the same, other than images.
         failed: it completed, but what it ran reports failure (a non-zero exit).
@@ -181,7 +180,7 @@ class Settlement:
 
 @attrs.frozen(kw_only=True)
 class CallResult:
-    """A settled call, as it stands in the transcript."""
+    """A settled call, as it appears in the transcript."""
 
     call_id: CallId
     tool: str
@@ -194,7 +193,7 @@ class UserMessage:
 
     Attributes:
         parts: what the model reads.
-        display: what a client shows instead, where the two differ.
+        display: what a client shows instead, if different.
     """
 
     id: MessageId
@@ -204,7 +203,7 @@ class UserMessage:
 
     @property
     def text(self) -> str:
-        """The text a person would recognise."""
+        """The text as its author would recognise it."""
         if self.display is not None:
             return self.display
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
@@ -254,11 +253,11 @@ class _Items(list[Message]):
 
 
 class Transcript(Sequence[Message]):
-    """An immutable sequence of messages to which appending costs nothing.
+    """An immutable sequence of messages with cheap appending.
 
     `append` returns a new transcript. Successive versions share one list and
-    differ in length, so a session of any size grows at the same price; a second
-    branch from the same point copies. (A tuple would be copied whole each step.)
+    differ in length, so appending costs the same in a session of any size; a second branch from the same point makes a
+    copy. (A tuple would be copied completely in each step.)
     """
 
     __slots__ = ("_items", "_length")
@@ -277,7 +276,7 @@ class Transcript(Sequence[Message]):
         return self._items
 
     def first(self, count: int) -> Transcript:
-        """Return the version of this transcript with so many messages; its lineage is the same."""
+        """Return the version of this transcript with that many messages; it has the same lineage."""
         shorter = Transcript.__new__(Transcript)
         shorter._items = self._items
         shorter._length = min(count, self._length)
@@ -285,7 +284,7 @@ class Transcript(Sequence[Message]):
 
     def append(self, *messages: Message) -> Transcript:
         """Return this transcript followed by *messages*."""
-        # Shared if this is the longest version so far: no other version looks beyond its own length.
+        # The list is shared if this is the longest version so far: no version looks beyond its own length.
         items = self._items if len(self._items) == self._length else _Items(self._items[: self._length])
         items.extend(messages)
         longer = Transcript.__new__(Transcript)

@@ -20,8 +20,8 @@ class Locks:
     async def hold(self, *names: str) -> AsyncGenerator[None]:
         """Hold the locks of these names, first come, first served. Entering is a checkpoint; a cancel leaves none held.
 
-        They are always taken in the same order, so that two tasks which need the same
-        ones can't deadlock. None of them may be held by the caller already.
+        They are always taken in the same order, so that two tasks which need the same locks can't deadlock. The caller
+        must hold none of them already.
         """
         async with AsyncExitStack() as held:
             for name in sorted(set(names)):

@@ -1,4 +1,4 @@
-"""Permissions as values: a rule, what a call needs, what is asked and answered; and the port that judges, `Approver`."""
+"""The values of permissions (rules, rights, questions, verdicts), and the port that judges calls, `Approver`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Rule:
         pattern: what it applies to: a path pattern or a wildcard.
         action: allow, ask or deny.
         override: whether it lifts a deny of a lower layer.
-        origin: where it was written, for people: `file:line`.
+        origin: where it was written, for messages: `file:line`.
     """
 
     permission: str
@@ -59,7 +59,7 @@ class Rule:
 
     @property
     def location(self) -> str:
-        """Where it was written, in brackets; empty if its origin is unknown."""
+        """Where it was written, in parentheses; empty if unknown."""
         return f" ({self.origin})" if self.origin else ""
 
 
@@ -70,7 +70,7 @@ class RequiredRight:
     Attributes:
         permission: the name of the permission.
         pattern: a path or a command; "*" for the permission as a whole.
-        spellings: other names of the same thing; a rule that denies or asks about one of them applies too.
+        spellings: other names of the same thing; a rule that denies or asks about one of them applies as well.
         reads_only: whether using it changes nothing.
         follows: patterns of the rights that this one is a consequence of; where rules allow all of them, the
             defaults no longer ask about this one.
@@ -89,7 +89,7 @@ class Judgement:
 
     Attributes:
         verdict: allow, ask or deny.
-        source: the rule, for people.
+        source: the rule, for messages.
         is_default: whether only the defaults decided it; a hook's "allow" may answer such an "ask".
         missing_rights: the rights that the user must allow, where the verdict is "ask".
         offers: the offers of the query that would allow the call; None: all of them.
@@ -138,7 +138,7 @@ class PermissionQuery:
         offers: what "always" may allow, narrowest first.
         opaque: why its effects cannot be determined in advance; empty if they can.
         sandboxed: whether it runs in a sandbox.
-        detail: what a person reads: the command, the change.
+        detail: what the user sees: the command, the change.
         metadata: for clients, as JSON text.
     """
 
@@ -172,8 +172,8 @@ class Allowance:
 
     Attributes:
         rights: exactly these.
-        scope: how far it reaches; a session's covers its sub-agents.
-        seconds: for how long at most; None: as long as the scope.
+        scope: how far it reaches; a session's includes its sub-agents.
+        seconds: the time limit; None: as long as the scope.
     """
 
     rights: tuple[Right, ...]
@@ -229,10 +229,10 @@ class ScopedApprover(Approver, Protocol):
 
 
 class Opinion(Protocol):
-    """A second opinion, by a model or a program, on what the rules would ask the user about."""
+    """A second opinion, from a model or a program, on calls about which the user would be asked."""
 
     async def __call__(self, query: PermissionQuery, judgement: Judgement) -> Verdict:
-        """Return "allow" or "deny" to answer for the user, "ask" to leave it to the user. A checkpoint.
+        """Return "allow" or "deny" to answer for the user, or "ask" to leave the decision to the user. A checkpoint.
 
         An exception, or no answer before the hooks' deadline, counts as "ask".
         """

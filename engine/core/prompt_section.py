@@ -1,4 +1,4 @@
-"""A section of the prompt: one layer of what every request begins with."""
+"""A section of the prompt: one layer of the text at the start of every request."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Stability = Literal["static", "conversation", "step"]
 
 @attrs.frozen(kw_only=True)
 class PromptSection:
-    """One layer of what every request begins with.
+    """One layer of the text at the start of every request.
 
     Attributes:
         name: what it is: `base`, `environment`, `instructions:/path/AGENTS.md`.
         text: what the model reads.
-        source: where it is from, for people.
+        source: where it comes from, for messages.
         stability: how often it may change. A change never alters the text in place: a message informs the model.
     """
 

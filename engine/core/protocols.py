@@ -1,7 +1,7 @@
 """The ports: what the turn needs from the world, each a small Protocol.
 
-A turn gets them in one record, `Deps`, and reaches the world by nothing else
-(C13), so that a test, or a host, can put something of its own in each place.
+A turn gets them in one record, `Deps`, and reaches the world through nothing else (C13), so that a test or a host can
+replace each of them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ class ModelStream(Protocol):
     """An answer as it comes in."""
 
     async def receive(self) -> Sequence[StreamEvent]:
-        """Return the next events, as many as one network chunk holds; none: the end.
+        """Return the events of the next network chunk; an empty sequence at the end.
 
-        A checkpoint. Raises `ProviderError` for what goes wrong. If cancelled,
-        a caller that never continues loses nothing but what it had not received.
+        A checkpoint. Raises `ProviderError` on any failure. A cancelled call loses no event that was returned.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close the connection. If cancelled, close it forcefully, as `trio.abc.AsyncResource`."""
+        """Close the connection. If cancelled, close it forcefully, like a `trio.abc.AsyncResource`."""
         ...
 
 
@@ -60,7 +59,7 @@ class Served(Model, Protocol):
     """A model that needs a task of its own while the engine is open: a server on this machine, say."""
 
     async def serve(self) -> None:
-        """Do background work while requests run, until cancelled. Must raise nothing ordinary."""
+        """Do background work until cancelled. Must raise no ordinary exception."""
         ...
 
 
@@ -69,7 +68,7 @@ class Learning(Protocol):
     """A model whose host can be asked about it."""
 
     async def learn(self) -> object:
-        """Ask the host, for a short time. No answer is no error. A checkpoint."""
+        """Ask the host, with a short time limit. A missing answer is no error. A checkpoint."""
         ...
 
 
@@ -87,11 +86,11 @@ class Store(Protocol):
 
     @property
     def epoch(self) -> str:
-        """Names this life of the store; a cursor of another one must resync."""
+        """Identifies this opening of the store; a cursor from another one must resync."""
         ...
 
     def put(self, event: Durable) -> None:
-        """Take *event*, in order; never blocks, never a checkpoint."""
+        """Queue *event* to be written, in order; never blocks, never a checkpoint."""
         ...
 
     async def flushed(self, session_id: SessionId, seq: int) -> None:
@@ -99,29 +98,29 @@ class Store(Protocol):
         ...
 
     async def load(self, session_id: SessionId) -> Sequence[Durable]:
-        """Return the events of a session; none if it is not known."""
+        """Return a session's events; none if there is no such session."""
         ...
 
     async def aclose(self) -> None:
-        """Write what is left and close."""
+        """Write what is queued, and close."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class ContextView:
-    """What the context keeper may look at: the next request as it would be now.
+    """What the context keeper sees: the next request as it would be now.
 
     Attributes:
         model: the model that will read it.
-        last_usage: what the last request took, as its host counts.
+        last_usage: the size of the last request, as counted by its host.
         counted: the transcript of that request; None: there was none.
         system: the system prompt.
-        tools: those that are offered.
-        max_output: tokens that the answer may have.
-        shared: what calls share: the list of what is to be done, the files that are known.
+        tools: the offered tools.
+        max_output: the maximum tokens of the answer.
+        shared: the state that calls share: the to-do list, the files that were read.
         protected: tools whose results are never cleared.
         read_only: tools that can be called again for the same result.
-        failure: how the last request failed, where that is why room is wanted.
+        failure: how the last request failed, if that is why room is needed.
     """
 
     transcript: Transcript
@@ -138,15 +137,14 @@ class ContextView:
 
 
 class ContextKeeper(Protocol):
-    """Keeps the transcript inside the window (T7-T12).
+    """Keeps the transcript within the window (T7-T12).
 
-    Each method returns what replaces the transcript, or None where there is
-    nothing to do. They may take their time: a cancel leaves the old transcript in
-    place. They are asked before every request, in this order.
+    Each method returns a replacement for the transcript, or None if there is nothing to do. They may take long: a
+    cancel leaves the old transcript in place. They are called before every request, in this order.
     """
 
     async def prune(self, view: ContextView) -> Sequence[Message] | None:
-        """Clear old results, if that spares a compaction. A checkpoint."""
+        """Clear old results, if that avoids a compaction. A checkpoint."""
         ...
 
     async def collapse(self, view: ContextView, *, forced: bool) -> Sequence[Message] | None:
@@ -154,20 +152,20 @@ class ContextKeeper(Protocol):
         ...
 
     def wants_compaction(self, view: ContextView) -> bool:
-        """Tell whether the history has to be summarised before the next request; pure and quick.
+        """Return whether the history has to be summarised before the next request; pure and quick.
 
-        If *view* holds the failure of the last request: whether `compact` may help against it.
+        If *view* holds the failure of the last request, return whether `compact` may fix it.
         """
         ...
 
     async def compact(
         self, view: ContextView, summariser: Summariser, wish: CompactionRequest
     ) -> Compaction | NotCompacted | None:
-        """Summarise what is old, also if the window seems large enough. A checkpoint."""
+        """Summarise old messages, even if the window seems large enough. A checkpoint."""
         ...
 
     def is_blocked(self, view: ContextView) -> bool:
-        """Tell whether the next request can't fit even after a compaction."""
+        """Return whether the next request can't fit even after a compaction."""
         ...
 
 
@@ -259,12 +257,12 @@ class Tending(Snapshots, Protocol):
     """Snapshots with background work while the engine is open."""
 
     async def tend(self) -> None:
-        """Do it, until cancelled. Must raise nothing ordinary."""
+        """Do background work until cancelled. Must raise no ordinary exception."""
         ...
 
 
 class WallClock(Protocol):
-    """Time for people; all waiting is on trio's clock."""
+    """The wall clock; all waiting uses trio's clock."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -280,10 +278,10 @@ class IdSource(Protocol):
 
 
 class Trace(Protocol):
-    """Sees the engine's inner points; the test kit cancels there."""
+    """Is called at the engine's internal trace points; the test kit cancels there."""
 
     def point(self, name: str) -> None:
-        """Take note that *name* is passed now."""
+        """Note that the point *name* is reached."""
         ...
 
 

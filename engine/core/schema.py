@@ -20,7 +20,7 @@ Schema: TypeAlias = dict[str, Json]
 
 @attrs.frozen
 class Doc:
-    """What a field is for; put it into `Annotated`."""
+    """A field's description; put it into `Annotated`."""
 
     text: str
 
@@ -89,7 +89,7 @@ def _of(hint: object, where: str) -> Schema:
 
 
 def _annotated(hint: object, where: str) -> Schema:
-    """Return the schema of what is annotated; the last `Doc` describes it."""
+    """Return the schema of an annotated type; the last `Doc` describes it."""
     inner, *extras = typing.get_args(hint)
     schema = _of(inner, where)
     for extra in extras:

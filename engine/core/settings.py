@@ -31,7 +31,7 @@ def _instance(name: str, value: object, kind: type) -> None:
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """What one turn, with all its sub-agents, may use up. None: no limit.
+    """The budget of one turn with all its sub-agents. None: no limit.
 
     Attributes:
         steps: provider requests.
@@ -54,7 +54,7 @@ class Limits:
 
 @attrs.frozen(kw_only=True)
 class Timeouts:
-    """How long a model's host may be silent, in seconds."""
+    """The time limits for a model's host, in seconds."""
 
     headers: float = 120.0
     idle: float = 120.0
@@ -70,9 +70,9 @@ class AnswerLimits:
     """How much one answer may hold; a host that sends more is cut off, and the turn ends.
 
     Attributes:
-        chars: characters of all its texts, thoughts and calls.
-        call_chars: characters of the arguments of one call.
-        calls: calls.
+        chars: the characters of all its texts, thoughts and calls.
+        call_chars: the characters of one call's arguments.
+        calls: the number of calls.
     """
 
     chars: int = 4_000_000
@@ -86,13 +86,13 @@ class AnswerLimits:
 
 @attrs.frozen(kw_only=True)
 class RetryPolicy:
-    """When a failed request is sent again.
+    """How often, and after what delay, a failed request is retried.
 
     Attributes:
-        attempts: retries of one step at most.
-        base: the first wait; it doubles with each retry.
-        longest: the longest single wait; a host that asks for more ends the turn.
-        total: all waits of one turn together.
+        attempts: the maximum number of retries in one step.
+        base: the first delay; it doubles with each retry.
+        longest: the longest single delay; if a host asks for more, the turn ends.
+        total: the sum of all delays in one turn.
     """
 
     attempts: int = 5
@@ -112,28 +112,29 @@ class Settings:
 
     Attributes:
         limits: budgets, shared with sub-agents.
-        timeouts: of the model's host.
-        retry: of failed requests.
+        timeouts: the time limits for the model's host.
+        retry: how failed requests are retried.
         answer: how much one answer may hold.
         wrap_up: spend the last step of a step limit on an answer without tools.
-        parallel: calls that may run at once, if all of them are safe together.
+        parallel: how many calls may run at once, if they are safe to run together.
         chain: a failed call of a chained tool stops the ones queued after it.
-        options: options of the model; they override those of the model itself.
-        output_cap: tokens that one answer may have, unless an option sets it; raised once to `output_cap_raised`, if that is more.
-        output_cap_raised: see there.
-        output_recoveries: how often a cut answer is continued.
-        token_target: continue the turn until the model has written so many output tokens (C9).
-        stop_hook_limit: how often a stop hook may send the model back.
+        options: model options; they override the model's own.
+        output_cap: the maximum tokens of one answer, unless an option sets it; raised once to `output_cap_raised`, if
+            that is more.
+        output_cap_raised: see `output_cap`.
+        output_recoveries: how often an answer that was cut off is continued.
+        token_target: continue the turn until the model has written this many output tokens (C9).
+        stop_hook_limit: how often a stop hook may make the model continue.
         hook_timeout: seconds that one hook may take, unless it has a `timeout` of its own.
-        headless: what happens to questions: they wait for an answer ("wait"), or are denied since there is no user
-            ("deny"); with "rules", everything that no rule allows by name is denied too.
+        headless: what happens to questions: they wait for an answer ("wait"), or are denied because there is no user
+            ("deny"); with "rules", everything that no rule explicitly allows is denied, too.
         on_exhausted: what happens to a turn whose model can't be reached after all retries and fallbacks: it stops,
             or asks the user (`RecoveryAsked`).
         question_timeout: seconds after which an open question counts as rejected.
         auto_compact: let the context keeper make room when the window is full.
         auto_continue: how often a turn may continue by itself after its history was summarised.
         agent_depth: how many levels of sub-agents there may be below the user's session; 0: none.
-        agents_at_once: the most concurrent sub-agents on each level below one session; others wait.
+        agents_at_once: the maximum number of concurrent sub-agents on each level below one session; others wait.
         wake_on_report: a background sub-agent that ends starts a turn with its report; else the report waits for the
             next turn.
         park: a turn in the engine's own nursery that only waits for an answer stays open when the engine closes, so

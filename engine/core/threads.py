@@ -1,4 +1,4 @@
-"""Threads: the library's only door to them, apart from the store's writer, which owns one."""
+"""Threads: the only way to use them in the library, apart from the store's writer, which owns one."""
 
 from __future__ import annotations
 
@@ -30,18 +30,17 @@ async def to_thread(
 ) -> T:
     """Run blocking work in a thread, and return what it returns. Always a checkpoint.
 
-    If cancelled while it waits for a thread, the work never begins. If cancelled
-    later, the thread is abandoned: it runs on, what it returns or raises is
-    dropped, and its place is free again only when it has ended. That is the
-    default because the promise is a prompt cancel, which a hung disk must not
-    break (`test_rule_05_abandoned_threads_delay_no_flush`).
+    If cancelled while it waits for a thread, the work never begins. If cancelled later, the thread is abandoned: it
+    runs on, its result or exception is dropped, and it counts against the limiter until it ends. That is the default
+    because a prompt cancel is promised, which a hung disk must not prevent
+    (`test_rule_05_abandoned_threads_delay_no_flush`).
 
     Args:
         function: the work; it must not touch trio objects.
         args: its arguments.
         abandon_on_cancel: False, with a comment why, for work that must not be
             left half seen and is known to be short; a cancel then waits for it.
-        limiter: how many at once; by default `LIMIT`, shared by a `trio.run`.
+        limiter: the limit on concurrent threads; by default `LIMIT`, shared by a `trio.run`.
     """
     return await trio.to_thread.run_sync(
         function, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter or current_limiter()

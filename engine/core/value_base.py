@@ -1,7 +1,8 @@
 """`Value`: equality, hash and repr for the engine's many small values, written once.
 
 attrs generates these methods for every class, as source text that is compiled at each import. The hundred events, hook
-payloads and stream events are hardly ever compared, and importing them would take half as long again. So they are
+payloads and stream events are hardly ever compared, and generating them would make the import half as long again. So
+they are
 defined with `eq=False, repr=False` and inherit from `Value`.
 """
 
@@ -18,7 +19,7 @@ class Value:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether *other* is of the same class and has equal fields."""
+        """Return whether *other* is of the same class and has equal fields."""
         if not isinstance(other, Value) or other.__class__ is not self.__class__:
             return NotImplemented
         return _compared(self) == _compared(other)

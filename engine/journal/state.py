@@ -38,7 +38,7 @@ class Retry(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class Waiting(Value):
-    """Somebody must answer."""
+    """A question is waiting for an answer."""
 
     request_ids: tuple[RequestId, ...]
 

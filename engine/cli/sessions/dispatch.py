@@ -60,7 +60,7 @@ def _usage() -> str:
     lines = "".join(f"  {name:<{width}}  {text}\n" for name, (_, _, text) in _SUBCOMMANDS.items())
     return (
         "usage: engine sessions [SUBCOMMAND] [ARGUMENTS]\n\n"
-        f"Sessions are kept; these subcommands work with them.\n\nsubcommands:\n{lines}\n"
+        f"Work with stored sessions.\n\nsubcommands:\n{lines}\n"
         "Name a session by its id, by the beginning or the end of the id, or by `last`: the newest of this folder.\n"
         "`engine sessions SUBCOMMAND --help` says more about one; `engine run --resume ID` continues a session.\n"
     )

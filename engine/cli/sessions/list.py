@@ -71,7 +71,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=whole(0),
         metavar="N",
-        help=f"most results; 0: no limit; default: {_LISTED}, no limit with --json",
+        help=f"maximum number of results; 0: no limit; default: {_LISTED}, no limit with --json",
     )
 
 
