@@ -262,7 +262,8 @@ class UndoHistory:
         from engine.snapshots.file_versions import file_versions
 
         snapshots = self._snapshots()
-        return await file_versions(snapshots, await self._events(), snapshots.named(path))
+        name = snapshots.named(path)
+        return await file_versions(snapshots, await self._events(), name, await snapshots.take([name]))
 
     async def restore_version(self, path: str, version: str) -> tuple[str, ...]:
         """Put a version of a file back. See `Session.files.restore`."""

@@ -11,8 +11,6 @@ import attrs
 from engine.core.errors import NothingToUndo, SnapshotError
 from engine.core.events import Durable, SnapshotTaken
 from engine.core.snapshot_types import Change, Put, TreeEntry
-from engine.core.threads import to_thread
-from engine.snapshots.restore import entry_at
 from engine.snapshots.turn_changes import SessionSnapshots
 
 
@@ -33,10 +31,11 @@ class FileVersion:
     is_current: bool = False
 
 
-async def file_versions(snapshots: SessionSnapshots, events: Iterable[Durable], path: str) -> tuple[FileVersion, ...]:
-    """Return what the file at an absolute path has held, the oldest first. A checkpoint."""
-    versions, _ = await _find(snapshots, _history(events), path)
-    current = await to_thread(_entry_or_none, path)
+async def file_versions(
+    snapshots: SessionSnapshots, events: Iterable[Durable], path: str, now: str
+) -> tuple[FileVersion, ...]:
+    """Return what the file at an absolute path has held, the oldest first. *now* is a snapshot of now. A checkpoint."""
+    versions, current = await _find(snapshots, _history(events), path, now)
     return tuple(attrs.evolve(version, is_current=version.entry == current) for version in versions.values())
 
 
@@ -47,7 +46,7 @@ async def plan_version(
 
     Raises `NothingToUndo` if there is not exactly one version whose id begins so.
     """
-    versions, current = await _find(snapshots, [*_history(events), (now, float("inf"))], path)
+    versions, current = await _find(snapshots, _history(events), path, now)
     entries = [one.entry for one in versions.values() if version and one.id.startswith(version)]
     if len(entries) != 1:
         what = f"{len(entries)} versions of this file begin with" if entries else "no version of this file is"
@@ -56,18 +55,19 @@ async def plan_version(
 
 
 async def _find(
-    snapshots: SessionSnapshots, history: Sequence[tuple[str, float]], path: str
+    snapshots: SessionSnapshots, history: Sequence[tuple[str, float]], path: str, now: str
 ) -> tuple[dict[str, FileVersion], TreeEntry | None]:
-    """Return the versions that these snapshots hold, by their ids, and what the last one has at the path."""
+    """Return the versions that the snapshots of the record hold, by their ids, and what is at the path now."""
     versions: dict[str, FileVersion] = {}
     last: TreeEntry | None = None
-    for (old, before), (new, after) in pairwise(history):
+    for (old, before), (new, after) in pairwise([*history, (now, float("inf"))]):
         change = await _change(snapshots, old, new, path)
         if change is None:
             continue
         last = change.after
         for entry, time in ((change.before, before), (change.after, after)):
-            if entry is not None and not entry.is_left_out:
+            # That of now is not in the record, so what only that one holds may be gone later.
+            if entry is not None and not entry.is_left_out and time < float("inf"):
                 versions.setdefault(entry.id, FileVersion(id=entry.id, time=time, entry=entry))
     return versions, last
 
@@ -82,10 +82,3 @@ async def _change(snapshots: SessionSnapshots, old: str, new: str, path: str) ->
 
 def _history(events: Iterable[Durable]) -> list[tuple[str, float]]:
     return [(event.tree, event.time) for event in events if isinstance(event, SnapshotTaken)]
-
-
-def _entry_or_none(path: str) -> TreeEntry | None:
-    try:
-        return entry_at(path)
-    except OSError:
-        return None

@@ -279,7 +279,12 @@ def test_what_engines_overwrite_can_be_brought_back(moves: list[Move]) -> None:
     run(moves)
 
 
-@hypothesis.settings(max_examples=4, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# An example takes seconds, so there is no time to shrink one.
+@hypothesis.settings(
+    max_examples=3,
+    phases=[hypothesis.Phase.reuse, hypothesis.Phase.generate],
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 @hypothesis.given(MOVES)
 def test_any_interleaving_loses_nothing(moves: list[Move]) -> None:
     run(moves)

@@ -14,11 +14,11 @@ import trio
 
 import engine
 from engine.core.errors import ConfigError, NothingToUndo, UndoConflict
-from engine.core.events import CallSettled, PermissionAsked
+from engine.core.events import CallSettled, PermissionAsked, SnapshotTaken
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
-from engine.session.session import Session
+from engine.session.session import Session, live_session
 from engine.snapshots.change_log import ChangeLog, LoggedChange
 from engine.snapshots.retention import forget_sessions
 from engine.snapshots.snapshot_dir import SnapshotDir
@@ -243,6 +243,18 @@ def test_long_change_log_keeps_the_newest(tmp_path: Path) -> None:
     assert left[-1].old == "199"
 
 
+async def test_the_only_snapshot_holds_versions(repository: Project) -> None:
+    """A turn that was cut off, or killed, has but the one from before its first change."""
+    async with world(repository) as here:
+        kept = repository.snapshots
+        taken = await kept.take(str(here.root), owner=here.session.id, within=60)
+        live_session(here.session).journal.append(SnapshotTaken(step=0, tree=str(taken.tree)))
+        repository.write({"a.txt": "later\n"})
+        (version,) = await here.session.files.versions("a.txt")
+        assert await here.session.files.restore(["a.txt"], version=version.id) == ("a.txt",)
+        assert here.text("a.txt") == "a\n"
+
+
 async def test_every_content_is_a_version(repository: Project) -> None:
     """Also what a call, a restore and an undo have overwritten, when no redo reaches it any more."""
     async with world(repository) as here:
@@ -364,8 +376,8 @@ async def test_what_changed_after_the_end_is_not_the_turns(repository: Project) 
     began = time.time()
     first = (await snapshots.take_since(cwd, "", owner="ses", changed=(), within=60)).tree
     repository.write({"turn.txt": "turn\n", "unreported.txt": "turn\n"})
-    await trio.sleep(0.2)  # beyond what the clock of a file system may be behind
     ended = time.time()
+    await trio.sleep(0.2)  # beyond what the clock of a file system may be behind
     repository.write({"user.txt": "user\n"})
     last = (await snapshots.take_since(cwd, str(first), owner="ses", changed=None, within=60, until=ended)).tree
     who = await snapshots.attribution((str(first), str(last)), owner="ses", began=began)
