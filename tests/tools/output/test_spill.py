@@ -23,9 +23,12 @@ from engine.testing import ScriptedProvider, call, done, text
 from engine.testing.script import Answer
 from engine.tools.builtin.grep import GREP
 from engine.tools.builtin.read import READ
+from engine.tools.call_values import Need
 from engine.tools.output.spill import KEPT_DAYS, LARGEST_SUM, Spills, SpillStore
 from engine.tools.output.spill_file import LARGEST, STAMP
 from engine.tools.output.truncate import Rest
+from engine.tools.search.content_search import needed
+from engine.tools.search.search_arguments import Grep
 
 pytestmark = pytest.mark.os
 
@@ -113,6 +116,11 @@ async def test_grep_searches_a_kept_output(store: SpillStore, tmp_path: Path) ->
     ]
     assert (settled[1].status, settled[1].text) == ("completed", f"{kept}\n50001: the needle")
     assert (settled[2].status, settled[2].text.partition(":")[0]) == ("error", "There is no spill")
+
+
+def test_grep_of_a_kept_output_needs_no_permission() -> None:
+    kept = "spill:0123456789abcdef"
+    assert needed(Grep(pattern="x", path=kept), "/") == Need(permission="read", patterns=(kept,), is_own=True)
 
 
 # ---- keeping and reading ---------------------------------------------------------------------------------------------
