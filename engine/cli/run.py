@@ -31,6 +31,7 @@ from engine.core.errors import ConfigError, EngineError, JournalCorrupt, Session
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
 from engine.process.own_environment import hide_own_secrets
+from engine.process.subreaper import become_subreaper
 from engine.prompt.layers import PromptLayers
 from engine.session.engine import Engine, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
@@ -82,6 +83,7 @@ def main(arguments: list[str]) -> int:
         options = parse(arguments)
         # Commands of the model run as the same user, who may read this process's environment in /proc.
         hide_own_secrets(secrets_of(options.model.config))
+        become_subreaper()
         return trio.run(_run, options, _tools(options))
 
     return run_command("run", run, hints=_HINTS)

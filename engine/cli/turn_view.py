@@ -21,8 +21,10 @@ from engine.core import events as ev
 from engine.core.ids import CallId, SessionId
 from engine.journal.state import Resync
 from engine.process.kill_tree import find_marked
+from engine.process.subreaper import end_adopted, find_adopted, is_subreaper
 from engine.session.session import Session
 from engine.session.turn import Turn
+from engine.tools.call_values import GRACE
 
 if TYPE_CHECKING:
     from engine.cli.interactive import Dialogue
@@ -75,6 +77,8 @@ class TurnView:
                 await self._follow(turn)
             # Background jobs end before the summary, which lists what still runs.
             await self._session.background.end_jobs()
+            if is_subreaper():
+                await end_adopted(GRACE)
             code = await self._finish(turn.result)
             # The writer and the watcher of signals run until they are cancelled.
             nursery.cancel_scope.cancel(reason="the command is over")
@@ -150,15 +154,12 @@ class TurnView:
         return self._exit_code(result)
 
     def _last_lines(self, result: ev.TurnResult) -> Iterator[str]:
-        # Asked of the system, not of the engine: the user should see what really still runs.
-        orphans = find_marked(self._tally.is_of_call)
-        pids = ", ".join(str(process.pid) for process in orphans)
-        leftover = f"still running: processes {pids}" if orphans else "nothing left running"
+        leftover, is_any = self._leftover()
         if result.stop_reason == "aborted":
-            yield f"cancelled: {self._tally.cancelled}, {leftover}"
+            yield ", ".join(filter(None, (f"cancelled: {self._tally.cancelled}", leftover)))
         else:
             yield closing_line(result, self._tally, time.monotonic() - self._started)
-            if orphans:
+            if is_any:
                 yield leftover
         # Scripts know how to continue; people at a terminal may not.
         if self._keyboard is not None and self.is_saved:
@@ -167,6 +168,16 @@ class TurnView:
         was_denied = any(call.status == "denied" for call in self._tally.settled.values())
         if was_denied and self._keyboard is None and result.stop_reason != "aborted":
             yield "calls were denied because there is no terminal to ask in: run it in one, or with --yes"
+
+    def _leftover(self) -> tuple[str, bool]:
+        """Return what is still running, in words, and whether anything is; no words if that can't be seen."""
+        # Asked of the system, not of the engine: the user should see what really still runs.
+        sees_all = is_subreaper()
+        orphans = dict.fromkeys([*find_marked(self._tally.is_of_call), *(find_adopted() if sees_all else ())])
+        if orphans:
+            return f"still running: processes {', '.join(str(process.pid) for process in orphans)}", True
+        # Elsewhere, a process that has left its session and its environment could not be seen.
+        return ("nothing left running" if sees_all else ""), False
 
     def _exit_code(self, result: ev.TurnResult) -> int:
         # A closed pipe is what a shell expects of `engine run | head`, not an error to report.

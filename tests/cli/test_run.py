@@ -308,6 +308,34 @@ def test_a_signal_while_the_answer_streams(engine: Start, number: signal.Signals
     assert command.output.endswith("word \n· cancelled: no call was open, nothing left running\n")
 
 
+# Leaves its session, its environment and its parent, one after the other, faster than anyone looks.
+DAEMON = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.dup2(os.open("/dev/null", os.O_RDWR), 1)
+        os.dup2(1, 2)
+        os.execve("/bin/sleep", ["sleep", sys.argv[1]], {})
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("then", ["true", "until [ -e never ]; do sleep 0.05; done"])
+def test_process_that_cuts_all_ties_is_ended(engine: Start, tmp_path: Path, then: str) -> None:
+    sleeper = token()
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    command = engine("run", "--yes", f"bash {sys.executable} daemon.py {sleeper}; {then}")
+    if then != "true":
+        await_sleepers(sleeper, 1)
+        command.send(signal.SIGINT)
+        assert command.wait() == 130
+        assert command.output.endswith("nothing left running\n")
+    else:
+        assert command.wait() == 0
+    assert sleepers(sleeper) == []
+
+
 def test_a_signal_ends_background_jobs_too(engine: Start) -> None:
     sleeper = token()
     command = engine("run", "--yes", f"job {sleeper}")
