@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from benchmarks import (
+    boxes,
     cancelled_runs,
     cancelling,
     context,
@@ -53,6 +54,7 @@ FIGURES: tuple[Figure, ...] = (
     editing.FIGURE,
     spilling.FIGURE,
     shell.FIGURE,
+    boxes.FIGURE,
     searching.FIGURE,
     storing.FIGURE,
     snapshots.FIGURE,

@@ -29,6 +29,7 @@ from engine.permission.rules.project_file import NAME, read_project_file
 from engine.permission.rules.rules import PATH_PERMISSIONS, Ruleset
 from engine.permission.user_policy import UserFiles, user_policy
 from engine.permission.verdict_adjustments import OPAQUE
+from engine.sandbox.backends import BackendChoice, choose_backend
 from engine.settings_file.config_file import load_config
 
 
@@ -88,16 +89,19 @@ def _run(args: argparse.Namespace) -> int:
             pass
     config = load_config(args.config, os.environ)
     policy = user_policy(config, files, profile=args.profile)
+    choice = trio.run(choose_backend, config.sandbox.backend if config.sandbox is not None else "auto")
+    has_box = choice.backend is not None
     # Resolves links and reads the project's file, as at the start of a session.
     trio.run(policy.prepare, cwd)
     match args.command:
         case "explain":
-            return print_text(_explain(policy, cwd, args.permission, args.pattern, config))
+            return print_text(_explain(policy, cwd, args.permission, args.pattern, config, has_box=has_box))
         case "lint":
             return _lint(policy, policy.ruleset(cwd))
         case _:
             as_json = args.command == "list" and args.json
-            return print_text(_as_json(policy, cwd) if as_json else _as_text(policy, cwd, files, config))
+            document = _as_json(policy, cwd, choice) if as_json else _as_text(policy, cwd, files, config, choice)
+            return print_text(document)
 
 
 def _folder(named: str | None, cwd: str, files: UserFiles) -> str:
@@ -105,14 +109,14 @@ def _folder(named: str | None, cwd: str, files: UserFiles) -> str:
     return named or find_project_root(cwd, home=str(files.home)) or cwd
 
 
-def _explain(policy: Policy, cwd: str, permission: str, pattern: str, config: Config) -> str:
+def _explain(policy: Policy, cwd: str, permission: str, pattern: str, config: Config, *, has_box: bool) -> str:
     """Return which rules decide about a right, and the verdict. A command line is parsed, links are followed."""
     if permission == "bash":
         # Imported here: they load a grammar, and the tools.
         from engine.cli.default_tools import knowledge_for
         from engine.tools.builtin.bash_permissions import need_of
 
-        need = need_of(pattern, cwd, policy.home, knowledge_for(config))
+        need = need_of(pattern, cwd, policy.home, knowledge_for(config), has_box=has_box)
         rights, opaque = need.needed, need.opaque
     elif permission in PATH_PERMISSIONS:
         path = Path(cwd, Path(pattern).expanduser())
@@ -159,11 +163,22 @@ def _lint(policy: Policy, ruleset: Ruleset) -> int:
     return code or FAILED
 
 
-def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config) -> str:
+def _confinement(choice: BackendChoice, config: Config) -> str:
+    """Return what confines commands here, for people."""
+    if choice.backend is None:
+        why = f" ({'; '.join(choice.problems)})" if choice.problems else ""
+        return f"nothing confines commands: only a few run without a question{why}"
+    if config.sandbox is not None and config.sandbox.backend == "bwrap":
+        return "every command runs in a sandbox of bubblewrap"
+    return f"{choice.backend}: commands that run without a question are confined"
+
+
+def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config, choice: BackendChoice) -> str:
     root = policy.root(cwd)
     lines = [
         f"project  {escape_control_chars(root) or 'none: every path counts as outside'}",
         f"profile  {policy.profile}",
+        f"sandbox  {escape_control_chars(_confinement(choice, config))}",
     ]
     if config.source:
         lines.append(f"yours    {escape_control_chars(config.source)}")
@@ -188,7 +203,7 @@ def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _as_json(policy: Policy, cwd: str) -> str:
+def _as_json(policy: Policy, cwd: str, choice: BackendChoice) -> str:
     rules = [
         {"layer": layer.name, "rule": str(rule), "origin": rule.origin}
         for layer in policy.ruleset(cwd).layers
@@ -198,7 +213,13 @@ def _as_json(policy: Policy, cwd: str) -> str:
         {"id": grant.id, "permission": grant.permission, "pattern": grant.pattern, "until": grant.until}
         for grant in _project_grants(policy, cwd)
     ]
-    document = {"project": policy.root(cwd), "profile": policy.profile, "rules": rules, "grants": grants}
+    document = {
+        "project": policy.root(cwd),
+        "profile": policy.profile,
+        "confined_by": choice.backend,
+        "rules": rules,
+        "grants": grants,
+    }
     return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
 
 

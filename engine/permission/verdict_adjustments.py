@@ -34,9 +34,13 @@ def allow_consequence(verdict: RuleVerdict, causes: Sequence[RuleVerdict | None]
 
 
 def relax_for_sandbox(verdicts: Iterable[RuleVerdict], sandboxed: RuleVerdict) -> Iterator[RuleVerdict]:
-    """Yield the verdicts for a sandboxed call: where only the defaults ask, *sandboxed* may allow."""
+    """Yield the verdicts for a sandboxed call: where only the defaults ask, *sandboxed* may allow.
+
+    Not about files that a default names: secrets, and what runs later by itself, outside of the sandbox.
+    """
     for verdict in verdicts:
-        is_relaxed = verdict.verdict == "ask" and verdict.is_default and sandboxed.verdict == "allow"
+        is_asked = verdict.verdict == "ask" and verdict.is_default and verdict.is_general
+        is_relaxed = is_asked and sandboxed.verdict == "allow"
         yield attrs.evolve(sandboxed, right=verdict.right, confinement="sandboxed") if is_relaxed else verdict
 
 

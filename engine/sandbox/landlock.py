@@ -99,13 +99,14 @@ def _allow(ruleset: int, place: int, rights: int) -> None:
 
 
 @lru_cache(maxsize=1)
-def _libc() -> ctypes.CDLL:
+def libc() -> ctypes.CDLL:
+    """Return the C library of this process."""
     return ctypes.CDLL(None, use_errno=True)
 
 
 def _syscall(call: int, *arguments: int | bytes | None) -> int:
     words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
-    result = int(_libc().syscall(ctypes.c_long(call), *words))
+    result = int(libc().syscall(ctypes.c_long(call), *words))
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"Landlock: {os.strerror(number)}")

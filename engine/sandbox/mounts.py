@@ -23,6 +23,7 @@ from engine.config.sandbox_config import Kind, Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.files.real_path import followed, is_within
 from engine.permission.project_root import find_project_root
+from engine.permission.rules.run_later import runs_later
 from engine.sandbox.places import NOTHING
 
 # Read-only in the project: they determine what runs later, outside. Missing folders are created, or a command could
@@ -58,6 +59,7 @@ def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
     places |= dict.fromkeys((*writable, *_folders_to_mount(project, writable)), "writable")
     _make(Path(project, _SETTINGS))
     for folder in dict.fromkeys((project, followed(cwd))):
+        places |= dict.fromkeys(_run_later(folder), "readable")
         places |= _protected_paths(folder)
     places |= _hidden_paths(sandbox, home)
     places |= _unreachable_sockets(project, [path for path, kind in places.items() if kind == "empty folder"])
@@ -124,6 +126,14 @@ def _protected_paths(folder: str) -> dict[str, Kind]:
         return {**guarded, str(git): "readable"}
     # The folder itself too, or it could be moved away and replaced.
     return {**guarded, str(git): "writable", **{str(path): "readable" for path in inside}}
+
+
+def _run_later(folder: str) -> Iterator[str]:
+    """Yield what is directly in a folder, is not a link, and runs later by itself, but for the repository."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name != _GIT and not entry.is_symlink() and runs_later(entry.name):
+                yield entry.path
 
 
 def _create_git_settings(git: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
+from engine.sandbox.landlock import libc
 from engine.sandbox.syscalls import (
     ALWAYS_REFUSED,
     AUDIT_MACHINES,
@@ -166,7 +167,6 @@ def _refuse_if(condition: Condition, machine: Machine) -> bytes:
 
 
 def _prctl(option: int, first: int, second: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)):
+    if libc().prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)):
         number = ctypes.get_errno()
         raise OSError(number, f"prctl {option}: {errno.errorcode.get(number, number)}")

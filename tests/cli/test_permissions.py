@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import trio
 
+from engine.sandbox.backends import choose_backend
 from tests.cli.conftest import Start
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
@@ -182,6 +184,16 @@ def test_project_rules_need_trust_except_denials(engine: Start, tmp_path: Path, 
     assert not (tmp_path / "z").exists()
 
 
+def test_what_confines_commands_is_named(engine: Start, config: Path) -> None:
+    choice = trio.run(choose_backend, "auto")
+    expected = f"{choice.backend}: commands that run without a question are confined"
+    assert (f"\nsandbox  {expected}\n" in said(engine)) == (choice.backend is not None)
+    config.write_text('[sandbox]\nbackend = "off"\n')
+    assert "\nsandbox  nothing confines commands: only a few run without a question\n" in said(engine)
+    assert "verdict: ask" in said(engine, "explain", "bash", "git status")
+    assert "verdict: allow" in said(engine, "explain", "bash", "ls -la")
+
+
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
@@ -207,7 +219,8 @@ def test_the_rules_that_hold_are_listed(engine: Start, tmp_path: Path, config: P
     ruled(config, "allow bash git *", "deny bash git push *")
     ruled(tmp_path / ".engine" / "config.toml", "allow bash npm *", "deny read secret.txt")
     own = tmp_path / ".engine" / "config.toml"
-    assert said(engine) == (
+    listed = re.sub(r"\nsandbox  .+", "", said(engine))
+    assert listed == (
         f"project  {tmp_path}\nprofile  ask\nyours    {config}\n"
         f"its own  {own} (not trusted: only its deny and ask rules count)\n\n"
         f"rules of the layer project (the last one that matches wins)\n  deny read secret.txt ({own}:4)\n\n"
