@@ -20,6 +20,7 @@ import trio
 from engine.core.errors import ConfigError, EngineClosed, Overloaded, ProviderError
 from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.process.run_tree import FinishedProcess, run_tree
+from engine.process.secret_names import SecretVariables
 from engine.providers.auth.auth import KeyAuth
 from engine.providers.http.endpoint import Endpoint
 from engine.providers.http.http_model import HttpModel
@@ -146,7 +147,7 @@ class LocalModel:
                 argv,
                 cwd=str(Path(self._path).parent),
                 marker=f"local-{os.getpid()}-{key[:8]}",
-                env={**os.environ, KEY_VARIABLE: key},
+                env={**SecretVariables().without(os.environ), KEY_VARIABLE: key},
                 on_output=reader.feed,
                 grace=_GRACE,
             )
