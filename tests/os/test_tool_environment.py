@@ -11,8 +11,10 @@ import pytest
 import engine
 from engine.config.config import Config, HostConfig
 from engine.config.formatter_config import FileProgram
+from engine.core.errors import ConfigError
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
+from engine.settings_file.config_file import read_config
 from engine.testing.script import Answer, call, done
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools
@@ -95,6 +97,16 @@ async def test_configuration_may_pass_a_secret(tmp_path: Path, monkeypatch: pyte
     await run(tmp_path, [bash("env >found")], Config(pass_env=("GH_TOKEN",)))
     found = (tmp_path / "found").read_text().splitlines()
     assert [line for line in found if CANARY in line] == [f"GH_TOKEN={CANARY}"]
+
+
+def test_configuration_file_names_variables() -> None:
+    assert read_config(b'[environment]\npass_env = ["GH_TOKEN", "npm_token"]', "f").pass_env == (
+        "GH_TOKEN",
+        "npm_token",
+    )
+    for wrong in ("GH_*", "GH_TOKEN=x", ""):
+        with pytest.raises(ConfigError, match="pass_env names variables"):
+            read_config(f'[environment]\npass_env = ["{wrong}"]'.encode(), "f")
 
 
 async def test_formatters_and_checkers_get_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
