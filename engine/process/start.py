@@ -111,20 +111,20 @@ def start_confined(
     start: Callable[[], subprocess.Popen[bytes]], confine: Callable[[], None]
 ) -> subprocess.Popen[bytes]:
     """Start a process from a thread that is confined, and then ends. It blocks."""
-    outcome: list[subprocess.Popen[bytes] | BaseException] = []
+    outcome: list[subprocess.Popen[bytes] | Exception] = []
 
     def work() -> None:
         try:
             confine()
             outcome.append(start())
-        except BaseException as error:  # noqa: BLE001  # raised again in the caller
+        except Exception as error:  # noqa: BLE001  # raised again in the caller
             outcome.append(error)
 
     thread = threading.Thread(target=work, name="engine: start confined")
     thread.start()
     thread.join()
     (result,) = outcome
-    if isinstance(result, BaseException):
+    if isinstance(result, Exception):
         raise result
     return result
 
