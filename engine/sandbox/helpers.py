@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -17,6 +18,8 @@ from engine.sandbox.backends import choose_backend
 from engine.sandbox.bwrap import KEEPERS
 from engine.sandbox.reader import launch_reader
 from engine.sandbox.sandbox import SandboxLauncher
+
+_IGNORE_FILES: Final = (".gitignore", ".ignore", ".rgignore")
 
 
 async def launch_reading_helper(command: Sequence[str], *, folder: str) -> Launch:
@@ -32,7 +35,7 @@ async def launch_reading_helper(command: Sequence[str], *, folder: str) -> Launc
             cwd=folder,
             home=str(Path.home()),
             hidden=(),
-            extra=(folder, str(Path(command[0]).resolve())),
+            extra=(folder, str(Path(command[0]).resolve()), *_ignore_files_above(folder)),
         )
     )
 
@@ -55,6 +58,11 @@ async def launch_writing_helper(
             return Launch(argv=await launcher.argv(command, cwd=cwd), keepers=KEEPERS)
     await trio.lowlevel.checkpoint()
     return Launch(argv=command)
+
+
+def _ignore_files_above(folder: str) -> list[str]:
+    """Return the ignore files in the folders above, which ripgrep obeys."""
+    return [str(above / name) for above in Path(followed(folder)).parents for name in _IGNORE_FILES]
 
 
 def _is_in_project(file: Path, cwd: str) -> bool:
