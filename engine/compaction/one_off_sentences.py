@@ -21,6 +21,8 @@ _SYMBOLS: Final = re.compile(
     r"[{}<>|=\\^~$]|;$|\(\)|->|::|\*{3}|\d\d:\d\d|^(?:at|File)\s\S+[(:\"]|^(?:import|from)\s[\w.]+$"
 )
 _QUOTED: Final = re.compile(r"`[^`\n]*`")
+# "Timeout = 45 s for all calls." is prose, since it ends with a full stop.
+_SETTING: Final = re.compile(r"^[A-Z][\w ]* = (?=.*\.$)")
 
 _LEAD: Final = re.compile(
     r"""(?:(?:please|pls|ok(?:ay)?|so|and|also|but|then|now|next|first|finally|hey|hi|well|alright|right|can\ you|could\ you|quickly|let's|lets|let\ us
@@ -35,7 +37,7 @@ _STANDING: Final = re.compile(
     r"""\b(?:before|after|when|whenever|while|until|once|unless)\ (?:commit|push|merg|delet|releas|deploy|you|each|any|every|chang|touch|writ|start|mov|instal|sav|edit
         |add|creat|finish|(?:the\ )?(?:code|implementation|review|merge|release|commit|push))
     |\bper\ \w|\bfirst(?:[.!]?$|,\ (?:then\b|\w+\ (?:later|second|last|after|next)))|\b(?:zuerst|d'abord|primero|primeiro)\b
-    |\b(?:by\ default|where\ possible|as\ usual|works?\ (?:with|on)\ (?-i:[A-Z]\w+)\ \d|in\ general|going\ forward|in\ future|for\ now|on\ save)\b|^stop\ (?:after|before|if|when|at)\b|\bin\ (?:small|tiny|separate|single|atomic)\b""",
+    |\b(?:by\ default|where\ possible|as\ usual|works?\ (?:with|on)\ (?-i:[A-Z]\w+)\ \d|in\ general|going\ forward|in\ future|for\ now|on\ save)\b|^stop\ (?:after|before|if|when|at)\b|^assume\b|^take\ care\b|\bin\ (?:small|tiny|separate|single|atomic)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _QUESTION: Final = re.compile(
@@ -44,11 +46,12 @@ _QUESTION: Final = re.compile(
     |(?:wie|warum|wieso|weshalb|kannst|könntest|gibt\ es|pourquoi|comment|est-ce|peux-tu|por\ qué|cómo|dónde|puedes|podrías)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+_WISH: Final = re.compile(r"(?:would|do)\ you\ mind\b", re.IGNORECASE)
 _PLEA: Final = re.compile(r"(?:can|could|would|will)\ you\b", re.IGNORECASE)
 _REPLY: Final = re.compile(
     r"""(?:yes|yeah|yep|yup|sure|no,|nope|nah|ok|okay|thanks?|thank\ you|thx|hm+|hey|hi|hello|wow|oops|sorry|hang\ on|hold\ on
     |wait,|wait\ a|go\ (?:ahead|on\b)|continue|proceed|sounds|looks\ (?:good|fine|right|great)|lgtm|same\ (?:thing|error|here|again)|maybe|perhaps|could\ be|not\ (?:sure|yet|quite|really|that|what)|never\ mind|got\ it|i\ see\b
-    |(?:that's|that\ is|it's|it\ is|this\ is)\ (?:good|great|right|wrong|not|fine|better|odd|strange|weird)|here(?:'s|\ is|\ are)\ (?:the|my|what|how)\b
+    |(?:that's|that\ is|it's|it\ is|this\ is)\ (?:good|great|right|wrong|not|fine|better|odd|strange|weird)(?!\ (?:to|if|when)\b)|here(?:'s|\ is|\ are)\ (?:the|my|what|how)\b
     |(?:it|that|they)(?:'s|\ is|\ are)?\ (?:still|works?|looks?|happens?|used\ to|sounds)\b|this\ (?:was|is\ the)\b|option\ \w+[.!]?$|the\ (?:first|second|third|last|other)\ one\b
     |danke|genau|prima|stimmt|merci|d'accord|parfait|gracias|vale|perfecto|nein,)(?:\W|$)
     |(?:great|perfect|nice|cool|good|awesome|excellent|wonderful|super|both|skip|again|next|strange|weird|interesting)(?:[,.!]?$|[,.!]\ |\ (?:job|work|catch|idea|point|one|thanks?|morning|weather|to\ me)\b)""",
@@ -70,8 +73,9 @@ _REPORT: Final = re.compile(
     |when\ i\ (?:click|open|run|start|hover|try|use|press|load|type|log|go|do|call|save|submit|add|get|set|send|change)\b|yesterday|last\ (?:night|week|month)|returns\ the\ wrong|by\ one\b|schlagen\ fehl|schlägt\ fehl|échou\w+|falla\w*)(?!\w)|ошибк|失败|エラー|失敗|실패|오류""",
     re.IGNORECASE | re.VERBOSE,
 )
-# A noun of the same form is followed by the verb of its sentence: "Commit messages are in the imperative."
-_NO_NOUN: Final = r"(?=[\s.!:,]|$)(?!(?:\s+[\w-]+){0,2}\s+(?:is|are|stays?|goes|lives?|follows|belongs?|has|have|must|should|comes?|wins?|counts?)\b)"
+# A noun of the same form is followed by the verb of its sentence ("Commit messages are in the imperative."), or by a value
+# ("Retry limit: 3.").
+_NO_NOUN: Final = r"(?=[\s.!:,]|$)(?!(?:\s+[\w-]+){1,2}:\s+\S+[.!]?$)(?!(?:\s+[\w-]+){0,2}\s+(?:is|are|stays?|goes|lives?|follows|belongs?|has|have|must|should|comes?|wins?|counts?)\b)"
 # Verbs of work that is done once.
 _WORK: Final = re.compile(
     r"""(?:fix|debug|investigate|diagnose|find|locate|search|look|see|explore|examine|inspect|analy[sz]e|list|explain|describe|summari[sz]e|compare|implement|create|generate|regenerate|scaffold|design|refactor|rewrite|rework
@@ -115,8 +119,10 @@ _OTHER_TASK: Final = re.compile(
 def is_statement(sentence: str) -> bool:
     """Return whether a sentence states something that may still hold after it was answered."""
     text = sentence.replace("\u2019", "'").strip()
-    if not _is_short_prose(text) or text.endswith(("?", "\uff1f", ":", "…")):
+    if not _is_short_prose(text):
         return False
+    if text.endswith(("?", "\uff1f", ":", "…")):
+        return _WISH.match(text) is not None
     return not _is_one_off(text) and _OTHER_TASK.match(text) is None
 
 
@@ -130,7 +136,7 @@ def _is_short_prose(text: str) -> bool:
     if not 0 < len(text) <= _LONGEST or not (text[0].isalnum() or text[0] in "`\"'*"):
         return False
     fewest = _FEWEST_WIDE if _WIDE.search(text) else _FEWEST_LETTERS
-    return len(text) >= fewest and _SYMBOLS.search(_QUOTED.sub("", text)) is None
+    return len(text) >= fewest and _SYMBOLS.search(_SETTING.sub("", _QUOTED.sub("", text))) is None
 
 
 def _is_one_off(text: str) -> bool:
