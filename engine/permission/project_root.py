@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.files.real_path import Unclear, is_within, real_path
+from engine.files.real_path import Unclear, followed, is_within, real_path
 
 
 def find_project_root(cwd: str, *, home: str) -> str:
@@ -27,6 +27,28 @@ def find_project_root(cwd: str, *, home: str) -> str:
         if _is_repository(parent, folder.path):
             return parent
     return "" if folder.path == "/" else folder.path
+
+
+def comes_from_project(program: str, *, search: str, project: str) -> bool:
+    """Return whether a program is one of the project's own, not the system's of that name. It blocks.
+
+    A folder of the project may be on the path (`.venv/bin`, `node_modules/.bin`), and a repository may bring an `ls`.
+
+    Args:
+        program: the name of a command, or its path.
+        search: the folders of programs, as in `PATH`.
+        project: the project's real path; empty: none.
+    """
+    if "/" in program or not project:
+        return False
+    for folder in search.split(":"):
+        # From which folder such a path counts, only the shell knows.
+        if not folder.startswith("/"):
+            return True
+        path = f"{folder}/{program}"
+        if os.access(path, os.X_OK):
+            return is_within(followed(folder), project) or is_within(followed(path), project)
+    return False
 
 
 def _is_repository(folder: str, cwd: str) -> bool:

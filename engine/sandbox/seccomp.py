@@ -25,6 +25,7 @@ from engine.sandbox.syscalls import (
     NOT_IN_NAMESPACES,
     READER_REFUSED,
     SIGNALS,
+    SIGNALS_OF_FILES,
     TIMES_BY_PATH,
     Condition,
     Machine,
@@ -68,7 +69,11 @@ def seccomp_filter(machine: Machine, *, is_reader: bool, network: bool, refuses_
     refused = [ALWAYS_REFUSED, *([READER_REFUSED] if is_reader else []), *([] if network else [NETWORK])]
     if refuses_signals:
         refused.append(SIGNALS)
-    conditions = (*CONDITIONS, *(() if is_reader else (TIMES_BY_PATH,)))
+    conditions = (
+        *CONDITIONS,
+        *(() if is_reader else (TIMES_BY_PATH,)),
+        *((SIGNALS_OF_FILES,) if refuses_signals else ()),
+    )
     return _filter(
         machine,
         *_refuse(numbers(NOT_IMPLEMENTED, machine), errno.ENOSYS),
@@ -148,6 +153,10 @@ def _refuse_if(condition: Condition, machine: Machine) -> bytes:
     lower = _FIRST_ARGUMENT + 8 * condition.argument
     if condition.mask:
         checks = [_step(_LOAD, lower), _step(_JUMP_IF_ANY_BIT, condition.mask, otherwise=1), refuse]
+    elif condition.only:
+        left = range(len(condition.values), 0, -1)
+        tests = (_step(_JUMP_IF_EQUAL, value, then=skip) for value, skip in zip(condition.values, left, strict=True))
+        checks = [_step(_LOAD, lower), *tests, refuse]
     elif condition.values:
         checks = [_step(_LOAD, lower)]
         for value in condition.values:

@@ -72,23 +72,31 @@ class Condition:
         argument: the number of the argument, from 0.
         mask: refused if any of these bits of the argument's lower half is set; 0: if it is one of *values*.
         values: see *mask*; empty: refused unless the argument is 0.
+        only: *values* are those that are not refused.
     """
 
     call: str
     argument: int
     mask: int = 0
     values: tuple[int, ...] = ()
+    only: bool = False
 
 
-# `CLONE_NEW…`: namespaces, in which a process would have all capabilities.
-_NEW_NAMESPACES: Final = 0x7E02_0000
-# Typing into a terminal (TIOCSTI, TIOCLINUX), flags of files (FS_IOC_SETFLAGS, its 32-bit form, SETVERSION,
-# FSSETXATTR), and freezing a file system (FIFREEZE, FITHAW).
-_REFUSED_CONTROLS: Final = (0x5412, 0x541C, 0x40086602, 0x40046602, 0x40087602, 0x401C5820, 0xC0045877, 0xC0045878)
+# `CLONE_NEW…`: namespaces, in which a process would have all capabilities. CLONE_PARENT: a child of the engine's own.
+_REFUSED_CHILDREN: Final = 0x7E02_0000 | 0x8000
+# What can be asked of a terminal, a pipe and a file, and copying into a file that is open for writing. All others are
+# refused: many file systems have some that change a file, or make a folder, through what was opened for reading.
+# TCGETS, TCGETS2, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOQSIZE.
+_TERMINAL_CONTROLS: Final = (0x5401, 0x802C542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x5460)
+# FIGETBSZ, FIEMAP, FS_IOC_GETFLAGS and its 32-bit form, GETVERSION, FSGETXATTR, FICLONE, FICLONERANGE.
+_FILE_CONTROLS: Final = (0x2, 0xC020660B, 0x80086601, 0x80046601, 0x80087601, 0x801C581F, 0x40049409, 0x4020940D)
 
 CONDITIONS: Final = (
-    Condition("clone 56 220", 0, mask=_NEW_NAMESPACES),
-    Condition("ioctl 16 29", 1, values=_REFUSED_CONTROLS),
+    Condition("clone 56 220", 0, mask=_REFUSED_CHILDREN),
+    Condition("ioctl 16 29", 1, values=(*_TERMINAL_CONTROLS, *_FILE_CONTROLS), only=True),
+    # Of all the user's processes: PRIO_USER, IOPRIO_WHO_USER.
+    Condition("setpriority 141 140", 0, values=(2,)),
+    Condition("ioprio_set 251 30", 0, values=(3,)),
     # Of other processes: the process that calls is 0.
     Condition("prlimit64 302 261", 0),
     Condition("setpriority 141 140", 1),
@@ -98,6 +106,8 @@ CONDITIONS: Final = (
     Condition("sched_setparam 142 118", 0),
     Condition("sched_setattr 314 274", 0),
 )
+# Which process a file signals, and how: F_SETOWN, F_SETSIG, F_SETOWN_EX. Refused where signals are.
+SIGNALS_OF_FILES: Final = Condition("fcntl 72 25", 1, values=(8, 10, 15))
 # Sockets with a path: whoever listens there is outside.
 LOCAL_SOCKETS: Final = Condition("socket 41 198", 0, values=(1,))
 # By path if its second argument is one, else of an open file.

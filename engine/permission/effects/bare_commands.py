@@ -72,7 +72,7 @@ _PROGRAMS: Final[Mapping[str, _Options]] = {
     "expand": _options("i", "t", "initial tabs"),
     "false": _options(),
     "fgrep": _GREP,
-    "file": _options("bhikLprsvz", "F", "brief mime mime-type mime-encoding dereference"),
+    "file": _options("bhikLrsvz", "F", "brief mime mime-type mime-encoding dereference"),
     "fold": _options("bs", "w", "bytes spaces width"),
     "grep": _GREP,
     "head": _options("qvz0123456789", "cn", "bytes lines quiet silent verbose"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeGuard
 
@@ -18,7 +18,7 @@ from engine.permission.effects.scan_result import Argument, Scan, ScannedCommand
 from engine.permission.grants.offers import bare_command_line, command_line, full_command_line, offers_for
 from engine.permission.paths.path_access import PathAccess, PathAnalysis, analyse_paths, can_enter
 from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
-from engine.permission.project_root import find_project_root
+from engine.permission.project_root import comes_from_project, find_project_root
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.shell.scan import reads_only, scan
 from engine.tools.call_values import Need
@@ -123,7 +123,8 @@ def need_of(
     scanned = rescan(earlier, command, cwd, home, programs).result
     # Only a whole command line can be confined. In others a command counts as reading if it needs no box.
     is_confined = has_box and reads_only(scanned)
-    analysis = analyse_paths(scanned, cwd=cwd, project=find_project_root(cwd, home=home))
+    project = find_project_root(cwd, home=home)
+    analysis = analyse_paths(scanned, cwd=cwd, project=project)
     lines = tuple(dict.fromkeys(command_line(one.argv) for one in scanned.commands))
     return Need(
         permission=PERMISSION,
@@ -131,7 +132,9 @@ def need_of(
         offers=() if analysis.opaque else tuple(_offers(scanned, analysis.accesses, knowledge)),
         detail=command,
         metadata=_metadata(scanned, analysis),
-        rights=tuple(_rights(scanned, analysis.accesses, knowledge, is_confined=is_confined))
+        rights=tuple(
+            _rights(scanned, analysis.accesses, knowledge, unasked=lambda one: is_confined or _is_bare(one, project))
+        )
         or (RequiredRight(permission=PERMISSION, pattern=command),),
         opaque="; ".join(analysis.opaque),
     )
@@ -145,7 +148,11 @@ def _metadata(scanned: Scan, analysis: PathAnalysis) -> str:
 
 
 def _rights(
-    scanned: Scan, accesses: Sequence[PathAccess], knowledge: ProgramRegistry, *, is_confined: bool
+    scanned: Scan,
+    accesses: Sequence[PathAccess],
+    knowledge: ProgramRegistry,
+    *,
+    unasked: Callable[[ScannedCommand], bool],
 ) -> Iterator[RequiredRight]:
     lines: dict[str, list[str]] = {}
     for command in scanned.commands:
@@ -155,7 +162,7 @@ def _rights(
             permission=PERMISSION,
             pattern=line,
             spellings=_spellings(command, line, knowledge),
-            reads_only=command.reads_only and (is_confined or is_bare(command)),
+            reads_only=command.reads_only and unasked(command),
         )
     for one in accesses:
         # The working directory of a command: only outside of the project it needs a right.
@@ -167,6 +174,14 @@ def _rights(
         follows = tuple(dict.fromkeys(lines.get(one.use.by, ())))
         permission = "edit" if one.use.access == "write" else "read"
         yield RequiredRight(permission=permission, pattern=one.target.path, follows=follows)
+
+
+def _is_bare(command: ScannedCommand, project: str) -> bool:
+    """Return whether a command needs no box: it is on the list, and neither it nor the shell is the project's own."""
+    search = os.environ.get("PATH", os.defpath)
+    return is_bare(command) and not any(
+        comes_from_project(program, search=search, project=project) for program in ("bash", command.argv[0] or "")
+    )
 
 
 def _spellings(command: ScannedCommand, line: str, knowledge: ProgramRegistry) -> tuple[str, ...]:
