@@ -22,7 +22,9 @@ from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools
 from tests.os import hostile_unasked as hostile
-from tests.os.test_reader_box import CANARY, Place, place, short_path  # noqa: F401  # fixtures
+from tests.os.test_reader_box import CANARY, Place
+from tests.os.test_reader_box import place as place  # noqa: PLC0414  # a fixture
+from tests.os.test_reader_box import short_path as short_path  # noqa: PLC0414  # a fixture
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="boxes are for Linux")]
 
@@ -103,7 +105,7 @@ def _add_settings(settings: Path, hook: Path, names: Sequence[str]) -> None:
 
 
 @pytest.fixture
-def world(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:  # noqa: F811
+def world(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     """The place, with more in the project that waits for somebody to use it; see `hostile_unasked`."""
     project = place.project
     hook = project / "hook"
