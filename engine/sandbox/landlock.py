@@ -45,10 +45,13 @@ def landlock_version() -> int:
         return 0
 
 
-def open_place(path: str) -> int | None:
-    """Return a descriptor that stands for *path*; None if there is no such file."""
+def open_place(path: str, *, is_real: bool = False) -> int | None:
+    """Return a descriptor that stands for *path*; None if there is no such file, or if it must be *is_real* and leads elsewhere."""
     with suppress(OSError):
-        return os.open(path, os.O_PATH | os.O_CLOEXEC)
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        if not is_real or os.readlink(f"/proc/self/fd/{place}") == path:  # noqa: PTH115
+            return place
+        os.close(place)
     return None
 
 

@@ -56,7 +56,7 @@ class Places:
     Attributes:
         roots: real paths that exist, each with all that is below it. None lies in another one.
         hidden: real paths below them that can't be read.
-        extra: real paths that can be read in any case.
+        extra: further real paths, readable even if hidden; hidden ones below them are not.
     """
 
     roots: tuple[str, ...]
@@ -65,9 +65,9 @@ class Places:
 
     def split(self) -> tuple[list[str], list[str]]:
         """Return the paths that can be read with all below them, and folders that can only be listed. It blocks."""
-        readable, listable = list(self.extra), list[str]()
-        for root in self.roots:
-            inside = tuple(path for path in self.hidden if is_within(path, root))
+        readable, listable = list[str](), list[str]()
+        for root in (*self.roots, *self.extra):
+            inside = tuple(path for path in self.hidden if path != root and is_within(path, root))
             if inside:
                 whole, partly = _without_hidden(root, inside, _changed(root))
                 readable += whole
@@ -85,12 +85,15 @@ def readable_places(project: str, home: str, path: str, hidden: Sequence[str], e
         home: the user's home folder.
         path: the folders of programs, as in `PATH`.
         hidden: real paths that stay unreadable.
-        extra: further real paths; those are readable even if hidden.
+        extra: further real paths; those are readable even if hidden, but hidden ones below them are not.
     """
+    extra = tuple(extra)
     machine = _machine_places(path, home, tuple(map(_changed, path.split(":"))))
     roots = tuple(_without_nested([*machine, *([project, *_git_folders(project)] if project else [])]))
     shown = tuple(root for root in roots if not any(is_within(root, path) for path in hidden))
-    return Places(shown, tuple(path for path in hidden if any(is_within(path, root) for root in shown)), tuple(extra))
+    return Places(
+        shown, tuple(path for path in hidden if any(is_within(path, root) for root in (*shown, *extra))), extra
+    )
 
 
 @lru_cache(maxsize=8)

@@ -56,11 +56,15 @@ def launch_reader(
         cwd: the folder that it runs in.
         home: the user's home folder.
         hidden: paths that can't be read, wherever they are; `~` is the home folder.
-        extra: real paths that can be read in any case.
+        extra: real paths that can be read in any case. One that has become a link since it was judged is left out.
     """
     project = find_project_root(cwd, home=home)
     search = os.environ.get("PATH", os.defpath)
-    more = [path for path in extra if not (project and is_within(path, project)) and os.path.lexists(path)]
+    more = [
+        path
+        for path in extra
+        if not (project and is_within(path, project)) and os.path.lexists(path) and followed(path) == path
+    ]
     places = readable_places(project, home, search, hidden_places(hidden, home), more)
     temporary = _temporary_folder()
     environment = {"TMPDIR": temporary}
@@ -95,7 +99,7 @@ def _confine(places: Places, temporary: str) -> None:
     program = _filter(kind, refuses_signals=is_old)
     whole, partly = places.split()
     readable, listable, writable = (
-        [place for path in paths if (place := open_place(path)) is not None]
+        [place for path in paths if (place := open_place(path, is_real=path in places.extra)) is not None]
         for paths in ((*whole, *_READABLE_DEVICES), partly, (*_WRITABLE, temporary))
     )
     ruleset = None

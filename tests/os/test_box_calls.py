@@ -10,7 +10,7 @@ import pytest
 from engine.sandbox.backends import choose_backend
 from engine.sandbox.reader import Backend, machine
 from engine.sandbox.seccomp import seccomp_filter
-from tests.os.test_reader_box import PYTHON, Place, run
+from tests.os.test_reader_box import CANARY, PYTHON, Place, run
 from tests.os.test_reader_box import backend as backend  # noqa: PLC0414  # a fixture
 from tests.os.test_reader_box import place as place  # noqa: PLC0414  # a fixture
 from tests.os.test_reader_box import short_path as short_path  # noqa: PLC0414  # a fixture
@@ -81,3 +81,23 @@ def test_signals_by_way_of_files() -> None:
     program = seccomp_filter(kind, is_reader=True, network=False, refuses_signals=True)
     ran = subprocess.run([sys.executable, "-c", _OWNER], input=program, capture_output=True, check=True)
     assert ran.stdout.split() == [b"%d" % errno.EPERM] * 3
+
+
+async def test_place_that_became_a_link(backend: Backend, place: Place) -> None:
+    """Between the judgement of its real path and the start."""
+    link = place.root / "outside/opened"
+    link.symlink_to(place.root / "home/.ssh")
+    script = place.script("cat {outside}/opened/id_rsa {home}/.ssh/id_rsa")
+    _, output = await run(place.launch(backend, script, str(link)), place)
+    assert CANARY not in output
+
+
+async def test_hidden_files_below_a_place_that_a_rule_opens(backend: Backend, place: Place) -> None:
+    (place.root / "home/notes").write_text("shown\n")
+    script = place.script("cat {home}/.ssh/id_rsa; cat {home}/notes")
+    _, output = await run(place.launch(backend, script, str(place.root / "home")), place)
+    assert CANARY not in output
+    assert "shown" in output
+    named = str(place.root / "home/.ssh")
+    _, output = await run(place.launch(backend, script, named), place)
+    assert CANARY in output
