@@ -23,8 +23,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 # No deadline: an example runs a whole Trio program. Too slow is for `make bench` to say, not for a loaded machine.
 _COMMON = hypothesis.settings(deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.register_profile("default", _COMMON)
-hypothesis.settings.register_profile("ci", _COMMON, derandomize=True, database=None)
+# The same examples in each run: a change must not fail by what another one has broken. `make soak` looks for new ones.
+hypothesis.settings.register_profile("default", _COMMON, derandomize=True, database=None)
 
 
 # ---- the user's folders ----------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.register_profile("soak", _COMMON, max_examples=most)
         hypothesis.settings.load_profile("soak")
     else:
-        hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+        hypothesis.settings.load_profile("default")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -27,9 +27,9 @@ class LoggedChange:
 
     Attributes:
         owner: the session.
-        time: when the second one was active, in seconds since the epoch.
+        time: when the second one was taken, in seconds since the epoch.
         old, new: the names of the snapshots; *old* is empty before the first of a turn. If *new* is empty, calls have
-            only active to change something, in the process that *old* names.
+            only begun to change something, in the process that *old* names.
         paths: what the session's calls have changed; None: any of what differs.
     """
 

@@ -280,7 +280,8 @@ async def test_unknown_tool_is_an_error_with_hint(autojump_clock: MockClock) -> 
 
 
 @pytest.mark.parametrize(
-    "arguments", ["{", "[]", "5", '"text"', "null", '{"name": 5}', '{"title": "x"}', '{"name": "x", "seconds": "long"}']
+    "arguments",
+    ['{"name" 5 6}', "[]", "5", '"text"', "null", '{"name": 5}', '{"title": "x"}', '{"name": "x", "seconds": "long"}'],
 )
 async def test_invalid_arguments_run_nothing(autojump_clock: MockClock, arguments: str) -> None:
     bench = Bench()

@@ -91,7 +91,7 @@ def test_the_exact_name_comes_first() -> None:
     assert (both.get("Read"), both.get("read"), both.get("READ")) == (upper, lower, lower)
 
 
-def test_a_call_that_can_run() -> None:
+async def test_a_call_that_can_run() -> None:
     assert TOOLS.prepare("Read", '{"path":"a"}') == Prepared(tool=READ, arguments=Path("a"), text='{"path":"a"}')
     assert [TOOLS.prepare(name, '{"path":"a"}').safe for name in ("Read", "write_file")] == [True, False]  # type: ignore[union-attr]  # both can run
     assert TOOLS.prepare("write_file", '{"path":"a"}') == Prepared(tool=WRITE, arguments=Path("a"), text='{"path":"a"}')
@@ -111,7 +111,7 @@ def _raises(args: object) -> bool:
         (_raises, False),
     ],
 )
-def test_unknown_safety_means_unsafe(safe: Any, is_safe: bool) -> None:
+async def test_unknown_safety_means_unsafe(safe: Any, is_safe: bool) -> None:
     prepared = Registry.of([made("t", safe=safe)]).prepare("t", '{"path":"a"}')
     assert isinstance(prepared, Prepared)
     assert prepared.safe is is_safe
