@@ -14,6 +14,7 @@ again and again for each session, and could not tell which code it was.
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Generator
@@ -26,8 +27,9 @@ import attrs
 import trio
 from trio.lowlevel import disable_ki_protection, enable_ki_protection
 
-from engine.core.errors import EngineError
-from engine.core.exception_groups import ErrorBoundary
+from engine.core.exception_groups import ErrorBoundary, describe
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -79,6 +81,17 @@ def call_foreign_now(what: str, function: Callable[P, T], /, *args: P.args, **kw
         return _unprotected_now(partial(function, *args, **kwargs))
     finally:
         _report_block(what, began)
+
+
+def call_at_end(what: str, function: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call a plain function of foreign code when a turn or a session is over. Not a checkpoint.
+
+    Its error is logged: others go on, and none of them has a part in it.
+    """
+    try:
+        call_foreign_now(what, function, *args, **kwargs)
+    except Exception as error:  # noqa: BLE001  # foreign code
+        _log.error("%s failed: %s", what, describe(error))
 
 
 @enable_ki_protection
@@ -167,8 +180,8 @@ def _report_block(what: str, began: float) -> None:
     if late < BLOCKED or report is None:
         return
     _named.set([*_named.get([])[1 - _REMEMBERED :], _Block(began, ended)])
-    # A session that is closed takes no notice any more.
-    with suppress(EngineError):
+    # A session that is closed takes no notice any more. An error of a port that is told must not replace what is going on.
+    with suppress(Exception):
         report(
             "warning",
             "loop_blocked",

@@ -1,4 +1,4 @@
-"""Threads: the only way to use them in the library, apart from the store's writer, which owns one."""
+"""Threads: the usual way to use them in the library. Stores, and the start of confined processes, own some."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ Ts = TypeVarTuple("Ts")
 # Trio's default. Not smaller: an abandoned thread counts until it ends.
 LIMIT: Final = 40
 
-# One limiter for each `trio.run`, and never trio's: that one is the host's, and
-# `open_process` starts through it too. Tools that hang must not use it up.
+# One limiter for each `trio.run`, and never trio's: that one is the host's, and tools that hang must not use it up.
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("engine.core.threads")
 
 

@@ -286,11 +286,13 @@ class Ledger:
                 changed = call_foreign_now(f"the modifier of the tool {entry.tool_name}", entry.modify, self.context)
                 if not isinstance(changed, SharedContext):  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise TypeError(f"a modifier must return a SharedContext, not {type(changed).__name__}")
-            except BaseException as error:  # noqa: BLE001, ASYNC103  # the tool author's code; its result stands
+            except BaseException as error:  # noqa: ASYNC103  # the tool author's code; its result stands
                 # A plain function can't be cancelled. An interrupt comes at the next checkpoint: here it would leave
                 # the modifiers of other calls out.
                 if isinstance(error, KeyboardInterrupt):
                     defer_interrupt()
+                if isinstance(error, SystemExit):
+                    raise
                 self._on_modifier_error(entry, error)
                 continue  # noqa: ASYNC104  # what must pass is raised
             before, self.context = self.context, changed

@@ -49,7 +49,7 @@ async def run_loop(run: TurnRun) -> Stop:
         return await compact_only(run, run.inputs.compaction)
     state = _first_state(run)
     number, attempt = 0, 0
-    parked = run.step  # set here only if another engine has begun it: see `parking.begin_again`
+    parked = run.step  # set here only if another engine has begun it: see `nursery.parking`
     while True:
         # Only here, inside of the host's scopes, is the host's deadline visible; the frame needs it to name the cause.
         run.state.host_deadline = trio.current_effective_deadline()

@@ -145,6 +145,8 @@ class ToolHost:
         # The wait may last for days, in another engine: the answer must be in the record before.
         self._step.note_wait(is_ending=self._run.ending.cause is not None)
         # A slot and not a channel: the first result counts, and a second one raises at its sender.
+        if call_id in run.state.outside:
+            raise RuntimeError("the call waits for a result from outside already")
         waiting = run.state.outside[call_id] = Deferred[ToolOutput]()
         try:
             await waiting.wait()

@@ -215,7 +215,9 @@ class TurnSnapshots:
         """Take a snapshot and record it; return whether there is one. A checkpoint if the port is one; if cancelled, there is none."""
         self.trace.point("snapshot")
         try:
-            snapshot = await call_foreign("the snapshots", self._new_snapshot, seconds)
+            # Twice its own limit: a port that does not keep to that must not hold the turn up.
+            with trio.fail_after(2 * seconds):
+                snapshot = await call_foreign("the snapshots", self._new_snapshot, seconds)
         except SnapshotError as error:
             if is_silent:
                 return False  # the one after the step reports it, if it fails, too

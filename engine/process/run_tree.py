@@ -100,7 +100,7 @@ async def run_tree(
     raises) the whole tree is ended within *grace*, then the cancellation goes
     on; a spawn that has begun is waited for first. KeyboardInterrupt is held
     back in the meantime. No task, process or file is left behind, except processes
-    which even SIGKILL did not end in time: see `Finished.ended`, and the log.
+    which even SIGKILL did not end in time: see `FinishedProcess.ended`, and the log.
 
     Args:
         argv: the program and its arguments.
@@ -264,7 +264,7 @@ class _Tree:
         self._finished = self._result(code, leader.killer, duration)
         if code is None:
             # It may still exit, and must not stay a zombie. A system task reaps it: the caller must not wait for that.
-            trio.lowlevel.spawn_system_task(leader.process.wait)
+            trio.lowlevel.spawn_system_task(_reap, leader.process)
         if not self._finished.ended:
             pids = [process.pid for process in self._finished.survivors]
             _log.warning("call %s: not all of its processes could be ended; left: %s", self.marker, pids)
@@ -322,6 +322,12 @@ class _Pipe:
         self._sink_works = False  # so it stays if the next line raises
         self.sink(chunk)
         self._sink_works = True
+
+
+async def _reap(process: StartedProcess) -> None:
+    """Reap a process when it exits. A checkpoint; raises nothing ordinary, which would end the host's Trio run."""
+    with suppress(Exception):
+        await process.wait()
 
 
 async def _feed(stdin: trio.lowlevel.FdStream, data: bytes) -> None:

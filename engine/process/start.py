@@ -11,6 +11,8 @@ from functools import partial
 import attrs
 import trio
 
+from engine.core.threads import to_thread
+
 
 @attrs.frozen(kw_only=True)
 class Launch:
@@ -55,7 +57,7 @@ class StartedProcess:
 
     async def wait(self) -> int:
         """Wait for its exit in a thread, and reap it. Always a checkpoint; the thread is abandoned if cancelled."""
-        return await trio.to_thread.run_sync(self._process.wait, abandon_on_cancel=True)
+        return await to_thread(self._process.wait, limiter=trio.CapacityLimiter(1))
 
 
 async def start_process(
@@ -93,7 +95,13 @@ async def start_process(
                 argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
             )
 
-        process = await trio.to_thread.run_sync(start if confine is None else partial(start_confined, start, confine))
+        # Not abandoned on a cancel: the process could not be ended then. Starting it is short, so it waits for no other
+        # thread, neither the host's nor those of tools that hang.
+        process = await to_thread(
+            start if confine is None else partial(start_confined, start, confine),
+            abandon_on_cancel=False,
+            limiter=trio.CapacityLimiter(1),
+        )
         is_started = True
     finally:
         for descriptor in theirs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -12,12 +13,15 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineClosed, WrongTask
+from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.threads import check_run
 from engine.nursery.cleanup import until_empty
 from engine.session.host_block import HostBlock
 
 if TYPE_CHECKING:
     from engine.tools.background_jobs import TaskFunction
+
+_log = logging.getLogger(__name__)
 
 # Longer than turns need to end with the run: their calls' grace periods, then a flush.
 _LAST_SECONDS: Final = 30.0
@@ -162,7 +166,7 @@ class EngineTasks:
             return None
         scope = trio.CancelScope()
         self._scopes.add(scope)
-        self._block.nursery.start_soon(self._run, work, scope, name=name)
+        self._block.nursery.start_soon(self._run, work, scope, name, name=name)
         return scope
 
     async def start_task(self, task: TaskFunction, *, name: str) -> None:
@@ -173,10 +177,14 @@ class EngineTasks:
         """
         await self.check_open().start(task, name=name)
 
-    async def _run(self, work: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    async def _run(self, work: Callable[[], Awaitable[None]], scope: trio.CancelScope, name: str) -> None:
+        boundary = ErrorBoundary()
         try:
             # Entered here and not around `start_soon`: a scope that is cancelled before its task runs stays cancelled.
-            with scope:
+            with scope, boundary:
                 await work()
         finally:
             self._scopes.discard(scope)
+        if boundary.error is not None:
+            # It would end all turns of the engine, and none of them has a part in it.
+            _log.error("%s failed: %s", name, describe(boundary.error))

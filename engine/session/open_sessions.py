@@ -12,6 +12,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, SessionNotFound, SubAgentRefused
 from engine.core.events import BackgroundEnded, InputAdmitted, ModelSwitched, SessionCreated, SharedContext
+from engine.core.foreign_calls import call_at_end
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.permission_types import ScopedApprover
 from engine.journal.closing_events import RunningAgent, closing_events
@@ -177,7 +178,7 @@ class OpenSessions:
         approver = self._services.setup.approver
         if isinstance(approver, ScopedApprover):
             # What the user has allowed for this session only.
-            approver.end_session(session.id)
+            call_at_end("`end_session` of the approver", approver.end_session, session.id)
 
     @enable_ki_protection
     def run_turn(self, run: TurnRun) -> None:

@@ -17,6 +17,7 @@ from engine.core.compaction_types import CompactionRequest
 from engine.core.errors import NothingParked
 from engine.core.events import TurnEnded, TurnResult, TurnStarted
 from engine.core.exception_groups import describe
+from engine.core.foreign_calls import call_at_end
 from engine.core.ids import MessageId, TurnId
 from engine.core.messages import Settlement
 from engine.core.permission_types import ScopedApprover
@@ -353,9 +354,9 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
         session.active = None
     session.counted = run.state.counted
     # The store may save the state of the session, so that opening it again reads fewer events.
-    session.engine.store.save_state(session.journal.state)
+    call_at_end("`save_state` of the store", session.engine.store.save_state, session.journal.state)
     if isinstance(session.deps.approver, ScopedApprover):
-        session.deps.approver.end_turn(run.journal.turn_id)
+        call_at_end("`end_turn` of the approver", session.deps.approver.end_turn, run.journal.turn_id)
     if parent is None:
         snapshots = session.background.last_snapshots = run.inputs.services.snapshots
         if snapshots is not None and snapshots.is_unfinished:

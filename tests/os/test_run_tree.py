@@ -893,3 +893,16 @@ async def test_strays_are_never_ourselves_nor_our_parents() -> None:
         on_output=output,
     )
     assert output.text == "0\n"
+
+
+async def test_commands_start_though_the_host_uses_all_its_threads() -> None:
+    limiter = trio.to_thread.current_default_thread_limiter()
+    holders = [object() for _ in range(int(limiter.available_tokens))]
+    for holder in holders:
+        await limiter.acquire_on_behalf_of(holder)
+    try:
+        with trio.fail_after(30):
+            assert (await run("true")).exit_code == 0
+    finally:
+        for holder in holders:
+            limiter.release_on_behalf_of(holder)

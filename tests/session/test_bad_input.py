@@ -34,6 +34,7 @@ from engine.core.errors import (
     UnknownModel,
 )
 from engine.core.events import CallSettled, Durable, Notice, PermissionAsked, TurnEnded
+from engine.core.ids import SessionId, TurnId
 from engine.core.llm_types import (
     Finished,
     ModelInfo,
@@ -56,10 +57,10 @@ from engine.journal.cursors import Position
 from engine.journal.fold import fold
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
-from engine.session.engine_options import ContextOptions, PermissionOptions, Ports
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.session import Session, live_session
 from engine.session.turn import Turn
-from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore, TrioClock
+from engine.testing.fakes import CountingIds, ScriptedKeeper, ScriptedSnapshots, SlowStore, TrioClock
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
@@ -1199,6 +1200,52 @@ async def test_a_bug_in_one_turn_ends_no_other(autojump_clock: MockClock) -> Non
         assert (await bad.wait()).stop_reason == "internal_error"
         assert (await good.wait()).stop_reason == "completed"
         await w.goes_on()
+
+
+class _Forgetful(AllowAll):
+    """An approver that fails when a turn or a session has ended."""
+
+    def end_turn(self, turn_id: TurnId) -> None:
+        raise RuntimeError("no such turn")
+
+    def end_session(self, session_id: SessionId) -> None:
+        raise RuntimeError("no such session")
+
+
+async def test_a_port_that_fails_after_a_turn_ends_no_other(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    slow: Answer = [*call("read", {"name": "a", "seconds": 5}, id="1"), *done("calls")]
+    async with engine.open_engine(
+        model=ScriptedProvider([slow, *[DONE] * 3]),
+        tools=bench.tools(),
+        permissions=PermissionOptions(approver=_Forgetful()),
+    ) as eng:
+        first, second = await eng.create_session(), await eng.create_session()
+        async with first.prompt("long") as long:
+            await trio.sleep(1)
+            assert (await second.run("short")).stop_reason == "completed"
+            assert (await long.wait()).stop_reason == "completed"
+
+
+class _Untidy(ScriptedSnapshots):
+    """Snapshots that fail at what the engine does beside its turns."""
+
+    async def tend(self) -> None:
+        await trio.sleep(2)
+        raise OSError("no space left")
+
+
+async def test_an_error_beside_the_turns_ends_none(autojump_clock: MockClock, tmp_path: Path) -> None:
+    bench = Bench()
+    slow: Answer = [*call("read", {"name": "a", "seconds": 5}, id="1"), *done("calls")]
+    async with engine.open_engine(
+        model=ScriptedProvider([slow, DONE]),
+        tools=bench.tools(),
+        permissions=PermissionOptions(approver=AllowAll()),
+        files=FileOptions(snapshots=_Untidy()),
+    ) as eng:
+        session = await eng.create_session(cwd=tmp_path)
+        assert (await session.run("long")).stop_reason == "completed"
 
 
 @pytest.mark.parametrize("at", range(1, 15))
