@@ -8,6 +8,7 @@ task can't disagree. A question whose task is cancelled is withdrawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Literal
 
 import attrs
@@ -17,8 +18,9 @@ from trio.lowlevel import enable_ki_protection
 from engine.core import events as ev
 from engine.core.deferred import Deferred
 from engine.core.errors import ConfigError, RequestNotFound
+from engine.core.foreign_calls import call_foreign_now
 from engine.core.ids import RequestId
-from engine.core.permission_types import Allowance, Approver, PermissionQuery
+from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
 from engine.core.protocols import Model
 from engine.journal.log import TurnJournal
 from engine.tools.tool_context import UserAnswers
@@ -163,8 +165,11 @@ class Questions:
         # Not those that a hook asks about, or the detector of repetitions: the rules know nothing of their reason.
         for other in self._permissions():
             if other.by_rule:
-                judgement = self.approver.judge(other.query)
-                if judgement.verdict == "allow":
+                judgement: Judgement | None = None
+                # If it fails, that question stays open: the answer that was given to another one counts.
+                with suppress(Exception):
+                    judgement = call_foreign_now("`judge` of the approver", self.approver.judge, other.query)
+                if judgement is not None and judgement.verdict == "allow":
                     self._answer_permission(other, PermissionAnswer(kind="once", source=judgement.source))
 
     def _allow(self, question: _Permission, answer: PermissionAnswer) -> None:
@@ -175,7 +180,7 @@ class Questions:
             raise ConfigError(f"the question has no offer number {answer.offer}: {many}")
         allowed = Allowance(rights=offers[answer.offer].rights, scope=answer.scope, seconds=answer.seconds)
         # Granted first: if that raises, the question must still be open.
-        self.approver.grant(question.query, allowed)
+        call_foreign_now("`grant` of the approver", self.approver.grant, question.query, allowed)
         self._answer_permission(question, answer, allowed.rights)
         for questions in (self, *self.others()):
             questions.release_allowed()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.events import Choice, PromptSet, PromptUpdated, QuestionAsked
+from engine.core.foreign_calls import call_foreign_now
 from engine.core.ids import CallId, RequestId
 from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight
 from engine.journal.state import PromptState
@@ -218,7 +219,7 @@ def _is_denied(run: TurnRun, chain: tuple[PermissionScope, ...], skill: str) -> 
         permission="skill",
         rights=(RequiredRight(permission="skill", pattern=skill, reads_only=True),),
     )
-    return run.deps.approver.judge(query).verdict == "deny"
+    return call_foreign_now("`judge` of the approver", run.deps.approver.judge, query).verdict == "deny"
 
 
 def _report_problems(run: TurnRun, reading: Reading) -> None:
