@@ -19,13 +19,14 @@ from engine.sandbox.syscalls import (
     AUDIT_MACHINES,
     CONDITIONS,
     LAST_NUMBER,
-    LOCAL_SOCKETS,
     NETWORK,
     NOT_IMPLEMENTED,
     NOT_IN_NAMESPACES,
     READER_REFUSED,
     SIGNALS,
     SIGNALS_OF_FILES,
+    SOCKET_PAIRS,
+    SOCKETS_INSIDE,
     TIMES_BY_PATH,
     Condition,
     Machine,
@@ -87,7 +88,7 @@ def namespace_filter(machine: Machine) -> bytes:
     return _filter(
         machine,
         *_refuse(numbers(NOT_IN_NAMESPACES, machine), errno.EPERM),
-        _refuse_if(LOCAL_SOCKETS, machine),
+        *(_refuse_if(condition, machine) for condition in (SOCKETS_INSIDE, *SOCKET_PAIRS)),
     )
 
 

@@ -91,7 +91,14 @@ _TERMINAL_CONTROLS: Final = (0x5401, 0x802C542A, 0x540F, 0x5413, 0x541B, 0x5421,
 # FIGETBSZ, FIEMAP, FS_IOC_GETFLAGS and its 32-bit form, GETVERSION, FSGETXATTR, FICLONE, FICLONERANGE.
 _FILE_CONTROLS: Final = (0x2, 0xC020660B, 0x80086601, 0x80046601, 0x80087601, 0x801C581F, 0x40049409, 0x4020940D)
 
+# A pair of sockets for datagrams (SOCK_DGRAM, SOCK_RAW) can send to any other one by its path; one of streams can't. And
+# only local ones.
+SOCKET_PAIRS: Final = (
+    Condition("socketpair 53 199", 1, mask=2),
+    Condition("socketpair 53 199", 0, values=(1,), only=True),
+)
 CONDITIONS: Final = (
+    *SOCKET_PAIRS,
     Condition("clone 56 220", 0, mask=_REFUSED_CHILDREN),
     Condition("ioctl 16 29", 1, values=(*_TERMINAL_CONTROLS, *_FILE_CONTROLS), only=True),
     # Of all the user's processes: PRIO_USER, IOPRIO_WHO_USER.
@@ -108,8 +115,9 @@ CONDITIONS: Final = (
 )
 # Which process a file signals, and how: F_SETOWN, F_SETSIG, F_SETOWN_EX. Refused where signals are.
 SIGNALS_OF_FILES: Final = Condition("fcntl 72 25", 1, values=(8, 10, 15))
-# Sockets with a path: whoever listens there is outside.
-LOCAL_SOCKETS: Final = Condition("socket 41 198", 0, values=(1,))
+# Those that a network namespace keeps inside: IPv4, IPv6, netlink. Whoever listens at a path, or in the machine that runs this
+# virtual one (AF_VSOCK), is outside.
+SOCKETS_INSIDE: Final = Condition("socket 41 198", 0, values=(2, 10, 16), only=True)
 # By path if its second argument is one, else of an open file.
 TIMES_BY_PATH: Final = Condition("utimensat 280 88", 1)
 # Its arguments are in memory, where a filter can't see them. Programs fall back to `clone`.

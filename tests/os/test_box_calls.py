@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import subprocess
 import sys
 
@@ -18,6 +19,22 @@ from tests.os.test_reader_box import short_path as short_path  # noqa: PLC0414  
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="boxes are for Linux")]
 
 _PRIORITY = "import os; os.setpriority(os.PRIO_USER, 0, 1)"
+_DATAGRAMS = """
+import socket
+for kind in (socket.SOCK_DGRAM, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK, socket.SOCK_RAW):
+    try:
+        socket.socketpair(socket.AF_UNIX, kind)[0].sendto(b"x", "datagrams")
+    except OSError:
+        pass
+a, b = socket.socketpair()
+a.send(b"streams work")
+print(b.recv(99).decode())
+try:
+    socket.socket(40, socket.SOCK_STREAM)  # AF_VSOCK: the machine that runs this one
+    print("vsock")
+except OSError:
+    pass
+"""
 # CLONE_PARENT: the new process is a child of the engine's, which never waits for it.
 _CHILD = """
 import ctypes, os, signal
@@ -58,6 +75,15 @@ async def test_priority_of_all_processes_of_the_user(backend: Backend, place: Pl
     before = place.state()["victim"], os.getpriority(os.PRIO_PROCESS, 0)
     await _python(place, backend, _PRIORITY)
     assert (place.state()["victim"], os.getpriority(os.PRIO_PROCESS, 0)) == before
+
+
+async def test_datagrams_through_a_pair_of_sockets(backend: Backend, place: Place) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(place.project / "datagrams"))
+        listener.setblocking(False)
+        assert await _python(place, backend, _DATAGRAMS) == "streams work\n"
+        with pytest.raises(BlockingIOError):
+            listener.recv(99)
 
 
 async def test_child_of_the_engine(backend: Backend, place: Place) -> None:
