@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import attrs
 
+from engine.config.sandbox_config import Backend as Wanted
 from engine.config.sandbox_config import Sandbox
 from engine.core.permission_types import RequiredRight
 from engine.core.schema import doc
 from engine.core.threads import to_thread
 from engine.permission.verdict_adjustments import UNSANDBOXED
 from engine.process.start import Launch
-from engine.sandbox.backends import choose_backend
-from engine.sandbox.bwrap import KEEPERS
-from engine.sandbox.reader import launch_reader
-from engine.sandbox.sandbox import SandboxLauncher
 from engine.tools.builtin.bash import Bash, CommandScans, bash_description, run_command
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.shell_environment import argv
@@ -34,6 +32,8 @@ from engine.tools.tool_text import description
 
 if TYPE_CHECKING:
     from engine.permission.programs.program_registry import ProgramRegistry
+    from engine.sandbox.reader import Backend
+    from engine.sandbox.sandbox import SandboxLauncher
 
 _Confined = Literal["reader", "sandbox", "no"]
 
@@ -75,16 +75,15 @@ def sandboxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = Non
 
 @attrs.define(eq=False)
 class _SandboxedCommands:
-    """The work of the tool."""
+    """The work of the tool. What makes boxes is imported at the first command: a session may never run one."""
 
     _sandbox: Sandbox
     _programs: ProgramRegistry | None
     scans: CommandScans = attrs.field(init=False)
-    _launcher: SandboxLauncher = attrs.field(init=False)
+    _launcher: SandboxLauncher | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.scans = CommandScans(self._programs, self._has_box)
-        self._launcher = SandboxLauncher(self._sandbox)
 
     @property
     def _is_always_boxed(self) -> bool:
@@ -120,9 +119,11 @@ class _SandboxedCommands:
         if args.outside_sandbox:
             return "no", Launch(argv=command)
         if ctx.confinement == "reading" and self.scans.only_reads(args):
-            backend = (await choose_backend(self._sandbox.backend)).backend
+            backend = await self._backend(self._sandbox.backend)
             # Without one it was on the list of commands that need no box.
             if backend is not None:
+                from engine.sandbox.reader import launch_reader
+
                 # The thread is abandoned if cancelled: it only reads, or makes the folder for temporary files.
                 return "reader", await to_thread(
                     lambda: launch_reader(
@@ -135,15 +136,27 @@ class _SandboxedCommands:
                     )
                 )
         if self._is_always_boxed or ctx.confinement == "sandboxed":
-            return "sandbox", Launch(argv=await self._launcher.argv(command, cwd=ctx.cwd), keepers=KEEPERS)
+            return "sandbox", await self._launch_in_sandbox(command, ctx)
         return "no", Launch(argv=command)
 
+    async def _launch_in_sandbox(self, command: Sequence[str], ctx: ToolContext) -> Launch:
+        from engine.sandbox.bwrap import KEEPERS
+        from engine.sandbox.sandbox import SandboxLauncher
+
+        self._launcher = self._launcher or SandboxLauncher(self._sandbox)
+        return Launch(argv=await self._launcher.argv(command, cwd=ctx.cwd), keepers=KEEPERS)
+
+    async def _backend(self, wanted: Wanted) -> Backend | None:
+        from engine.sandbox.backends import choose_backend
+
+        return (await choose_backend(wanted)).backend
+
     async def _has_box(self) -> bool:
-        return (await choose_backend(self._sandbox.backend)).backend is not None
+        return await self._backend(self._sandbox.backend) is not None
 
     async def _has_sandbox(self) -> bool:
         """Return whether commands that nobody was asked about can run in a sandbox that lets them change the project."""
-        return self._sandbox.backend == "auto" and (await choose_backend("bwrap")).backend is not None
+        return self._sandbox.backend == "auto" and await self._backend("bwrap") is not None
 
     def _note(self, output: ToolOutput, confined: _Confined) -> str:
         """Return a note if a box may be why a command failed; empty if it looks like something else."""
