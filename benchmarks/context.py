@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from benchmarks.report import Figure, Row, interleaved, median, seconds
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.compaction.split import split_history, tail_budget
 from engine.compaction.summary_prompt import SECTIONS
 from engine.compaction.token_estimate import message_tokens, text_tokens

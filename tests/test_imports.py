@@ -74,7 +74,7 @@ trio.run(main)
     loaded = {name for name in modules_after(code) if name.startswith("engine.compaction.")}
     assert loaded == {
         f"engine.compaction.{name}"
-        for name in ("token_counter", "context_keeper", "media_tokens", "token_estimate", "message_origin")
+        for name in ("token_counter", "compaction_policy", "media_tokens", "token_estimate", "message_origin")
     }
 
 

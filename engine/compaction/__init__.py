@@ -4,8 +4,8 @@ from engine.core.facade import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from engine.compaction.context_keeper import Keeper as Keeper
-    from engine.compaction.context_keeper import NoKeeper as NoKeeper
+    from engine.compaction.compaction_policy import Keeper as Keeper
+    from engine.compaction.compaction_policy import NoKeeper as NoKeeper
     from engine.compaction.summary_prompt import SECTIONS as SECTIONS
     from engine.core.compaction_types import Compaction as Compaction
     from engine.core.compaction_types import CompactionRequest as CompactionRequest
@@ -20,7 +20,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "engine.compaction.context_keeper": "Keeper NoKeeper",
+            "engine.compaction.compaction_policy": "Keeper NoKeeper",
             "engine.compaction.summary_prompt": "SECTIONS",
             "engine.core.compaction_types": "Compaction CompactionRequest ModelReply NotCompacted Summariser",
             "engine.core.context_report": "ContextReport Share",

@@ -15,7 +15,7 @@ import trio
 from engine.core.events import DoomDetected, LoopContinued, RecoveryAsked
 from engine.core.ids import RequestId
 from engine.core.llm_types import ModelRequest
-from engine.nursery.context_window import compact_only, make_room, make_room_after
+from engine.nursery.apply_compaction import compact_only, make_room, make_room_after
 from engine.nursery.hook_points import (
     ask_about_prompts,
     ask_about_request,

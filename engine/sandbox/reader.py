@@ -29,6 +29,7 @@ from engine.sandbox.landlock import (
     restrict_thread,
 )
 from engine.sandbox.places import Places, hidden_places, layout_of, readable_places
+from engine.sandbox.refused_calls import AUDIT_MACHINES, Machine
 from engine.sandbox.seccomp import (
     drop_privileges,
     install_filter,
@@ -36,7 +37,6 @@ from engine.sandbox.seccomp import (
     namespace_filter,
     seccomp_filter,
 )
-from engine.sandbox.syscalls import AUDIT_MACHINES, Machine
 
 Backend = Literal["landlock", "bwrap"]
 

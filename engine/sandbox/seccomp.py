@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from engine.sandbox.landlock import libc
-from engine.sandbox.syscalls import (
+from engine.sandbox.refused_calls import (
     ALWAYS_REFUSED,
     AUDIT_MACHINES,
     CONDITIONS,

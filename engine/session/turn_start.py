@@ -23,8 +23,8 @@ from engine.core.messages import Settlement
 from engine.core.permission_types import ScopedApprover
 from engine.journal.closing_events import closing_events
 from engine.journal.log import TurnJournal
+from engine.nursery.apply_compaction import view_from
 from engine.nursery.budget import Budget
-from engine.nursery.context_window import view_from
 from engine.nursery.inbox import admit, promote
 from engine.nursery.loop_state import LoopState
 from engine.nursery.parking import leave_parked, reopen_turn
@@ -377,7 +377,7 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
 def report_context(session: LiveSession) -> ContextReport:
     """Return what fills the window of a session's next request. Not a checkpoint."""
     # Imported here: seldom used.
-    from engine.compaction.context_keeper import report_of
+    from engine.compaction.compaction_policy import report_of
 
     run, deps, state = session.active, session.deps, session.journal.state
     settings = session.config.settings if run is None else run.inputs.settings

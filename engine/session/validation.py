@@ -235,7 +235,7 @@ def prompt_of(prompt: PromptLayers | None) -> PromptLayers | None:
 def keeper_of(keeper: ContextKeeper | None, config: Config) -> ContextKeeper:
     """Return the context keeper: the host's own, or the engine's with the configured options."""
     # Imported here: a host may bring its own.
-    from engine.compaction.context_keeper import Keeper
+    from engine.compaction.compaction_policy import Keeper
 
     options = config.compaction
     usual = partial(Keeper, auto=options.auto, clears=options.clear, reserve=options.reserve, tail=options.tail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.core.errors import ContextOverflow, Overloaded
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced
 from engine.core.hooks import Compacted, Compacting, CompactionDecision, Context, Hooks

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.core.errors import AuthFailed
 from engine.core.events import HistoryReplaced
 from engine.core.hooks import Compacting, CompactionDecision, Hooks

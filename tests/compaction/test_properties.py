@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 import engine
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.compaction.token_estimate import message_tokens
 from engine.config.host_values import WireName
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import engine
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.compaction.prune import CLEARED, PruneRules, prune, without_media
 from engine.compaction.token_estimate import result_tokens
 from engine.core.errors import ConfigError

@@ -11,7 +11,7 @@ import attrs
 import pytest
 import trio
 
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.compaction.media_tokens import image_tokens, media_tokens
 from engine.compaction.token_counter import TokenCounter
 from engine.compaction.token_estimate import WindowEstimate, text_tokens

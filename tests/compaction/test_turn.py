@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.compaction.context_keeper import Keeper, NoKeeper
+from engine.compaction.compaction_policy import Keeper, NoKeeper
 from engine.compaction.summary_prompt import add_rules, parse_sections
 from engine.config.config import CompactionConfig
 from engine.core.compaction_types import Compaction, CompactionRequest

@@ -11,7 +11,7 @@ import pytest
 from trio.testing import MockClock
 
 import engine
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.compaction.token_counter import TokenCounter
 from engine.core.errors import AuthFailed
 from engine.core.events import CompactionStarted, HistoryReplaced

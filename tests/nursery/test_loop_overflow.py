@@ -8,7 +8,7 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from engine.compaction.context_keeper import NoKeeper
+from engine.compaction.compaction_policy import NoKeeper
 from engine.core.llm_types import Finished, ModelInfo, ProviderItem, UsageReported
 from engine.core.messages import Message, Usage
 from engine.core.protocols import ContextView

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 import engine
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.config.instruction_config import Instructions
 from engine.core.errors import ConfigError
 from engine.core.events import (

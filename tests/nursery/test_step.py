@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 import engine
-from engine.compaction.context_keeper import NoKeeper
+from engine.compaction.compaction_policy import NoKeeper
 from engine.core.errors import ToolError
 from engine.core.events import (
     CallAnnounced,

@@ -26,8 +26,7 @@ from engine.sandbox.backends import choose_backend
 from engine.sandbox.landlock import WITH_SIGNALS, landlock_version, make_ruleset, open_place, restrict_thread
 from engine.sandbox.places import readable_places
 from engine.sandbox.reader import Backend, launch_reader, machine
-from engine.sandbox.seccomp import drop_privileges, install_filter, seccomp_filter
-from engine.sandbox.syscalls import (
+from engine.sandbox.refused_calls import (
     ALWAYS_REFUSED,
     CONDITIONS,
     NETWORK,
@@ -36,6 +35,7 @@ from engine.sandbox.syscalls import (
     SIGNALS,
     numbers,
 )
+from engine.sandbox.seccomp import drop_privileges, install_filter, seccomp_filter
 from tests.os import hostile, trees
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="boxes are for Linux")]

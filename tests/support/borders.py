@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 import engine
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.core.errors import SessionNotFound
 from engine.core.events import PermissionAsked
 from engine.core.hooks import Hooks

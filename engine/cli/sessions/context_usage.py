@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from engine.cli.default_tools import default_tools
-from engine.compaction.context_keeper import Keeper
+from engine.compaction.compaction_policy import Keeper
 from engine.config.config import Config
 from engine.core.context_report import ContextReport
 from engine.core.llm_types import ModelInfo
 from engine.core.settings import Settings
 from engine.journal.state import SessionState
-from engine.nursery.context_window import view_from
+from engine.nursery.apply_compaction import view_from
 from engine.nursery.loop_state import LoopState
 from engine.tools.registry import Registry
 

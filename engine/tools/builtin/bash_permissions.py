@@ -12,9 +12,9 @@ import attrs
 
 from engine.core.events import Offer, Right
 from engine.core.permission_types import UNKNOWN, RequiredRight
-from engine.permission.effects.bare_commands import is_bare
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import Argument, Scan, ScannedCommand
+from engine.permission.effects.unboxed_commands import is_bare
 from engine.permission.grants.offers import bare_command_line, command_line, full_command_line, offers_for
 from engine.permission.paths.path_access import PathAccess, PathAnalysis, analyse_paths, can_enter
 from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry

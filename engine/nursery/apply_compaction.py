@@ -269,7 +269,7 @@ def _is_at_work(run: TurnRun) -> bool:
 def _report(run: TurnRun, view: ContextView) -> str:
     """Return what fills the window, for a person."""
     # Imported here: hardly any turn ends so.
-    from engine.compaction.context_keeper import report_of
+    from engine.compaction.compaction_policy import report_of
 
     # By the keeper's own figures: with others, the message might say that there is room.
     return report_of(run.deps.keeper, view).brief
