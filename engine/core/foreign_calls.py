@@ -180,7 +180,7 @@ def _report_block(what: str, began: float) -> None:
     if late < BLOCKED or report is None:
         return
     _named.set([*_named.get([])[1 - _REMEMBERED :], _Block(began, ended)])
-    # A session that is closed takes no notice any more. An error of a port that is told must not replace what is going on.
+    # A session that is closed takes no notice any more. An error in reporting must not replace what is being raised.
     with suppress(Exception):
         report(
             "warning",

@@ -46,8 +46,8 @@ class Receiver(Protocol):
 async def read_stream(run: TurnRun, model: Model, request: ModelRequest, receiver: Receiver) -> None:
     """Send *request* and feed *receiver* until the stream is over.
 
-    Always a cancel point; a schedule point if the model keeps to its port, where all methods are. If cancelled, what was received is kept and the connection is closed. An error of the receiver is ours, not the
-    provider's: it ends the turn.
+    Always a cancel point; a schedule point if the model keeps to its port, where all methods are. If cancelled, what was
+    received is kept and the connection is closed. An error of the receiver is ours, not the provider's: it ends the turn.
     """
     failure: Failure | None = None
     is_interrupted = False

@@ -297,8 +297,9 @@ class Policy:
 
     def _judge_scope(self, query: PermissionQuery, project: Project, scope: PermissionScope) -> Iterator[RuleVerdict]:
         ruleset = self.compiled(project, scope.rules)
-        unconfined = ruleset.judge(UNSANDBOXED, query.detail)
-        verdicts = confine_reading(self._judge_rights(query, project, ruleset), unconfined)
+        verdicts = confine_reading(
+            self._judge_rights(query, project, ruleset), lambda: ruleset.judge(UNSANDBOXED, query.detail)
+        )
         return relax_for_sandbox(verdicts, ruleset.judge(SANDBOXED, query.detail)) if query.sandboxed else verdicts
 
     def _judge_rights(self, query: PermissionQuery, project: Project, ruleset: Ruleset) -> Iterator[RuleVerdict]:

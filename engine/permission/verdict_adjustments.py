@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -44,11 +44,15 @@ def relax_for_sandbox(verdicts: Iterable[RuleVerdict], sandboxed: RuleVerdict) -
         yield attrs.evolve(sandboxed, right=verdict.right, confinement="sandboxed") if is_relaxed else verdict
 
 
-def confine_reading(verdicts: Iterable[RuleVerdict], unconfined: RuleVerdict) -> Iterator[RuleVerdict]:
-    """Yield the verdicts: what only the defaults allow as reading must be confined, unless *unconfined* allows more."""
+def confine_reading(
+    verdicts: Iterable[RuleVerdict], judge_unconfined: Callable[[], RuleVerdict]
+) -> Iterator[RuleVerdict]:
+    """Yield the verdicts: what only the defaults allow as reading is confined, unless it may run unconfined as well."""
     for verdict in verdicts:
         is_reading = verdict.right is not None and verdict.right.permission.endswith(READING)
-        is_confined = is_reading and verdict.verdict == "allow" and verdict.is_default and unconfined.verdict != "allow"
+        is_free = is_reading and verdict.verdict == "allow" and verdict.is_default
+        # Judged only where it matters: most calls are not of this kind.
+        is_confined = is_free and judge_unconfined().verdict != "allow"
         yield attrs.evolve(verdict, confinement="reading") if is_confined else verdict
 
 

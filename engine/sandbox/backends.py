@@ -36,7 +36,7 @@ class BackendChoice:
     """What makes the boxes here.
 
     Attributes:
-        backend: what makes them; None: nothing can, or it is not wanted.
+        backend: what makes them; None: nothing can, or boxes are switched off.
         problems: why those that were tried don't work, for people.
     """
 

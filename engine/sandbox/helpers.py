@@ -23,7 +23,10 @@ _IGNORE_FILES: Final = (".gitignore", ".ignore", ".rgignore")
 
 
 async def launch_reading_helper(command: Sequence[str], *, folder: str) -> Launch:
-    """Return how to start a program of ours that reads in *folder*. Always a checkpoint; leaves nothing if cancelled."""
+    """Return how to start a program of ours that reads in *folder*. A checkpoint if a box is tried or made.
+
+    If cancelled, nothing is left.
+    """
     backend = (await choose_backend("auto")).backend
     if backend is None:
         return Launch(argv=command)

@@ -7,7 +7,7 @@ import errno
 import os
 import struct
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from typing import Final
 
@@ -75,13 +75,12 @@ def make_ruleset(readable: Iterable[int], listable: Iterable[int], writable: Ite
     # An older kernel takes the structure without what it does not know.
     size = 24 if version >= WITH_SIGNALS else 16 if version >= WITH_NETWORK else 8
     ruleset = _syscall(_CREATE_RULESET, attributes, size, 0)
-    try:
+    with ExitStack() as on_error:
+        on_error.callback(os.close, ruleset)
         for places, rights in ((readable, _READ), (listable, _READ_FOLDER), (writable, everything)):
             for place in places:
                 _allow(ruleset, place, rights)
-    except BaseException:
-        os.close(ruleset)
-        raise
+        on_error.pop_all()
     return ruleset
 
 

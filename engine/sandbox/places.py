@@ -176,7 +176,7 @@ def _git_folders(project: str) -> Iterator[str]:
         if not stat.S_ISREG(link.lstat().st_mode):
             return
         folder = Path(project, link.read_text(encoding="utf-8").removeprefix("gitdir:").strip())
-        # Whoever wrote the link could name any folder. This one points back.
+        # A link could name any folder. This one points back.
         back = (folder / "gitdir").read_text(encoding="utf-8").strip()
         if followed(back) != followed(str(link)):
             return

@@ -115,7 +115,7 @@ CONDITIONS: Final = (
 )
 # Which process a file signals, and how: F_SETOWN, F_SETSIG, F_SETOWN_EX. Refused where signals are.
 SIGNALS_OF_FILES: Final = Condition("fcntl 72 25", 1, values=(8, 10, 15))
-# Those that a network namespace keeps inside: IPv4, IPv6, netlink. Whoever listens at a path, or in the machine that runs this
+# Those that a network namespace keeps inside: IPv4, IPv6, netlink. What listens at a path, or in the machine that runs this
 # virtual one (AF_VSOCK), is outside.
 SOCKETS_INSIDE: Final = Condition("socket 41 198", 0, values=(2, 10, 16), only=True)
 # By path if its second argument is one, else of an open file.

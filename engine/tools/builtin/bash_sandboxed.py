@@ -155,7 +155,7 @@ class _SandboxedCommands:
         return await self._backend(self._sandbox.backend) is not None
 
     async def _has_sandbox(self) -> bool:
-        """Return whether commands that nobody was asked about can run in a sandbox that lets them change the project."""
+        """Return whether commands can run without a question in a sandbox that lets them change the project."""
         return self._sandbox.backend == "auto" and await self._backend("bwrap") is not None
 
     def _note(self, output: ToolOutput, confined: _Confined) -> str:
