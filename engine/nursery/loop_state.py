@@ -29,6 +29,7 @@ class LoopState:
         breaks: streams that broke in a row.
         malformed: unreadable calls in a row.
         empties: empty answers since the last call that was completed.
+        unusable_answers: empty, cut off or unreadable answers of the whole turn that were asked for again.
         schema_repairs: how often a structured answer was asked for again.
         signature_retried: a request was repeated without the thinking whose signature the host rejects.
         collapsed: large results were collapsed since the last good answer.
@@ -50,6 +51,7 @@ class LoopState:
     breaks: int = 0
     malformed: int = 0
     empties: int = 0
+    unusable_answers: int = 0
     schema_repairs: int = 0
     signature_retried: bool = False
     collapsed: bool = False

@@ -28,6 +28,9 @@ COMPACTIONS_IN_A_ROW = 2
 BREAKS = 5
 # Calls in a row that the host could not parse. A model that fails so often will not learn it in this turn.
 MALFORMED = 3
+# Of the whole turn, whatever the other answers achieve. Without it a host that sends nothing after each good answer would
+# keep the turn for ever: a completed call renews the budgets that count in a row.
+UNUSABLE_ANSWERS = 20
 
 
 def wants_stop_hooks(outcome: StepOutcome) -> bool:
@@ -43,12 +46,26 @@ def wants_stop_hooks(outcome: StepOutcome) -> bool:
 
 def transition(state: LoopState, outcome: StepOutcome) -> Move:
     """Return what to do after a step."""
-    move = _decide(state, outcome)
+    move = _within_the_turn(_decide(state, outcome), outcome)
     # The nudge rides on a move that goes on anyway: a monologue is no reason of its own to go on.
     if outcome.monologue is None or isinstance(move, Stop) or not move.keep:
         return move
     nudge = f"You are going in circles: {outcome.monologue}. Do something else, or say what keeps you from it."
     return attrs.evolve(move, nudge=nudge if move.nudge is None else f"{nudge}\n\n{move.nudge}")
+
+
+def _within_the_turn(move: Move, outcome: StepOutcome) -> Move:
+    """Count an answer that could not be used and is asked for again; end the turn where that was too often."""
+    if not isinstance(move, Continue) or move.reason not in {"empty_retry", "output_recover", "schema_repair"}:
+        return move
+    unusable = move.state.unusable_answers + 1
+    if unusable > UNUSABLE_ANSWERS:
+        return Stop(
+            reason="output_limit" if outcome.finish == "length" else "incomplete",
+            detail=f"{unusable} answers of this turn were empty, cut off or not as their schema demands",
+            keep=outcome.has_content,
+        )
+    return attrs.evolve(move, state=attrs.evolve(move.state, unusable_answers=unusable))
 
 
 def _decide(state: LoopState, outcome: StepOutcome) -> Move:

@@ -194,3 +194,36 @@ def test_every_script_of_bad_answers_ends(answers: list[Answer]) -> None:
             assert played.stop_reason != "internal_error"
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# As they come without a call that could run.
+CALL_LESS = st.builds(
+    lambda parts, finish: [item for part in parts for item in part] + list(done(finish)),
+    st.lists(
+        st.sampled_from(
+            [text("  ", id="blank"), reasoning("Hm."), (ToolCallStarted("1", "write"), ToolCallChunk("1", HALF))]
+        ),
+        max_size=2,
+        unique=True,
+    ),
+    st.sampled_from(FINISHES),
+)
+
+
+@hypothesis.given(answers=st.lists(CALL_LESS | st.none(), min_size=2, max_size=3).filter(any))
+@hypothesis.settings(max_examples=30)
+def test_unusable_answers_end_turns_despite_progress(answers: list[Answer | None]) -> None:
+    """Answers without a call that can run alternate with new calls that succeed (None)."""
+
+    async def main() -> None:
+        script: list[Answer] = []
+        for number in range(400):
+            answer = answers[number % len(answers)]
+            new_call = [*call("read", {"name": f"{number}"}, id="1"), *done("calls")]
+            script.append(new_call if answer is None else answer)
+        async with world(*script, tools=Bench().tools(), settings=Settings(headless="deny")) as w:
+            played = await w.play()
+            assert len(w.requests) <= 70
+            assert played.stop_reason not in {"internal_error", "max_turns"}
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
