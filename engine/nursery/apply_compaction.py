@@ -46,25 +46,28 @@ _KEEPER: Final = "the context keeper"
 async def make_room(run: TurnRun, state: LoopState) -> Move | None:
     """Prune, collapse, compact, check the blocking limit, in this order; None: go on to the request. A checkpoint."""
     keeper = run.deps.keeper
-    # Cheapest first: old results cost nothing to drop, a summary costs a request. Each step looks at a new view, since
-    # the one before may have made enough room.
-    _replace(run, "prune", await call_foreign(_KEEPER, keeper.prune, view_of(run, state)))
-    _replace(run, "collapse", await call_foreign(_KEEPER, keeper.collapse, view_of(run, state), forced=False))
-    if run.state.failed_compactions < FAILURES and call_foreign_now(
-        _KEEPER, keeper.wants_compaction, view_of(run, state)
-    ):
+    # Cheapest first: old results cost nothing to drop, a summary costs a request. A step looks at a new view if the one
+    # before has changed the history: that may have made enough room.
+    view = view_of(run, state)
+    if _replace(run, "prune", await call_foreign(_KEEPER, keeper.prune, view)):
+        view = view_of(run, state)
+    if _replace(run, "collapse", await call_foreign(_KEEPER, keeper.collapse, view, forced=False)):
+        view = view_of(run, state)
+    if run.state.failed_compactions < FAILURES and call_foreign_now(_KEEPER, keeper.wants_compaction, view):
         move = await _compact_before(run, state)
         if move is not None:
             return move
+        view = view_of(run, state)
+    if not call_foreign_now(_KEEPER, keeper.is_blocked, view):
+        return None
     # Last resort: none of the steps above made enough room, so all that can be cleared is cleared.
-    if call_foreign_now(_KEEPER, keeper.is_blocked, view_of(run, state)):
-        await _clear(run, state)
+    await _clear(run, state)
     view = view_of(run, state)
-    if call_foreign_now(_KEEPER, keeper.is_blocked, view):
-        return Stop(
-            reason="blocking_limit", detail=f"the next request can't fit into the model's window: {_report(run, view)}"
-        )
-    return None
+    if not call_foreign_now(_KEEPER, keeper.is_blocked, view):
+        return None
+    return Stop(
+        reason="blocking_limit", detail=f"the next request can't fit into the model's window: {_report(run, view)}"
+    )
 
 
 async def _compact_before(run: TurnRun, state: LoopState) -> Move | None:
