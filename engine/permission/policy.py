@@ -297,9 +297,10 @@ class Policy:
 
     def _judge_scope(self, query: PermissionQuery, project: Project, scope: PermissionScope) -> Iterator[RuleVerdict]:
         ruleset = self.compiled(project, scope.rules)
-        verdicts = confine_reading(
-            self._judge_rights(query, project, ruleset), lambda: ruleset.judge(UNSANDBOXED, query.detail)
-        )
+        verdicts = self._judge_rights(query, project, ruleset)
+        # A tool that declares it is trusted with it: there is nothing to put in a box.
+        if not query.read_only:
+            verdicts = confine_reading(verdicts, lambda: ruleset.judge(UNSANDBOXED, query.detail))
         return relax_for_sandbox(verdicts, ruleset.judge(SANDBOXED, query.detail)) if query.sandboxed else verdicts
 
     def _judge_rights(self, query: PermissionQuery, project: Project, ruleset: Ruleset) -> Iterator[RuleVerdict]:
