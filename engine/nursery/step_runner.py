@@ -8,6 +8,7 @@ waits for each call in call order, in rounds that never end a call.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final, Literal
 
 import attrs
@@ -185,8 +186,8 @@ class _StepRunner:
     _step: Step
     _nursery: trio.Nursery
     _assessed: set[CallId] = attrs.field(factory=set[CallId], init=False)
-    # Set when there is something to watch: a call was started, or the stream is over.
-    _is_busy: trio.Event = attrs.field(factory=trio.Event, init=False)
+    # The wait for the stream. It has a deadline, that of its first round, as soon as there is a call to watch.
+    _stream_wait: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
     # -- the stream; see `engine.nursery.stream_reader.Receiver` ------------------------
 
@@ -203,7 +204,6 @@ class _StepRunner:
         """Close the answer, and start the calls that were held back by one that was cut off. Not a checkpoint."""
         self._step.stop_receiving(failure, is_interrupted=is_interrupted or self._is_ending)
         self.start_calls()
-        self._is_busy.set()
 
     # -- the calls ------------------------------------------------------------------------
 
@@ -223,7 +223,8 @@ class _StepRunner:
                 self._assessed.add(entry.call_id)
                 self._nursery.start_soon(self._assess, entry, name=f"safety of {entry.tool_name} {entry.call_id}")
         for entry in self._step.ledger.admit(holds_last=self._step.answer.may_be_refused):
-            self._is_busy.set()
+            if self._stream_wait.deadline == inf:
+                self._stream_wait.deadline = trio.current_time() + ROUND
             self._nursery.start_soon(self._run_call, entry, name=f"call {entry.tool_name} {entry.call_id}")
 
     @enable_ki_protection
@@ -247,9 +248,13 @@ class _StepRunner:
     async def watch_stream(self) -> None:
         """Wait for the end of the stream, in rounds once a call was started. A checkpoint unless it is over."""
         over = self._step.stream_over
-        if not over.is_set():
-            # A stream without calls needs no rounds, and a thousand sessions at once would pay for them.
-            await self._is_busy.wait()
+        if over.is_set():
+            return
+        # A stream without calls needs no rounds, and a thousand sessions at once would pay for them.
+        with self._stream_wait:
+            await over.wait()
+        if self._stream_wait.deadline < inf:
+            self._end_round(over, self._stream_wait.deadline - ROUND)
             await self._wait_in_rounds(over)
 
     async def collect(self) -> None:
@@ -271,12 +276,16 @@ class _StepRunner:
             began = trio.current_time()
             with trio.move_on_after(ROUND):
                 await event.wait()
-            self._report_block(began + ROUND)
-            self._charge_overtime(began)
-            # Seen from inside the host's scopes; the turn's frame may sit outside of some of them.
-            self._run.state.host_deadline = trio.current_effective_deadline()
-            if not event.is_set():
-                self._end_round()
+            self._end_round(event, began)
+
+    def _end_round(self, event: trio.Event, began: float) -> None:
+        """Charge a round to the calls, and show that they are alive if it has not brought the event."""
+        self._report_block(began + ROUND)
+        self._charge_overtime(began)
+        # Seen from inside the host's scopes; the turn's frame may sit outside of some of them.
+        self._run.state.host_deadline = trio.current_effective_deadline()
+        if not event.is_set():
+            self._show_calls()
 
     def _charge_overtime(self, began: float) -> None:
         """Charge a round to the calls that have outlasted their timeouts, but not the time by which it was late."""
@@ -288,7 +297,7 @@ class _StepRunner:
                 # Always something: a loop that is late each time must not make timeouts void.
                 entry.body.overtime += over if late < _LATE else min(over, _LATE)
 
-    def _end_round(self) -> None:
+    def _show_calls(self) -> None:
         """Show that the calls are alive: all that are at work, not only the one that is waited for."""
         for entry in self._step.ledger.unsettled:
             if entry.state in {"admitted", "running"}:
