@@ -105,7 +105,7 @@ def defer_interrupt() -> None:
 @final
 @attrs.define(eq=False)
 class ForeignCall(Generic[T]):
-    """Calls foreign code each time that it is awaited; `call_foreign` without its boundary.
+    """Calls foreign code each time that it is awaited; for use inside of an `ErrorBoundary`, as `call_foreign` does.
 
     Attributes:
         what: names it for people.

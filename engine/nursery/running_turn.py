@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import attrs
@@ -13,7 +14,7 @@ from engine.core.deferred import Deferred
 from engine.core.errors import StoreError
 from engine.core.events import During, Notice, RetryScheduled, StopReason, TurnResult
 from engine.core.exception_groups import ErrorBoundary, describe
-from engine.core.foreign_calls import call_foreign
+from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import Transcript, Usage, UserMessage
@@ -406,7 +407,7 @@ class TurnRun:
         # the boundary, so that running out of time is such an error, too.
         with ErrorBoundary() as boundary:
             with trio.move_on_after(seconds) as scope:
-                await call_foreign("the store", self.deps.store.flushed, journal.session_id, journal.seq)
+                await ForeignCall("the store", partial(self.deps.store.flushed, journal.session_id, journal.seq))
             if scope.cancelled_caught:
                 raise StoreError(f"it has not answered for {seconds:g} s")
         # The store may have refused an event when it was appended, in a place that could not raise.

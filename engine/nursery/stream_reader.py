@@ -15,7 +15,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, ProviderError, ProviderProtocolError, StreamTimeout
 from engine.core.exception_groups import ErrorBoundary, describe, is_group
-from engine.core.foreign_calls import ForeignCall, call_foreign
+from engine.core.foreign_calls import ForeignCall
 from engine.core.llm_types import ModelRequest, StreamEvent
 from engine.core.protocols import Model, ModelStream
 from engine.core.settings import Timeouts
@@ -171,7 +171,7 @@ def _feed(run: TurnRun, receiver: Receiver, batch: Sequence[StreamEvent]) -> boo
 async def _open(model: Model, request: ModelRequest, limit: float) -> ModelStream:
     """Open the stream. A checkpoint if the model's `open` is one; if cancelled, there is none."""
     with trio.move_on_after(limit):
-        stream = await call_foreign(f"`open` of {model.info.name}", model.open, request)
+        stream = await ForeignCall(f"`open` of {model.info.name}", partial(model.open, request))
         if not (hasattr(stream, "receive") and hasattr(stream, "aclose")):
             raise ProviderProtocolError(
                 f"the provider broke its protocol: `open` gave {type(stream).__name__}, no stream"
@@ -189,7 +189,7 @@ async def _close(run: TurnRun, stream: ModelStream) -> None:
     # By trio's convention `aclose` closes forcefully if it is cancelled, so this needs no shield: in a cancelled scope it
     # raises at once, and the connection is closed all the same.
     with ErrorBoundary(on_error=report), trio.move_on_after(CLOSE_WITHIN):
-        await call_foreign("`aclose` of a model's stream", stream.aclose)
+        await ForeignCall("`aclose` of a model's stream", stream.aclose)
 
 
 @enable_ki_protection

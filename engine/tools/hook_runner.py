@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Literal, Protocol, TypeVar, cast
 
 import attrs
 import trio
 
 from engine.core.exception_groups import ErrorBoundary, describe, public
-from engine.core.foreign_calls import Reporter, call_foreign
+from engine.core.foreign_calls import ForeignCall, Reporter
 from engine.core.hooks import Remark
 
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -57,7 +57,7 @@ class HookRunner:
         timeout = min(_timeout_of(hook, self.timeout), max(0.0, self.until - trio.current_time()))
         with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the caller's code in it is the cancel point
             with ErrorBoundary() as boundary:
-                decided = await call_foreign(f"the hook {name}", self._ask, hook, subject)
+                decided = await ForeignCall(f"the hook {name}", partial(self._ask, hook, subject))
             if boundary.error is not None:
                 self.notice("warning", "hook_failed", f"the hook {name} failed: {describe(boundary.error)}")
                 return None

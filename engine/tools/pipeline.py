@@ -14,7 +14,7 @@ import trio
 
 from engine.core.errors import ToolError
 from engine.core.exception_groups import ErrorBoundary, describe
-from engine.core.foreign_calls import call_foreign
+from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import Hooks, ToolDecision, ToolHook
 from engine.core.messages import Settlement
 from engine.tools.call_port import CallPort, Outcome
@@ -76,7 +76,7 @@ async def _run_body(site: CallPort, prepared: Prepared, context: ToolContext) ->
     returned: object = None
     with trio.move_on_after(float("inf") if tool.timeout is None else tool.timeout):  # noqa: ASYNC912  # the caller's code in it is the cancel point
         with ErrorBoundary() as boundary:
-            returned = await call_foreign(f"the tool {tool.name}", tool.body, prepared.arguments, context)
+            returned = await ForeignCall(f"the tool {tool.name}", partial(tool.body, prepared.arguments, context))
         if boundary.error is not None:
             # A ToolError is the tool's own report, so its changes are known. After any other exception they are not.
             changed = () if isinstance(boundary.error, ToolError) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 import attrs
@@ -11,7 +12,7 @@ import trio
 from engine.config.agent_config import AgentConfig
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.exception_groups import ErrorBoundary
-from engine.core.foreign_calls import call_foreign, call_foreign_now, defer_interrupt
+from engine.core.foreign_calls import ForeignCall, call_foreign_now, defer_interrupt
 from engine.core.llm_types import ToolSchema
 from engine.core.messages import Settlement
 from engine.tools.tool import Tool
@@ -61,9 +62,8 @@ class Prepared:
         if self.tool.assess is None:
             return self.safe is True
         with ErrorBoundary():
-            return bool(
-                await call_foreign(f"`assess` of the tool {self.tool.name}", self.tool.assess, self.arguments, cwd)
-            )
+            call = ForeignCall(f"`assess` of the tool {self.tool.name}", partial(self.tool.assess, self.arguments, cwd))
+            return bool(await call)
         return False  # in doubt the call runs alone
 
 
