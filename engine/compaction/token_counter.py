@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from engine.compaction.token_estimate import CERTAIN, message_tokens, text_tokens, tool_tokens
-from engine.core.llm_types import ModelInfo, ToolSchema
+from engine.core.llm_types import ModelInfo, ToolSchema, is_credible
 from engine.core.messages import AssistantMessage, ProviderPart, Transcript
 from engine.core.protocols import ContextView
 
@@ -188,7 +188,7 @@ class TokenCounter:
         counted, exact = view.counted, view.last_usage.prompt
         if counted is None or counted.lineage is not view.transcript.lineage or len(counted) > len(view.transcript):
             return None
-        if exact <= 0 or _has_hosted_results(view, counted):
+        if exact <= 0 or not is_credible(view.last_usage) or _has_hosted_results(view, counted):
             return None
         newest = self._newest.get(counted.lineage)
         if newest is None or (newest.model, newest.length, newest.exact) != (view.model.name, len(counted), exact):

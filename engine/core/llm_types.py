@@ -7,7 +7,7 @@ within one answer.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import attrs
 
@@ -266,6 +266,15 @@ class UsageReported(Value):
     """Cumulative usage of this answer; the last one counts."""
 
     usage: Usage
+
+
+# Of one request. The largest windows have ten million tokens, and tools of a host read one several times.
+MOST_TOKENS: Final = 100_000_000
+
+
+def is_credible(usage: Usage) -> bool:
+    """Return whether one request can have used that many tokens; what is not credible counts as not reported."""
+    return usage.total <= MOST_TOKENS and min(usage.input, usage.output, usage.cache_read, usage.cache_write) >= 0
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -26,6 +26,7 @@ from engine.core.llm_types import (
     TextStarted,
     ToolCallStarted,
     UsageReported,
+    is_credible,
 )
 from engine.core.messages import FinishReason, TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import Model
@@ -65,7 +66,7 @@ class ReplyListener:
                         self._texts[event.id] = [event.text]
                 case ToolCallStarted():
                     self.calls.append(event.tool)
-                case UsageReported():
+                case UsageReported() if is_credible(event.usage):
                     self.usage = event.usage
                 case Finished():
                     self.finish, self.finish_detail = event.reason, event.detail

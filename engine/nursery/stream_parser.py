@@ -34,6 +34,7 @@ from engine.core.llm_types import (
     ToolCallStarted,
     Unread,
     UsageReported,
+    is_credible,
 )
 from engine.core.messages import Citation, FinishReason, Usage
 
@@ -199,7 +200,10 @@ class StreamParser:
         match event:
             case UsageReported():
                 # Not added: hosts report a running total, some of them with every chunk.
-                self.usage = event.usage
+                if is_credible(event.usage):
+                    self.usage = event.usage
+                else:
+                    self._slip("incredible_usage")
             case PrefixBroken():
                 self.broken_at = event.at
             case Unread():

@@ -17,7 +17,15 @@ from engine.core.events import Notice, SessionTitled, StepEnded, TurnEnded
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.foreign_calls import ForeignCall, call_foreign, reporting_blocks
 from engine.core.ids import MessageId, PartId
-from engine.core.llm_types import ModelOptions, ModelRequest, TextChunk, TextDone, TextStarted, UsageReported
+from engine.core.llm_types import (
+    ModelOptions,
+    ModelRequest,
+    TextChunk,
+    TextDone,
+    TextStarted,
+    UsageReported,
+    is_credible,
+)
 from engine.core.messages import TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import IdSource, Model
 from engine.journal.cursors import follow
@@ -131,7 +139,7 @@ async def _ask(model: Model, request: ModelRequest, answer: _Answer) -> None:
                         answer.texts[event.id] = answer.texts.get(event.id, "") + event.text
                     case TextDone() if event.text is not None:
                         answer.texts[event.id] = event.text
-                    case UsageReported():
+                    case UsageReported() if is_credible(event.usage):
                         answer.usage = event.usage
                     case _:
                         pass

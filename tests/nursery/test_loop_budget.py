@@ -233,6 +233,20 @@ async def test_cost_limit_has_its_own_reason(autojump_clock: MockClock) -> None:
     assert w.session.state.cost == about(8.0)
 
 
+@pytest.mark.parametrize("field", ["input", "output", "cache_read", "cache_write"])
+async def test_incredible_counts_are_not_charged(autojump_clock: MockClock, field: str) -> None:
+    """A count that no request can have; the last one that can be right stands."""
+    absurd = UsageReported(Usage(**{field: 10**12}))
+    answer = [*calling("a", usage=Usage(input=2, output=1))]
+    answer.insert(-1, absurd)
+    settings = Settings(limits=Limits(cost=1_000.0, tokens=1_000))
+    async with world(answer, [absurd, *spoken(1)], tools=Bench().tools(), settings=settings, info=PRICED) as w:
+        played = await w.play()
+    assert played.stop_reason == "completed"
+    assert played.result.usage == w.session.state.usage == Usage(input=3, output=2)
+    assert played.result.cost == w.session.state.cost == about(7.0)
+
+
 async def test_deadline_settles_everything(
     autojump_clock: MockClock,
 ) -> None:

@@ -99,7 +99,7 @@ async def test_missing_title_is_only_reported(autojump_clock: MockClock, answer:
 
 @pytest.mark.parametrize("last", [Fail(Overloaded("too many")), Pause(100)], ids=["failed", "too late"])
 async def test_failed_title_request_is_counted(autojump_clock: MockClock, last: Fail | Pause) -> None:
-    answer: Answer = [UsageReported(Usage(input=1_000_000)), last]
+    answer: Answer = [UsageReported(Usage(input=1_000_000)), UsageReported(Usage(input=10**12)), last]
     async with opening(DONE, titles=ScriptedProvider([answer], info=SMALL)) as eng:
         session = await eng.create_session()
         await session.run("hello")
