@@ -116,6 +116,7 @@ PURE = (
     "core.errors",
     "core.events",
     "core.ids",
+    "core.json_text",
     "core.llm_types",
     "core.messages",
     "core.permission_types",

@@ -23,7 +23,6 @@ have are the strings "NaN", "Infinity" and "-Infinity".
 from __future__ import annotations
 
 import json
-import math
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeAlias, get_args
@@ -34,9 +33,8 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 
 from engine.core.errors import JournalCorrupt
 from engine.core.events import DURABLE_TYPES, LIVE_TYPES, Durable, Live
-from engine.core.messages import (
-    Message,
-)
+from engine.core.json_text import to_json_text
+from engine.core.messages import Message
 from engine.journal.json_converter import SHOWN_CHARS, TAGS, Json, reader_of, writer_of
 from engine.journal.state import Resync, SessionState, Status
 
@@ -46,6 +44,7 @@ _EVENTS: Final = {TAGS[kind]: kind for kind in (*DURABLE_TYPES, *LIVE_TYPES)}
 _MESSAGES: Final = {TAGS[kind]: kind for kind in get_args(Message)}
 _STATUSES: Final = {TAGS[kind]: kind for kind in get_args(Status)}
 _RECEIVED: Final = {**_EVENTS, TAGS[Resync]: Resync}
+_DOCUMENTS: Final = {**_RECEIVED, **_MESSAGES, **_STATUSES, TAGS[SessionState]: SessionState}
 
 
 @attrs.frozen
@@ -108,12 +107,12 @@ def decode_received(text: str | bytes, *, schema: Schema = PRESENT) -> Durable |
     Raises `JournalCorrupt` for what no server sends: no JSON, no type, or a known
     version with the wrong fields.
     """
-    document = schema.lifted(_document(text))
-    tag = document["type"]
-    if tag not in _RECEIVED or document["v"] > schema.version(tag):
-        raw = text if isinstance(text, str) else text.decode()
-        return Unknown(type=tag, raw=raw)
-    return typing.cast("Durable | Live | Resync", _structured(document, _RECEIVED, schema))
+    return typing.cast("Durable | Live | Resync | Unknown", _received(_document(text), _RECEIVED, schema))
+
+
+def read_document(document: Json, *, schema: Schema = PRESENT) -> object:
+    """Return the event, message, status or state in a document that a server sent: see `decode_received`."""
+    return _received(_checked(document), _DOCUMENTS, schema)
 
 
 def encode_message(message: Message) -> str:
@@ -158,32 +157,18 @@ def decode_resync(text: str | bytes, *, schema: Schema = PRESENT) -> Resync:
 
 # -- writing -----------------------------------------------------------------------------
 
-# ASCII by default, so that lone surrogates survive. Documents are trees, and need no check for cycles.
-_to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
-
 
 def _encode(value: object, schema: Schema) -> str:
+    return to_json_text(document_of(value, schema=schema))
+
+
+def document_of(value: object, *, schema: Schema = PRESENT) -> Json:
+    """Return what the JSON text of an event, a message, a status or a state holds."""
     kind: Any = type(value)  # Any, since mypy considers a type[object] unhashable
     tag = TAGS.get(kind)
     if tag is None:
         raise TypeError(f"there is no JSON of a {kind.__name__}")
-    document: Json = {"type": tag, "v": schema.version(tag), **writer_of(kind)(value)}
-    try:
-        return _to_json(document)
-    except ValueError:
-        # There is a NaN or an infinity in it, which is rare: so they are looked for only now.
-        return _to_json(_finite(document))
-
-
-def _finite(value: Any) -> Any:
-    """Return *value* with strings in place of the numbers that JSON doesn't have."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in typing.cast("Json", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in typing.cast("list[Any]", value)]
-    return value
+    return {"type": tag, "v": schema.version(tag), **writer_of(kind)(value)}
 
 
 # -- reading -----------------------------------------------------------------------------
@@ -200,10 +185,13 @@ def _document(text: str | bytes) -> Json:
         raise JournalCorrupt(f"this is not JSON ({error}): {_shown(text)}") from error
     if not isinstance(parsed, dict):
         raise JournalCorrupt(f"this is no JSON object: {_shown(text)}")
-    document = typing.cast("Json", parsed)
+    return _checked(typing.cast("Json", parsed))
+
+
+def _checked(document: Json) -> Json:
     tag, version = document.get("type"), document.get("v")
     if type(tag) is not str or type(version) is not int or version < 1:
-        raise JournalCorrupt(f"this has no type and version: {_shown(text)}")
+        raise JournalCorrupt(f"this has no type and version: {_shown(str(document))}")
     return document
 
 
@@ -211,8 +199,17 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
+def _received(document: Json, kinds: Mapping[str, type], schema: Schema) -> object:
+    document = schema.lifted(document)
+    tag = document["type"]
+    if tag not in kinds or document["v"] > schema.version(tag):
+        return Unknown(type=tag, raw=to_json_text(document))
+    return _structured(document, kinds, schema)
+
+
 def _structured(document: Json, kinds: Mapping[str, type], schema: Schema) -> object:
-    tag, version = document.pop("type"), document.pop("v")
+    fields = {**document}
+    tag, version = fields.pop("type"), fields.pop("v")
     kind = kinds.get(tag)
     if kind is None:
         raise JournalCorrupt(f"the type {tag!r} is not known here")
@@ -223,7 +220,7 @@ def _structured(document: Json, kinds: Mapping[str, type], schema: Schema) -> ob
             f"{tag} has version {version}, and there is no migration from there to {schema.version(tag)}"
         )
     try:
-        return reader_of(kind)(document, kind)
+        return reader_of(kind)(fields, kind)
     except (BaseValidationError, ValueError, TypeError) as error:
         issues = "; ".join(transform_error(error, path=tag, format_exception=_described))
         raise JournalCorrupt(issues[: 5 * SHOWN_CHARS]) from error

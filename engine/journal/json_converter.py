@@ -111,7 +111,8 @@ def _is_union(kind: Any) -> bool:
     return get_origin(kind) in {typing.Union, types.UnionType}
 
 
-def _is_tagged_union(kind: Any) -> bool:
+def is_tagged_union(kind: Any) -> bool:
+    """Return whether *kind* is a union whose members all have tags."""
     return _is_union(kind) and all(arg in TAGS or arg is types.NoneType for arg in get_args(kind))
 
 
@@ -161,7 +162,7 @@ def _literal_reader(kind: Any) -> Callable[[Any, Any], Any]:
     return read
 
 
-def _union_reader(kind: Any) -> Callable[[Any, Any], Any]:
+def _union_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     kinds = {TAGS[arg]: arg for arg in get_args(kind) if arg is not types.NoneType}
     optional = types.NoneType in get_args(kind)
 
@@ -171,13 +172,13 @@ def _union_reader(kind: Any) -> Callable[[Any, Any], Any]:
         tag = _an_object(value).get("type")
         if type(tag) is not str or tag not in kinds:
             raise ValueError(f"expected the type {' or '.join(kinds)}, got {tag!r}"[:SHOWN_CHARS])
-        return _converter.structure(value, kinds[tag])
+        return converter.structure(value, kinds[tag])
 
     return read
 
 
-def _member_reader(kind: type) -> Callable[[Any, Any], Any]:
-    read_fields, expected = _fields_reader(kind), TAGS[kind]
+def _member_reader(kind: type, converter: Converter) -> Callable[[Any, Any], Any]:
+    read_fields, expected = _fields_reader(kind, converter), TAGS[kind]
 
     def read(value: Any, _: object) -> Any:
         fields = {**_an_object(value)}
@@ -189,8 +190,8 @@ def _member_reader(kind: type) -> Callable[[Any, Any], Any]:
     return read
 
 
-def _fields_reader(kind: Any) -> Callable[[Any, Any], Any]:
-    structure = make_dict_structure_fn(kind, _converter)
+def _fields_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    structure = make_dict_structure_fn(kind, converter)
 
     def read(value: Any, _: object) -> Any:
         return structure(_an_object(value), kind)
@@ -198,46 +199,39 @@ def _fields_reader(kind: Any) -> Callable[[Any, Any], Any]:
     return read
 
 
-def _tuple_reader(kind: Any) -> Callable[[Any, Any], Any]:
+def _tuple_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     args = get_args(kind)
     if len(args) == 2 and args[1] is Ellipsis:
         items: Any = list.__class_getitem__(args[0])
-        as_list = _converter.get_structure_hook(items)
+        as_list = converter.get_structure_hook(items)
         return lambda value, _: tuple(as_list(_a_list(value), items))
 
     def read(value: Any, _: object) -> Any:
         if len(_a_list(value)) != len(args):
             raise ValueError(f"expected {len(args)} values, got {len(value)}")
-        return tuple(_converter.structure(item, arg) for item, arg in zip(value, args, strict=True))
+        return tuple(converter.structure(item, arg) for item, arg in zip(value, args, strict=True))
 
     return read
 
 
-def _member_writer(kind: Any) -> Callable[[Any], Json]:
-    write_fields: Callable[[Any], Json] = make_dict_unstructure_fn(kind, _converter)
+def _member_writer(kind: Any, converter: Converter) -> Callable[[Any], Json]:
+    write_fields: Callable[[Any], Json] = make_dict_unstructure_fn(kind, converter)
     tag = TAGS[kind]
     return lambda value: {"type": tag, **write_fields(value)}
 
 
-def _write_transcript(transcript: Transcript) -> list[Any]:
-    return [_converter.unstructure(message) for message in transcript]
-
-
-def _read_transcript(value: Any, _: object) -> Transcript:
-    return Transcript(_converter.structure(value, tuple[Message, ...]))
-
-
-def _make_converter() -> Converter:
-    made = Converter(forbid_extra_keys=True)
+def make_converter(*, strict: bool) -> Converter:
+    """Return a converter of the engine's values. A strict one refuses fields that it does not know."""
+    made = Converter(forbid_extra_keys=strict)
     made.register_structure_hook_factory(attrs.has, _fields_reader)
     # Later ones are asked first: a member of a union is an attrs class too.
     made.register_structure_hook_factory(lambda kind: kind in TAGS, _member_reader)
     made.register_unstructure_hook_factory(lambda kind: kind in TAGS, _member_writer)
-    made.register_structure_hook_factory(_is_tagged_union, _union_reader)
+    made.register_structure_hook_factory(is_tagged_union, _union_reader)
     made.register_structure_hook_factory(_is_literal, _literal_reader)
     made.register_structure_hook_factory(_is_tuple, _tuple_reader)
-    made.register_structure_hook(Transcript, _read_transcript)
-    made.register_unstructure_hook(Transcript, _write_transcript)
+    made.register_structure_hook(Transcript, lambda value, _: Transcript(made.structure(value, tuple[Message, ...])))
+    made.register_unstructure_hook(Transcript, lambda transcript: [made.unstructure(message) for message in transcript])
     made.register_structure_hook(str, _exactly)
     made.register_structure_hook(int, _exactly)
     made.register_structure_hook(bool, _exactly)
@@ -247,7 +241,7 @@ def _make_converter() -> Converter:
     return made
 
 
-_converter: Final = _make_converter()
+_converter: Final = make_converter(strict=True)
 
 
 @cache
@@ -259,4 +253,4 @@ def writer_of(kind: type) -> Callable[[Any], Json]:
 @cache
 def reader_of(kind: type) -> Callable[[Any, Any], Any]:
     """Return what turns the fields of a document into a value of *kind*. It raises what cattrs raises."""
-    return _fields_reader(kind)
+    return _fields_reader(kind, _converter)
