@@ -138,6 +138,10 @@ class SessionBusy(SessionError):
     """A turn is running in this session already."""
 
 
+class SessionClosed(SessionError):
+    """The session was closed in this engine, by `close_session` or because its sub-agent has ended: open it again."""
+
+
 class SessionNotFound(SessionError):
     """No such session in the store."""
 

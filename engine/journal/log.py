@@ -26,6 +26,7 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.core.errors import SessionClosed
 from engine.core.events import Durable, InputAdmitted, Live, PartDiscarded, PartEnded, PartReplaced, PartStarted
 from engine.core.ids import InputId, PartId, SessionId, TurnId
 from engine.journal.fold import apply, fold
@@ -118,7 +119,10 @@ class Journal:
     # Protected: a KeyboardInterrupt in the middle would leave a state without its event, or an event that is not stored.
     @enable_ki_protection
     def append(self, event: E, *, turn_id: TurnId | None = None, held: bool = False) -> E:
-        """Append *event* to the log, and return it with its number and time. Not a checkpoint."""
+        """Append *event* to the log, and return it with its number and time. Not a checkpoint. Raises `SessionClosed`."""
+        if self.is_closed:
+            # Its number may be taken by now, by another engine that has opened the session.
+            raise SessionClosed(f"session {self.session_id} was closed: open it again, with open_session()")
         self._trace.point("journal.append")
         stamped = attrs.evolve(
             event,
@@ -159,7 +163,7 @@ class Journal:
 
     @enable_ki_protection
     def close(self) -> None:
-        """Close the journal: cursors end once they have read everything. Not a checkpoint."""
+        """Close the journal: it takes no more events, and cursors end once they have read everything. Not a checkpoint."""
         self.is_closed = True
         if self._parent is not None and self in self._parent._children:
             # The parent's log has its events. Without this, a parent would keep each of its sub-agents in memory.
@@ -247,6 +251,11 @@ class Journal:
             self._drafts.save(self._open.values(), after=self.seq, time=self._clock.now())
 
     # -- reading ------------------------------------------------------------------
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether its events are shown in the journal of a parent, too."""
+        return self._parent is not None
 
     @property
     def seq(self) -> int:

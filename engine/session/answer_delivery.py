@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 async def reply(session: LiveSession, request_id: str, answer: Answer) -> None:
     """See `Session.reply`. Always a checkpoint."""
-    session.engine.tasks.check_run()
+    session.check_not_closed()
     if not isinstance(cast("object", request_id), str):
         raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
@@ -44,7 +44,7 @@ async def reply(session: LiveSession, request_id: str, answer: Answer) -> None:
 
 async def answer(session: LiveSession, request_id: str, answers: tuple[str, ...]) -> None:
     """See `Session.answer`. Always a checkpoint."""
-    session.engine.tasks.check_run()
+    session.check_not_closed()
     texts = tuple(require_text(text, "an answer") for text in answers)
     # First: a parked question is not open in this engine, and `RequestNotFound` would send the host looking for a typo.
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
@@ -56,7 +56,7 @@ async def answer(session: LiveSession, request_id: str, answers: tuple[str, ...]
 
 async def recover(session: LiveSession, request_id: str, how: Recovery, *, model: str | Model | None) -> None:
     """See `Session.recover`. Always a checkpoint."""
-    session.engine.tasks.check_run()
+    session.check_not_closed()
     if not isinstance(cast("object", request_id), str):
         raise ConfigError(f"a request id is the str of a RecoveryAsked event, not {request_id!r}")
     if how not in get_args(Recovery) or (how == "switch") != (model is not None):
@@ -72,7 +72,7 @@ async def recover(session: LiveSession, request_id: str, how: Recovery, *, model
 
 async def settle(session: LiveSession, call_id: object, text: object, *, failed: object, metadata: object) -> None:
     """See `Session.settle`. Always a checkpoint."""
-    session.engine.tasks.check_run()
+    session.check_not_closed()
     if not all(isinstance(value, str) for value in (call_id, text, metadata)) or not isinstance(failed, bool):
         raise ConfigError(
             "session.settle takes the id of a call and a text, both str; metadata is a str, failed a bool"

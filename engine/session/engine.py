@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, cast, final
+from weakref import WeakValueDictionary
 
 from trio.lowlevel import enable_ki_protection
 
@@ -126,7 +127,8 @@ class Engine:
     """
 
     _runtime: EngineRuntime
-    _handles: dict[SessionId, Session]
+    # Weak: a handle holds the whole history of a session, also of one that was closed.
+    _handles: WeakValueDictionary[SessionId, Session]
 
     def __init__(self) -> None:
         """Raise TypeError."""
@@ -270,6 +272,22 @@ class Engine:
         await self._run_start_hooks(live, "new")
         return session
 
+    async def close_session(self, session_id: str) -> bool:
+        """Close a session, so that another engine can open it; return whether it was open. Always a checkpoint.
+
+        A turn that only waits for an answer is parked, if it may be (`Settings.park`); commands and sub-agents in the
+        background are ended. Cursors return what is left, and end; other methods of its handle raise `SessionClosed`.
+        `open_session` opens it again. If cancelled before it has begun to close, it stays open; from then on it closes
+        in any case, within seconds.
+
+        Raises:
+            SessionBusy: a turn runs, files are being restored, or it belongs to a sub-agent at work; it stays open.
+            StoreError: it is closed, but not all of it could be saved.
+        """
+        from engine.session.stored_sessions import close_open
+
+        return await close_open(self._runtime, session_id)
+
     def watch_session(self, session_id: str, *, after: int = 0) -> Watch:
         """Return a session's events after that number, no matter which engine has it open. Not a checkpoint.
 
@@ -331,6 +349,7 @@ class Engine:
         if not isinstance(cast("object", session), Session):
             raise ConfigError(f"{what} takes a Session of this engine, not {session!r}")
         live = live_session(session)
+        live.check_open()
         # By identity: another engine may have opened a session with the same id from the same store.
         if self._runtime.sessions.by_id.get(live.id) is not live:
             raise ConfigError(f"session {live.id} belongs to another engine: start its turns there")
@@ -341,7 +360,7 @@ def new_engine(runtime: EngineRuntime) -> Engine:
     """Return a handle to an engine."""
     engine = object.__new__(Engine)
     engine._runtime = runtime  # pyright: ignore[reportPrivateUsage]  # its factory
-    engine._handles = {}  # pyright: ignore[reportPrivateUsage]  # its factory
+    engine._handles = WeakValueDictionary()  # pyright: ignore[reportPrivateUsage]  # its factory
     return engine
 
 

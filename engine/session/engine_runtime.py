@@ -107,7 +107,7 @@ class EngineRuntime:
         finally:
             # Turns in the host's own blocks still have to be saved.
             await all_over(ending)  # noqa: ASYNC102  # bounded: see cleanup.py
-            await _finish_snapshots(sessions)  # noqa: ASYNC102  # bounded: see cleanup.py
+            await finish_snapshots(sessions)  # noqa: ASYNC102  # bounded: see cleanup.py
             try:
                 if self.setup.hooks.session_end:
                     await close_bounded(self._run_end_hooks, self._seconds)  # noqa: ASYNC102  # bounded: see cleanup.py
@@ -148,8 +148,8 @@ class EngineRuntime:
         try:
             async with trio.open_nursery() as nursery:
                 for session in self.sessions.by_id.values():
-                    # Not for sub-agents: the host opened only the top session.
-                    if len(session.journal.path) == 1:
+                    # Not for sub-agents: the host opened only the top session. `close_session` runs its own.
+                    if len(session.journal.path) == 1 and not session.is_closing:
                         nursery.start_soon(session.own_hooks.run_end, until, name=f"end hooks of {session.id}")
         except BaseExceptionGroup as group:
             failure = public(group)
@@ -197,7 +197,7 @@ class EngineRuntime:
         self.services.tasks.check_open()
 
 
-async def _finish_snapshots(sessions: Iterable[LiveSession]) -> None:
+async def finish_snapshots(sessions: Iterable[LiveSession]) -> None:
     """Take the snapshots for which the ends of turns had no time. A checkpoint if there are any; shielded, with a deadline.
 
     A user who has interrupted a turn may undo it next, in another engine.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, final
 import attrs
 import trio
 
-from engine.core.errors import EngineClosed, SessionBusy, SessionError
+from engine.core.errors import EngineClosed, SessionBusy, SessionClosed
 from engine.core.events import Notice
 from engine.core.exception_groups import describe
 from engine.core.hooks import Hooks
@@ -55,6 +55,8 @@ class LiveSession:
         touched: the files and folders that tools have used since instructions were last looked for.
         is_reverting: files are being restored, so no turn may begin.
         title_done: set once the request for a title is over; None: none was made.
+        title_scope: cancels that request.
+        is_closing: `close_session` has begun; nothing new may begin.
     """
 
     engine: EngineServices
@@ -72,7 +74,9 @@ class LiveSession:
     counted: RequestUsage | None = attrs.field(default=None, init=False)
     touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     title_done: trio.Event | None = attrs.field(default=None, init=False)
+    title_scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     is_reverting: bool = attrs.field(default=False, init=False)
+    is_closing: bool = attrs.field(default=False, init=False)
     # Decided once per set of tools: they are part of the request prefix, and a change costs the host's cache.
     _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
 
@@ -89,17 +93,24 @@ class LiveSession:
         """Its identifier."""
         return self.journal.session_id
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed or being closed, alone or with its engine."""
+        return self.is_closing or self.journal.is_closed or self.engine.tasks.is_closed
+
     # -- what it may do now ---------------------------------------------------------------
 
     def check_open(self) -> None:
-        """Raise `EngineClosed`, `WrongThread`, or, for a sub-agent's session that was closed, `SessionError`."""
+        """Raise `EngineClosed`, `WrongThread`, or `SessionClosed`."""
         if self.engine.tasks.is_closed:
             raise EngineClosed("the engine was closed; open a new one")
+        self.check_not_closed()
+
+    def check_not_closed(self) -> None:
+        """Raise `WrongThread`, or `SessionClosed` if it was closed and its engine is open."""
         self.engine.tasks.check_run()
-        if self.journal.is_closed:
-            raise SessionError(
-                f"session {self.id} was let go of when its sub-agent had ended: open it again, with open_session()"
-            )
+        if self.is_closed and not self.engine.tasks.is_closed:
+            raise SessionClosed(f"session {self.id} was closed: open it again, with open_session()")
 
     def check_idle(self) -> None:
         """Raise `SessionBusy` while a turn runs, `TurnParked` if one is parked."""
@@ -183,7 +194,7 @@ class SessionInput:
             # The turn is ending, or parked. If it ends by itself, the report starts the next one; otherwise it waits
             # for a prompt.
             admit_report("steer")
-        elif may_wake and session.config.settings.wake_on_report and not session.engine.tasks.is_closed:
+        elif may_wake and session.config.settings.wake_on_report and not session.is_closed:
             admit_report("queue")
             self.try_start_queued_turn()
         else:
@@ -194,7 +205,8 @@ class SessionInput:
         session = self._session
         self._has_missed_start = session.is_reverting
         # A parked turn blocks it as well, until `resume` or a new prompt.
-        if session.active is not None or session.is_reverting or session.journal.state.turn is not None:
+        is_blocked = session.is_reverting or session.is_closed
+        if session.active is not None or is_blocked or session.journal.state.turn is not None:
             return None
         inbox = session.journal.state.inbox
         # A report that arrived after the last turn had checked for input for the last time.

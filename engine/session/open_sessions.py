@@ -160,7 +160,7 @@ class OpenSessions:
 
     @enable_ki_protection
     def close(self, session: LiveSession) -> None:
-        """Close a sub-agent's session; it stays in the store, where `open_session` finds it. Not a checkpoint."""
+        """Close one session; it stays in the store, where `open_session` finds it. Not a checkpoint."""
         # Out of the dict first, so that from now on `open_session` reads it from the store.
         self.by_id.pop(session.id, None)
         session.background.close()

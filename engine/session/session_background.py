@@ -94,6 +94,11 @@ class SessionBackground:
         if self._jobs is not None:
             await self._jobs.aclose()
 
+    async def end_agents(self) -> None:
+        """End its sub-agents in the background. A checkpoint if there are any; if cancelled, they end a moment later."""
+        if self._sub_agents is not None:
+            await self._sub_agents.jobs.aclose()
+
     def share_limit(self, gate: SubAgentLimiter) -> None:
         """Count the sub-agents of this sub-agent's session against the same limit. Not a checkpoint."""
         self._tasks.check_run()

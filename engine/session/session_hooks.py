@@ -73,4 +73,5 @@ class SessionHooks:
         return await write_transcript(self._journal)
 
     def _notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
-        self._journal.append(Notice(level=level, code=code, text=text))
+        if not self._journal.is_closed:
+            self._journal.append(Notice(level=level, code=code, text=text))

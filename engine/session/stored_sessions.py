@@ -1,27 +1,38 @@
-"""Sessions from the store: opened again, or forked into a new one."""
+"""Sessions and the store: opened again, forked into a new one, or closed while the engine goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 import trio
+from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import ConfigError, MessageNotFound
+from engine.core.errors import ConfigError, MessageNotFound, SessionBusy, StoreError
 from engine.core.events import Durable, HistoryReplaced, PromptBlocked, PromptSet, SessionTitled, SharedContext
+from engine.core.foreign_calls import call_foreign
 from engine.core.ids import MessageId, SessionId
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript
 from engine.core.threads import to_thread
 from engine.journal.fold import apply
 from engine.journal.state import SessionState
+from engine.nursery.cleanup import all_over, close_bounded
+from engine.nursery.parking import park
 from engine.permission.permission_scope import renew_bounds
+from engine.session.engine_runtime import END_HOOKS_SHARE, finish_snapshots
 
 if TYPE_CHECKING:
+    from engine.nursery.running_turn import TurnRun
     from engine.session.engine_runtime import EngineRuntime
     from engine.session.live_session import LiveSession
     from engine.session.session_config import SessionConfig, SessionOptions
     from engine.store.lazy_events import StoredSession
+
+
+# For commands and sub-agents in the background: their grace periods, and the flush of a turn.
+_BACKGROUND_SECONDS: Final = 10.0
 
 
 async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionOptions) -> tuple[LiveSession, bool]:
@@ -30,7 +41,7 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")
     own_id = SessionId(session_id)
-    if (session := runtime.sessions.by_id.get(own_id)) is not None:
+    if (session := runtime.sessions.by_id.get(own_id)) is not None and not session.is_closing:
         await trio.lowlevel.checkpoint()
         return session, False
     if options.agent is not None:
@@ -96,6 +107,87 @@ def _config_of(runtime: EngineRuntime, stored: StoredSession, options: SessionOp
     if options.agent is None and stored.state.agent in runtime.setup.config.all_agents:
         options = attrs.evolve(options, agent=stored.state.agent)
     return runtime.setup.defaults.with_options(runtime.setup.config, options)
+
+
+# -- closing one while the engine goes on -------------------------------------------------------
+
+
+@enable_ki_protection
+async def close_open(runtime: EngineRuntime, session_id: str) -> bool:
+    """Close a session; return whether it was open. Always a checkpoint."""
+    runtime.services.tasks.check_open()
+    if not isinstance(cast("object", session_id), str):
+        raise ConfigError(f"a session id is a str, not {session_id!r}")
+    # The lock is that of `open_session`: whoever opens the session meanwhile gets it from the store, once it is there.
+    async with runtime.services.locks.hold(f"session:{session_id}"):
+        runtime.services.tasks.check_open()
+        session = runtime.sessions.by_id.get(SessionId(session_id))
+        if session is None:
+            return False
+        run = _stop(session)
+        # From here on it is closed whatever happens: everything that is awaited is shielded, with a deadline.
+        try:
+            await _end_all(session, run)
+            if runtime.setup.hooks.session_end and len(session.journal.path) == 1:
+                seconds = session.config.settings.durable_within
+                until = trio.current_time() + END_HOOKS_SHARE * seconds
+                await close_bounded(partial(session.own_hooks.run_end, until), seconds)
+        finally:
+            seq = session.journal.seq
+            runtime.sessions.close(session)
+            await _wait_until_free(session, seq)
+    return True
+
+
+@enable_ki_protection
+def _stop(session: LiveSession) -> TurnRun | None:
+    """Let nothing begin in the session any more; return the turn that was parked. Not a checkpoint.
+
+    Raises `SessionBusy`; then nothing has changed.
+    """
+    if session.journal.is_attached:
+        raise SessionBusy(f"session {session.id} belongs to a sub-agent at work: it closes when that has ended")
+    run = session.active
+    if run is None or not park(run):
+        session.check_no_turn()
+    session.is_closing = True
+    session.own_hooks.cancel_idle()
+    session.background.close()
+    if session.title_scope is not None:
+        session.title_scope.cancel(reason="the session is closed")
+    return run
+
+
+async def _end_all(session: LiveSession, run: TurnRun | None) -> None:
+    """Wait for what still runs for the session. A checkpoint; shielded, with deadlines."""
+    if run is not None:
+        await all_over([run])
+
+    async def end_background() -> None:
+        await session.background.end_agents()
+        await session.background.end_jobs()
+        if session.title_done is not None:
+            await session.title_done.wait()
+
+    await close_bounded(end_background, _BACKGROUND_SECONDS)
+    await finish_snapshots([session])
+
+
+async def _wait_until_free(session: LiveSession, seq: int) -> None:
+    """Wait until everything is saved and other engines can open the session. A checkpoint; shielded, with a deadline.
+
+    Raises `StoreError`.
+    """
+    store, seconds = session.engine.store, session.config.settings.durable_within
+
+    async def wait() -> None:
+        await call_foreign("the store", store.store.flushed, session.id, seq)
+        await store.released()
+
+    if not await close_bounded(wait, seconds):
+        raise StoreError(
+            f"session {session.id} was closed, but within {seconds:g} s the store has not confirmed that all of it is saved"
+        )
 
 
 # -- the history of a fork ----------------------------------------------------------------------

@@ -295,8 +295,9 @@ def _ask_for_title(session: LiveSession, prompt: str) -> None:
             done.set()
 
     # Only if the task has started, or `Session.titled` would wait for ever.
-    if session.engine.tasks.start(work, name=f"title of {session.id}") is not None:
-        session.title_done = done
+    scope = session.engine.tasks.start(work, name=f"title of {session.id}")
+    if scope is not None:
+        session.title_done, session.title_scope = done, scope
 
 
 def _note_unknown_models(session: LiveSession, run: TurnRun) -> None:

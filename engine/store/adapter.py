@@ -21,7 +21,7 @@ from engine.journal.closing_events import RunningAgent, running_calls
 from engine.journal.fold import fold
 from engine.journal.partial_output import DraftSaver, DraftStore, with_drafts
 from engine.journal.state import SessionState
-from engine.store.store_protocols import Catalogue, Leasing, SessionQuery, StateCaching
+from engine.store.store_protocols import Catalogue, Leasing, Releasing, SessionQuery, StateCaching
 
 if TYPE_CHECKING:
     from engine.store.lazy_events import StoredSession
@@ -123,6 +123,11 @@ class StoreAdapter:
         """Release a session, once all its events are written. Not a checkpoint; no error if it is not claimed."""
         if self._leasing is not None:
             self._leasing.release(session_id)
+
+    async def released(self) -> None:
+        """Wait until what was released is free for other engines. A checkpoint if sessions are claimed. Raises `StoreError`."""
+        if isinstance(self.store, Releasing):
+            await call_foreign(_STORE, self.store.released)
 
     def save_state(self, state: SessionState) -> None:
         """Save the state of a session whose turn has ended, if worthwhile. Not a checkpoint."""

@@ -260,6 +260,10 @@ class DatabaseStore(TableQueries):
             # The writer has ended, and the lease will expire; or the id is invalid, and there never was a lease.
             return
 
+    async def released(self) -> None:
+        """See `Releasing`. Always a checkpoint."""
+        await self._wait_for(self._last_ticket)
+
     def renew_leases(self) -> None:
         """Renew the leases; retry what could not be written. Not a checkpoint. See `Heartbeat`."""
         if (self._claimed or self._sink.unwritten) and self._last_renewal <= self._writer.durable:

@@ -244,6 +244,18 @@ class Leasing(Protocol):
 
 
 @runtime_checkable
+class Releasing(Protocol):
+    """Reports when a released session is free."""
+
+    async def released(self) -> None:
+        """Wait until everything that was released can be claimed by other engines. Always a checkpoint.
+
+        If cancelled, it still gets free. Raises `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
 class Watching(Protocol):
     """Reports what another engine appends."""
 
@@ -274,5 +286,7 @@ class StateCaching(Protocol):
         ...
 
 
-class FullStore(Store, Catalogue, Accounting, Retention, Importing, Leasing, Watching, StateCaching, Protocol):
+class FullStore(
+    Store, Catalogue, Accounting, Retention, Importing, Leasing, Releasing, Watching, StateCaching, Protocol
+):
     """A store that implements all of these protocols."""
