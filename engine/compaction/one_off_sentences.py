@@ -21,8 +21,9 @@ _SYMBOLS: Final = re.compile(
     r"[{}<>|=\\^~$]|;$|\(\)|->|::|\*{3}|\d\d:\d\d|^(?:at|File)\s\S+[(:\"]|^(?:import|from)\s[\w.]+$"
 )
 _QUOTED: Final = re.compile(r"`[^`\n]*`")
-# "Timeout = 45 s for all calls." is prose, since it ends with a full stop.
-_SETTING: Final = re.compile(r"^[A-Z][\w ]* = (?=.*\.$)")
+# "Timeout = 45 s for all calls." is prose, since it ends with a full stop; "timeout = 30s" is, since no code has units.
+_UNIT: Final = r"(?:ms|s|sec|min|h|days?|[kKMG]i?B|%|px|r?em)"
+_SETTING: Final = re.compile(rf"^(?:[A-Z][\w ]* = (?=.*\.$)|[A-Za-z][\w .-]* ?= ?(?=\d+(?:\.\d+)? ?{_UNIT}$))")
 
 _LEAD: Final = re.compile(
     r"""(?:(?:please|pls|ok(?:ay)?|so|and|also|but|then|now|next|first|finally|hey|hi|well|alright|right|can\ you|could\ you|quickly|let's|lets|let\ us
@@ -69,7 +70,7 @@ _ABOUT_ME: Final = re.compile(
 )
 _REPORT: Final = re.compile(
     r"""\b(?:failed|fails\ (?:with|on|in|at|again|when)|(?:is|are|still|keeps?|test|tests|build|job)\ (?:failing|fails?)|crash(?:es|ed)|(?:is|are)\ (?:still\ |now\ |too\ )?(?:broken|red|wrong|slow|blank|undefined|stuck|empty|missing|outdated|flaky|down|full|confused|stale)(?=[.!]?$|\ (?:again|now|after|when|since|on|in|at|today)\b)
-    |throws\ an?|exits\ with|hangs\b|complains?|flickers?|overlaps|returns\ (?:none|null|nothing|\d\d\d|duplicates)|the\ (?:bug|problem|issue)\ |(?:doesn't|does\ not)\ (?:work|close|open|load|start|compile)|(?:there's|there\ is)\ (?:a|an|some)\ (?:bug|problem|issue|typo|error|race)|error\ (?:is|says|again|message)
+    |throws\ an?|exits\ with(?!.*\ (?:on|for|if)\ )|hangs\b|complains?|flickers?|overlaps|returns\ (?:none|null|nothing|\d\d\d|duplicates)|the\ (?:bug|problem|issue)\ |(?:doesn't|does\ not)\ (?:work|close|open|load|start|compile)|(?:there's|there\ is)\ (?:a|an|some)\ (?:bug|problem|issue|typo|error|race)|error\ (?:is|says|again|message)
     |when\ i\ (?:click|open|run|start|hover|try|use|press|load|type|log|go|do|call|save|submit|add|get|set|send|change)\b|yesterday|last\ (?:night|week|month)|returns\ the\ wrong|by\ one\b|schlagen\ fehl|schlägt\ fehl|échou\w+|falla\w*)(?!\w)|ошибк|失败|エラー|失敗|실패|오류""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from engine.compaction.one_off_sentences import is_open_question, is_statement
+from engine.compaction.pasted_output import is_output
 
 _WORDS: Final = frozenset(
     """
@@ -105,7 +106,7 @@ def directives_in(text: str) -> Iterator[Directive]:
     waiting: list[Directive] = []
     for line in text.splitlines():
         bare = line.strip()
-        if not bare:
+        if not bare or is_output(bare):
             continue
         item = _ITEM.match(line)
         if item is not None and announced:

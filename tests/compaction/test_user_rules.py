@@ -26,6 +26,8 @@ from tests.support.world import said, world
 PROMPTS: Final = Path(__file__).parent / "prompts"
 RULE_LINES: Final = (PROMPTS / "statements.txt").read_text().splitlines()
 ORDINARY: Final = (PROMPTS / "ordinary.txt").read_text().splitlines()
+# Written before the detection as well: what programs say, which users paste.
+PASTED: Final = (PROMPTS / "pasted.txt").read_text().splitlines()
 MIXED: Final = [line.split("|") for line in (PROMPTS / "mixed.txt").read_text().splitlines()]
 
 
@@ -67,6 +69,35 @@ def test_ordinary_prompts_cost_few_characters() -> None:
 )
 def test_pasted_code_and_output_are_not_kept(text: str) -> None:
     assert kept(text) == []
+
+
+def test_pasted_messages_are_not_kept() -> None:
+    found = [line for line in PASTED if kept(f"I get this:\n{line}")]
+    assert len(found) <= 0.03 * len(PASTED), found
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Error: messages never contain paths.",
+        "Warning: never push to main.",
+        "WARNING: the staging database is shared.",
+        "git: squash before merging",
+        "make: always with tabs",
+        "DEBUG stays off in production.",
+        "ERROR goes to stderr, INFO to stdout.",
+        "ValueError is for bad input only.",
+        "app.py stays the only entry point.",
+        "db.internal:5432 is the only database.",
+        "GET /health stays public.",
+        "HTTP/2 only.",
+        "RFC3339 for all dates.",
+        "timeout = 30s",
+        "The CLI exits with code 2 on bad arguments.",
+    ],
+)
+def test_rules_that_look_like_messages_are_kept(rule: str) -> None:
+    assert kept(rule) == [rule]
 
 
 def test_statements_have_a_budget_of_their_own() -> None:
