@@ -72,6 +72,8 @@ LAYERS = (
     "session",
     "export",
     "testing",
+    "control.http",
+    "control",
     "cli",
     "cli.sessions",
     "",
@@ -196,6 +198,7 @@ CORE_DEPENDENCIES = frozenset(
     {
         "attrs",
         "cattrs",
+        "h11",
         "httpx",
         "platformdirs",
         "rapidfuzz",
@@ -203,6 +206,7 @@ CORE_DEPENDENCIES = frozenset(
         "tree_sitter_bash",
         "trio",
         "trio_websocket",
+        "wsproto",
         "yaml",
     }
 )

@@ -1,0 +1,91 @@
+"""Which requests are served at all: by Host, Origin, Sec-Fetch-Site, method and content type, before anything else.
+
+There are no cookies and no other credentials that a browser adds by itself, so a foreign page has nothing to borrow.
+These checks stop it before a token is looked at: the page of another port, a name that was pointed at this machine (DNS
+rebinding), a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import attrs
+
+from engine.control.http.request_head import BadRequest, RequestHead
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST"})
+_BODY_TYPES: Final = frozenset({"application/json", "application/octet-stream"})
+
+
+@attrs.frozen
+class AllowedAddresses:
+    """The names by which the server may be addressed.
+
+    Attributes:
+        hosts: values of Host.
+        origins: values of Origin.
+    """
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+
+    @classmethod
+    def on_port(cls, port: int, *, scheme: str = "http", names: Iterable[str] = ()) -> Self:
+        """Return the names of the loopback at *port*, and *names* at it."""
+        default = {"http": 80, "https": 443}[scheme]
+        every = ("127.0.0.1", "localhost", "[::1]", *(_bracketed(name.lower()) for name in names))
+        hosts = {f"{name}:{port}" for name in every}
+        if port == default:
+            hosts.update(every)
+        return cls(frozenset(hosts), frozenset(f"{scheme}://{host}" for host in hosts))
+
+    def and_url(self, url: str) -> Self:
+        """Return these and the public address *url*, at which a proxy passes requests on."""
+        parts = urlsplit(url)
+        return attrs.evolve(
+            self,
+            hosts=self.hosts | {parts.netloc.lower()},
+            origins=self.origins | {f"{parts.scheme}://{parts.netloc}".lower()},
+        )
+
+    def and_origins(self, origins: Iterable[str]) -> Self:
+        """Return these and *origins*: of a browser's extension, say. They are compared exactly."""
+        return attrs.evolve(self, origins=self.origins | set(origins))
+
+
+def check_access(head: RequestHead, allowed: AllowedAddresses) -> None:
+    """Raise `BadRequest` if *head* may not be served."""
+    if head.fields.get("host", "").lower() not in allowed.hosts:
+        raise BadRequest(421, "this server is not known by that name")
+    origin = head.fields.get("origin")
+    if origin is not None and origin not in allowed.origins:
+        raise BadRequest(403, "pages of other origins are refused")
+    if not _is_from_here(head, origin, allowed):
+        raise BadRequest(403, "requests of other sites are refused")
+    if head.method not in _METHODS:
+        raise BadRequest(405, f"{head.method} is not supported")
+    if head.method == "POST":
+        # Neither can be sent by a form, or by a script of another origin without asking first, which we never answer.
+        if head.fields.get("content-type", "").partition(";")[0].strip().lower() not in _BODY_TYPES:
+            raise BadRequest(415, "send application/json")
+    elif head.length:
+        raise BadRequest(400, f"a body with {head.method}")
+
+
+def _is_from_here(head: RequestHead, origin: str | None, allowed: AllowedAddresses) -> bool:
+    """Whether a browser says that the request comes from our page, or from a person who follows a link to it."""
+    site = head.fields.get("sec-fetch-site")
+    if site in {None, "same-origin", "none"} or origin in allowed.origins:
+        return True
+    # The page itself holds no data, so a link to it from elsewhere is harmless.
+    return head.method == "GET" and head.path == "/" and head.fields.get("sec-fetch-mode") == "navigate"
+
+
+def _bracketed(name: str) -> str:
+    try:
+        return f"[{name}]" if ip_address(name).version == 6 else name
+    except ValueError:
+        return name

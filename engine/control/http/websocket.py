@@ -1,0 +1,227 @@
+"""The server's side of a WebSocket, over wsproto.
+
+trio-websocket is what our client uses; a server that anyone may connect to needs what it does not offer
+(docs/design/0037): frames of a bounded size, so that pings pass between them; a close code for each fault of the other
+side; no task and no queue for each connection; a limit on the fragments of a message.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from io import StringIO
+from typing import Final, final
+
+import trio
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Event, Ping, Request, TextMessage
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+
+from engine.control.http.request_head import BadRequest
+
+FRAME_CHARACTERS: Final = 16 * 1024  # at most 64 KiB as UTF-8
+_RECEIVE_BYTES: Final = 64 * 1024
+# More fragments than this are an attack: an empty one costs its sender six bytes.
+_MOST_FRAGMENTS: Final = 1024
+# How long the other side may take to answer our close.
+_CLOSING: Final = 2.0
+
+
+class WebSocketClosed(Exception):  # an end, not a fault of ours
+    """The connection is closed.
+
+    Attributes:
+        code: as in RFC 6455; 1006 if it ended without a close.
+        reason: for a person.
+    """
+
+    def __init__(self, code: int, reason: str = "") -> None:
+        """Make it."""
+        super().__init__(f"closed with {code}" + (f": {reason}" if reason else ""))
+        self.code = code
+        self.reason = reason
+
+
+@final
+class WebSocket:
+    """A WebSocket of the server: one task receives, any task sends.
+
+    Pings are answered by the receiving task, so it should not wait for anything else for long.
+
+    Attributes:
+        message_bytes: the longest message that it receives.
+    """
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        """Make it of a stream, after the head of the request; `read_request`, then `accept` open it."""
+        self.message_bytes = 1024 * 1024
+        self._stream = stream
+        self._protocol = WSConnection(ConnectionType.SERVER)
+        self._message_lock = trio.StrictFIFOLock()  # frames of two messages must not mix
+        self._byte_lock = trio.StrictFIFOLock()  # but control frames may pass between those of one
+        self._message = _Message()
+        self._end: WebSocketClosed | None = None
+        self._is_broken = False
+
+    def read_request(self, head: bytes) -> tuple[str, ...]:
+        """Take the request in *head*; return the subprotocols that the client offers.
+
+        Raises:
+            BadRequest: it is not a request for a WebSocket of version 13.
+        """
+        try:
+            self._protocol.receive_data(head)
+            for event in self._protocol.events():
+                if isinstance(event, Request):
+                    return tuple(event.subprotocols)
+        except RemoteProtocolError as error:
+            raise BadRequest(400, f"not a WebSocket request: {error}") from error
+        raise BadRequest(400, "not a WebSocket request")
+
+    async def accept(self, subprotocol: str | None = None, *, received: bytes = b"") -> None:
+        """Accept the request. A checkpoint. *received* came after the head. Raises `WebSocketClosed`."""
+        await self._send_event(AcceptConnection(subprotocol=subprotocol))
+        if received:
+            self._protocol.receive_data(received)
+
+    async def receive(self) -> str:
+        """Return the next text message. A checkpoint.
+
+        If cancelled, nothing is lost. Raises `WebSocketClosed` at the end. What the other side does wrong (a broken
+        frame, bytes instead of text, too much) ends the connection too, and has been answered with its code.
+        """
+        await trio.lowlevel.checkpoint()
+        while True:
+            for event in self._protocol.events():
+                text = await self._handle(event)
+                if text is not None:
+                    return text
+            if self._end is not None:
+                raise self._closed()
+            await self._fill()
+
+    async def send(self, text: str) -> None:
+        """Send a message, in frames of at most 64 KiB. A checkpoint.
+
+        If cancelled in the middle, the connection is broken. Raises `WebSocketClosed`.
+        """
+        async with self._message_lock:
+            for start in range(0, max(len(text), 1), FRAME_CHARACTERS):
+                end = start + FRAME_CHARACTERS
+                await self._send_event(TextMessage(data=text[start:end], message_finished=end >= len(text)))
+
+    async def ping(self) -> None:
+        """Send a ping. A checkpoint. Raises `WebSocketClosed`."""
+        await self._send_event(Ping())
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close the connection and the stream. A checkpoint; waits at most two seconds for the other side."""
+        with trio.move_on_after(_CLOSING), suppress(WebSocketClosed):
+            if self._protocol.state is ConnectionState.OPEN:
+                await self._send_event(CloseConnection(code=code, reason=_short(reason)))
+            while self._protocol.state is ConnectionState.LOCAL_CLOSING:
+                await self.receive()
+        self._end = self._end or WebSocketClosed(code, reason)
+        await trio.aclose_forcefully(self._stream)
+
+    def _closed(self) -> WebSocketClosed:
+        """Return a new error each time, since raising one adds to its traceback."""
+        return WebSocketClosed(1006) if self._end is None else WebSocketClosed(self._end.code, self._end.reason)
+
+    async def _fill(self) -> None:
+        try:
+            data = bytes(await self._stream.receive_some(_RECEIVE_BYTES))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            data = b""
+        if not data:
+            self._end = WebSocketClosed(1006)
+        elif self._protocol.state in {ConnectionState.OPEN, ConnectionState.LOCAL_CLOSING}:
+            self._protocol.receive_data(data)
+
+    async def _handle(self, event: Event) -> str | None:
+        """Return the text that *event* completes."""
+        match event:
+            case TextMessage():
+                fault = self._message.add(event, self.message_bytes)
+                if fault is None:
+                    return self._message.take() if event.message_finished and event.frame_finished else None
+                await self._fail(fault)
+            case BytesMessage():
+                await self._fail(WebSocketClosed(1003, "send text, not bytes"))
+            case Ping():
+                with suppress(WebSocketClosed):
+                    await self._send_event(event.response())
+            case CloseConnection():
+                await self._handle_close(event)
+            case _:
+                pass  # a pong
+        return None
+
+    async def _handle_close(self, event: CloseConnection) -> None:
+        reason = event.reason or ""
+        match self._protocol.state:
+            case ConnectionState.REMOTE_CLOSING:
+                with suppress(WebSocketClosed):
+                    await self._send_event(event.response())
+                self._end = WebSocketClosed(int(event.code), reason)
+            case ConnectionState.CLOSED:
+                self._end = self._end or WebSocketClosed(int(event.code), reason)
+            case _:
+                # Not a close of the other side: so wsproto reports a frame that breaks the protocol.
+                await self._fail(WebSocketClosed(int(event.code), reason))
+
+    async def _fail(self, end: WebSocketClosed) -> None:
+        """Close with the code of *end*; nothing further is received."""
+        with suppress(WebSocketClosed):
+            await self._send_event(CloseConnection(code=end.code, reason=_short(end.reason)))
+        self._end = end
+        raise end
+
+    async def _send_event(self, event: Event) -> None:
+        """Send *event*. A checkpoint. Raises `WebSocketClosed`."""
+        async with self._byte_lock:
+            if self._is_broken or self._end is not None:
+                raise self._closed()
+            try:
+                data = self._protocol.send(event)
+            except LocalProtocolError:
+                raise WebSocketClosed(1006, "the other side is closing") from None
+            # Unless all of it is sent, a part of a frame may have gone out, and nothing can follow that.
+            self._is_broken = True
+            try:
+                await self._stream.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                raise WebSocketClosed(1006) from None
+            self._is_broken = False
+
+
+@final
+class _Message:
+    """The message that is being received."""
+
+    def __init__(self) -> None:
+        self._text = StringIO()
+        self._size = 0
+        self._fragments = 0
+
+    def add(self, event: TextMessage, limit: int) -> WebSocketClosed | None:
+        """Add a piece; return how the connection ends if it is too much."""
+        self._size += len(event.data.encode())
+        self._fragments += event.frame_finished
+        self._text.write(event.data)
+        if self._size > limit:
+            return WebSocketClosed(1009, f"the message is longer than {limit} bytes")
+        if self._fragments > _MOST_FRAGMENTS:
+            return WebSocketClosed(1009, f"the message has more than {_MOST_FRAGMENTS} fragments")
+        return None
+
+    def take(self) -> str:
+        """Return the whole text, and begin the next one."""
+        text = self._text.getvalue()
+        self._text, self._size, self._fragments = StringIO(), 0, 0
+        return text
+
+
+def _short(reason: str) -> str:
+    """Return *reason* so that it fits into a close frame."""
+    return reason.encode()[:120].decode(errors="ignore")
