@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine.core.events import DoomKind as DoomKind
     from engine.core.events import Durable as Durable
     from engine.core.events import During as During
+    from engine.core.events import EndingCause as EndingCause
     from engine.core.events import EventBase as EventBase
     from engine.core.events import GrantScope as GrantScope
     from engine.core.events import HistoryReplaced as HistoryReplaced
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from engine.core.events import StopReason as StopReason
     from engine.core.events import TextDelta as TextDelta
     from engine.core.events import TurnEnded as TurnEnded
+    from engine.core.events import TurnEnding as TurnEnding
     from engine.core.events import TurnRedone as TurnRedone
     from engine.core.events import TurnResult as TurnResult
     from engine.core.events import TurnResumed as TurnResumed
@@ -128,13 +130,13 @@ else:
                 "CONTINUE_REASONS CallAnnounced CallChanged CallDelivered CallHeartbeat CallJudged "
                 "CallProgress CallQueued CallSettled CallStarted Choice CompactionEnded CompactionOutcome "
                 "CompactionStarted CompactionTrigger ContextChanged ContinueReason Delta DoomAction "
-                "DoomDetected DoomKind Durable During EventBase GrantScope HistoryReplaced InputAdmitted "
+                "DoomDetected DoomKind Durable During EndingCause EventBase GrantScope HistoryReplaced InputAdmitted "
                 "InputMode InputPromoted Live LoopContinued ModelSwitched Notice NudgeAdded Offer "
                 "PartDiscarded PartEnded PartKind PartReplaced PartStarted PermissionAnswered "
                 "PermissionAsked PromptBlocked PromptSet PromptUpdated QuestionAnswered QuestionAsked "
                 "QuestionOutcome ReasoningDelta RecoveryAnswered RecoveryAsked RecoveryKind RetryScheduled "
                 "Right STOP_REASONS SessionCreated SessionTitled SharedContext SnapshotTaken StepEnded "
-                "StepReceived StepStarted StopReason TextDelta TurnEnded TurnRedone TurnResult TurnResumed "
+                "StepReceived StepStarted StopReason TextDelta TurnEnded TurnEnding TurnRedone TurnResult TurnResumed "
                 "TurnStarted TurnUndone Verdict"
             ),
             "engine.core.ids": "CallId InputId MessageId PartId RequestId SessionId TurnId",

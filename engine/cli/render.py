@@ -120,6 +120,7 @@ class Renderer:
                 | ev.StepStarted()
                 | ev.StepReceived()
                 | ev.StepEnded()
+                | ev.TurnEnding()
                 | ev.TurnEnded()
                 | ev.ReasoningDelta()
                 | ev.ArgumentsDelta()

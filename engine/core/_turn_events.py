@@ -37,6 +37,9 @@ StopReason = Literal[
     "internal_error",
 ]
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
+# What makes a turn end before it has finished by itself: its user, the host's scope, the end of the block or of the engine, a
+# limit, a rejected permission, a repetition, a bug of the engine.
+EndingCause = Literal["user", "host", "left", "limit", "rejected", "doom", "crashed"]
 DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
 DoomAction = Literal["nudge", "ask", "stop"]
 
@@ -155,6 +158,23 @@ class RetryScheduled(EventBase):
     attempt: int
     message: str
     next_at: float
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnEnding(EventBase):
+    """Live: something ends the turn before it has finished by itself. Its calls are being settled from now on.
+
+    Attributes:
+        cause: what ends it. The first cause counts, so there is one such event at most in a turn.
+        detail: the same in words.
+        until: when the grace period of its running calls is over, in seconds since the epoch.
+        after: the number of the last durable event before it.
+    """
+
+    cause: EndingCause
+    detail: str
+    until: float
+    after: int
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -76,6 +76,7 @@ from engine.core._turn_events import DoomAction as DoomAction
 from engine.core._turn_events import DoomDetected as DoomDetected
 from engine.core._turn_events import DoomKind as DoomKind
 from engine.core._turn_events import During as During
+from engine.core._turn_events import EndingCause as EndingCause
 from engine.core._turn_events import LoopContinued as LoopContinued
 from engine.core._turn_events import Notice as Notice
 from engine.core._turn_events import RetryScheduled as RetryScheduled
@@ -84,6 +85,7 @@ from engine.core._turn_events import StepReceived as StepReceived
 from engine.core._turn_events import StepStarted as StepStarted
 from engine.core._turn_events import StopReason as StopReason
 from engine.core._turn_events import TurnEnded as TurnEnded
+from engine.core._turn_events import TurnEnding as TurnEnding
 from engine.core._turn_events import TurnResult as TurnResult
 from engine.core._turn_events import TurnResumed as TurnResumed
 from engine.core._turn_events import TurnStarted as TurnStarted
@@ -136,7 +138,7 @@ Durable = (
     | Notice
 )
 Delta = TextDelta | ReasoningDelta | ArgumentsDelta
-Live = Delta | CallProgress | CallHeartbeat
+Live = Delta | CallProgress | CallHeartbeat | TurnEnding
 DURABLE_TYPES: tuple[type[Durable], ...] = get_args(Durable)
 DELTA_TYPES: tuple[type[Delta], ...] = get_args(Delta)
 LIVE_TYPES: tuple[type[Live], ...] = get_args(Live)

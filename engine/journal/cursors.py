@@ -37,12 +37,14 @@ class Position:
         seq: the last event of the session itself.
         offsets: how much of each open part was seen.
         children: the last event of each descendant, of those after `seq`.
+        endings: the sessions with an open turn whose `TurnEnding` was seen.
     """
 
     epoch: str
     seq: int
     offsets: tuple[tuple[PartId, int], ...] = ()
     children: tuple[tuple[SessionId, int], ...] = ()
+    endings: tuple[SessionId, ...] = ()
 
 
 def follow(
@@ -88,6 +90,7 @@ class Cursor:
     _seq: int = attrs.field(default=0, init=False)
     _child_seqs: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _offsets: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
+    _endings: dict[SessionId, None] = attrs.field(factory=dict[SessionId, None], init=False)
     _must_resync: bool = attrs.field(default=False, init=False)
     _credit: int = attrs.field(default=REFILL, init=False)
     _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
@@ -146,6 +149,7 @@ class Cursor:
             seq=self._seq,
             offsets=tuple(self._offsets.items()),
             children=tuple(self._child_seqs.items()),
+            endings=tuple(self._endings),
         )
 
     def _begin(self, position: Position) -> None:
@@ -153,12 +157,14 @@ class Cursor:
         self._seq = position.seq
         self._offsets = dict(position.offsets)
         self._child_seqs = dict(position.children)
+        self._endings = dict.fromkeys(position.endings)
 
     def _go_to_end(self) -> None:
         journal = self.journal
         self._position, self._index, self._behind = journal._visible, journal._visible_events, False
         self._seq = journal.snapshot().seq
         self._offsets = {text.part_id: text.length for _, text in journal._open_texts()}
+        self._endings = {event.session_id: None for event in journal._endings.get(self._index, ())}
         self._child_seqs = {}
         for event in reversed(journal._log[journal._index_after(self._seq) : self._index]):
             assert event.seq is not None
@@ -177,6 +183,8 @@ class Cursor:
     def _note(self, entry: JournalEntry) -> None:
         if isinstance(entry, (ev.TextDelta, ev.ReasoningDelta, ev.ArgumentsDelta)):
             self._offsets[entry.part_id] = entry.offset + len(entry.text)
+        elif isinstance(entry, ev.TurnEnding):
+            self._endings[entry.session_id] = None
         elif not isinstance(entry, (ev.CallProgress, ev.CallHeartbeat)):
             self._note_durable(entry)
 
@@ -192,13 +200,15 @@ class Cursor:
             self._offsets.pop(event.part.id, None)
         elif isinstance(event, (ev.PartDiscarded, ev.PartReplaced)):
             self._offsets.pop(event.part_id, None)
+        elif isinstance(event, ev.TurnEnded):
+            self._endings.pop(event.session_id, None)
 
     # -- what was missed --------------------------------------------------------------------
 
     def _next_missed(self) -> JournalEntry | None:
         """Return the next of what was missed; None when it has caught up.
 
-        Durable events come as they are. A missed delta is rebuilt from
+        Durable events come as they are, and so does `TurnEnding`, at its place. A missed delta is rebuilt from
         the part's text: before the end of a part that has ended, at the end for one
         that is open. So deltas always concatenate to the text.
         """
@@ -207,13 +217,23 @@ class Cursor:
             event = journal._log[self._index]
             assert event.seq is not None
             if event.seq > self._child_seqs.get(event.session_id, 0):
-                return self._rest_before(event) or event
+                return self._missed_ending() or self._rest_before(event) or event
             self._index += 1  # the cursor whose position this one continues from has seen it
-        rest = self._rest_of_open()
+        rest = self._missed_ending() or self._rest_of_open()
         if rest is None and not journal._holds():
             # Not while an event is held: open texts are hidden then, so some of them may still be missing.
             self._position, self._behind = journal._visible, False
         return rest
+
+    def _missed_ending(self) -> ev.TurnEnding | None:
+        """Return the end of a turn that was announced here, if it was not seen."""
+        for event in self.journal._endings.get(self._index, ()):
+            own = event.session_id == self.journal.session_id
+            seq = self._seq if own else self._child_seqs.get(event.session_id, 0)
+            # By then the turn may have ended, so `_endings` does not name it any more.
+            if event.session_id not in self._endings and seq <= event.after:
+                return event
+        return None
 
     def _rest_before(self, event: ev.Durable) -> ev.Delta | None:
         if not isinstance(event, ev.PartEnded) or isinstance(event.part, ProviderPart):

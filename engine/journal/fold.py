@@ -15,7 +15,7 @@ import attrs
 from engine.core import events as ev
 from engine.core.errors import JournalCorrupt
 from engine.core.messages import Message, Transcript, UserMessage
-from engine.journal.fold_turn import TurnEvent, apply_delta, apply_to_turn, require_open_turn
+from engine.journal.fold_turn import TurnEvent, apply_delta, apply_to_turn, note_ending, require_open_turn
 from engine.journal.state import BackgroundWork, PendingInput, PromptState, PromptUpdate, SessionState, UndoneTurn
 
 InputEvent = ev.InputAdmitted | ev.InputPromoted | ev.PromptBlocked | ev.NudgeAdded
@@ -40,6 +40,8 @@ def apply(state: SessionState, event: ev.Durable | ev.Live) -> SessionState:
         return apply_delta(state, event)
     if isinstance(event, (ev.CallProgress, ev.CallHeartbeat)):
         return state
+    if isinstance(event, ev.TurnEnding):
+        return note_ending(state, event)
     if event.seq is not None and event.seq != state.seq + 1:
         raise JournalCorrupt(f"event {event.seq} of session {event.session_id} follows {state.seq}: a gap")
     folded = _apply_durable(state, event)

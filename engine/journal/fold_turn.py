@@ -19,6 +19,7 @@ from engine.core.messages import (
 from engine.journal.state import (
     CallState,
     CountedRequest,
+    Ending,
     OpenCall,
     OpenPart,
     OpenStep,
@@ -78,6 +79,12 @@ def apply_delta(state: SessionState, delta: ev.Delta) -> SessionState:
         )
     text = part.text[: delta.offset] + delta.text + part.text[delta.offset + len(delta.text) :]
     return _with_step(state, _with_part(step, attrs.evolve(part, text=text)))
+
+
+def note_ending(state: SessionState, event: ev.TurnEnding) -> SessionState:
+    """Return *state* with why the open turn ends."""
+    ending = Ending(cause=event.cause, detail=event.detail, until=event.until)
+    return attrs.evolve(state, turn=attrs.evolve(require_open_turn(state, event), ending=ending))
 
 
 def _apply_to_steps(state: SessionState, event: StepEvent) -> SessionState:

@@ -89,6 +89,7 @@ TAGS: Final[Mapping[type, str]] = {
     ev.ArgumentsDelta: "arguments_delta",
     ev.CallProgress: "call_progress",
     ev.CallHeartbeat: "call_heartbeat",
+    ev.TurnEnding: "turn_ending",
     TextPart: "text",
     ReasoningPart: "reasoning",
     CallPart: "call",

@@ -27,7 +27,16 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import SessionClosed
-from engine.core.events import Durable, InputAdmitted, Live, PartDiscarded, PartEnded, PartReplaced, PartStarted
+from engine.core.events import (
+    Durable,
+    InputAdmitted,
+    Live,
+    PartDiscarded,
+    PartEnded,
+    PartReplaced,
+    PartStarted,
+    TurnEnding,
+)
 from engine.core.ids import InputId, PartId, SessionId, TurnId
 from engine.journal.fold import apply, fold
 from engine.journal.open_text import OpenText
@@ -83,6 +92,8 @@ class Journal:
     _base: int = attrs.field(default=0, init=False)
     _visible: int = attrs.field(default=0, init=False)
     _hold: _Hold | None = attrs.field(default=None, init=False)
+    # By the place in the log before which they came.
+    _endings: dict[int, list[TurnEnding]] = attrs.field(factory=dict[int, list[TurnEnding]], init=False)
     _open: dict[PartId, OpenText] = attrs.field(factory=dict[PartId, OpenText], init=False)
     _children: list[Journal] = attrs.field(factory=list["Journal"], init=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
@@ -152,9 +163,20 @@ class Journal:
     @enable_ki_protection
     def append_live(self, event: Live, *, turn_id: TurnId | None) -> None:
         """Show a live event to current watchers. Not a checkpoint."""
-        self._push(
-            attrs.evolve(event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self._clock.now())
+        stamped = attrs.evolve(
+            event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self._clock.now()
         )
+        if isinstance(stamped, TurnEnding):
+            self._note_ending(stamped)
+        self._push(stamped)
+
+    def _note_ending(self, event: TurnEnding) -> None:
+        """Keep what is live, and still has to reach those who join later or fell behind. Not a checkpoint."""
+        self.state = apply(self.state, event)
+        journal: Journal | None = self
+        while journal is not None:
+            journal._endings.setdefault(len(journal._log), []).append(event)
+            journal = journal._parent
 
     @enable_ki_protection
     def append_delta(self, part_id: PartId, text: str, time: float) -> None:

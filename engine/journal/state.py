@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 
-from engine.core.events import BackgroundKind, InputMode, PartKind, SharedContext, TurnResult
+from engine.core.events import BackgroundKind, EndingCause, InputMode, PartKind, SharedContext, TurnResult
 from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.core.messages import AssistantPart, FinishReason, Message, Settlement, Transcript, Usage, UserMessage
 from engine.core.prompt_section import PromptSection
@@ -106,6 +106,15 @@ class OpenStep(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
+class Ending(Value):
+    """Why the turn is ending, and until when its calls may clean up. See `TurnEnding`."""
+
+    cause: EndingCause
+    detail: str
+    until: float
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class OpenTurn(Value):
     """The turn under way.
 
@@ -113,6 +122,7 @@ class OpenTurn(Value):
         requests: permissions that are asked for.
         questions: what tools ask the user.
         recovery: the question how to go on after a failed request, while it is open.
+        ending: what ends it; None: it goes on, or finishes by itself.
     """
 
     turn_id: TurnId
@@ -122,6 +132,7 @@ class OpenTurn(Value):
     recovery: RequestId | None = None
     retry: Retry | None = None
     steps: int = 0
+    ending: Ending | None = None
 
     @property
     def waiting(self) -> tuple[RequestId, ...]:

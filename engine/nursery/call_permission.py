@@ -96,7 +96,7 @@ class CallPermission:
                 await trio.lowlevel.checkpoint()
                 self.record("allow", now.source)
                 return "once", ""
-        answer = await self.ask(query, judgement, run.ending.catch, by_rule=by_rule)
+        answer = await self.ask(query, judgement, run.ending.note_doing, by_rule=by_rule)
         # A withdrawn question is no verdict: the turn ends, and the call is settled as aborted.
         if answer.kind != "withdrawn":
             self.record(

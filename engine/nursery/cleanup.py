@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
     from engine.nursery.step import Step
 
-# Of a grace that a parent's call allows: the rest is for the flush and the way back up to that call.
-FLUSH_SHARE = 0.9
 # A grace is waited for in parts of this length.
 _SLICE: Final = GRACE / 10
 # How often a nursery that belongs to another task is looked at, in seconds.
@@ -199,8 +197,7 @@ async def _settle_all(run: TurnRun, timer: GraceTimer) -> None:
 
 def _deadline(run: TurnRun, grace: float) -> float:
     """Return when a call that may clean up for *grace* seconds is settled without waiting any longer."""
-    limit = float("inf") if run.inputs.grace_limit is None else FLUSH_SHARE * run.inputs.grace_limit
-    return run.ending.at + min(grace, limit)
+    return run.ending.at + run.bounded_grace(grace)
 
 
 def _settle_without(run: TurnRun, step: Step, entry: CallEntry) -> None:

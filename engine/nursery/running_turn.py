@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -12,8 +13,8 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.deferred import Deferred
 from engine.core.errors import StoreError
-from engine.core.events import During, Notice, RetryScheduled, StopReason, TurnResult
-from engine.core.exception_groups import ErrorBoundary, describe
+from engine.core.events import During, EndingCause, Notice, RetryScheduled, StopReason, TurnEnding, TurnResult
+from engine.core.exception_groups import ErrorBoundary, describe, first_of
 from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, SessionId
@@ -26,9 +27,9 @@ from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.loop_detection import RepetitionDetector
 from engine.nursery.questions import Questions
 from engine.nursery.rate_limiter import Traffic
-from engine.nursery.turn_snapshots import TurnSnapshots
+from engine.nursery.turn_snapshots import FileChanges, TurnSnapshots
 from engine.process.secret_names import SecretVariables
-from engine.tools.call_values import ToolOutput
+from engine.tools.call_values import GRACE, ToolOutput
 from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
 from engine.tools.registry import Registry
@@ -48,8 +49,10 @@ if TYPE_CHECKING:
 # timeout is just as long can raise and say why; in a store that has not answered before, little.
 _AT_A_BARRIER: Final = 1.1
 _WHEN_IT_LAGS: Final = 0.1
+# Of a grace that a parent's call allows: the rest is for the flush and the way back up to that call.
+FLUSH_SHARE: Final = 0.9
 
-CauseKind = Literal["finished", "user", "left", "host", "limit", "rejected", "doom", "crashed", "parked"]
+CauseKind = EndingCause | Literal["finished", "parked"]
 
 
 @attrs.frozen(kw_only=True)
@@ -149,31 +152,6 @@ class RequestUsage:
 
 
 @attrs.define(eq=False)
-class FileChanges:
-    """The files that a turn and its sub-agents have changed, as far as the tools report it.
-
-    Attributes:
-        files: their absolute paths, in the order in which they were changed first.
-        are_complete: whether these are all: nothing has run that may have changed others.
-    """
-
-    files: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
-    are_complete: bool = attrs.field(default=True, init=False)
-
-    def note(self, changed: Iterable[str] | None, *, may_have: bool) -> None:
-        """Add what a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""
-        if changed is None:
-            self.are_complete = self.are_complete and not may_have
-        else:
-            self.files.update(dict.fromkeys(changed))
-
-    def add(self, other: FileChanges) -> None:
-        """Add what a sub-agent has changed. Not a checkpoint."""
-        self.files.update(other.files)
-        self.are_complete = self.are_complete and other.are_complete
-
-
-@attrs.define(eq=False)
 class TurnState:
     """What the loop and the calls of a turn keep from step to step.
 
@@ -221,7 +199,7 @@ class TurnState:
 
 
 @attrs.define(eq=False)
-class TurnEnding:
+class CauseSlot:
     """The one slot for why a turn ends, and the events of its end, in their order.
 
     A user's cancel, a limit and the end of the loop write the slot themselves. A host's cancel can't: it only appears as
@@ -259,17 +237,27 @@ class TurnEnding:
         now, during = trio.current_time(), self._caught or self._now()
         # All of it before the cancel: the tasks that the scope wakes read the cause.
         self.cause, self.at, self.during = cause, now, during
+        # Before the tasks do anything about it, so that each watcher learns why from the first event of the end.
+        with suppress(Exception):
+            self._announce(cause)
         self.scope.cancel(reason=f"the turn ends: {cause.kind}")
         self.requested.set()
         return True
 
-    def catch(self) -> None:
-        """Note what the turn is doing, when one of its tasks is cancelled, before that changes. Not a checkpoint.
-
-        A host's cancel reaches all tasks, in no order; the frame, which writes the cause, may be the last of them.
-        """
+    def note_doing(self, _: object = None) -> None:
+        """Note what the turn is doing, when one of its tasks is cancelled, before that changes. Not a checkpoint."""
         if self.cause is None and self._caught is None:
             self._caught = self._now()
+
+    def catch(self, error: BaseException) -> None:
+        """Write the cause, if there is none yet, in a task that the cancel of the whole turn has reached. Not a checkpoint.
+
+        A host's cancel reaches all tasks, in no order; the frame may be the last of them.
+        """
+        self.note_doing()
+        # An interrupt is a cause of its own, which the loop's task writes.
+        if first_of(error, KeyboardInterrupt) is None and first_of(error, SystemExit) is None:
+            self._run.end(self.first_catch())
 
     def first_catch(self) -> TurnCause:
         """Return the cause of an end that has written none: a limit above, the turn's own deadline, or the host.
@@ -294,6 +282,19 @@ class TurnEnding:
         """Return the cause of a turn whose time is up."""
         exhausted = self._run.budget.expire()
         return TurnCause(kind="limit", reason=exhausted.reason, detail=exhausted.detail)
+
+    def _announce(self, cause: TurnCause) -> None:
+        """Announce the end, unless the turn has finished by itself, or goes on in another engine. Not a checkpoint."""
+        run, kind = self._run, cause.kind
+        # The last: a turn that could not even start.
+        if kind == "finished" or run.journal.is_closed or run.journal.log.state.turn is None:
+            return
+        assert kind != "parked"
+        calls = () if run.step is None else run.step.ledger.unsettled
+        grace = max((entry.grace for entry in calls if entry.state in {"admitted", "running"}), default=GRACE)
+        until = run.deps.clock.now() + run.bounded_grace(grace)
+        after = run.journal.log.seq
+        run.journal.append_live(TurnEnding(cause=kind, detail=cause.detail, until=until, after=after))
 
     @property
     def is_parked(self) -> bool:
@@ -330,7 +331,7 @@ class TurnRun:
     journal: TurnJournal
     budget: Budget
     state: TurnState = attrs.field(factory=TurnState)
-    ending: TurnEnding = attrs.field(init=False)
+    ending: CauseSlot = attrs.field(init=False)
     children: list[TurnRun] = attrs.field(factory=list["TurnRun"], init=False)
     step: Step | None = attrs.field(default=None, init=False)
     result: TurnResult | None = attrs.field(default=None, init=False)
@@ -338,9 +339,14 @@ class TurnRun:
     _store_lags: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.ending = TurnEnding(self)
+        self.ending = CauseSlot(self)
         # A charge of a sub-agent may exhaust this turn's budget, in a task that knows only the budget.
         self.budget.end = self._end_for_limit
+
+    def bounded_grace(self, seconds: float) -> float:
+        """Return how long a call that may clean up for *seconds* can do so in this turn. Not a checkpoint."""
+        limit = self.inputs.grace_limit
+        return seconds if limit is None else min(seconds, FLUSH_SHARE * limit)
 
     def note_changes(self, call_id: CallId, changed: Iterable[str] | None, *, may_have: bool) -> None:
         """Note which files a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""

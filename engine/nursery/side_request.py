@@ -168,7 +168,8 @@ class Asker:
         )
         listener = ReplyListener(model=model)
         try:
-            await read_stream(self.run, model, request, listener)
+            # Not `catch`: whoever asks may have a timeout of its own, which ends no turn.
+            await read_stream(self.run, model, request, listener, self.run.ending.note_doing)
         finally:
             # Also on a cancel: what the host has reported by then it will bill.
             self._charge(listener)

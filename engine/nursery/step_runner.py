@@ -121,7 +121,9 @@ async def run_step(run: TurnRun, step: Step) -> StepOutcome:
             # Another engine has received the answer; what is left are calls.
             runner.start_calls()
         else:
-            nursery.start_soon(read_stream, run, step.model, step.request, runner, name="model stream")
+            nursery.start_soon(
+                read_stream, run, step.model, step.request, runner, run.ending.catch, name="model stream"
+            )
             if run.journal.log.keeps_drafts:
                 nursery.start_soon(save_drafts, run.journal.log, step.stream_over, name="drafts")
         # The calls run meanwhile, in the nursery. They are collected only now since the list of calls is complete now.

@@ -43,11 +43,17 @@ class Receiver(Protocol):
 
 
 @enable_ki_protection
-async def read_stream(run: TurnRun, model: Model, request: ModelRequest, receiver: Receiver) -> None:
+async def read_stream(
+    run: TurnRun,
+    model: Model,
+    request: ModelRequest,
+    receiver: Receiver,
+    on_cancel: Callable[[BaseException], None],
+) -> None:
     """Send *request* and feed *receiver* until the stream is over.
 
-    Always a cancel point; a schedule point if the model keeps to its port, where all methods are. If cancelled, what was
-    received is kept and the connection is closed. An error of the receiver is ours, not the provider's: it ends the turn.
+    Always a cancel point; a schedule point if the model keeps to its port, where all methods are. If cancelled,
+    *on_cancel* is called, what was received is kept and the connection is closed. An error of the receiver is ours, not the provider's: it ends the turn.
     """
     failure: Failure | None = None
     is_interrupted = False
@@ -62,10 +68,10 @@ async def read_stream(run: TurnRun, model: Model, request: ModelRequest, receive
         else:
             failure = _failure_of_foreign(error)
 
-    def interrupt(_: BaseException) -> None:
+    def interrupt(error: BaseException) -> None:
         nonlocal is_interrupted
         is_interrupted = True
-        run.ending.catch()
+        on_cancel(error)
 
     try:
         with ErrorBoundary(on_error=fail, on_propagate=interrupt):

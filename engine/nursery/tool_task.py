@@ -47,8 +47,8 @@ async def work(run: TurnRun, step: Step, entry: CallEntry) -> None:
     """
     call = _Call(run, step, entry)
 
-    def settle_aborted(_: BaseException) -> None:
-        run.ending.catch()
+    def settle_aborted(error: BaseException) -> None:
+        run.ending.catch(error)
         call.settle(entry.provisional or Outcome(settlement=_aborted(entry)))
 
     outcome: Outcome | None = None
@@ -104,7 +104,7 @@ async def _may_repeat(call: _Call, finding: Finding) -> bool:
     need = Need(permission=REPETITION_PERMISSION, detail=finding.detail, offers=(call.entry.tool_name,))
     judgement = Judgement(verdict="ask", source="the same call again and again")
     query = call.permission.query(need, read_only=False)
-    answer = (await call.permission.ask(query, judgement, call.run.ending.catch, by_rule=False)).kind
+    answer = (await call.permission.ask(query, judgement, call.run.ending.note_doing, by_rule=False)).kind
     if answer == "always" and call.entry.seen is not None:
         call.run.state.repetition.allow(call.entry.seen.signature)
     return answer in {"once", "always"}

@@ -38,6 +38,31 @@ SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
+@attrs.define(eq=False)
+class FileChanges:
+    """The files that a turn and its sub-agents have changed, as far as the tools report it.
+
+    Attributes:
+        files: their absolute paths, in the order in which they were changed first.
+        are_complete: whether these are all: nothing has run that may have changed others.
+    """
+
+    files: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    are_complete: bool = attrs.field(default=True, init=False)
+
+    def note(self, changed: Iterable[str] | None, *, may_have: bool) -> None:
+        """Add what a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""
+        if changed is None:
+            self.are_complete = self.are_complete and not may_have
+        else:
+            self.files.update(dict.fromkeys(changed))
+
+    def add(self, other: FileChanges) -> None:
+        """Add what a sub-agent has changed. Not a checkpoint."""
+        self.files.update(other.files)
+        self.are_complete = self.are_complete and other.are_complete
+
+
 @attrs.define(eq=False, kw_only=True)
 class TurnSnapshots:
     """The snapshots of one root turn.

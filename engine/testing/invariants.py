@@ -152,7 +152,21 @@ def _check_turn_end(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
     result = ended[0].result
     if result.stop_reason not in ev.STOP_REASONS:
         return [f"{result.stop_reason} is not a stop reason"]
-    return [f"the engine failed: {result.detail}"] if result.stop_reason == "internal_error" else []
+    problems = [f"the engine failed: {result.detail}"] if result.stop_reason == "internal_error" else []
+    return problems + _check_turn_ending(events)
+
+
+def _check_turn_ending(events: Sequence[ev.Durable | ev.Live]) -> list[str]:
+    """Check that the end of a turn was announced once at most, and before a call was settled because of it."""
+    announced = [index for index, event in enumerate(events) if isinstance(event, ev.TurnEnding)]
+    if len(announced) > 1:
+        return [f"the end of the turn was announced {len(announced)} times"]
+    # Events from a store alone have no live ones.
+    return [
+        f"call {event.call_id} was cancelled before the end of the turn was announced"
+        for event in events[: sum(announced)]
+        if isinstance(event, ev.CallSettled) and event.settlement.reason == "cancelled"
+    ]
 
 
 _MOVES: dict[type[object], str] = {

@@ -35,6 +35,7 @@ from engine.core.events import (
     StepStarted,
     TextDelta,
     TurnEnded,
+    TurnEnding,
     TurnResult,
     TurnStarted,
 )
@@ -62,6 +63,7 @@ class Reader:
         state: what a client makes of the session itself, from where the cursor began.
         seen: all that was handed over since.
         seqs: of each session, the last number; of one that is not in it, any may come first.
+        ending: of each session, after which number the end of a turn was announced last.
         texts: of each part, what its deltas came to; where one is joined in the middle, "?" stands for the rest.
     """
 
@@ -71,6 +73,7 @@ class Reader:
     seen: list[Durable | Live] = attrs.field(factory=list[Durable | Live])
     seqs: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int])
     texts: dict[PartId, str] = attrs.field(factory=dict[PartId, str])
+    ending: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int])
     must_resync: bool = False
 
     @classmethod
@@ -83,7 +86,7 @@ class Reader:
         self.state = base
         self.seen.clear()
         self.seqs = {self.journal.session_id: base.seq}
-        self.texts = {}
+        self.texts, self.ending = {}, {}
         if base.turn is not None and base.turn.step is not None:
             self.texts = {part.part_id: part.text for part in base.turn.step.parts if part.part is None}
 
@@ -116,6 +119,10 @@ class Reader:
             assert entry.seq == last + 1, f"{entry.session_id}: {entry.seq} came after {last}"
             self.seqs[entry.session_id] = entry.seq
             self._look_at_part(entry)
+        if isinstance(entry, TurnEnding):
+            assert self.ending.get(entry.session_id) != entry.after, "an ending was announced twice"
+            assert self.seqs.get(entry.session_id, entry.after) == entry.after, "an ending is out of its place"
+            self.ending[entry.session_id] = entry.after
         self.seen.append(entry)
         if entry.session_id == self.journal.session_id:
             self.state = apply(self.state, entry)
@@ -389,6 +396,18 @@ def test_merged_delta_precedes_the_ended_part() -> None:
     desk.grow("ab", 10)
     desk.end_step()
     assert kinds(take_all(slow))[4:] == ["TextDelta", "PartEnded", "StepEnded"]
+
+
+def test_slow_reader_learns_that_a_turn_ends() -> None:
+    book = HookRunner()
+    slow, resumed = follow(book.journal, 0), follow(book.journal, 0)
+    book.turn.append_live(TurnEnding(cause="user", detail="", until=2.0, after=book.journal.seq))
+    take_all(resumed)
+    again = follow(book.journal, resumed.position)
+    book.notices(20)
+    missed = kinds(take_all(slow))
+    assert missed[-21:] == ["TurnEnding", *["Notice"] * 20]
+    assert kinds(take_all(again)) == ["Notice"] * 20
 
 
 def test_discarded_parts_are_not_replayed() -> None:

@@ -20,12 +20,14 @@ from engine.core.events import (
     StepEnded,
     StepStarted,
     TurnEnded,
+    TurnEnding,
     TurnResult,
     TurnStarted,
 )
 from engine.core.llm_types import TextChunk, TextStarted
 from engine.core.messages import AssistantMessage, TextPart
-from engine.journal.state import Idle
+from engine.core.settings import Limits, Settings
+from engine.journal.state import Ending, Idle
 from engine.permission.policy import Policy
 from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, Break, Pause, call, done, reasoning, text
@@ -47,6 +49,80 @@ def settlements(w: World) -> list[str]:
 
 def kinds(w: World, *of: type[EventBase]) -> list[str]:
     return [type(e).__name__ for e in w.session.events() if isinstance(e, of)]
+
+
+# -- announced -------------------------------------------------------------------------------------
+
+
+async def test_every_watcher_learns_of_a_cancel_first(autojump_clock: MockClock) -> None:
+    async with world(working(), tools=Bench().tools()) as w:
+        before = w.session.subscribe()
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            watcher = w.session.subscribe()
+            turn.cancel()
+            turn.cancel()
+            first = watcher.try_next()
+            assert isinstance(first, TurnEnding)
+            assert (first.cause, first.detail) == ("user", "cancelled by the user")
+            assert first.until == pytest.approx(first.time + 0.25)
+            state = w.session.state.turn
+            assert state is not None
+            assert state.ending == Ending(cause="user", detail="cancelled by the user", until=first.until)
+            assert w.session.subscribe(after=w.session.state.seq).try_next() == first
+        announced = []
+        while (event := before.try_next()) is not None:
+            announced += [event] if isinstance(event, (TurnEnding, TurnEnded)) else []
+        assert announced[0] == first
+        assert [type(event) for event in announced] == [TurnEnding, TurnEnded]
+
+
+async def test_finished_turn_announces_no_end(autojump_clock: MockClock) -> None:
+    async with world(DONE) as w:
+        watcher = w.session.subscribe()
+        await w.session.run("go")
+        seen = []
+        while (event := watcher.try_next()) is not None:
+            seen.append(type(event))
+        assert TurnEnding not in seen
+
+
+async def test_longest_declared_grace_is_announced(autojump_clock: MockClock) -> None:
+    @engine.tool(read_only=True, grace=2.0)
+    async def patient(args: Nothing, ctx: engine.ToolContext) -> str:
+        """Wait."""
+        await trio.sleep(60)
+        return ""
+
+    script = [*call("patient", {}, id="1"), *call("read", {"name": "a", "seconds": 60}, id="2"), *done("calls")]
+    async with world(script, tools=(patient, *Bench().tools())) as w, w.session.prompt("go") as turn:
+        await trio.sleep(1)
+        watcher = w.session.subscribe()
+        turn.cancel()
+        first = watcher.try_next()
+        assert isinstance(first, TurnEnding)
+        assert first.until == pytest.approx(first.time + 2.0)
+
+
+@pytest.mark.parametrize("way", ["host", "limit", "left"])
+async def test_end_by_others_is_announced(way: str, autojump_clock: MockClock) -> None:
+    limits = Limits(seconds=1.0) if way == "limit" else Limits()
+    async with world(working(), tools=Bench().tools(), settings=Settings(limits=limits)) as w:
+        watcher = w.session.subscribe()
+        with trio.CancelScope() as host:
+            async with w.session.prompt("go") as turn:
+                await trio.sleep(0.5)
+                if way == "host":
+                    host.cancel(reason="the test")
+                if way != "left":
+                    await turn.wait()
+        seen = []
+        while (event := watcher.try_next()) is not None:
+            seen.append(event)
+        (index,) = [n for n, event in enumerate(seen) if isinstance(event, TurnEnding)]
+        assert getattr(seen[index], "cause", "") == way
+        # Nothing of the call's end comes before it.
+        assert not any(isinstance(event, CallSettled) for event in seen[:index])
 
 
 # -- lost cancels ----------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ from engine.core.events import (
     StepReceived,
     StepStarted,
     TurnEnded,
+    TurnEnding,
     TurnRedone,
     TurnResult,
     TurnResumed,
@@ -177,6 +178,8 @@ class Scribe:
             found += ["restore_history"] if self.summarised is not None else []
             return [*found, *(["redo"] if self.redoable else [])]
         found += ["notice", "set_clock", "ask"]
+        if self.journal.state.turn is not None and self.journal.state.turn.ending is None:
+            found += ["announce_end"]
         if self.requests:
             found += ["answer"]
         found += ["ask_words", *(["answer_words"] if self.asked else [])]
@@ -415,6 +418,10 @@ class Scribe:
         self.redoable.clear()
         self.turn.append(TurnStarted())
         self.steps = 0
+
+    def _announce_end(self, draw: Draw) -> None:
+        assert self.turn is not None
+        self.turn.append_live(TurnEnding(cause="user", detail="", until=2.0, after=self.journal.seq))
 
     def _end_turn(self, draw: Draw) -> None:
         assert self.turn is not None
