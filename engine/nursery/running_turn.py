@@ -293,8 +293,7 @@ class CauseSlot:
         calls = () if run.step is None else run.step.ledger.unsettled
         grace = max((entry.grace for entry in calls if entry.state in {"admitted", "running"}), default=GRACE)
         until = run.deps.clock.now() + run.bounded_grace(grace)
-        after = run.journal.log.seq
-        run.journal.append_live(TurnEnding(cause=kind, detail=cause.detail, until=until, after=after))
+        run.journal.append_live(TurnEnding(cause=kind, detail=cause.detail, until=until, after=run.journal.log.seq))
 
     @property
     def is_parked(self) -> bool:
