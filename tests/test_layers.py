@@ -118,7 +118,7 @@ PURE = (
     "core.errors",
     "core.events",
     "core.ids",
-    "core.json_text",
+    "journal.json_text",
     "core.llm_types",
     "core.messages",
     "core.permission_types",

@@ -33,9 +33,9 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 
 from engine.core.errors import JournalCorrupt
 from engine.core.events import DURABLE_TYPES, LIVE_TYPES, Durable, Live
-from engine.core.json_text import to_json_text
 from engine.core.messages import Message
 from engine.journal.json_converter import SHOWN_CHARS, TAGS, Json, reader_of, writer_of
+from engine.journal.json_text import to_json_text
 from engine.journal.state import Resync, SessionState, Status
 
 Upcaster: TypeAlias = Callable[[Json], Json]
