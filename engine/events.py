@@ -112,7 +112,9 @@ if TYPE_CHECKING:
     from engine.core.messages import UserMessage as UserMessage
     from engine.core.messages import UserPart as UserPart
     from engine.journal.cursors import Cursor as Cursor
-    from engine.journal.cursors import Position as Position
+    from engine.journal.position import Position as Position
+    from engine.journal.position import decode_position as decode_position
+    from engine.journal.position import encode_position as encode_position
     from engine.journal.state import Busy as Busy
     from engine.journal.state import Idle as Idle
     from engine.journal.state import PendingInput as PendingInput
@@ -146,6 +148,7 @@ else:
                 "ResultsMessage Settlement TextPart Transcript Usage UserMessage UserPart"
             ),
             "engine.journal.state": "Busy Idle PendingInput Resync Retry SessionState Status Waiting",
-            "engine.journal.cursors": "Cursor Position",
+            "engine.journal.cursors": "Cursor",
+            "engine.journal.position": "Position decode_position encode_position",
         },
     )

@@ -20,6 +20,7 @@ from engine.core.messages import AssistantPart, CallPart, ProviderPart, Reasonin
 from engine.core.threads import check_run
 from engine.journal.log import Journal, JournalEntry
 from engine.journal.open_text import DELTAS
+from engine.journal.position import Position
 from engine.journal.state import Resync
 
 # Events between two schedule points, so that a cursor with much to read does not starve other tasks.
@@ -28,38 +29,19 @@ REFILL = 512
 _KINDS: dict[type[AssistantPart], ev.PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
 
 
-@attrs.frozen(kw_only=True)
-class Position:
-    """Where a cursor is: enough to go on from there later, in another cursor.
-
-    Attributes:
-        epoch: the life of the store in which it holds.
-        seq: the last event of the session itself.
-        offsets: how much of each open part was seen.
-        children: the last event of each descendant, of those after `seq`.
-        endings: the sessions with an open turn whose `TurnEnding` was seen.
-    """
-
-    epoch: str
-    seq: int
-    offsets: tuple[tuple[PartId, int], ...] = ()
-    children: tuple[tuple[SessionId, int], ...] = ()
-    endings: tuple[SessionId, ...] = ()
-
-
 def follow(
     journal: Journal, after: int | Position | None = None, *, token: trio.lowlevel.TrioToken | None = None
 ) -> Cursor:
     """Return a cursor over *journal* which begins after that sequence number, or after now. Not a checkpoint.
 
-    A `Position` of another epoch, or of a future, yields one `Resync` first. With *token*, it waits in that Trio run only.
+    A `Position` of another epoch or session, or of a future, yields one `Resync` first. With *token*, it waits in that Trio run only.
     """
     cursor = Cursor(journal)
     cursor._token = token
     epoch = journal._store.epoch
     if after is None:
         cursor._go_to_end()
-    elif isinstance(after, Position) and after.epoch != epoch:
+    elif isinstance(after, Position) and (after.epoch != epoch or after.session_id not in {"", journal.session_id}):
         cursor._must_resync = True
     else:
         begin = after if isinstance(after, Position) else Position(epoch=epoch, seq=after)
@@ -145,6 +127,7 @@ class Cursor:
     def position(self) -> Position:
         """Where it is, to go on from in another cursor of the same session."""
         return Position(
+            session_id=self.journal.session_id,
             epoch=self.journal._store.epoch,
             seq=self._seq,
             offsets=tuple(self._offsets.items()),

@@ -16,7 +16,8 @@ from engine.core.ids import InputId, SessionId
 from engine.core.messages import MediaPart
 from engine.core.protocols import Model
 from engine.core.settings import Headless, Settings
-from engine.journal.cursors import Cursor, Position, follow
+from engine.journal.cursors import Cursor, follow
+from engine.journal.position import Position
 from engine.journal.state import SessionState
 from engine.nursery.questions import OpenQuestion
 from engine.session.answer_delivery import answer, recover, reply, settle

@@ -41,9 +41,10 @@ from engine.core.events import (
 )
 from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.messages import CallPart, ProviderPart, TextPart, Usage, UserMessage
-from engine.journal.cursors import REFILL, Cursor, Position, follow
+from engine.journal.cursors import REFILL, Cursor, follow
 from engine.journal.fold import apply, fold
 from engine.journal.log import Journal, TurnJournal
+from engine.journal.position import Position
 from engine.journal.state import OpenPart, Resync, SessionState
 from engine.store.memory import MemoryStore
 from tests.support.scribe import Scribe, Wall, new_journal

@@ -31,9 +31,9 @@ from engine.core.events import (
 from engine.core.llm_types import StreamEvent
 from engine.core.messages import TextPart
 from engine.core.settings import Limits, Settings
-from engine.journal.cursors import Position
 from engine.journal.fold import fold
 from engine.journal.log import RING
+from engine.journal.position import Position
 from engine.journal.state import Resync
 from engine.session.engine_options import ContextOptions, PermissionOptions
 from engine.session.session import Session

@@ -53,8 +53,8 @@ from engine.core.messages import Message, Usage, UserMessage
 from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
-from engine.journal.cursors import Position
 from engine.journal.fold import fold
+from engine.journal.position import Position
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports

@@ -34,8 +34,9 @@ from engine.core.messages import Message, Usage, UserMessage
 from engine.core.protocols import ContextView
 from engine.core.settings import Limits, Settings
 from engine.journal.codec import encode_event
-from engine.journal.cursors import Cursor, Position
+from engine.journal.cursors import Cursor
 from engine.journal.fold import apply, fold
+from engine.journal.position import Position, decode_position, encode_position
 from engine.journal.state import Busy, Idle, Resync, SessionState
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions, Ports
@@ -426,7 +427,7 @@ async def test_o6_client_cut_at_any_event_catches_up(
             client = Client(SessionState())
             for event in seen[:cut]:
                 client.see(event)
-            for event in drained(w.session.subscribe(after=positions[cut])):
+            for event in drained(w.session.subscribe(after=decode_position(encode_position(positions[cut])))):
                 client.see(event)
             assert client.state == final
             assert client.last_seq == final.seq

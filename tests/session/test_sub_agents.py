@@ -30,6 +30,7 @@ from engine.core.llm_types import ModelInfo, ModelRequest, TextChunk, TextStarte
 from engine.core.messages import Usage
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.journal.cursors import Cursor
+from engine.journal.position import decode_position, encode_position
 from engine.journal.state import Resync
 from engine.nursery.rate_limiter import LONG_PREFIX
 from engine.permission.policy import Policy
@@ -695,7 +696,7 @@ async def test_o6_resumed_root_watcher_gets_child_events_once(autojump_clock: Mo
         whole = durable(seen)
         assert len(set(whole)) == len(whole)
         for cut in range(len(seen) + 1):
-            rest = drained(w.session.subscribe(after=positions[cut]))
+            rest = drained(w.session.subscribe(after=decode_position(encode_position(positions[cut]))))
             assert not any(isinstance(e, Resync) for e in rest)
             assert durable(seen[:cut]) + durable(rest) == whole
 
