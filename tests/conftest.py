@@ -24,7 +24,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # No deadline: an example runs a whole Trio program. Too slow is for `make bench` to say, not for a loaded machine.
 _COMMON = hypothesis.settings(deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # The same examples in each run: a change must not fail by what another one has broken. `make soak` looks for new ones.
-hypothesis.settings.register_profile("default", _COMMON, derandomize=True, database=None)
+hypothesis.settings.register_profile("full", _COMMON, derandomize=True, database=None, max_examples=100)
+# A sample: two hundred properties, most of which fail within the first examples if they fail at all.
+hypothesis.settings.register_profile("default", hypothesis.settings.get_profile("full"), max_examples=30)
 
 
 # ---- the user's folders ----------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.register_profile("soak", _COMMON, max_examples=most)
         hypothesis.settings.load_profile("soak")
     else:
-        hypothesis.settings.load_profile("default")
+        hypothesis.settings.load_profile("full" if runs_in_full(config) else "default")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -56,7 +56,7 @@ SCENARIOS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_compaction_may_be_cancelled_at_every_point(name: str, is_full: bool, count_runs: CountRuns) -> None:
-    report = cancel_everywhere(SCENARIOS[name], ways=("user", "host"), every=1 if is_full else 2)
+    report = cancel_everywhere(SCENARIOS[name], ways=("user", "host"), every=1 if is_full else 3)
     report_mixed = cancel_everywhere(
         SCENARIOS[name], ways=("host_deadline", "user_then_host", "leave"), every=10 if is_full else 20
     )

@@ -184,7 +184,7 @@ BAD_ANSWERS = st.builds(
 
 @pytest.mark.slow
 @hypothesis.given(answers=st.lists(BAD_ANSWERS, min_size=1, max_size=3))
-@hypothesis.settings(max_examples=150)
+@hypothesis.settings(max_examples=3 * hypothesis.settings().max_examples // 2)
 def test_every_script_of_bad_answers_ends(answers: list[Answer]) -> None:
     async def main() -> None:
         script = [answers[number % len(answers)] for number in range(400)]

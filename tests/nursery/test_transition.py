@@ -86,7 +86,7 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
         outcome("length", turn_output_tokens=70_000),
         Continue(
             reason="output_recover",
-            state=state(escalated=True, recoveries=1),
+            state=state(unusable_answers=1, escalated=True, recoveries=1),
             nudge="Your answer was cut off at the output limit (continuation 1 of 3, 70000 tokens so far). Go on "
             "exactly where it stopped. Don't apologise, don't repeat and don't summarise what you wrote.",
         ),
@@ -117,7 +117,7 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
         outcome(is_empty=True),
         Continue(
             reason="empty_retry",
-            state=state(empties=1),
+            state=state(unusable_answers=1, empties=1),
             keep=False,
         ),
     ),
@@ -131,7 +131,7 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
         outcome("length", calls=1, cut_calls=1),
         Continue(
             reason="output_recover",
-            state=state(recoveries=1),
+            state=state(unusable_answers=1, recoveries=1),
             nudge="Your call was cut off at the output limit, so it was not run (attempt 1 of 3). Do the same in several "
             "smaller calls.",
         ),
@@ -141,7 +141,7 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
         outcome(invalid_output="a field is missing"),
         Continue(
             reason="schema_repair",
-            state=state(schema_repairs=1),
+            state=state(unusable_answers=1, schema_repairs=1),
             nudge="Your answer does not fit the schema that was asked for: a field is missing\nAnswer again with that "
             "JSON only.",
         ),
@@ -151,7 +151,7 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
         outcome("malformed", finish_detail="MALFORMED_FUNCTION_CALL"),
         Continue(
             reason="schema_repair",
-            state=state(malformed=1),
+            state=state(unusable_answers=1, malformed=1),
             nudge="Your last call could not be read (MALFORMED_FUNCTION_CALL), so it was not run. Make it again, as the "
             "schema of its tool says.",
         ),

@@ -251,7 +251,7 @@ some_allowance = st.builds(
 
 @pytest.mark.slow
 @given(some_layers, some_query(), DENY, st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 2)
 def test_a_deny_more_never_allows_more(layers: Rules, call: PermissionQuery, deny: Rule, data: st.DataObject) -> None:
     where = data.draw(st.sampled_from(["project", "user", "host", "agent"]))
     before = weight(layers.policy().judge(call))
@@ -276,7 +276,7 @@ def _with(rules_before: tuple[Rule, ...], deny: Rule, data: st.DataObject) -> tu
 
 @pytest.mark.slow
 @given(some_layers, some_query(), st.lists(st.tuples(some_query(), some_allowance), max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 2)
 def test_no_allow_lifts_a_deny(
     layers: Rules, call: PermissionQuery, answers: list[tuple[PermissionQuery, Allowance]]
 ) -> None:
@@ -296,7 +296,7 @@ def test_no_allow_lifts_a_deny(
 
 @pytest.mark.slow
 @given(some_layers, some_query(), some_rules)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 2)
 def test_sub_agents_get_the_intersection_of_permissions(
     layers: Rules, call: PermissionQuery, own: tuple[Rule, ...]
 ) -> None:
@@ -310,7 +310,7 @@ def test_sub_agents_get_the_intersection_of_permissions(
 
 @pytest.mark.slow
 @given(some_layers, some_query(), st.sampled_from(GRANT_SCOPES), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 2)
 def test_an_offer_that_is_made_answers_the_question(
     layers: Rules, call: PermissionQuery, scope: GrantScope, data: st.DataObject
 ) -> None:
@@ -334,7 +334,7 @@ def test_an_offer_that_is_made_answers_the_question(
 
 @pytest.mark.slow
 @given(some_layers, some_query(), some_query())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 2)
 def test_grants_cover_only_what_was_offered(layers: Rules, call: PermissionQuery, later: PermissionQuery) -> None:
     rules_at_work = layers.policy()
     call = attrs.evolve(call, cwd=PROJECT)
@@ -684,7 +684,6 @@ def test_hidden_tools_stay_hidden_from_sub_agents() -> None:
 
 @pytest.mark.slow
 @given(some_layers, some_query(), st.sampled_from(["bash", "edit", "read"]))
-@settings(max_examples=100, deadline=None)
 def test_hidden_permissions_are_denied(layers: Rules, call: PermissionQuery, name: str) -> None:
     rules_at_work = layers.policy()
     if rules_at_work.hides(call.chain, call.cwd, name) and any(one.permission == name for one in call.rights):

@@ -1,6 +1,6 @@
 """Faults planted in copies of the package, each with the scenarios that must find it.
 
-Run as a program with a scenario's name, it plays that scenario and exits 1 when a
+Run as a program with a scenario's name (and a number: one in so many points), it plays that scenario and exits 1 when a
 promise is broken, so that each mutant has a process, and a package, of its own.
 """
 
@@ -49,10 +49,10 @@ MUTANTS: dict[str, Mutant] = {
     "a swallowed Cancelled in the worker": Mutant(
         file="tools/pipeline.py",
         old="        with ErrorBoundary() as boundary:\n"
-        '            returned = await call_foreign(f"the tool {tool.name}", tool.body, prepared.arguments, context)\n',
+        '            returned = await ForeignCall(f"the tool {tool.name}", partial(tool.body, prepared.arguments, context))\n',
         new="        boundary = ErrorBoundary()\n"
         "        try:\n"
-        '            returned = await call_foreign(f"the tool {tool.name}", tool.body, prepared.arguments, context)\n'
+        '            returned = await ForeignCall(f"the tool {tool.name}", partial(tool.body, prepared.arguments, context))\n'
         "        except BaseException as error:\n"
         "            return Outcome(settlement=_error_of(error))\n",
         scenarios=("manner plain",),
@@ -112,13 +112,13 @@ def plant(mutant: Mutant, package: Path) -> None:
     path.write_text(source.replace(mutant.old, mutant.new), encoding="utf-8")
 
 
-def main(name: str) -> int:
-    """Play a scenario, cancelled everywhere; return 1 and say why if a promise is broken."""
+def main(name: str, every: int = 2) -> int:
+    """Play a scenario, cancelled at one in *every* points; return 1 and say why if a promise is broken."""
     from engine.testing.cancel import PromiseBroken, cancel_everywhere
     from tests.properties.catalogue import CATALOGUE
 
     try:
-        cancel_everywhere(CATALOGUE[name](), every=2)
+        cancel_everywhere(CATALOGUE[name](), every=every)
     except PromiseBroken as error:
         print(error)
         return 1
@@ -126,4 +126,4 @@ def main(name: str) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1]))
+    raise SystemExit(main(sys.argv[1], *map(int, sys.argv[2:])))

@@ -23,7 +23,7 @@ def test_cancel_everywhere(name: str, is_full: bool, count_runs: CountRuns) -> N
     scenario = CATALOGUE[name]()
     whole, sampled = PURE if NAMES.index(name) % 2 else reversed(PURE)
     runs = cancel_everywhere(scenario, ways=(whole,)).runs
-    runs += cancel_everywhere(scenario, ways=(sampled,), every=1 if is_full else 8).runs
+    runs += cancel_everywhere(scenario, ways=(sampled,), every=1 if is_full else 16).runs
     runs += cancel_everywhere(scenario, ways=MIXED, every=10 if is_full else 60).runs
     count_runs(runs)
 

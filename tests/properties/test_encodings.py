@@ -179,7 +179,7 @@ def check_nothing_foreign(data: bytes, request: ModelRequest) -> None:
 
 
 @pytest.mark.parametrize("wire", SPOKEN)
-@hypothesis.settings(max_examples=150)
+@hypothesis.settings(max_examples=3 * hypothesis.settings().max_examples // 2)
 @hypothesis.given(data=st.data())
 def test_a_transcript_continues_at_any_other_host(wire: str, data: st.DataObject) -> None:
     host, quirks, request = data.draw(requests(wire=wire))
@@ -191,7 +191,6 @@ def test_a_transcript_continues_at_any_other_host(wire: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("wire", SPOKEN)
-@hypothesis.settings(max_examples=100)
 @hypothesis.given(data=st.data())
 def test_any_transcript_is_request_or_typed_error(wire: str, data: st.DataObject) -> None:
     host, quirks, request = data.draw(requests(wire=wire, wild=True))
@@ -206,7 +205,7 @@ def test_any_transcript_is_request_or_typed_error(wire: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("wire", SPOKEN)
-@hypothesis.settings(max_examples=60)
+@hypothesis.settings(max_examples=3 * hypothesis.settings().max_examples // 5)
 @hypothesis.given(data=st.data())
 def test_each_request_extends_the_one_before(wire: str, data: st.DataObject) -> None:
     host, quirks, request = data.draw(requests(wire=wire))
@@ -258,7 +257,7 @@ def test_broken_prefix_is_named(wire: str, changes: dict[str, Any], at: str) -> 
 
 
 @pytest.mark.parametrize("wire", SPOKEN)
-@hypothesis.settings(max_examples=40)
+@hypothesis.settings(max_examples=2 * hypothesis.settings().max_examples // 5)
 @hypothesis.given(data=st.data())
 def test_markers_change_nothing_but_themselves(wire: str, data: st.DataObject) -> None:
     host, quirks, request = data.draw(requests(wire=wire))

@@ -180,7 +180,7 @@ _NAMES = sorted({*DEFAULT_REGISTRY.programs, "frobnicate"})
 
 
 @pytest.mark.slow
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=6 * settings().max_examples)
 @given(
     st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3),
     st.lists(_WORD | _UNKNOWN | st.sampled_from(_NAMES), max_size=6),
@@ -193,7 +193,7 @@ def test_an_offer_matches_the_command_it_came_from(names: list[str], rest: list[
 
 
 @pytest.mark.slow
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=6 * settings().max_examples)
 @given(st.sampled_from(_NAMES), st.lists(_WORD | _UNKNOWN | st.sampled_from(_NAMES), max_size=6))
 def test_a_prefix_is_the_beginning_of_the_command(name: str, rest: list[Argument]) -> None:
     prefix = command_prefix((name, *rest))

@@ -568,7 +568,7 @@ _STDIN = st.none() | st.just(UnknownInput()) | st.just(UnknownInput(lists_files=
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=15 * settings().max_examples)
 @given(
     st.sampled_from(sorted(DEFAULT_REGISTRY.programs)),
     st.lists(_WORD, max_size=9),
