@@ -72,7 +72,7 @@ LAYERS = (
     "session",
     "export",
     "testing",
-    "control.http",
+    "control.transport",
     "control",
     "cli",
     "cli.sessions",

@@ -16,9 +16,10 @@ import attrs
 import h11
 import trio
 
-from engine.control.http.access import AllowedAddresses, check_access
-from engine.control.http.request_head import END_OF_HEAD, HEAD_LIMIT, BadRequest, RequestHead, parse_head
-from engine.control.http.websocket import WebSocket, WebSocketClosed
+from engine.control.transport.access import AllowedAddresses, check_access
+from engine.control.transport.message_transport import TransportClosed
+from engine.control.transport.request_head import END_OF_HEAD, HEAD_LIMIT, BadRequest, RequestHead, parse_head
+from engine.control.transport.websocket import WebSocket
 
 HEAD_SECONDS: Final = 10.0
 _BODY_SECONDS: Final = 60.0
@@ -146,7 +147,7 @@ class HttpConnection:
                 is_complete = True
             nursery.cancel_scope.cancel(reason="the request is answered")
         if upgrade is not None and websocket is not None:
-            with suppress(WebSocketClosed):
+            with suppress(TransportClosed):
                 await websocket.accept(upgrade.subprotocol, received=self._take(len(self._buffer)))
                 await upgrade.run(websocket)
             return False

@@ -13,10 +13,18 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, memory_stream_pair
 from trio_websocket import ConnectionClosed, wrap_client_stream
 
-from engine.control.http.access import AllowedAddresses
-from engine.control.http.connection import Answer, HttpConnection, HttpRequest, Response, SendPiece, Stream, Upgrade
-from engine.control.http.request_head import BadRequest, RequestHead
-from engine.control.http.websocket import WebSocket
+from engine.control.transport.access import AllowedAddresses
+from engine.control.transport.http_connection import (
+    Answer,
+    HttpConnection,
+    HttpRequest,
+    Response,
+    SendPiece,
+    Stream,
+    Upgrade,
+)
+from engine.control.transport.request_head import BadRequest, RequestHead
+from engine.control.transport.websocket import WebSocket
 
 
 @attrs.define

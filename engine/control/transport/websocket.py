@@ -17,7 +17,8 @@ from wsproto.connection import ConnectionState
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Event, Ping, Request, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from engine.control.http.request_head import BadRequest
+from engine.control.transport.message_transport import TransportClosed
+from engine.control.transport.request_head import BadRequest
 
 FRAME_CHARACTERS: Final = 16 * 1024  # at most 64 KiB as UTF-8
 _RECEIVE_BYTES: Final = 64 * 1024
@@ -25,21 +26,6 @@ _RECEIVE_BYTES: Final = 64 * 1024
 _MOST_FRAGMENTS: Final = 1024
 # How long the other side may take to answer our close.
 _CLOSING: Final = 2.0
-
-
-class WebSocketClosed(Exception):  # an end, not a fault of ours
-    """The connection is closed.
-
-    Attributes:
-        code: as in RFC 6455; 1006 if it ended without a close.
-        reason: for a person.
-    """
-
-    def __init__(self, code: int, reason: str = "") -> None:
-        """Make it."""
-        super().__init__(f"closed with {code}" + (f": {reason}" if reason else ""))
-        self.code = code
-        self.reason = reason
 
 
 @final
@@ -60,7 +46,7 @@ class WebSocket:
         self._message_lock = trio.StrictFIFOLock()  # frames of two messages must not mix
         self._byte_lock = trio.StrictFIFOLock()  # but control frames may pass between those of one
         self._message = _Message()
-        self._end: WebSocketClosed | None = None
+        self._end: TransportClosed | None = None
         self._is_broken = False
 
     def read_request(self, head: bytes) -> tuple[str, ...]:
@@ -79,7 +65,7 @@ class WebSocket:
         raise BadRequest(400, "not a WebSocket request")
 
     async def accept(self, subprotocol: str | None = None, *, received: bytes = b"") -> None:
-        """Accept the request. A checkpoint. *received* came after the head. Raises `WebSocketClosed`."""
+        """Accept the request. A checkpoint. *received* came after the head. Raises `TransportClosed`."""
         await self._send_event(AcceptConnection(subprotocol=subprotocol))
         if received:
             self._protocol.receive_data(received)
@@ -87,7 +73,7 @@ class WebSocket:
     async def receive(self) -> str:
         """Return the next text message. A checkpoint.
 
-        If cancelled, nothing is lost. Raises `WebSocketClosed` at the end. What the other side does wrong (a broken
+        If cancelled, nothing is lost. Raises `TransportClosed` at the end. What the other side does wrong (a broken
         frame, bytes instead of text, too much) ends the connection too, and has been answered with its code.
         """
         await trio.lowlevel.checkpoint()
@@ -103,7 +89,7 @@ class WebSocket:
     async def send(self, text: str) -> None:
         """Send a message, in frames of at most 64 KiB. A checkpoint.
 
-        If cancelled in the middle, the connection is broken. Raises `WebSocketClosed`.
+        If cancelled in the middle, the connection is broken. Raises `TransportClosed`.
         """
         async with self._message_lock:
             for start in range(0, max(len(text), 1), FRAME_CHARACTERS):
@@ -111,22 +97,22 @@ class WebSocket:
                 await self._send_event(TextMessage(data=text[start:end], message_finished=end >= len(text)))
 
     async def ping(self) -> None:
-        """Send a ping. A checkpoint. Raises `WebSocketClosed`."""
+        """Send a ping. A checkpoint. Raises `TransportClosed`."""
         await self._send_event(Ping())
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection and the stream. A checkpoint; waits at most two seconds for the other side."""
-        with trio.move_on_after(_CLOSING), suppress(WebSocketClosed):
+        with trio.move_on_after(_CLOSING), suppress(TransportClosed):
             if self._protocol.state is ConnectionState.OPEN:
                 await self._send_event(CloseConnection(code=code, reason=_short(reason)))
             while self._protocol.state is ConnectionState.LOCAL_CLOSING:
                 await self.receive()
-        self._end = self._end or WebSocketClosed(code, reason)
+        self._end = self._end or TransportClosed(code, reason)
         await trio.aclose_forcefully(self._stream)
 
-    def _closed(self) -> WebSocketClosed:
+    def _closed(self) -> TransportClosed:
         """Return a new error each time, since raising one adds to its traceback."""
-        return WebSocketClosed(1006) if self._end is None else WebSocketClosed(self._end.code, self._end.reason)
+        return TransportClosed(1006) if self._end is None else TransportClosed(self._end.code, self._end.reason)
 
     async def _fill(self) -> None:
         try:
@@ -134,7 +120,7 @@ class WebSocket:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             data = b""
         if not data:
-            self._end = WebSocketClosed(1006)
+            self._end = TransportClosed(1006)
         elif self._protocol.state in {ConnectionState.OPEN, ConnectionState.LOCAL_CLOSING}:
             self._protocol.receive_data(data)
 
@@ -147,9 +133,9 @@ class WebSocket:
                     return self._message.take() if event.message_finished and event.frame_finished else None
                 await self._fail(fault)
             case BytesMessage():
-                await self._fail(WebSocketClosed(1003, "send text, not bytes"))
+                await self._fail(TransportClosed(1003, "send text, not bytes"))
             case Ping():
-                with suppress(WebSocketClosed):
+                with suppress(TransportClosed):
                     await self._send_event(event.response())
             case CloseConnection():
                 await self._handle_close(event)
@@ -161,37 +147,37 @@ class WebSocket:
         reason = event.reason or ""
         match self._protocol.state:
             case ConnectionState.REMOTE_CLOSING:
-                with suppress(WebSocketClosed):
+                with suppress(TransportClosed):
                     await self._send_event(event.response())
-                self._end = WebSocketClosed(int(event.code), reason)
+                self._end = TransportClosed(int(event.code), reason)
             case ConnectionState.CLOSED:
-                self._end = self._end or WebSocketClosed(int(event.code), reason)
+                self._end = self._end or TransportClosed(int(event.code), reason)
             case _:
                 # Not a close of the other side: so wsproto reports a frame that breaks the protocol.
-                await self._fail(WebSocketClosed(int(event.code), reason))
+                await self._fail(TransportClosed(int(event.code), reason))
 
-    async def _fail(self, end: WebSocketClosed) -> None:
+    async def _fail(self, end: TransportClosed) -> None:
         """Close with the code of *end*; nothing further is received."""
-        with suppress(WebSocketClosed):
+        with suppress(TransportClosed):
             await self._send_event(CloseConnection(code=end.code, reason=_short(end.reason)))
         self._end = end
         raise end
 
     async def _send_event(self, event: Event) -> None:
-        """Send *event*. A checkpoint. Raises `WebSocketClosed`."""
+        """Send *event*. A checkpoint. Raises `TransportClosed`."""
         async with self._byte_lock:
             if self._is_broken or self._end is not None:
                 raise self._closed()
             try:
                 data = self._protocol.send(event)
             except LocalProtocolError:
-                raise WebSocketClosed(1006, "the other side is closing") from None
+                raise TransportClosed(1006, "the other side is closing") from None
             # Unless all of it is sent, a part of a frame may have gone out, and nothing can follow that.
             self._is_broken = True
             try:
                 await self._stream.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                raise WebSocketClosed(1006) from None
+                raise TransportClosed(1006) from None
             self._is_broken = False
 
 
@@ -204,15 +190,15 @@ class _Message:
         self._size = 0
         self._fragments = 0
 
-    def add(self, event: TextMessage, limit: int) -> WebSocketClosed | None:
+    def add(self, event: TextMessage, limit: int) -> TransportClosed | None:
         """Add a piece; return how the connection ends if it is too much."""
         self._size += len(event.data.encode())
         self._fragments += event.frame_finished
         self._text.write(event.data)
         if self._size > limit:
-            return WebSocketClosed(1009, f"the message is longer than {limit} bytes")
+            return TransportClosed(1009, f"the message is longer than {limit} bytes")
         if self._fragments > _MOST_FRAGMENTS:
-            return WebSocketClosed(1009, f"the message has more than {_MOST_FRAGMENTS} fragments")
+            return TransportClosed(1009, f"the message has more than {_MOST_FRAGMENTS} fragments")
         return None
 
     def take(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.control.http.request_head import BadRequest, RequestHead, parse_head
+from engine.control.transport.request_head import BadRequest, RequestHead, parse_head
 
 _HOST = b"Host: localhost:1\r\n"
 

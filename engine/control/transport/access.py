@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from engine.control.http.request_head import BadRequest, RequestHead
+from engine.control.transport.request_head import BadRequest, RequestHead
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST"})
 _BODY_TYPES: Final = frozenset({"application/json", "application/octet-stream"})

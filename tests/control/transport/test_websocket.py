@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, memory_stream_pair
 from trio_websocket import ConnectionClosed, wrap_client_stream
 
-from engine.control.http.request_head import BadRequest
-from engine.control.http.websocket import WebSocket, WebSocketClosed
+from engine.control.transport.message_transport import TransportClosed
+from engine.control.transport.request_head import BadRequest
+from engine.control.transport.websocket import WebSocket
 
 HEAD = (
     b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -89,11 +90,11 @@ async def raw_connection(limit: int = 1000) -> AsyncIterator[tuple[RawClient, We
     yield client, websocket
 
 
-async def end_of(websocket: WebSocket) -> WebSocketClosed:
+async def end_of(websocket: WebSocket) -> TransportClosed:
     while True:
         try:
             await websocket.receive()
-        except WebSocketClosed as end:
+        except TransportClosed as end:
             return end
 
 
@@ -125,7 +126,7 @@ async def test_each_fault_has_its_code(data: bytes, code: int) -> None:
         end = await end_of(websocket)
         assert end.code == code
         assert await client.close_code() == code
-        with pytest.raises(WebSocketClosed):
+        with pytest.raises(TransportClosed):
             await websocket.send("more")
         await websocket.close()
 
@@ -196,7 +197,7 @@ async def test_cancelled_send_breaks_the_connection() -> None:
     with trio.move_on_after(0.01) as scope:
         await websocket.accept()
     assert scope.cancelled_caught
-    with pytest.raises(WebSocketClosed):
+    with pytest.raises(TransportClosed):
         await websocket.send("never")
 
 
@@ -246,7 +247,7 @@ async def test_trio_websocket_understands_it() -> None:
             head += await mine.receive_some(1)
         assert websocket.read_request(head) == ("engine.v1", "engine.ticket.x")
         await websocket.accept("engine.v1")
-        with pytest.raises(WebSocketClosed) as caught:
+        with pytest.raises(TransportClosed) as caught:
             while True:
                 await websocket.send(await websocket.receive())
         assert (caught.value.code, caught.value.reason) == (1000, "done")

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from engine.control.http.access import AllowedAddresses, check_access
-from engine.control.http.request_head import BadRequest, parse_head
+from engine.control.transport.access import AllowedAddresses, check_access
+from engine.control.transport.request_head import BadRequest, parse_head
 
 ALLOWED = AllowedAddresses.on_port(4096, names=["my.machine"]).and_url("https://proxy.example/engine")
 
