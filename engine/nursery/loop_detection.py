@@ -138,7 +138,7 @@ class RepetitionDetector:
             return self._escalated("errors", f"{ERROR_STREAK} errors of {signature.tool} in a row")
         if len(self._calls) >= ANY_ERRORS and all(seen.is_error for seen in self._calls[-ANY_ERRORS:]):
             return self._escalated("errors", f"{ANY_ERRORS} errors in a row")
-        if self._is_near(signature) and signature.tool not in self._near_nudged:
+        if signature.tool not in self._near_nudged and self._is_near(signature):
             self._near_nudged.add(signature.tool)
             return Finding(kind="near_repeat", action="nudge", detail=f"nearly the same call of {signature.tool} again")
         return None
@@ -173,14 +173,15 @@ class RepetitionDetector:
 
     def _is_near(self, signature: Signature) -> bool:
         recent = self._calls[-(REPEATS - 1) :]
-        return len(recent) == REPEATS - 1 and all(
+        is_same = len(recent) == REPEATS - 1 and all(
             seen.signature.tool == signature.tool
             # Three files with similar names, read at the same time, are no circle: so here a result must be there.
             and seen.result is not None
             and seen.result == recent[0].result
-            and is_near(seen.signature.arguments, signature.arguments)
             for seen in recent
         )
+        # Last, since it takes longest: this runs for every call.
+        return is_same and all(is_near(seen.signature.arguments, signature.arguments) for seen in recent)
 
 
 def is_near(one: str, other: str) -> bool:
