@@ -18,6 +18,8 @@ from engine.core.value_base import Value
 ToolChoice = Literal["auto", "none", "required"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 CacheLifetime = Literal["off", "5m", "1h"]
+_EFFORTS: tuple[Effort, ...] = get_args(Effort)
+_CACHE_LIFETIMES: tuple[CacheLifetime, ...] = get_args(CacheLifetime)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -39,9 +41,9 @@ class ModelOptions(Value):
     output_cap: int | None = None
 
     def __attrs_post_init__(self) -> None:
-        for name, allowed in (("effort", get_args(Effort)), ("cache", get_args(CacheLifetime))):
-            if getattr(self, name) is not None and getattr(self, name) not in allowed:
-                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        for name, value, allowed in (("effort", self.effort, _EFFORTS), ("cache", self.cache, _CACHE_LIFETIMES)):
+            if value is not None and value not in allowed:
+                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         if self.temperature is not None and not _is_number(self.temperature, 0.0, 2.0):
             raise ConfigError(f"temperature must be a number from 0 to 2, not {self.temperature!r}")
         if self.output_cap is not None and (
@@ -51,8 +53,8 @@ class ModelOptions(Value):
 
     def over(self, base: ModelOptions) -> ModelOptions:
         """Return these options, with *base*'s values for those that are None."""
-        merged = {f.name: getattr(self, f.name) for f in attrs.fields(ModelOptions)}
-        return attrs.evolve(base, **{name: value for name, value in merged.items() if value is not None})
+        own = attrs.asdict(self, filter=lambda _, value: value is not None)
+        return attrs.evolve(base, **own) if own else base
 
 
 def _is_number(value: object, least: float, most: float = float("inf")) -> bool:
