@@ -16,7 +16,15 @@ from engine.core import events as ev
 from engine.core.errors import JournalCorrupt
 from engine.core.messages import Message, Transcript, UserMessage
 from engine.journal.fold_turn import TurnEvent, apply_delta, apply_to_turn, note_ending, require_open_turn
-from engine.journal.state import BackgroundWork, PendingInput, PromptState, PromptUpdate, SessionState, UndoneTurn
+from engine.journal.state import (
+    BackgroundWork,
+    PendingInput,
+    PromptState,
+    PromptUpdate,
+    SessionState,
+    UndoneTurn,
+    copy_with,
+)
 
 InputEvent = ev.InputAdmitted | ev.InputPromoted | ev.PromptBlocked | ev.NudgeAdded
 HeadingEvent = (
@@ -51,7 +59,7 @@ def apply(state: SessionState, event: ev.Durable | ev.Live) -> SessionState:
 def _numbered(state: SessionState, seq: int, *, is_new: bool) -> SessionState:
     """Return *state* with the number of its last event."""
     if not is_new:
-        return attrs.evolve(state, seq=seq)
+        return copy_with(state, seq=seq)
     # Made by the fold a moment ago, so this is its first use. A second copy of its fields would double an event's cost.
     object.__setattr__(state, "seq", seq)
     return state

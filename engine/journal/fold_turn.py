@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
-
 from engine.core import events as ev
 from engine.core.errors import JournalCorrupt
 from engine.core.ids import CallId, PartId, RequestId
@@ -27,6 +25,7 @@ from engine.journal.state import (
     Received,
     Retry,
     SessionState,
+    copy_with,
 )
 
 StepEvent = ev.TurnStarted | ev.TurnResumed | ev.StepStarted | ev.StepReceived | ev.StepEnded | ev.TurnEnded
@@ -62,10 +61,10 @@ def apply_to_turn(state: SessionState, event: TurnEvent) -> SessionState:
         return _apply_to_steps(state, event)
     turn = require_open_turn(state, event)
     if isinstance(event, WaitEvent):
-        return attrs.evolve(state, turn=_apply_to_waiting(turn, event))
+        return copy_with(state, turn=_apply_to_waiting(turn, event))
     if event.reason == "signature_retry":
         # The host refused the signatures of earlier reasoning: requests leave it out from here back.
-        return attrs.evolve(state, reasoning_from=len(state.transcript))
+        return copy_with(state, reasoning_from=len(state.transcript))
     return state
 
 
@@ -78,13 +77,13 @@ def apply_delta(state: SessionState, delta: ev.Delta) -> SessionState:
             f"a delta of part {part.part_id} begins at {delta.offset}, but {len(part.text)} came: a gap"
         )
     text = part.text[: delta.offset] + delta.text + part.text[delta.offset + len(delta.text) :]
-    return _with_step(state, _with_part(step, attrs.evolve(part, text=text)))
+    return _with_step(state, _with_part(step, copy_with(part, text=text)))
 
 
 def note_ending(state: SessionState, event: ev.TurnEnding) -> SessionState:
     """Return *state* with why the open turn ends."""
     ending = Ending(cause=event.cause, detail=event.detail, until=event.until)
-    return attrs.evolve(state, turn=attrs.evolve(require_open_turn(state, event), ending=ending))
+    return copy_with(state, turn=copy_with(require_open_turn(state, event), ending=ending))
 
 
 def _apply_to_steps(state: SessionState, event: StepEvent) -> SessionState:
@@ -92,15 +91,15 @@ def _apply_to_steps(state: SessionState, event: StepEvent) -> SessionState:
         case ev.TurnStarted():
             if state.turn is not None or event.turn_id is None:
                 raise JournalCorrupt(f"turn {event.turn_id} begins inside another")
-            return attrs.evolve(state, turn=OpenTurn(turn_id=event.turn_id), undone=())
+            return copy_with(state, turn=OpenTurn(turn_id=event.turn_id), undone=())
         case ev.TurnResumed():
-            return attrs.evolve(state, turn=_resume_turn(require_open_turn(state, event)))
+            return copy_with(state, turn=_resume_turn(require_open_turn(state, event)))
         case ev.StepStarted():
             turn = require_open_turn(state, event)
             if turn.step is not None:
                 raise JournalCorrupt(f"step {event.step} begins inside step {turn.step.step}")
             step = OpenStep(step=event.step, attempt=event.attempt, message_id=event.message_id, model=event.model)
-            return attrs.evolve(state, turn=attrs.evolve(turn, step=step, retry=None, steps=event.step))
+            return copy_with(state, turn=copy_with(turn, step=step, retry=None, steps=event.step))
         case ev.StepReceived():
             received = Received(
                 finish=event.finish,
@@ -109,37 +108,35 @@ def _apply_to_steps(state: SessionState, event: StepEvent) -> SessionState:
                 cost=event.cost,
                 prefix_broken_at=event.prefix_broken_at,
             )
-            return _with_step(state, attrs.evolve(_require_open_message(state, event), received=received))
+            return _with_step(state, copy_with(_require_open_message(state, event), received=received))
         case ev.StepEnded():
             return _close_step(state, event)
         case ev.TurnEnded():
             if require_open_turn(state, event).step is not None:
                 raise JournalCorrupt(f"turn {event.turn_id} ends with an open step")
-            return attrs.evolve(state, turn=None, last_result=event.result, turns=state.turns + 1)
+            return copy_with(state, turn=None, last_result=event.result, turns=state.turns + 1)
 
 
 def _resume_turn(turn: OpenTurn) -> OpenTurn:
     """Return a waiting turn as it is after its engine was replaced: no open questions, and running calls are queued again."""
-    turn = attrs.evolve(turn, requests=(), questions=(), recovery=None, retry=None)
+    turn = copy_with(turn, requests=(), questions=(), recovery=None, retry=None)
     if turn.step is None:
         return turn
-    calls = tuple(attrs.evolve(call, state="queued") if call.state == "running" else call for call in turn.step.calls)
-    return attrs.evolve(turn, step=attrs.evolve(turn.step, calls=calls))
+    calls = tuple(copy_with(call, state="queued") if call.state == "running" else call for call in turn.step.calls)
+    return copy_with(turn, step=copy_with(turn.step, calls=calls))
 
 
 def _close_step(state: SessionState, event: ev.StepEnded) -> SessionState:
     step = _require_open_message(state, event)
-    turn = attrs.evolve(require_open_turn(state, event), step=None)
+    turn = copy_with(require_open_turn(state, event), step=None)
     # The host's own count of the prompt. Later requests are estimated from it, which is better than counting from zero.
     counted = state.counted
     if event.usage.prompt:
         counted = CountedRequest(usage=event.usage, messages=len(state.transcript))
-    state = attrs.evolve(
-        state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost, counted=counted
-    )
+    state = copy_with(state, turn=turn, usage=state.usage + event.usage, cost=state.cost + event.cost, counted=counted)
     if not event.kept:
         return state
-    return attrs.evolve(state, transcript=state.transcript.append(*_messages_of(step, event)))
+    return copy_with(state, transcript=state.transcript.append(*_messages_of(step, event)))
 
 
 def _messages_of(step: OpenStep, event: ev.StepEnded) -> tuple[Message, ...]:
@@ -171,9 +168,9 @@ def _apply_to_message(step: OpenStep, event: PartEvent) -> OpenStep:
         case ev.PartEnded():
             part = event.part
             text = part.arguments if isinstance(part, CallPart) else getattr(part, "text", "")
-            return _with_part(step, attrs.evolve(_require_open_part(step, part.id, event), part=part, text=text))
+            return _with_part(step, copy_with(_require_open_part(step, part.id, event), part=part, text=text))
         case ev.PartReplaced():
-            return _with_part(step, attrs.evolve(_require_open_part(step, event.part_id, event), text=""))
+            return _with_part(step, copy_with(_require_open_part(step, event.part_id, event), text=""))
         case ev.PartDiscarded():
             return _discard_part(step, event)
 
@@ -181,7 +178,7 @@ def _apply_to_message(step: OpenStep, event: PartEvent) -> OpenStep:
 def _open_new_part(step: OpenStep, event: ev.PartStarted) -> OpenStep:
     if any(part.part_id == event.part_id for part in step.parts):
         raise JournalCorrupt(f"part {event.part_id} began twice")
-    return attrs.evolve(step, parts=(*step.parts, OpenPart(part_id=event.part_id, kind=event.kind)))
+    return copy_with(step, parts=(*step.parts, OpenPart(part_id=event.part_id, kind=event.kind)))
 
 
 def _discard_part(step: OpenStep, event: ev.PartDiscarded) -> OpenStep:
@@ -189,7 +186,7 @@ def _discard_part(step: OpenStep, event: ev.PartDiscarded) -> OpenStep:
     if len(kept) == len(step.parts):
         raise JournalCorrupt(f"part {event.part_id} was discarded but never began")
     calls = tuple(call for call in step.calls if call.part_id != event.part_id)
-    return attrs.evolve(step, parts=kept, calls=calls)
+    return copy_with(step, parts=kept, calls=calls)
 
 
 def _apply_to_calls(step: OpenStep, event: CallEvent) -> OpenStep:
@@ -199,7 +196,7 @@ def _apply_to_calls(step: OpenStep, event: CallEvent) -> OpenStep:
                 raise JournalCorrupt(f"call {event.call_id} was announced twice")
             _require_open_part(step, event.part_id, event)
             call = OpenCall(call_id=event.call_id, part_id=event.part_id, tool=event.tool, state="receiving")
-            return attrs.evolve(step, calls=(*step.calls, call))
+            return copy_with(step, calls=(*step.calls, call))
         case ev.CallQueued():
             return _move_call(step, event.call_id, "queued", arguments=event.arguments, tool=event.tool)
         case ev.CallStarted():
@@ -225,34 +222,34 @@ def _move_call(
             continue
         if call.state not in _PREVIOUS_STATES[state]:
             raise JournalCorrupt(f"call {call_id} became {state} while {call.state}")
-        calls[index] = attrs.evolve(
+        calls[index] = copy_with(
             call,
             state=state,
             tool=call.tool if tool is None else tool,
             arguments=call.arguments if arguments is None else arguments,
             settlement=call.settlement if settlement is None else settlement,
         )
-        return attrs.evolve(step, calls=tuple(calls))
+        return copy_with(step, calls=tuple(calls))
     raise JournalCorrupt(f"call {call_id} became {state} but was never announced")
 
 
 def _apply_to_waiting(turn: OpenTurn, event: WaitEvent) -> OpenTurn:
     match event:
         case ev.QuestionAsked():
-            return attrs.evolve(turn, questions=(*turn.questions, event.request_id))
+            return copy_with(turn, questions=(*turn.questions, event.request_id))
         case ev.QuestionAnswered():
-            return attrs.evolve(turn, questions=_without(turn.questions, event.request_id))
+            return copy_with(turn, questions=_without(turn.questions, event.request_id))
         case ev.PermissionAsked():
-            return attrs.evolve(turn, requests=(*turn.requests, event.request_id))
+            return copy_with(turn, requests=(*turn.requests, event.request_id))
         case ev.PermissionAnswered():
-            return attrs.evolve(turn, requests=_without(turn.requests, event.request_id))
+            return copy_with(turn, requests=_without(turn.requests, event.request_id))
         case ev.RecoveryAsked():
-            return attrs.evolve(turn, recovery=event.request_id)
+            return copy_with(turn, recovery=event.request_id)
         case ev.RecoveryAnswered():
             _without(() if turn.recovery is None else (turn.recovery,), event.request_id)
-            return attrs.evolve(turn, recovery=None)
+            return copy_with(turn, recovery=None)
         case ev.RetryScheduled():
-            return attrs.evolve(turn, retry=Retry(event.attempt, event.message, event.next_at))
+            return copy_with(turn, retry=Retry(event.attempt, event.message, event.next_at))
 
 
 def _without(open_requests: tuple[RequestId, ...], answered: RequestId) -> tuple[RequestId, ...]:
@@ -296,9 +293,9 @@ def _require_open_part(step: OpenStep, part_id: PartId, event: ev.Durable | ev.L
 
 def _with_step(state: SessionState, step: OpenStep) -> SessionState:
     assert state.turn is not None
-    return attrs.evolve(state, turn=attrs.evolve(state.turn, step=step))
+    return copy_with(state, turn=copy_with(state.turn, step=step))
 
 
 def _with_part(step: OpenStep, part: OpenPart) -> OpenStep:
     parts = tuple(part if old.part_id == part.part_id else old for old in step.parts)
-    return attrs.evolve(step, parts=parts)
+    return copy_with(step, parts=parts)

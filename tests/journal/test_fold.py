@@ -79,6 +79,7 @@ from engine.journal.state import (
     SessionState,
     Status,
     Waiting,
+    copy_with,
 )
 from tests.support.scribe import Scribe, Wall, new_journal
 
@@ -151,6 +152,14 @@ def step_of(*events: Durable | Live) -> OpenStep:
 
 
 # -- what each event makes ------------------------------------------------------------------------
+
+
+def test_state_copy_refuses_unknown_fields() -> None:
+    before = SessionState()
+    assert copy_with(before, seq=1) == SessionState(seq=1)
+    assert before == SessionState()
+    with pytest.raises(AssertionError, match="SessionState: one of number"):
+        copy_with(before, number=1)
 
 
 def test_a_session_begins() -> None:
