@@ -8,7 +8,7 @@ from typing import Literal, cast, get_args
 import attrs
 
 from engine.config.config import Config
-from engine.config.sandbox_config import Backend, Sandbox
+from engine.config.sandbox_config import BackendSetting, Sandbox
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.policy import Policy
@@ -36,7 +36,7 @@ class PermissionChoice:
     rules: tuple[Rule, ...] = ()
     trusts: bool = False
     unattended: Unattended = "deny"
-    sandbox: Backend | None = None
+    sandbox: BackendSetting | None = None
     network: bool = False
 
     def box(self, config: Config) -> Sandbox | None:
@@ -83,7 +83,7 @@ def add_sandbox_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags for the sandbox."""
     parser.add_argument(
         "--sandbox",
-        choices=get_args(Backend),
+        choices=get_args(BackendSetting),
         help="what confines commands: bwrap confines all of them, auto and landlock those that run without a question, and "
         "with off only a few run without one; default: the configuration's, else auto",
     )
@@ -100,7 +100,7 @@ def permission_choice(args: argparse.Namespace) -> PermissionChoice:
         rules=tuple(map(_rule, args.rule)),
         trusts=args.trust,
         unattended=cast("Unattended", args.unattended),
-        sandbox=cast("Backend | None", args.sandbox),
+        sandbox=cast("BackendSetting | None", args.sandbox),
         network=args.network,
     )
 

@@ -10,7 +10,7 @@ import attrs
 from engine.core.errors import ConfigError
 
 # What confines commands: what works here, one of the two, or nothing.
-Backend = Literal["auto", "landlock", "bwrap", "off"]
+BackendSetting = Literal["auto", "landlock", "bwrap", "off"]
 
 # Keys, passwords, and private data of other programs. `~` is the home folder.
 SECRETS: Final = (
@@ -90,8 +90,8 @@ def _is_yes_or_no(_: object, field: attrs.Attribute[bool], value: object) -> Non
 
 
 def _is_backend(_: object, __: object, value: object) -> None:
-    if value not in get_args(Backend):
-        raise ConfigError(f"sandbox.backend must be one of {', '.join(get_args(Backend))}, not {value!r}")
+    if value not in get_args(BackendSetting):
+        raise ConfigError(f"sandbox.backend must be one of {', '.join(get_args(BackendSetting))}, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -111,14 +111,14 @@ class Sandbox:
         hidden: files and folders that appear empty. They win over `writable` and over the project.
     """
 
-    backend: Backend = attrs.field(default="bwrap", validator=_is_backend)
+    backend: BackendSetting = attrs.field(default="bwrap", validator=_is_backend)
     network: bool = attrs.field(default=False, validator=_is_yes_or_no)
     writable: tuple[str, ...] = attrs.field(default=(), validator=_are_paths)
     hidden: tuple[str, ...] = attrs.field(default=SECRETS, validator=_are_paths)
 
 
 # How a path appears in the sandbox.
-Kind = Literal["writable", "readable", "empty folder", "empty file"]
+Kind = Literal["writable", "readable", "private", "empty folder", "empty file"]
 
 
 @attrs.frozen(kw_only=True)
@@ -132,6 +132,7 @@ class Layout:
         places: existing real paths and how each appears; everything else is read-only.
         links: symbolic links to create in empty folders, with their targets.
         nothing: an empty file that is mounted over hidden files.
+        private: a folder that is mounted where places are private; empty: there are none.
     """
 
     cwd: str
@@ -140,6 +141,7 @@ class Layout:
     places: tuple[tuple[str, Kind], ...]
     links: tuple[tuple[str, str], ...] = ()
     nothing: str
+    private: str = ""
 
     def without(self, paths: Collection[str]) -> Layout:
         """Return the layout without these places."""

@@ -145,7 +145,7 @@ class TreeKiller:
 
     async def terminate(self) -> None:
         """Send SIGTERM and wait until all processes that were found are gone. Always a checkpoint; has no limit of its own."""
-        self._signal_group(signal.SIGTERM)
+        self.signal_group(signal.SIGTERM)
         # When many calls are cancelled together, each signals its group before any of them reads `/proc`, which is slow.
         await trio.lowlevel.checkpoint()
         self.scan(signal.SIGTERM)
@@ -157,11 +157,11 @@ class TreeKiller:
         Always a checkpoint; has no limit of its own. If cancelled, it looks once more: the engine may have stood still
         for as long as it meant to wait.
         """
-        self._signal_group(signal.SIGKILL)
+        self.signal_group(signal.SIGKILL)
         pause = _FIRST_PAUSE
         try:
             while not (self.is_empty and until()):
-                self._signal_group(signal.SIGKILL)
+                self.signal_group(signal.SIGKILL)
                 self.scan(signal.SIGKILL)
                 await trio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
@@ -173,7 +173,7 @@ class TreeKiller:
 
     def kill_now(self) -> None:
         """Send SIGKILL to all that are found, and to those that were forked in the meantime. Not a checkpoint."""
-        self._signal_group(signal.SIGKILL)
+        self.signal_group(signal.SIGKILL)
         for _ in range(_LAST_SCANS):
             self.scan(signal.SIGKILL)
             if self.is_empty:
@@ -211,7 +211,8 @@ class TreeKiller:
         if has_had_it or _send(process, number):
             self.signalled.add(process)
 
-    def _signal_group(self, number: signal.Signals) -> None:
+    def signal_group(self, number: signal.Signals) -> None:
+        """Send a signal to all processes of the group at once: none of them can fork in between. Not a checkpoint."""
         if self.group is not None:
             # PermissionError: all of them belong to another user; on macOS also if all of them are zombies.
             with contextlib.suppress(ProcessLookupError, PermissionError):

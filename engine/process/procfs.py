@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -81,6 +82,21 @@ def identify(pid: int) -> ProcessId:
     return ProcessId(pid, 0, pid)
 
 
+def usage(pid: int) -> tuple[int, int]:
+    """Return how many threads a process has, and how many bytes of memory; zeros if it is gone."""
+    text = _read(f"{_PROC}/{pid}/stat", 4_096)
+    if not text:
+        return 0, 0
+    fields = _fields(text)
+    return int(fields[17]), int(fields[21]) * resource.getpagesize()
+
+
+def own_memory(pid: int) -> int:
+    """Return the bytes of memory that a process takes: its part of what it shares, and no pages of files."""
+    lines = _read(f"{_PROC}/{pid}/smaps_rollup").splitlines()
+    return sum(int(line.split()[1]) * 1_024 for line in lines if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")))
+
+
 def boot_id() -> str:
     """Return the id of the current boot, during which a `ProcessId` is unique; may be empty."""
     return _read(f"{_PROC}/sys/kernel/random/boot_id").decode().strip()
@@ -133,8 +149,7 @@ def _entry_of(pid: int) -> ProcEntry | None:
     text = _read(f"{_PROC}/{pid}/stat", 4_096)
     if not text:
         return None
-    # The program's name is in parentheses, and may contain parentheses and blanks itself: so look for the last one.
-    fields = text[text.rindex(b")") + 2 :].split()
+    fields = _fields(text)
     state, flags, threads = fields[0], int(fields[6]), int(fields[17])
     return ProcEntry(
         pid=pid,
@@ -147,6 +162,12 @@ def _entry_of(pid: int) -> ProcEntry | None:
         # env_start and env_end are equal. Both are 0 while execve loads a program, and for processes we may not inspect.
         has_empty_environment=fields[47:48] == fields[48:49] != [b"0"],
     )
+
+
+def _fields(text: bytes) -> list[bytes]:
+    """Return the fields of `/proc/PID/stat` from the third on."""
+    # The program's name is in parentheses, and may contain parentheses and blanks itself: so look for the last one.
+    return text[text.rindex(b")") + 2 :].split()
 
 
 def environment_of(pid: int) -> bytes:

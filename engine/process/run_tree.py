@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from typing import Final, Literal
 
 import attrs
@@ -34,6 +35,7 @@ from engine.core.exception_groups import public
 from engine.process.kill_tree import TreeKiller, kill_deadline, marked, open_pidfd
 from engine.process.process_tree import Descendants
 from engine.process.procfs import ProcessId, identify
+from engine.process.resource_limits import ResourceLimits, wait_exceeded
 from engine.process.start import StartedProcess, start_process
 
 _CHUNK_BYTES: Final = 65_536
@@ -42,7 +44,7 @@ _REST_BYTES: Final = 1_048_576
 
 _log = logging.getLogger(__name__)
 
-Cause = Literal["exit", "timeout", "cancel"]
+Cause = Literal["exit", "timeout", "cancel", "limit"]
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +60,7 @@ class FinishedProcess:
         ended: whether nothing is left, as far as can be seen.
         survivors: processes that did not end within the grace; may be empty although `ended` is False.
         output_complete: whether the output was read to its end; if not, a process still held the pipe.
+        exceeded: the limit that the processes exceeded, if that ended them.
     """
 
     cause: Cause
@@ -68,6 +71,7 @@ class FinishedProcess:
     ended: bool
     survivors: tuple[ProcessId, ...]
     output_complete: bool
+    exceeded: str = ""
 
     @property
     def timed_out(self) -> bool:
@@ -92,6 +96,7 @@ async def run_tree(
     on_start: Callable[[ProcessId], None] | None = None,
     on_finish: Callable[[FinishedProcess], None] | None = None,
     confine: Callable[[], None] | None = None,
+    limits: ResourceLimits | None = None,
 ) -> FinishedProcess:
     """Run *argv* to its end, and end every process that it leaves behind.
 
@@ -118,6 +123,7 @@ async def run_tree(
         on_start: called with the leader, so that the host can save it for `reap` after a crash.
         on_finish: called with the result of every run that began, a cancelled one included.
         confine: confines the command: called in a thread that starts it and does nothing else. See `engine.sandbox`.
+        limits: what the processes may use together. If they use more, they are killed at once.
 
     Raises:
         OSError: the program could not be started.
@@ -140,6 +146,7 @@ async def run_tree(
         on_start=on_start,
         on_finish=on_finish,
         confine=confine,
+        limits=limits,
     )
     await trio.lowlevel.checkpoint()
     failure: BaseException | None = None
@@ -176,8 +183,10 @@ class _Tree:
     on_start: Callable[[ProcessId], None] | None
     on_finish: Callable[[FinishedProcess], None] | None
     confine: Callable[[], None] | None
+    limits: ResourceLimits | None
 
     _cause: Cause = attrs.field(default="cancel", init=False)
+    _exceeded: str = attrs.field(default="", init=False)
     _left_behind: set[ProcessId] = attrs.field(factory=set[ProcessId], init=False)
     _pipes: list[_Pipe] = attrs.field(factory=list["_Pipe"], init=False)
     _finished: FinishedProcess | None = attrs.field(default=None, init=False)
@@ -200,6 +209,12 @@ class _Tree:
 
         Always a checkpoint. If cancelled, the tree is ended within the grace.
         """
+        with nullcontext() if self.limits is None else self.limits.own_folder():
+            await self._own(nursery)
+        nursery.cancel_scope.cancel(reason="the processes have ended")
+
+    @trio.lowlevel.enable_ki_protection
+    async def _own(self, nursery: trio.Nursery) -> None:
         start = trio.current_time()
         leader = await _Leader.start(
             self.argv,
@@ -215,14 +230,20 @@ class _Tree:
         finally:
             now = trio.current_time()
             leader.descendants.remember()
-            with trio.move_on_at(now + self.grace / 2, shield=True):
+            with trio.move_on_at(now + (0 if self._exceeded else self.grace / 2), shield=True):
                 await leader.killer.terminate()
                 await leader.exited()  # where none can be found, wait for the leader at least
             with trio.move_on_at(kill_deadline(now, self.grace), shield=True):
                 await leader.killer.kill_until_gone(until=leader.is_reaped)
             leader.close()
             self._finish(leader, trio.current_time() - start)
-        nursery.cancel_scope.cancel(reason="the processes have ended")
+
+    async def _watch(self, leader: _Leader, limits: ResourceLimits) -> None:
+        """Kill the processes as soon as they use more than they may. A checkpoint; it ends only if cancelled."""
+        while True:
+            self._exceeded = await wait_exceeded(limits, leader.descendants)
+            # A scan takes long if there are thousands, and meanwhile they fork. What left the group ends with the rest.
+            leader.killer.signal_group(signal.SIGKILL)
 
     async def _see_through(self, leader: _Leader, nursery: trio.Nursery) -> None:
         """Wait for the leader, then a little for what outlives it, and note the cause of the end. Always a checkpoint."""
@@ -234,6 +255,8 @@ class _Tree:
             self._pipes.append(_Pipe(process.stderr, self.on_errors, self.room))
         for pipe in self._pipes:
             nursery.start_soon(pipe.pass_all_on)
+        if self.limits is not None:
+            nursery.start_soon(self._watch, leader, self.limits)
         if self.on_start is not None:
             self.on_start(identify(leader.process.pid))
         with trio.move_on_after(self.timeout):
@@ -249,7 +272,7 @@ class _Tree:
         with trio.move_on_at(until):
             await leader.killer.wait_gone()
         self._left_behind.update(leader.killer.survivors())
-        self._cause = "exit"
+        self._cause = "limit" if self._exceeded else "exit"
 
     async def _output_ended(self) -> None:
         for pipe in self._pipes:
@@ -281,6 +304,7 @@ class _Tree:
             ended=killer.is_empty and code is not None,
             survivors=killer.survivors(),
             output_complete=all(pipe.ended.is_set() for pipe in self._pipes),
+            exceeded=self._exceeded,
         )
 
 

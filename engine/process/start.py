@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from engine.core.threads import to_thread
+from engine.process.resource_limits import ResourceLimits
 
 
 @attrs.frozen(kw_only=True)
@@ -23,12 +24,14 @@ class Launch:
         environment: what is added to the command's environment.
         confine: confines the thread that starts it, and so the command: see `start_process`. None: nothing does.
         keepers: processes that are not the command's own, and stay while any of its processes runs.
+        limits: what all of its processes may use together. None: what they like.
     """
 
     argv: Sequence[str]
     environment: Mapping[str, str] = attrs.field(factory=dict[str, str])
     confine: Callable[[], None] | None = None
     keepers: int = 0
+    limits: ResourceLimits | None = None
 
 
 @attrs.frozen(eq=False)

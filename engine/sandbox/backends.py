@@ -7,11 +7,12 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
+from shutil import rmtree
 from typing import Final
 
 import attrs
 
-from engine.config.sandbox_config import Backend as Mode
+from engine.config.sandbox_config import BackendSetting
 from engine.core.threads import to_thread
 from engine.process.start import Launch, start_confined
 from engine.sandbox.reader import Backend, backend_problem, launch_reader
@@ -48,7 +49,7 @@ class BackendChoice:
 _problems: dict[Backend, str] = {}
 
 
-async def choose_backend(mode: Mode) -> BackendChoice:
+async def choose_backend(mode: BackendSetting) -> BackendChoice:
     """Return what makes boxes here, as *mode* wants it. A checkpoint if something has to be tried first."""
     if mode == "off":
         return BackendChoice(None)
@@ -87,12 +88,16 @@ def _try(backend: Backend) -> str:
         arguments = (str(allowed), str(secret), str(written), str(server.getsockname()[1]), str(os.getpid()))
         command = ["bash", "-c", _TRIAL, "bash", *arguments]
         launch = launch_reader(backend, command, cwd=inside, home=str(Path.home()), hidden=())
-        process = _start(launch, inside)
+        folder = Path(launch.environment["TMPDIR"])
+        folder.mkdir(mode=0o700)
         try:
-            output, _ = process.communicate(timeout=_TRIAL_SECONDS)
+            with _start(launch, inside) as process:
+                try:
+                    output, _ = process.communicate(timeout=_TRIAL_SECONDS)
+                finally:
+                    process.kill()
         finally:
-            process.kill()
-            process.wait()
+            rmtree(folder, ignore_errors=True)
     return output.decode(errors="replace") if process.returncode == 0 else f"exit code {process.returncode}"
 
 

@@ -21,11 +21,15 @@ from engine.config.sandbox_config import Kind, Layout
 # writable in a new `/proc`.
 _KERNEL: Final = tuple(f"/proc/{name}" for name in ("acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"))
 
+# The first process is bubblewrap's own. Its memory and its files would be there; no program needs them.
+_FIRST_PROCESS: Final = ("--tmpfs", "/proc/1", "--remount-ro", "/proc/1")
+
 # Processes of bubblewrap itself that stay while any other one runs: the first one of the namespace.
 KEEPERS: Final = 1
 _OPTIONS: Final[dict[Kind, tuple[str, ...]]] = {
     "writable": ("--bind", "{path}", "{path}"),
     "readable": ("--ro-bind", "{path}", "{path}"),
+    "private": ("--bind", "{private}", "{path}"),
     "empty folder": ("--tmpfs", "{path}"),
     "empty file": ("--ro-bind", "{nothing}", "{path}"),
 }
@@ -47,8 +51,9 @@ def argv(program: str, layout: Layout, command: Sequence[str]) -> list[str]:
         *("--ro-bind", "/", "/"),
         *("--dev", "/dev"),
         *("--proc", "/proc"),
+        *_FIRST_PROCESS,
         *(word for path in _KERNEL for word in ("--ro-bind-try", path, path)),
-        *(word for path, kind in places for word in _mount_options(kind, path, layout.nothing)),
+        *(word for path, kind in places for word in _mount_options(kind, path, layout)),
         *(word for path, target in layout.links for word in ("--symlink", target, path)),
         # Last: other folders may have been mounted inside them.
         *(word for path, kind in places if kind == "empty folder" for word in ("--remount-ro", path)),
@@ -67,9 +72,10 @@ def reader_argv(program: str, layout: Layout, command: Sequence[str]) -> list[st
         *(("--cap-add", "CAP_DAC_READ_SEARCH") if layout.is_root else ()),
         *("--dev", "/dev"),
         *("--proc", "/proc"),
+        *_FIRST_PROCESS,
         *(word for path, target in layout.links for word in ("--symlink", target, path)),
         # A path comes after the folder that contains it.
-        *(word for path, kind in sorted(layout.places) for word in _mount_options(kind, path, layout.nothing)),
+        *(word for path, kind in sorted(layout.places) for word in _mount_options(kind, path, layout)),
         *(word for path in _KERNEL for word in ("--ro-bind-try", path, path)),
         *("--remount-ro", "/"),
         *("--chdir", layout.cwd),
@@ -78,6 +84,6 @@ def reader_argv(program: str, layout: Layout, command: Sequence[str]) -> list[st
     ]
 
 
-def _mount_options(kind: Kind, path: str, nothing: str) -> list[str]:
-    values = {"{path}": path, "{nothing}": nothing}
+def _mount_options(kind: Kind, path: str, layout: Layout) -> list[str]:
+    values = {"{path}": path, "{nothing}": layout.nothing, "{private}": layout.private}
     return [values.get(word, word) for word in _OPTIONS[kind]]

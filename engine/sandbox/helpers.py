@@ -11,11 +11,9 @@ import trio
 
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
-from engine.files.real_path import followed, is_within
-from engine.permission.project_root import find_project_root
+from engine.files.real_path import followed
 from engine.process.start import Launch
 from engine.sandbox.backends import choose_backend
-from engine.sandbox.bwrap import KEEPERS
 from engine.sandbox.reader import launch_reader
 from engine.sandbox.sandbox import SandboxLauncher
 
@@ -51,14 +49,10 @@ async def launch_writing_helper(
     It runs in the sandbox of *launcher* if there is one that works, and that lets it change *file*. Always a checkpoint;
     leaves nothing if cancelled.
     """
-    if (
-        launcher is not None
-        and await to_thread(_is_in_project, file, cwd)
-        and (await choose_backend("bwrap")).backend is not None
-    ):
-        # There is none for a folder that is no project.
+    if launcher is not None and (await choose_backend("bwrap")).backend is not None:
+        # There is none for a folder that is no project, and none in which a file outside can be changed.
         with suppress(ToolError):
-            return Launch(argv=await launcher.argv(command, cwd=cwd), keepers=KEEPERS)
+            return await launcher.launch(command, cwd=cwd, changing=file)
     await trio.lowlevel.checkpoint()
     return Launch(argv=command)
 
@@ -66,8 +60,3 @@ async def launch_writing_helper(
 def _ignore_files_above(folder: str) -> list[str]:
     """Return the ignore files in the folders above, which ripgrep obeys."""
     return [str(above / name) for above in Path(followed(folder)).parents for name in _IGNORE_FILES]
-
-
-def _is_in_project(file: Path, cwd: str) -> bool:
-    project = find_project_root(cwd, home=str(Path.home()))
-    return bool(project) and is_within(followed(str(file)), project)

@@ -1,12 +1,13 @@
 """Lay out a sandbox on this machine: which paths it contains, and which must be hidden.
 
-Temporary folders are shared with the machine, not private: a file that a command leaves in `/tmp` is there
-for the next command and for the tools that read and edit files, which run outside. The sockets in
-them are hidden, because their servers (terminals, agents, the desktop) run outside too and would
-obey a command. So are `/run`, where most sockets are, and every other socket with a listener.
+Temporary folders are private to the commands of a project: other programs leave files and sockets there, and read what
+is there. What one command leaves is there for the next one, until the engine ends. Hidden are `/run`, where most
+sockets are, and every other socket with a listener: their servers (terminals, agents, the desktop) run outside and would
+obey a command.
 
 A mounted folder cannot be moved away and replaced by a link by a command in another sandbox at the
-same time. So every folder on the way from a writable one to the project is mounted separately.
+same time. So every folder on the way from a writable one to the project is mounted separately, and a folder in a
+temporary one that leads to the project is empty but for that.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from engine.core.errors import ToolError
 from engine.files.real_path import followed, is_within
 from engine.permission.project_root import find_project_root
 from engine.permission.rules.run_later import runs_later
-from engine.sandbox.places import NOTHING
+from engine.sandbox.places import NOTHING, git_folders, machine_places
+from engine.sandbox.temporary import project_folder
 
 # Read-only in the project: they determine what runs later, outside. Missing folders are created, or a command could
 # create them.
@@ -38,7 +40,6 @@ _RUN: Final = ("/run", "/var/run")
 # Exceptions from hiding: the programs of NixOS and Guix; with a network, the files for host name lookup.
 _PROGRAMS_IN_RUN: Final = ("/run/current-system", "/run/booted-system", "/run/wrappers")
 _NAMES_IN_RUN: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
-_MAX_SEEN: Final = 10_000
 
 
 def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
@@ -49,20 +50,22 @@ def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
     project = find_project_root(cwd, home=home)
     if not project:
         raise ToolError(f"The command was not run: in a sandbox only a project can be changed, and {cwd} is none.")
-    temporary: list[str] = [path for path in map(followed, (tempfile.gettempdir(), *_TEMPORARY)) if _is_folder(path)]
+    temporary = _temporary_folders(project)
     more = [path for path in (_expanded(path, home) for path in sandbox.writable) if os.path.lexists(path)]
-    writable = [path for path in (*temporary, *more) if path != "/"]
+    writable = [path for path in more if path != "/"]
     # A later entry for the same path replaces an earlier one, so what protects comes after what allows.
-    places: dict[str, Kind] = dict(_temporary_sockets(temporary, project))
+    places: dict[str, Kind] = dict(_private_places(temporary, project, home))
     run_folders, links = _run_folders(network=sandbox.network)
     places |= run_folders
     places |= dict.fromkeys((*writable, *_folders_to_mount(project, writable)), "writable")
+    open_places = [path for path, kind in places.items() if kind in {"writable", "readable"}]
     _make(Path(project, _SETTINGS))
     for folder in dict.fromkeys((project, followed(cwd))):
         places |= dict.fromkeys(_run_later(folder), "readable")
         places |= _protected_paths(folder)
     places |= _hidden_paths(sandbox, home)
-    places |= _unreachable_sockets(project, [path for path, kind in places.items() if kind == "empty folder"])
+    unseen = [path for path, kind in places.items() if kind in {"empty folder", "private"}]
+    places |= _unreachable_sockets(project, unseen, open_places)
     return Layout(
         cwd=followed(cwd),
         network=sandbox.network,
@@ -70,7 +73,27 @@ def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
         places=tuple(sorted(places.items())),
         links=links,
         nothing=NOTHING,
+        private=project_folder(project),
     )
+
+
+def _temporary_folders(project: str) -> list[str]:
+    """Return the machine's temporary folders, but for one that the project is or contains."""
+    folders = dict.fromkeys(map(followed, (tempfile.gettempdir(), *_TEMPORARY)))
+    return [path for path in folders if _is_folder(path) and not is_within(path, project)]
+
+
+def _private_places(temporary: Sequence[str], project: str, home: str) -> Iterator[tuple[str, Kind]]:
+    """Yield the temporary folders, and what must be there nevertheless: the way to the project, its repository, programs."""
+    for folder in temporary:
+        yield folder, "private"
+        if is_within(project, folder):
+            first = os.path.relpath(project, folder).split("/")[0]
+            yield os.path.join(folder, first), "empty folder"  # noqa: PTH118
+    needed = (*git_folders(project), *machine_places(os.environ.get("PATH", os.defpath), home))
+    for path in needed:
+        if any(path != folder and is_within(path, folder) for folder in temporary):
+            yield path, "readable"
 
 
 def _folders_to_mount(project: str, writable: Sequence[str]) -> list[str]:
@@ -90,10 +113,15 @@ def _hidden_paths(sandbox: Sandbox, home: str) -> dict[str, Kind]:
     return places
 
 
-def _unreachable_sockets(project: str, hidden: Sequence[str]) -> dict[str, Kind]:
-    """Return the sockets in use that lie neither in the project nor in a hidden folder."""
-    folders = (project, *hidden)
-    return {path: "empty file" for path in _listening_sockets() if not any(is_within(path, one) for one in folders)}
+def _unreachable_sockets(project: str, unseen: Sequence[str], seen: Sequence[str]) -> dict[str, Kind]:
+    """Return the sockets in use that lie neither in the project nor in a folder that is *unseen*, but for those *seen*."""
+    sockets = [path for path in _listening_sockets() if not is_within(path, project)]
+    return {path: "empty file" for path in sockets if _deepest(path, seen) >= _deepest(path, unseen)}
+
+
+def _deepest(path: str, folders: Sequence[str]) -> int:
+    """Return the length of the deepest of the folders that a path is in; 0: none."""
+    return max((len(folder) for folder in folders if is_within(path, folder)), default=0)
 
 
 def _expanded(path: str, home: str) -> str:
@@ -169,20 +197,6 @@ def _run_folders(*, network: bool) -> tuple[dict[str, Kind], tuple[tuple[str, st
     return places, tuple(links)
 
 
-def _temporary_sockets(folders: Sequence[str], project: str) -> Iterator[tuple[str, Kind]]:
-    """Yield the sockets in temporary folders, and the folders there that hold sockets, except those in the project."""
-    left = _MAX_SEEN
-    for folder in dict.fromkeys(folders):
-        for entry in _entries(folder, left):
-            left -= 1
-            if is_within(entry.path, project):
-                continue
-            if _is_socket(entry):
-                yield entry.path, "empty file"
-            elif entry.is_dir(follow_symlinks=False) and any(map(_is_socket, _entries(entry.path, left))):
-                yield entry.path, "empty folder"
-
-
 def _listening_sockets() -> Iterator[str]:
     """Yield the sockets that have a listener, wherever they are: a read-only mount does not prevent connecting."""
     with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
@@ -196,18 +210,5 @@ def _listening_sockets() -> Iterator[str]:
 def _is_socket_at(path: str) -> bool:
     try:
         return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        return [entry for entry, _ in zip(entries, range(most), strict=False)]
-    return []
-
-
-def _is_socket(entry: os.DirEntry[str]) -> bool:
-    try:
-        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
     except OSError:
         return False

@@ -88,12 +88,17 @@ def readable_places(project: str, home: str, path: str, hidden: Sequence[str], e
         extra: further real paths; those are readable even if hidden, but hidden ones below them are not.
     """
     extra = tuple(extra)
-    machine = _machine_places(path, home, tuple(map(_changed, path.split(":"))))
-    roots = tuple(_without_nested([*machine, *([project, *_git_folders(project)] if project else [])]))
+    machine = machine_places(path, home)
+    roots = tuple(_without_nested([*machine, *([project, *git_folders(project)] if project else [])]))
     shown = tuple(root for root in roots if not any(is_within(root, path) for path in hidden))
     return Places(
         shown, tuple(path for path in hidden if any(is_within(path, root) for root in (*shown, *extra))), extra
     )
+
+
+def machine_places(path: str, home: str) -> tuple[str, ...]:
+    """Return what is readable for all projects; *path* holds the folders of programs, as in `PATH`. It blocks."""
+    return _machine_places(path, home, tuple(map(_changed, path.split(":"))))
 
 
 @lru_cache(maxsize=8)
@@ -169,7 +174,7 @@ def _family(folder: str, home: str) -> str:
     return folder if is_shared or os.path.basename(folder) not in _PROGRAM_FOLDERS else above  # noqa: PTH119
 
 
-def _git_folders(project: str) -> Iterator[str]:
+def git_folders(project: str) -> Iterator[str]:
     """Yield the folders of a repository whose working tree is elsewhere (`git worktree`)."""
     link = Path(project, ".git")
     with suppress(OSError, UnicodeDecodeError):

@@ -5,18 +5,13 @@ What runs without a question runs in it. Which commands those are is a table's g
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
-import tempfile
-import threading
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from engine.files.real_path import followed, is_within
-from engine.files.staging import temporary_token
 from engine.permission.project_root import find_project_root
 from engine.process.start import Launch
 from engine.sandbox.bwrap import KEEPERS, reader_argv
@@ -29,14 +24,17 @@ from engine.sandbox.landlock import (
     restrict_thread,
 )
 from engine.sandbox.places import Places, hidden_places, layout_of, readable_places
-from engine.sandbox.refused_calls import AUDIT_MACHINES, Machine
+from engine.sandbox.refused_calls import Machine
 from engine.sandbox.seccomp import (
     drop_privileges,
     install_filter,
     keep_privileges_low,
+    machine,
     namespace_filter,
     seccomp_filter,
 )
+from engine.sandbox.temporary import new_folder
+from engine.sandbox.usual_limits import limits
 
 Backend = Literal["landlock", "bwrap"]
 
@@ -66,20 +64,20 @@ def launch_reader(
         if not (project and is_within(path, project)) and os.path.lexists(path) and followed(path) == path
     ]
     places = readable_places(project, home, search, hidden_places(hidden, home), more)
-    temporary = _temporary_folder()
+    temporary = new_folder()
     environment = {"TMPDIR": temporary}
     if backend == "landlock":
-        return Launch(argv=command, environment=environment, confine=partial(_confine, places, temporary))
+        return Launch(
+            argv=command,
+            environment=environment,
+            confine=partial(_confine, places, temporary),
+            limits=limits(temporary),
+        )
     program = followed(shutil.which("bwrap") or "bwrap")
     argv = reader_argv(program, layout_of(places, cwd=cwd, writable=temporary), command)
-    return Launch(argv=argv, environment=environment, confine=_filter_in_namespaces, keepers=KEEPERS)
-
-
-def machine() -> Machine | None:
-    """Return this machine's kind; None if no table lists its system calls."""
-    name = os.uname().machine
-    is_64_bit = os.sysconf("SC_LONG_BIT") == 64
-    return cast("Machine", name) if is_64_bit and name in AUDIT_MACHINES else None
+    return Launch(
+        argv=argv, environment=environment, confine=_filter_in_namespaces, keepers=KEEPERS, limits=limits(temporary)
+    )
 
 
 def backend_problem(backend: Backend) -> str:
@@ -123,28 +121,3 @@ def _filter_in_namespaces() -> None:
 
 def _filter(kind: Machine, *, refuses_signals: bool) -> bytes:
     return seccomp_filter(kind, is_reader=True, network=False, refuses_signals=refuses_signals)
-
-
-# ---- the folder for temporary files ----------------------------------------------------------------------------------
-
-_lock = threading.Lock()
-_made: dict[int, str] = {}
-
-
-def _temporary_folder() -> str:
-    """Return this process's folder for temporary files of its boxes: shells and `sort` need one for much data."""
-    with _lock:
-        process = os.getpid()
-        if process not in _made or not os.path.isdir(_made[process]):  # noqa: PTH112
-            parent = tempfile.gettempdir()
-            # By this name the next engine finds it, if this one is killed.
-            folder = Path(parent, f"engine-{temporary_token(parent)}box.tmp")
-            folder.mkdir(mode=0o700, exist_ok=True)
-            _made[process] = followed(str(folder))
-            atexit.register(_remove, process, _made[process])
-        return _made[process]
-
-
-def _remove(process: int, folder: str) -> None:
-    if process == os.getpid():
-        shutil.rmtree(folder, ignore_errors=True)

@@ -61,6 +61,10 @@ NETWORK: Final = _SOCKETS
 NOT_IN_NAMESPACES: Final = """
 keyctl 250 219, add_key 248 217, request_key 249 218, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427
 """
+# The same, and what reaches far into the kernel, or takes a file from another process. Containers refuse these as well.
+NOT_IN_SANDBOX: Final = f"""{NOT_IN_NAMESPACES},
+bpf 321 280, perf_event_open 298 241, userfaultfd 323 282, pidfd_getfd 438 438, open_by_handle_at 304 265
+"""
 
 
 @attrs.frozen
@@ -113,11 +117,25 @@ CONDITIONS: Final = (
     Condition("sched_setparam 142 118", 0),
     Condition("sched_setattr 314 274", 0),
 )
+# A process that leaves its group outlives a signal to all of it: one that forks and leaves again and again can't be caught.
+GROUPS: Final = "setpgid 109 154"
+# The engine starts a command as the leader of a session. Nobody else may begin one.
+SESSIONS: Final = "setsid 112 157"
+# Memory that is a file without a place: no process shows how much it has.
+UNSEEN_MEMORY: Final = "memfd_create 319 279, memfd_secret 447 447"
 # Which process a file signals, and how: F_SETOWN, F_SETSIG, F_SETOWN_EX. Refused where signals are.
 SIGNALS_OF_FILES: Final = Condition("fcntl 72 25", 1, values=(8, 10, 15))
 # Those that a network namespace keeps inside: IPv4, IPv6, netlink. What listens at a path, or in the machine that runs this
 # virtual one (AF_VSOCK), is outside.
 SOCKETS_INSIDE: Final = Condition("socket 41 198", 0, values=(2, 10, 16), only=True)
+# The same with local ones: what listens at a path outside is hidden.
+SOCKETS_OF_PROGRAMS: Final = Condition("socket 41 198", 0, values=(1, 2, 10, 16), only=True)
+# Of the first process of the namespace, which is bubblewrap's own: not to be traced, read or written.
+FIRST_PROCESS: Final = (
+    Condition("ptrace 101 117", 1, values=(1,)),
+    Condition("process_vm_readv 310 270", 0, values=(1,)),
+    Condition("process_vm_writev 311 271", 0, values=(1,)),
+)
 # By path if its second argument is one, else of an open file.
 TIMES_BY_PATH: Final = Condition("utimensat 280 88", 1)
 # Its arguments are in memory, where a filter can't see them. Programs fall back to `clone`.

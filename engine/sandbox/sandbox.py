@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -17,8 +18,12 @@ from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.files.real_path import followed, is_within
 from engine.process.run_tree import FinishedProcess, run_tree
-from engine.sandbox.bwrap import argv
+from engine.process.start import Launch
+from engine.sandbox.bwrap import KEEPERS, argv
 from engine.sandbox.mounts import sandbox_layout
+from engine.sandbox.refused_calls import Machine
+from engine.sandbox.seccomp import install_filter, keep_privileges_low, machine, sandbox_filter
+from engine.sandbox.usual_limits import limits
 
 _PROGRAM: Final = "bwrap"
 _TRIAL_SECONDS: Final = 10.0
@@ -53,19 +58,20 @@ class SandboxLauncher:
     _works: bool = attrs.field(default=False, init=False)
     _writable: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"], init=False)
 
-    async def argv(self, command: Sequence[str], *, cwd: str) -> list[str]:
-        """Return the command line that runs *command* in the sandbox. Always a checkpoint; if cancelled, no process is left.
+    async def launch(self, command: Sequence[str], *, cwd: str, changing: Path | None = None) -> Launch:
+        """Return how to start *command* in the sandbox. Always a checkpoint; if cancelled, no process is left.
 
-        Raises `ToolError` with the reason if there can't be a sandbox.
+        Raises `ToolError` with the reason if there can't be a sandbox, or if it does not let the command change the file
+        *changing*.
         """
         # The thread is abandoned if cancelled: it only reads, or creates an empty folder.
-        layout, program = await to_thread(self._prepare, cwd)
+        layout, program = await to_thread(self._prepare, cwd, changing)
         if not self._works:
-            await _try(argv(program, layout, ["bash", "-c", ":"]))
+            await _try(_launch(program, layout, ["bash", "-c", ":"]))
             self._works = True
-        return argv(program, layout, command)
+        return _launch(program, layout, command)
 
-    def _prepare(self, cwd: str) -> tuple[Layout, str]:
+    def _prepare(self, cwd: str, changing: Path | None) -> tuple[Layout, str]:
         layout = sandbox_layout(self.sandbox, cwd=cwd, home=str(Path.home()))
         program = shutil.which(_PROGRAM)
         if program is None:
@@ -78,10 +84,28 @@ class SandboxLauncher:
         before = self._writable.setdefault(cwd, writable)
         if not any(is_within(layout.cwd, path) for path in before):
             raise ToolError(f"{_NOT_RUN} {cwd} leads to another folder than at first.")
+        if changing is not None and not any(is_within(followed(str(changing)), path) for path in before):
+            raise ToolError(f"{_NOT_RUN} it can't change {changing}.")
         return layout.without(set(writable) - set(before)), real
 
 
-async def _try(command: list[str]) -> None:
+def _launch(program: str, layout: Layout, command: Sequence[str]) -> Launch:
+    kind = machine()
+    return Launch(
+        argv=argv(program, layout, command),
+        confine=None if kind is None else partial(_confine, kind),
+        keepers=KEEPERS,
+        limits=limits(),
+    )
+
+
+def _confine(kind: Machine) -> None:
+    """Refuse the calling thread, and what it starts, what a sandbox does not keep inside. Raises `OSError`."""
+    keep_privileges_low()
+    install_filter(sandbox_filter(kind))
+
+
+async def _try(launch: Launch) -> None:
     """Run a command that does nothing, in a sandbox. Always a checkpoint; raises `ToolError` if that fails."""
     output = bytearray()
 
@@ -90,7 +114,13 @@ async def _try(command: list[str]) -> None:
 
     try:
         finished = await run_tree(
-            command, cwd="/", marker=f"sandbox-{uuid4().hex}", on_output=collect, timeout=_TRIAL_SECONDS, grace=0.2
+            launch.argv,
+            cwd="/",
+            marker=f"sandbox-{uuid4().hex}",
+            on_output=collect,
+            timeout=_TRIAL_SECONDS,
+            grace=0.2,
+            confine=launch.confine,
         )
     except (OSError, ValueError) as error:
         raise ToolError(f"{_NOT_RUN} bubblewrap could not be started: {error}.") from error

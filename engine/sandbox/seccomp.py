@@ -11,23 +11,29 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 from engine.sandbox.landlock import libc
 from engine.sandbox.refused_calls import (
     ALWAYS_REFUSED,
     AUDIT_MACHINES,
     CONDITIONS,
+    FIRST_PROCESS,
+    GROUPS,
     LAST_NUMBER,
     NETWORK,
     NOT_IMPLEMENTED,
     NOT_IN_NAMESPACES,
+    NOT_IN_SANDBOX,
     READER_REFUSED,
+    SESSIONS,
     SIGNALS,
     SIGNALS_OF_FILES,
     SOCKET_PAIRS,
     SOCKETS_INSIDE,
+    SOCKETS_OF_PROGRAMS,
     TIMES_BY_PATH,
+    UNSEEN_MEMORY,
     Condition,
     Machine,
     numbers,
@@ -37,13 +43,18 @@ from engine.sandbox.refused_calls import (
 _LOAD: Final = 0x20
 _JUMP_IF_EQUAL: Final = 0x15
 _JUMP_IF_GREATER: Final = 0x25
+_JUMP_IF_NOT_LESS: Final = 0x35
 _JUMP_IF_ANY_BIT: Final = 0x45
 _RETURN: Final = 0x06
 _INSTRUCTION: Final = struct.Struct("=HBBI")
-# Where the description holds the call's number, the machine, and the lower half of its first argument.
+# Where the description holds the call's number, the machine, the address that it comes from (the lower half and the upper
+# one), and the lower half of its first argument.
 _NUMBER: Final = 0
 _MACHINE: Final = 4
+_ADDRESS: Final = 8
 _FIRST_ARGUMENT: Final = 16
+# More than the C library's function for a simple call takes.
+_FUNCTION_BYTES: Final = 64
 _ALLOW: Final = 0x7FFF_0000
 _FAIL: Final = 0x0005_0000
 
@@ -67,7 +78,11 @@ def seccomp_filter(machine: Machine, *, is_reader: bool, network: bool, refuses_
         network: sockets are allowed.
         refuses_signals: no signals to any process, because Landlock can't keep them inside.
     """
-    refused = [ALWAYS_REFUSED, *([READER_REFUSED] if is_reader else []), *([] if network else [NETWORK])]
+    refused = [
+        ALWAYS_REFUSED,
+        *((READER_REFUSED, GROUPS, UNSEEN_MEMORY) if is_reader else ()),
+        *([] if network else [NETWORK]),
+    ]
     if refuses_signals:
         refused.append(SIGNALS)
     conditions = (
@@ -80,6 +95,7 @@ def seccomp_filter(machine: Machine, *, is_reader: bool, network: bool, refuses_
         *_refuse(numbers(NOT_IMPLEMENTED, machine), errno.ENOSYS),
         *(part for calls in refused for part in _refuse(numbers(calls, machine), errno.EPERM)),
         *(_refuse_if(condition, machine) for condition in conditions),
+        *([_refuse_elsewhere(SESSIONS, machine)] if is_reader else []),
     )
 
 
@@ -88,8 +104,24 @@ def namespace_filter(machine: Machine) -> bytes:
     return _filter(
         machine,
         *_refuse(numbers(NOT_IN_NAMESPACES, machine), errno.EPERM),
-        *(_refuse_if(condition, machine) for condition in (SOCKETS_INSIDE, *SOCKET_PAIRS)),
+        *(_refuse_if(condition, machine) for condition in (SOCKETS_INSIDE, *SOCKET_PAIRS, *FIRST_PROCESS)),
     )
+
+
+def sandbox_filter(machine: Machine) -> bytes:
+    """Return the filter for commands in a sandbox that may change a project: less is refused, for debuggers and servers."""
+    return _filter(
+        machine,
+        *_refuse(numbers(NOT_IN_SANDBOX, machine), errno.EPERM),
+        *(_refuse_if(condition, machine) for condition in (SOCKETS_OF_PROGRAMS, *FIRST_PROCESS)),
+    )
+
+
+def machine() -> Machine | None:
+    """Return this machine's kind; None if no table lists its system calls."""
+    name = os.uname().machine
+    is_64_bit = os.sysconf("SC_LONG_BIT") == 64
+    return cast("Machine", name) if is_64_bit and name in AUDIT_MACHINES else None
 
 
 def keep_privileges_low() -> None:
@@ -174,6 +206,20 @@ def _refuse_if(condition: Condition, machine: Machine) -> bytes:
         ]
     checks.append(_step(_LOAD, _NUMBER))
     return _step(_JUMP_IF_EQUAL, number, otherwise=len(checks)) + b"".join(checks)
+
+
+def _refuse_elsewhere(call: str, machine: Machine) -> bytes:
+    """Refuse a call that does not come from this process's C library, which a program has at another address."""
+    name = call.split(maxsplit=1)[0]
+    address = ctypes.cast(getattr(libc(), name), ctypes.c_void_p).value or 0
+    refuse = _step(_RETURN, _FAIL | errno.EPERM)
+    checks = [
+        *(_step(_LOAD, _ADDRESS + 4), _step(_JUMP_IF_EQUAL, address >> 32, then=1), refuse),
+        *(_step(_LOAD, _ADDRESS), _step(_JUMP_IF_NOT_LESS, address & 0xFFFF_FFFF, then=1), refuse),
+        *(_step(_JUMP_IF_GREATER, (address + _FUNCTION_BYTES) & 0xFFFF_FFFF, otherwise=1), refuse),
+        _step(_LOAD, _NUMBER),
+    ]
+    return _step(_JUMP_IF_EQUAL, numbers(call, machine)[0], otherwise=len(checks)) + b"".join(checks)
 
 
 def _prctl(option: int, first: int, second: int) -> None:

@@ -20,7 +20,7 @@ from engine.config.agent_config import AgentConfig, Mode
 from engine.config.config import CompactionConfig, Config, Defaults, HostConfig, ModelConfig, Prices, suggest_names
 from engine.config.formatter_config import DEFAULT_MEMORY, DEFAULT_TIMEOUT, FileProgram
 from engine.config.instruction_config import MAX_BYTES, NAMES, Instructions
-from engine.config.sandbox_config import SECRETS, Backend, Sandbox
+from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
 from engine.core.arguments import structure
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
@@ -249,7 +249,7 @@ def _sandbox(reader: _Reader) -> Sandbox | None:
     return reader.made(
         "[sandbox]",
         lambda: Sandbox(
-            backend=cast("Backend", table.backend), network=table.network, writable=table.writable, hidden=hidden
+            backend=cast("BackendSetting", table.backend), network=table.network, writable=table.writable, hidden=hidden
         ),
     )
 

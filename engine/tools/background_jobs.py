@@ -225,6 +225,7 @@ class Job:
                     marker=self.marker,
                     env={**env, **launch.environment},
                     confine=launch.confine,
+                    limits=launch.limits,
                     grace=_PROCESS_GRACE,
                     on_output=mask.feed,
                     room=self._writer.room,

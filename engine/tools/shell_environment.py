@@ -73,6 +73,8 @@ def ending_of(finished: FinishedProcess, timeout: float = 0.0) -> str:
     """Return how a command ended, in a few words."""
     if finished.timed_out:
         return f"ended at its timeout of {timeout:g} s"
+    if finished.exceeded:
+        return f"ended: it took more than it may, {finished.exceeded}"
     if finished.cause == "cancel":
         return "stopped"
     if finished.signal is not None:

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from engine.sandbox.backends import choose_backend
-from engine.sandbox.reader import Backend, machine
-from engine.sandbox.seccomp import seccomp_filter
+from engine.sandbox.reader import Backend
+from engine.sandbox.seccomp import machine, seccomp_filter
 from tests.os.test_reader_box import CANARY, PYTHON, Place, run
 from tests.os.test_reader_box import backend as backend  # noqa: PLC0414  # a fixture
 from tests.os.test_reader_box import place as place  # noqa: PLC0414  # a fixture

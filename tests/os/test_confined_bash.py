@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import engine
-from engine.config.sandbox_config import SECRETS, Backend, Sandbox
+from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
 from engine.core.events import CallSettled, PermissionAsked
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.sandbox.backends import choose_backend
@@ -25,7 +25,7 @@ from tests.os import trees
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="boxes are for Linux")]
 
 BYE: Answer = [*text("bye"), *done()]
-NO_BOX: Backend = "off"
+NO_BOX: BackendSetting = "off"
 
 
 @pytest.fixture(autouse=True)
@@ -230,7 +230,9 @@ class _CancelAtStep(trio.abc.Instrument):
 
 
 @pytest.mark.parametrize("backend", ["landlock", "bwrap"])
-async def test_confined_command_cancelled_at_every_step(project: Path, count_runs: CountRuns, backend: Backend) -> None:
+async def test_confined_command_cancelled_at_every_step(
+    project: Path, count_runs: CountRuns, backend: BackendSetting
+) -> None:
     """Until the steps run out: the command ends by itself before the cancel."""
     found = (await choose_backend(backend)).backend
     if found is None:
@@ -251,6 +253,7 @@ async def test_confined_command_cancelled_at_every_step(project: Path, count_run
                 marker=trees.marker(),
                 env={**os.environ, **launch.environment},
                 confine=launch.confine,
+                limits=launch.limits,
                 drain=0.01,
                 on_output=bytearray().extend,
                 on_finish=finished.append,

@@ -25,7 +25,7 @@ from engine.process.start import Launch
 from engine.sandbox.backends import choose_backend
 from engine.sandbox.landlock import WITH_SIGNALS, landlock_version, make_ruleset, open_place, restrict_thread
 from engine.sandbox.places import readable_places
-from engine.sandbox.reader import Backend, launch_reader, machine
+from engine.sandbox.reader import Backend, launch_reader
 from engine.sandbox.refused_calls import (
     ALWAYS_REFUSED,
     CONDITIONS,
@@ -35,7 +35,7 @@ from engine.sandbox.refused_calls import (
     SIGNALS,
     numbers,
 )
-from engine.sandbox.seccomp import drop_privileges, install_filter, seccomp_filter
+from engine.sandbox.seccomp import drop_privileges, install_filter, machine, seccomp_filter
 from tests.os import hostile, trees
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="boxes are for Linux")]
@@ -215,6 +215,7 @@ async def run(launch: Launch, place: Place) -> tuple[int | None, str]:
         marker=trees.marker(),
         env={**os.environ, **launch.environment},
         confine=launch.confine,
+        limits=launch.limits,
         on_output=output.extend,
         timeout=60,
     )
@@ -270,6 +271,7 @@ async def test_working_tree_of_another_repository(backend: Backend, place: Place
         marker=trees.marker(),
         env={**os.environ, **launch.environment},
         confine=launch.confine,
+        limits=launch.limits,
         on_output=output.extend,
     )
     assert output.decode() == "1\n"
@@ -430,8 +432,8 @@ def test_temporary_folder_goes_with_its_process(place: Place, monkeypatch: pytes
     start = partial(
         subprocess.run, env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True, check=False
     )
-    ended, killed = (start([sys.executable, "-c", code, *more]).stdout.strip() for more in ((), ("kill",)))
-    assert not Path(ended).exists()
-    assert Path(killed).is_dir()
+    ended, killed = (Path(start([sys.executable, "-c", code, *more]).stdout.strip()).parent for more in ((), ("kill",)))
+    assert not ended.exists()
+    assert killed.is_dir()
     start([sys.executable, "-c", code])
-    assert not Path(killed).exists()
+    assert not killed.exists()

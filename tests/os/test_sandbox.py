@@ -22,6 +22,7 @@ from engine.core.errors import ToolError
 from engine.core.events import CallSettled, PermissionAsked
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.sandbox.sandbox import SandboxLauncher
+from engine.sandbox.temporary import process_folder
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.testing.script import Answer, call, done, text
@@ -51,6 +52,8 @@ ETC = Path("/etc")
 
 @pytest.fixture(autouse=True)
 def clean() -> Generator[None]:
+    # Holds a file open from its first use on.
+    process_folder()
     with trees.nothing_left():
         yield
 
@@ -60,7 +63,7 @@ def works() -> None:
     """Skip what needs a sandbox where there can't be one; the reason is bubblewrap's."""
     with TemporaryDirectory() as folder:
         try:
-            trio.run(lambda: SandboxLauncher(Sandbox()).argv(["true"], cwd=folder))
+            trio.run(lambda: SandboxLauncher(Sandbox()).launch(["true"], cwd=folder))
         except ToolError as error:
             pytest.skip(str(error))
 
@@ -75,8 +78,11 @@ class Place:
     async def run(self, script: str, sandbox: Sandbox | None = None) -> tuple[int | None, str]:
         """Run a script in the sandbox; return its exit code and its output."""
         output = bytearray()
+        launch = await SandboxLauncher(sandbox or Sandbox()).launch(trees.bash(script), cwd=str(self.project))
         finished = await run_tree(
-            await SandboxLauncher(sandbox or Sandbox()).argv(trees.bash(script), cwd=str(self.project)),
+            launch.argv,
+            confine=launch.confine,
+            limits=launch.limits,
             cwd="/",
             marker=trees.marker(),
             on_output=output.extend,
@@ -113,13 +119,42 @@ def repository(place: Place) -> Path:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_project_and_temporary_folders_can_be_changed(place: Place, tmp_path: Path) -> None:
+async def test_the_project_and_temporary_folders_can_be_changed(place: Place) -> None:
     name = f"engine-test-{uuid4().hex}"
-    for folder in (place.project, tmp_path, Path("/tmp"), Path("/var/tmp")):
+    for folder in (place.project, Path("/tmp"), Path("/var/tmp")):
         code, output = await place.run(f"echo hi > {folder}/{name} && cat {folder}/{name}")
         assert (code, output) == (0, "hi\n")
-        assert (folder / name).read_text() == "hi\n", "it is there for whoever comes after"
-        (folder / name).unlink()
+        assert await place.run(f"cat {folder}/{name}; rm {folder}/{name}") == (0, "hi\n"), "it is there for the next"
+
+
+async def test_temporary_folders_are_private(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "others").write_text("seen")
+    beside = trio.Path("/tmp", f"engine-test-{uuid4().hex}")
+    await beside.write_text("seen")
+    for path in (trio.Path(tmp_path, "others"), beside):
+        _, output = await place.run(f"cat {path}; echo changed > {path}; ls /tmp")
+        assert "seen" not in output
+        assert await path.read_text() == "seen"
+    assert (await place.run(f"mv /tmp/{tmp_path.relative_to('/tmp').parts[0]} /tmp/x"))[0] != 0, (
+        "the way to the project"
+    )
+    assert await place.run(f"cat {beside}", Sandbox(writable=("/tmp",))) == (0, "seen"), "who says so shares them"
+    await beside.unlink()
+
+
+async def test_other_project_has_other_temporary_files(place: Place, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    assert await place.run("echo x > /tmp/engine-test-made") == (0, "")
+    assert (await Place(other, place.home).run("cat /tmp/engine-test-made"))[0] != 0
+
+
+async def test_environment_in_a_temporary_folder(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs on `PATH` are there although the folder is private."""
+    (tmp_path / "env/bin").mkdir(parents=True)
+    make_program(f"{tmp_path}/env/bin/own-program", "echo ran")
+    monkeypatch.setenv("PATH", f"{tmp_path}/env/bin:{os.environ['PATH']}")
+    assert await place.run("own-program") == (0, "ran\n")
 
 
 async def test_everything_else_is_forbidden(place: Place) -> None:
@@ -193,7 +228,8 @@ async def test_secrets_look_empty(place: Place, tmp_path: Path) -> None:
     assert "hunter2" not in output
     assert [path.read_text() for path in files] == ["hunter2"] * 4
     assert [path.name for path in (place.home / ".ssh").iterdir()] == ["id"]
-    assert await place.run("cat ~/.ssh/id", Sandbox(hidden=())) == (0, "hunter2"), "who says so may see it"
+    shown = Sandbox(hidden=(), writable=(str(place.home),))
+    assert await place.run("cat ~/.ssh/id", shown) == (0, "hunter2"), "who says so may see it"
 
 
 async def test_project_in_a_hidden_folder_is_visible(place: Place) -> None:
@@ -340,11 +376,20 @@ class Output:
 
 async def run_and_cancel(place: Place, script: str, output: Output, *, after: float | None = None) -> FinishedProcess:
     """Run a script in the sandbox, cancel it when it is ready or after so many seconds; return how it ended."""
-    command = await SandboxLauncher(Sandbox()).argv(trees.bash(script), cwd=str(place.project))
+    launch = await SandboxLauncher(Sandbox()).launch(trees.bash(script), cwd=str(place.project))
     results: list[FinishedProcess] = []
 
     async def run() -> None:
-        await run_tree(command, cwd="/", marker=trees.marker(), on_output=output, grace=GRACE, on_finish=results.append)
+        await run_tree(
+            launch.argv,
+            confine=launch.confine,
+            limits=launch.limits,
+            cwd="/",
+            marker=trees.marker(),
+            on_output=output,
+            grace=GRACE,
+            on_finish=results.append,
+        )
 
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
@@ -410,8 +455,8 @@ async def test_cancelled_at_any_instant(place: Place, soak: Soak, count_runs: Co
 
 async def test_ending_thread_takes_no_command_with_it(place: Place) -> None:
     """The one that starts a process ends when it was idle for ten seconds; then `--die-with-parent` would strike."""
-    command = await SandboxLauncher(Sandbox()).argv(["sleep", "0.3"], cwd=str(place.project))
-    assert not {"--die-with-parent", "--new-session"} & set(command)
+    launch = await SandboxLauncher(Sandbox()).launch(["sleep", "0.3"], cwd=str(place.project))
+    assert not {"--die-with-parent", "--new-session"} & set(launch.argv)
 
 
 async def test_another_user(place: Place) -> None:
@@ -421,11 +466,11 @@ async def test_another_user(place: Place) -> None:
     for folder in place.project.parents:
         if folder.owner() == "root" and not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o011)
-    command = await SandboxLauncher(Sandbox()).argv(
+    launch = await SandboxLauncher(Sandbox()).launch(
         trees.bash("id -u; echo x > x; touch /etc/x; env -i setsid sleep {t} & sleep 0.1; echo over"),
         cwd=str(place.project),
     )
-    command = [word for word in command if word not in {"--cap-add", "CAP_DAC_OVERRIDE"}]
+    command = [word for word in launch.argv if word not in {"--cap-add", "CAP_DAC_OVERRIDE"}]
     for path in (place.project, place.project / ".engine"):
         os.chown(path, 65534, 65534)
     output = bytearray()
@@ -448,7 +493,7 @@ async def test_another_user(place: Place) -> None:
 
 async def refusal(place: Place, folder: Path) -> str:
     with pytest.raises(ToolError) as raised:
-        await SandboxLauncher(Sandbox()).argv(["true"], cwd=str(folder))
+        await SandboxLauncher(Sandbox()).launch(["true"], cwd=str(folder))
     return str(raised.value)
 
 
@@ -490,12 +535,12 @@ async def test_a_project_that_leads_elsewhere_by_now(place: Place, tmp_path: Pat
     launcher, project = SandboxLauncher(Sandbox()), tmp_path / "deep/er"
     project.mkdir(parents=True)
     with TemporaryDirectory(dir="/dev/shm") as elsewhere:
-        await launcher.argv(["true"], cwd=str(project))
+        await launcher.launch(["true"], cwd=str(project))
         (tmp_path / "deep").rename(tmp_path / "moved")
         (tmp_path / "deep").mkdir()
         project.symlink_to(elsewhere)
         with pytest.raises(ToolError, match=r"leads to another folder than at first\.$"):
-            await launcher.argv(["true"], cwd=str(project))
+            await launcher.launch(["true"], cwd=str(project))
 
 
 # ---- the tool --------------------------------------------------------------------------------------------------------

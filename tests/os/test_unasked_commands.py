@@ -13,7 +13,7 @@ import pytest
 import trio
 
 import engine
-from engine.config.sandbox_config import Backend, Sandbox
+from engine.config.sandbox_config import BackendSetting, Sandbox
 from engine.core.events import CallSettled
 from engine.sandbox.backends import choose_backend
 from engine.session.engine_options import FileOptions, PermissionOptions
@@ -157,7 +157,7 @@ def world(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 @pytest.fixture(params=["landlock", "bwrap", "off"])
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    backend: Backend = request.param
+    backend: BackendSetting = request.param
     if backend != "off" and trio.run(choose_backend, backend).backend is None:
         pytest.skip(f"{backend} does not work here")
     return Sandbox(backend=backend)

@@ -62,7 +62,7 @@ def test_the_command_line() -> None:
     """Folders come before what is in them; an empty one can't be written to once all is in it that shall be."""
     assert argv("/usr/bin/bwrap", layout(), ["bash", "-c", "x y"]) == [
         "/usr/bin/bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--cap-drop", "ALL",
-        "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+        "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1",
         *KERNEL,
         "--ro-bind", "/", "/",
         "--tmpfs", "/run",

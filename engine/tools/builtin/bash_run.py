@@ -72,6 +72,7 @@ async def _run(
                 marker=marker(ctx.session_id, ctx.call_id),
                 env={**env, **launch.environment},
                 confine=launch.confine,
+                limits=launch.limits,
                 on_output=mask.feed,
                 room=kept.room,
                 on_finish=tell_survivors,

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import attrs
 
-from engine.config.sandbox_config import Backend as Wanted
-from engine.config.sandbox_config import Sandbox
+from engine.config.sandbox_config import BackendSetting, Sandbox
 from engine.core.permission_types import RequiredRight
 from engine.core.schema import doc
 from engine.core.threads import to_thread
@@ -140,13 +139,12 @@ class _SandboxedCommands:
         return "no", Launch(argv=command)
 
     async def _launch_in_sandbox(self, command: Sequence[str], ctx: ToolContext) -> Launch:
-        from engine.sandbox.bwrap import KEEPERS
         from engine.sandbox.sandbox import SandboxLauncher
 
         self._launcher = self._launcher or SandboxLauncher(self._sandbox)
-        return Launch(argv=await self._launcher.argv(command, cwd=ctx.cwd), keepers=KEEPERS)
+        return await self._launcher.launch(command, cwd=ctx.cwd)
 
-    async def _backend(self, wanted: Wanted) -> Backend | None:
+    async def _backend(self, wanted: BackendSetting) -> Backend | None:
         from engine.sandbox.backends import choose_backend
 
         return (await choose_backend(wanted)).backend

@@ -43,6 +43,8 @@ async def check(
             launch = await launch_writing_helper(command, launcher, file=path, cwd=ctx.cwd)
             finished = await run_tree(
                 launch.argv,
+                confine=launch.confine,
+                limits=launch.limits,
                 cwd=ctx.cwd,
                 marker=marker(ctx.session_id, ctx.call_id),
                 env=ctx.secrets.without(os.environ),

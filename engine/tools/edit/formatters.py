@@ -137,6 +137,8 @@ async def _run_on_copy(
         launch = await launch_writing_helper(command, launcher, file=copy, cwd=ctx.cwd)
         finished = await run_tree(
             launch.argv,
+            confine=launch.confine,
+            limits=launch.limits,
             cwd=ctx.cwd,
             marker=marker(ctx.session_id, ctx.call_id),
             env=ctx.secrets.without(os.environ),

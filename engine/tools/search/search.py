@@ -165,6 +165,7 @@ class _Run:
                     marker=self.scope.marker,
                     env={**self.scope.secrets.without(os.environ), **launch.environment},
                     confine=launch.confine,
+                    limits=launch.limits,
                     on_output=take,
                     on_errors=errors.feed,
                     timeout=max(0.0, self.deadline - trio.current_time()),
