@@ -129,9 +129,10 @@ format: dev ## let ruff format, and fix what it can
 	@$(BIN)/ruff check --fix-only $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
 
-surface: dev ## pin the public names and signatures, and write the API reference from their docstrings
+surface: dev ## pin the public names, and write the references of them and of the control protocol
 	@$(BIN)/python tests/test_surface.py --write
 	@$(BIN)/python scripts/api_reference.py --write
+	@$(BIN)/python -m scripts.control_reference --write
 
 pins: ## resolve the dependencies anew and write requirements/
 	@PYTHON='$(or $(PYTHON),python3)' scripts/pin.sh

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Mapping
 from functools import cache
-from typing import Literal, NewType, TypeVar, get_args, get_origin
+from typing import Annotated, Literal, NewType, TypeVar, get_args, get_origin
 
 import attrs
 from hypothesis import strategies as st
 
+from engine.control.protocol.bounds import Bounds
 from engine.core.messages import Message, Transcript
 
 T = TypeVar("T")
@@ -28,7 +30,10 @@ _PRIMITIVES: dict[object, st.SearchStrategy[object]] = {
     bool: st.booleans(),
     float: st.floats(allow_nan=False),
     types.NoneType: st.none(),
+    object: st.none() | st.booleans() | TEXT,
 }
+# Classes whose fields depend on each other.
+SPECIAL: dict[object, st.SearchStrategy[object]] = {}
 
 
 def values(kind: type[T]) -> st.SearchStrategy[T]:
@@ -43,22 +48,39 @@ def values_of(hint: object) -> st.SearchStrategy[object]:
         return _PRIMITIVES[hint]
     if isinstance(hint, NewType):
         return values_of(hint.__supertype__)
+    if hint in SPECIAL:
+        return SPECIAL[hint]
     if hint is Transcript:
         return st.lists(st.deferred(lambda: values_of(Message)), max_size=2).map(
             lambda messages: Transcript(typing.cast("list[Message]", messages))
         )
     if isinstance(hint, type) and attrs.has(hint):
-        hints = typing.get_type_hints(hint)
+        hints = typing.get_type_hints(hint, include_extras=True)
         return st.builds(hint, **{field.name: values_of(hints[field.name]) for field in attrs.fields(hint)})
     args = get_args(hint)
     if get_origin(hint) is Literal:
         return st.sampled_from(args)
     if get_origin(hint) in {typing.Union, types.UnionType}:
         return st.one_of([values_of(arg) for arg in args])
+    if get_origin(hint) is Annotated:
+        return _within(args[0], next(extra for extra in args[1:] if isinstance(extra, Bounds)))
+    if get_origin(hint) is Mapping:
+        return st.dictionaries(values_of(args[0]), values_of(args[1]), max_size=2)
     assert get_origin(hint) is tuple, hint
     if args[1:] == (Ellipsis,):
         return st.lists(values_of(args[0]), max_size=2).map(tuple)
     return st.tuples(*[values_of(arg) for arg in args])
+
+
+def _within(hint: object, bounds: Bounds) -> st.SearchStrategy[object]:
+    if hint is int:
+        return st.integers(int(bounds.least), int(bounds.most))
+    if hint is float:
+        return st.floats(bounds.least, bounds.most)
+    assert hint is str
+    if bounds.pattern:
+        return st.from_regex(bounds.pattern, fullmatch=True).filter(lambda text: len(text) <= bounds.most)
+    return TEXT.filter(lambda text: len(text) >= bounds.least)
 
 
 def samples(kind: type[T]) -> list[T]:

@@ -1,0 +1,275 @@
+"""All methods of the protocol, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from engine.control.protocol import answer_methods as an
+from engine.control.protocol import server_methods as sv
+from engine.control.protocol import session_methods as se
+from engine.control.protocol import turn_methods as tu
+from engine.control.protocol import watch_methods as wa
+from engine.control.protocol.handshake import HelloParams, HelloResult, PingParams, PingResult, Role
+from engine.control.protocol.wire_converter import Params
+
+
+@attrs.frozen
+class Method:
+    """A row of the table.
+
+    Attributes:
+        name: its name.
+        params: the class of its params.
+        result: the class of its result.
+        summary: what it does.
+        role: the role that it needs; None: it works for everybody, even before `hello`.
+        errors: the kinds of its own errors; those that any method may answer are not repeated.
+    """
+
+    name: str
+    params: type[Params]
+    result: type[object]
+    summary: str
+    role: Role | None
+    errors: tuple[str, ...] = ()
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it has an idempotency key."""
+        return any(field.name == "key" for field in attrs.fields(self.params))
+
+
+# What any method may answer.
+COMMON_ERRORS: Final = ("params", "internal", "overloaded", "not_ready", "forbidden", "cancelled", "store")
+_PROMPT_ERRORS: Final = ("not_found", "busy", "conflict", "elsewhere", "draining", "parked", "config")
+_CHANGE_ERRORS: Final = ("not_found", "elsewhere", "draining")
+_UNDO_ERRORS: Final = (*_CHANGE_ERRORS, "busy", "nothing_to_do", "snapshot")
+_FORCE_ERRORS: Final = (*_UNDO_ERRORS, "undo_conflict", "undo_incomplete")
+
+METHODS: Final[Mapping[str, Method]] = {
+    method.name: method
+    for method in (
+        Method("hello", HelloParams, HelloResult, "Begin: agree on a version.", None, ("unsupported",)),
+        Method("ping", PingParams, PingResult, "Show that the server is alive, whatever turns do.", None),
+        # -- the server
+        Method("server.status", se.NoParams, sv.ServerStatusResult, "Return what the server does.", "read"),
+        Method("server.drain", sv.ServerDrainParams, sv.ServerDrainResult, "End the server after a while.", "full"),
+        Method("rpc.cancel", sv.RpcCancelParams, sv.RpcCancelResult, "Cancel a running request.", "read"),
+        Method("clients", se.NoParams, sv.ClientsResult, "Return who is connected.", "read"),
+        # -- sessions
+        Method(
+            "session.create",
+            se.SessionCreateParams,
+            se.SessionCreateResult,
+            "Make a session.",
+            "full",
+            ("config", "conflict", "draining"),
+        ),
+        Method("session.list", se.SessionListParams, se.SessionListResult, "List sessions, the newest first.", "read"),
+        Method("session.get", se.SessionParams, se.SessionGetResult, "Return a session.", "read", ("not_found",)),
+        Method(
+            "session.search",
+            se.SessionSearchParams,
+            se.SessionSearchResult,
+            "Search what was said in sessions.",
+            "read",
+            ("unsupported",),
+        ),
+        Method("session.rename", se.SessionRenameParams, se.SeqResult, "Set the title.", "full", _CHANGE_ERRORS),
+        Method(
+            "session.fork",
+            se.SessionForkParams,
+            se.SessionCreateResult,
+            "Make a session that begins with the history of another.",
+            "full",
+            ("not_found", "config", "conflict", "draining"),
+        ),
+        Method(
+            "session.delete",
+            se.SessionDeleteParams,
+            se.SessionDeleteResult,
+            "Remove a session and its sub-agents' for good.",
+            "full",
+            ("busy", "elsewhere"),
+        ),
+        Method(
+            "session.close",
+            se.SessionParams,
+            se.SessionCloseResult,
+            "Close a session, so that another engine may open it.",
+            "full",
+            ("not_found", "busy"),
+        ),
+        Method(
+            "session.export",
+            se.SessionExportParams,
+            se.SessionExportResult,
+            "Export a session.",
+            "read",
+            ("not_found", "too_large"),
+        ),
+        Method("session.usage", se.SessionUsageParams, se.SessionUsageResult, "Sum up what was spent.", "read"),
+        # -- watching
+        Method("subscribe", wa.SubscribeParams, wa.SubscribeResult, "Get a session's events.", "read", ("not_found",)),
+        Method(
+            "unsubscribe", wa.UnsubscribeParams, wa.UnsubscribeResult, "End a subscription.", "read", ("not_found",)
+        ),
+        Method("snapshot", wa.SnapshotParams, wa.FamilySnapshot, "Return what is true now.", "read", ("not_found",)),
+        Method("messages", wa.MessagesParams, wa.MessagesResult, "Return a page of messages.", "read", ("not_found",)),
+        Method("events", wa.EventsParams, wa.EventsResult, "Return a page of events.", "read", ("not_found",)),
+        Method("watch", wa.WatchParams, wa.WatchResult, "Watch the list of sessions.", "read"),
+        # -- turns
+        Method("prompt", tu.PromptParams, tu.PromptResult, "Start a turn.", "full", _PROMPT_ERRORS),
+        Method(
+            "queue",
+            tu.QueueParams,
+            tu.QueueResult,
+            "Queue input for the next turn.",
+            "full",
+            (*_CHANGE_ERRORS, "conflict"),
+        ),
+        Method(
+            "queue.remove", tu.QueueRemoveParams, tu.QueueRemoveResult, "Remove queued input.", "full", _CHANGE_ERRORS
+        ),
+        Method(
+            "steer",
+            tu.SteerParams,
+            tu.InputResult,
+            "Send a message to the model in a running turn.",
+            "full",
+            (*_CHANGE_ERRORS, "conflict"),
+        ),
+        Method("cancel", tu.CancelParams, tu.CancelResult, "Cancel a turn.", "answer", ("not_found", "conflict")),
+        Method(
+            "resume",
+            tu.ResumeParams,
+            tu.ResumeResult,
+            "Go on with a parked turn.",
+            "full",
+            (*_CHANGE_ERRORS, "busy", "nothing_to_do"),
+        ),
+        Method("wait", tu.WaitParams, tu.WaitResult, "Wait for the end of a turn.", "read", ("not_found", "conflict")),
+        Method(
+            "skip_wait",
+            tu.TurnParams,
+            tu.SkipWaitResult,
+            "Send a failed request again now.",
+            "full",
+            ("not_found", "conflict"),
+        ),
+        # -- questions
+        Method(
+            "asked", an.QuestionListParams, an.QuestionListResult, "Return the open questions.", "read", ("not_found",)
+        ),
+        Method(
+            "permission.reply",
+            an.PermissionReplyParams,
+            an.PermissionReplyResult,
+            "Answer a question for permission.",
+            "answer",
+            ("not_found", "already_settled"),
+        ),
+        Method(
+            "question.answer",
+            an.QuestionAnswerParams,
+            se.SeqResult,
+            "Answer a tool's question.",
+            "answer",
+            ("not_found", "already_settled"),
+        ),
+        Method(
+            "recovery.answer",
+            an.RecoveryAnswerParams,
+            se.SeqResult,
+            "Say how to go on after the model's host has failed.",
+            "answer",
+            ("not_found", "already_settled", "config"),
+        ),
+        Method(
+            "attend",
+            an.AttendParams,
+            an.AttendResult,
+            "Show other clients that a user of this one looks at a question.",
+            "answer",
+            ("already_settled",),
+        ),
+        # -- files and history
+        Method("undo", an.UndoParams, an.UndoResult, "Undo the newest turn.", "full", _FORCE_ERRORS),
+        Method("redo", an.UndoParams, an.UndoResult, "Redo the turn that was undone last.", "full", _FORCE_ERRORS),
+        Method("diff", an.DiffParams, an.DiffResult, "Return a turn's changes of files.", "read", _UNDO_ERRORS),
+        Method("restore", an.RestoreParams, an.RestoreResult, "Restore files.", "full", _FORCE_ERRORS),
+        Method(
+            "compact",
+            tu.CompactParams,
+            tu.CompactResult,
+            "Summarise the older part of the history.",
+            "full",
+            (*_CHANGE_ERRORS, "busy", "nothing_to_do"),
+        ),
+        Method(
+            "compact.undo",
+            se.SessionParams,
+            se.SeqResult,
+            "Restore the history from before the last summary.",
+            "full",
+            (*_CHANGE_ERRORS, "busy", "nothing_to_do"),
+        ),
+        Method(
+            "context",
+            se.SessionParams,
+            tu.ContextResult,
+            "Return what fills the model's window.",
+            "read",
+            ("not_found",),
+        ),
+        # -- models, agents, tools
+        Method("model.list", se.NoParams, sv.ModelListResult, "List models, and why some can't be used.", "read"),
+        Method(
+            "model.set",
+            sv.ModelSetParams,
+            se.SeqResult,
+            "Use another model from the next turn on.",
+            "full",
+            (*_CHANGE_ERRORS, "config"),
+        ),
+        Method("agent.list", sv.OptionalSessionParams, sv.AgentListResult, "List the agents.", "read", ("not_found",)),
+        Method("tool.list", sv.OptionalSessionParams, sv.ToolListResult, "List the tools.", "read", ("not_found",)),
+        Method(
+            "call.settle",
+            sv.CallSettleParams,
+            se.SeqResult,
+            "Deliver the result of a call that waits for it.",
+            "full",
+            (*_CHANGE_ERRORS, "parked"),
+        ),
+        Method(
+            "output.read",
+            sv.OutputReadParams,
+            sv.OutputReadResult,
+            "Read a result that was too long for the transcript.",
+            "read",
+            ("not_found",),
+        ),
+        Method(
+            "grant.list", sv.OptionalSessionParams, sv.GrantListResult, "List what was allowed.", "read", ("not_found",)
+        ),
+        Method("grant.revoke", sv.GrantRevokeParams, sv.GrantRevokeResult, "Take back what was allowed.", "full"),
+    )
+}
+
+SERVER_NOTES: Final[Mapping[str, type[object]]] = {
+    "events": wa.EventsNote,
+    "head": wa.HeadNote,
+    "resync": wa.ResyncNote,
+    "tick": wa.TickNote,
+    "sessions": wa.SessionsNote,
+    "clients": wa.ClientsNote,
+    "server.draining": wa.DrainingNote,
+    "server.ignored": wa.IgnoredNote,
+}
+# The only notifications of a client that do something. A method with an effect is not run as one: nobody would learn
+# that it failed; and one without has none.
+CLIENT_NOTES: Final[Mapping[str, type[Params]]] = {"tock": wa.TockParams, "rpc.cancel": sv.RpcCancelParams}
