@@ -543,6 +543,13 @@ export interface Elided {
   href: string;
 }
 
+/** Why the turn is ending, and until when its calls may clean up. See `TurnEnding`. */
+export interface Ending {
+  cause: "user" | "host" | "left" | "limit" | "rejected" | "doom" | "crashed";
+  detail: string;
+  until: Float;
+}
+
 /** Events of a subscription, in order. */
 export interface EventsNote {
   /** the subscription. */
@@ -550,7 +557,7 @@ export interface EventsNote {
   /** where it is after the last of them. */
   position: string;
   /** the events. */
-  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | Elided | Unknown)[];
+  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
 }
 
 /** A page of the record, forwards. */
@@ -566,7 +573,7 @@ export interface EventsParams {
 /** Durable events of one session, in order. */
 export interface EventsResult {
   /** the events. */
-  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | Elided | Unknown)[];
+  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
   /** whether there are later ones. */
   more: boolean;
 }
@@ -947,6 +954,8 @@ export interface OpenTurn {
   recovery: string | null;
   retry: Retry | null;
   steps: number;
+  /** what ends it; None: it goes on, or finishes by itself. */
+  ending: Ending | null;
 }
 
 /** For which session. */
@@ -2167,6 +2176,26 @@ export interface TurnEnded {
   time: Float;
   seq: number | null;
   result: TurnResult;
+}
+
+/** Live: something ends the turn before it has finished by itself. Its calls are being settled from now on. */
+export interface TurnEnding {
+  type: "turn_ending";
+  /** Where it is not a part of another document. */
+  v?: number;
+  session_id: string;
+  turn_id: string | null;
+  path: string[];
+  time: Float;
+  seq: number | null;
+  /** what ends it. The first cause counts, so there is one such event at most in a turn. */
+  cause: "user" | "host" | "left" | "limit" | "rejected" | "doom" | "crashed";
+  /** the same in words. */
+  detail: string;
+  /** when the grace period of its running calls is over, in seconds since the epoch. */
+  until: Float;
+  /** the number of the last durable event before it. */
+  after: number;
 }
 
 /** The params of a method about one turn. */

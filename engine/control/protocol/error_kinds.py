@@ -97,10 +97,11 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
         ErrorKind(
             kind="busy",
             code=-32005,
-            meaning="A turn is running in the session.",
+            meaning="A turn is running in the session, or the session was just closed.",
             retry="later",
             facts=("turn_id", "status"),
-            classes=(errors.SessionBusy, errors.TurnNotEnded),
+            # A session that is closed is opened again by the next request.
+            classes=(errors.SessionBusy, errors.TurnNotEnded, errors.SessionClosed),
         ),
         ErrorKind(
             kind="conflict",
