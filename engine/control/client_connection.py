@@ -1,0 +1,289 @@
+"""`ClientConnection`: one client of the server, over any transport.
+
+One task receives, and never waits for anything else. Each request runs in a task of its own, and so does each
+subscription. What they send passes one lock: answers first, then one message of each subscription in turn, and a
+subscription takes nothing from its cursor before it is its turn. So a client that reads slowly gets fewer, larger messages,
+and one that reads nothing costs its own connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, final
+
+import trio
+
+from engine.control.credentials import Login, RateLimit
+from engine.control.protocol.error_kinds import Refusal
+from engine.control.protocol.handshake import HelloParams, HelloResult, PingParams, PingResult, Role, WireLimits
+from engine.control.protocol.server_methods import RpcCancelParams, RpcCancelResult
+from engine.control.protocol.server_side import Call, Incoming, ServerSide, note_text
+from engine.control.protocol.watch_methods import TickNote
+from engine.control.protocol.wire_converter import Params
+from engine.control.transport.message_transport import MessageTransport, TransportClosed
+from engine.core.ids import RequestId
+from engine.jsonrpc.rpc_messages import RpcId
+
+BAD_HELLO: Final = 4400
+BAD_TOKEN: Final = 4401
+REVOKED: Final = 4403
+STALLED: Final = 4408
+TOO_FAST: Final = 4429
+
+HELLO_SECONDS: Final = 5.0
+HEARTBEAT: Final = 15.0
+STALL_SECONDS: Final = 30.0
+_FRAME: Final = 64 * 1024
+# Answers that a client has not read. Requests in flight are bounded, so these are to what it sent in error.
+_MOST_ANSWERS: Final = 256
+_REQUESTS_PER_SECOND: Final = 100
+
+_log = logging.getLogger("engine.control")
+
+
+class Service(Protocol):
+    """What connections need of their server."""
+
+    limits: WireLimits
+
+    def now(self) -> float:
+        """Return the time, in seconds since the epoch."""
+        ...
+
+    def log_in(self, connection: ClientConnection, hello: HelloParams) -> tuple[Role, HelloResult]:
+        """Return the role of a client and the answer to its `hello`. Raises `Refusal`."""
+        ...
+
+    async def run(self, method: str, params: Params, connection: ClientConnection) -> object:
+        """Run a method; return the result that its row names. Raises errors of the engine and `Refusal`."""
+        ...
+
+    def heads(self, connection: ClientConnection) -> dict[str, int]:
+        """Return the last event of each of its subscriptions."""
+        ...
+
+    def incident(self, error: Exception) -> str:
+        """Log a fault; return the text to look for in the log."""
+        ...
+
+
+@final
+class ClientConnection:
+    """A client of the server; `run` serves it.
+
+    Attributes:
+        id: its name in `by` and in lists of clients.
+        login: what its credentials give; None until `hello`, for browsers.
+        client_name: of the program, from its `hello`.
+        since: when it connected.
+        attending: the questions that its user looks at.
+    """
+
+    def __init__(
+        self, transport: MessageTransport, service: Service, *, connection_id: str, login: Login | None, since: float
+    ) -> None:
+        """Make it of an open transport, which it closes."""
+        self.id = connection_id
+        self.login = login
+        self.client_name = ""
+        self.since = since
+        self.attending: set[RequestId] = set()
+        self._transport = transport
+        self._service = service
+        self._side = ServerSide.of(service.limits)
+        self._scope = trio.CancelScope()
+        self._close: tuple[int, str] = (1000, "")
+        self._answers: deque[str] = deque()
+        self._sending = trio.StrictFIFOLock()
+        self._running: dict[RpcId, trio.CancelScope] = {}
+        self._nursery: trio.Nursery | None = None
+        self._last_sent = self._last_received = trio.current_time()
+        self._requests = RateLimit(_REQUESTS_PER_SECOND, now=trio.current_time)
+
+    @property
+    def role(self) -> Role | None:
+        """What it may do; None before `hello`."""
+        return self._side.role
+
+    async def run(self) -> None:
+        """Serve the client until it goes, or is closed. A checkpoint; cancelling it closes the connection."""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as self._nursery:
+                    self._nursery.start_soon(self._expect_hello)
+                    self._nursery.start_soon(self._beat)
+                    await self._receive_all()
+                    self._nursery.cancel_scope.cancel(reason="the client has gone")
+        finally:
+            self._scope.cancel(reason="the connection ends")
+            # Bounded by the transport itself, and what is owed to a client that reads the code.
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 3):
+                await self._transport.close(*self._close)
+
+    def close(self, code: int, reason: str) -> None:
+        """End the connection with that code. Not a checkpoint."""
+        if not self._scope.cancel_called:
+            self._close = (code, reason)
+            self._scope.cancel(reason=f"closed with {code}: {reason}")
+
+    def start(self, task: Callable[[], Awaitable[None]]) -> trio.CancelScope:
+        """Run a subscription as a task of the connection; return the scope that ends it. Not a checkpoint."""
+        scope = trio.CancelScope()
+        assert self._nursery is not None
+
+        async def run() -> None:
+            with scope:
+                await task()
+
+        self._nursery.start_soon(run)
+        return scope
+
+    async def send_note(self, name: str, note: object) -> None:
+        """Send a notification. A checkpoint."""
+        text = note_text(name, note)
+        await self.send_next(lambda: text)
+
+    async def send_next(self, take: Callable[[], str | None]) -> None:
+        """Send what *take* returns, which is asked when it is its turn. A checkpoint."""
+        async with self._sending:
+            await self._send_answers()
+            text = take()
+            if text is not None:
+                await self._send(text)
+
+    # -- receiving -----------------------------------------------------------------------
+
+    async def _receive_all(self) -> None:
+        while True:
+            try:
+                text = await self._transport.receive()
+            except TransportClosed as end:
+                self._close = (end.code, end.reason)
+                return
+            self._last_received = trio.current_time()
+            self._handle(self._side.receive(text))
+
+    def _handle(self, incoming: Incoming) -> None:
+        """Start what a frame asks for. Not a checkpoint, so that pings are answered whatever the requests do."""
+        for text in incoming.sends:
+            self._answer_soon(text)
+        for call in incoming.calls:
+            self._start_call(call)
+        for note in incoming.notes:
+            if isinstance(note, RpcCancelParams):
+                self._cancel_call(note.id)
+        if incoming.close is not None:
+            self.close(incoming.close, "the message is too large")
+
+    def _start_call(self, call: Call) -> None:
+        self._requests.add("")
+        if self._requests.is_over(""):
+            limit = _REQUESTS_PER_SECOND
+            refusal = Refusal("rate_limited", f"more than {limit} requests in a second", retry_after=1.0)
+            self._answer_soon(self._side.fail(call, refusal))
+            return
+        match call.params:
+            case HelloParams() as hello:
+                self._say_hello(call, hello)
+            case PingParams():
+                self._answer_soon(self._side.answer(call, PingResult(time=self._service.now())))
+            case RpcCancelParams() as params:
+                self._answer_soon(self._side.answer(call, RpcCancelResult(cancelled=self._cancel_call(params.id))))
+            case _:
+                assert self._nursery is not None
+                scope = self._running[call.id] = trio.CancelScope()
+                self._nursery.start_soon(self._run_call, call, scope)
+
+    def _say_hello(self, call: Call, hello: HelloParams) -> None:
+        try:
+            role, result = self._service.log_in(self, hello)
+        except Refusal as error:
+            self._answer_soon(self._side.fail(call, error))
+            self._close_soon(BAD_TOKEN if error.kind == "forbidden" else BAD_HELLO, str(error))
+            return
+        self.client_name = hello.client.name
+        self._side.welcome(role)
+        self._answer_soon(self._side.answer(call, result))
+
+    async def _run_call(self, call: Call, scope: trio.CancelScope) -> None:
+        text: str | None = None
+        with scope:
+            try:
+                text = self._side.answer(call, await self._service.run(call.method.name, call.params, self))
+            except Refusal as error:
+                text = self._side.fail(call, error)
+            except Exception as error:  # noqa: BLE001  # one request; neither the connection nor the server ends by it
+                text = self._side.fail(call, error, incident=self._service.incident(error))
+        if scope.cancelled_caught and not self._scope.cancel_called:
+            text = self._side.fail(call, Refusal("cancelled", "the request was cancelled"))
+        self._running.pop(call.id, None)
+        if text is not None:
+            self._answers.append(text)
+            await self._flush()
+
+    def _cancel_call(self, key: RpcId) -> bool:
+        scope = self._running.get(key)
+        if scope is None:
+            return False
+        scope.cancel(reason="the client no longer wants the answer")
+        return True
+
+    # -- sending -------------------------------------------------------------------------
+
+    def _answer_soon(self, text: str | None) -> None:
+        """Send an answer without waiting for it. Not a checkpoint."""
+        if text is None or self._nursery is None:
+            return
+        if len(self._answers) >= _MOST_ANSWERS:
+            self.close(STALLED, "the answers are not read")
+            return
+        self._answers.append(text)
+        if len(self._answers) == 1:
+            self._nursery.start_soon(self._flush)
+
+    def _close_soon(self, code: int, reason: str) -> None:
+        """Close the connection after the answers that are waiting."""
+
+        async def close() -> None:
+            await self._flush()
+            self.close(code, reason)
+
+        if self._nursery is not None:
+            self._nursery.start_soon(close)
+
+    async def _flush(self) -> None:
+        async with self._sending:
+            await self._send_answers()
+
+    async def _send_answers(self) -> None:
+        while self._answers:
+            await self._send(self._answers.popleft())
+
+    async def _send(self, text: str) -> None:
+        # For each frame of the transport: a long answer over a slow line is not a stall.
+        with trio.move_on_after(STALL_SECONDS * (1 + len(text) // _FRAME)) as scope:
+            try:
+                await self._transport.send(text)
+            except TransportClosed as end:
+                self.close(end.code, end.reason)
+        if scope.cancelled_caught:
+            self.close(STALLED, "nothing was read for too long")
+        self._last_sent = trio.current_time()
+
+    # -- liveness ------------------------------------------------------------------------
+
+    async def _expect_hello(self) -> None:
+        await trio.sleep(HELLO_SECONDS)
+        if self.role is None:
+            self.close(STALLED, "no hello came")
+
+    async def _beat(self) -> None:
+        """Send a `tick` where nothing else was sent, and close a connection that answers none."""
+        while True:
+            await trio.sleep_until(self._last_sent + HEARTBEAT)
+            if trio.current_time() - self._last_received >= 3 * HEARTBEAT:
+                self.close(STALLED, "no tick was answered")
+            elif trio.current_time() - self._last_sent >= HEARTBEAT:
+                await self.send_note("tick", TickNote(time=self._service.now(), heads=self._service.heads(self)))

@@ -1,0 +1,113 @@
+"""`Subscription`: a session's events on their way to one client.
+
+It has a cursor and no queue: nothing is taken while the connection is not ready, and what was missed meanwhile comes merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import final
+
+import trio
+
+from engine.control.client_connection import ClientConnection
+from engine.control.event_batches import Batch, Entry, EventTexts, is_live
+from engine.control.protocol.server_side import events_text, note_text
+from engine.control.protocol.session_methods import SessionHead
+from engine.control.protocol.watch_methods import FamilySnapshot, HeadNote, ResyncNote, SubscribeParams
+from engine.core.ids import SessionId
+from engine.journal.cursors import Cursor
+from engine.journal.position import encode_position
+from engine.journal.state import Resync
+
+
+@final
+class Subscription:
+    """A subscription; `run` serves it until the connection or the session ends.
+
+    Attributes:
+        id: names it in notifications.
+        session_id: the session.
+        position: where the client is, as text that it can continue from.
+    """
+
+    def __init__(
+        self,
+        subscription_id: str,
+        params: SubscribeParams,
+        cursor: Cursor,
+        *,
+        texts: EventTexts,
+        snapshot: Callable[[], FamilySnapshot],
+    ) -> None:
+        """Make it.
+
+        Args:
+            subscription_id: its name.
+            params: what the client wants.
+            cursor: where it begins; nobody else uses it.
+            texts: shared by all subscriptions of the server.
+            snapshot: returns what is true of the session's family at this instant.
+        """
+        self.id = subscription_id
+        self.session_id = SessionId(params.session_id)
+        self.position = encode_position(cursor.position)
+        self._params = params
+        self._cursor = cursor
+        self._texts = texts
+        self._snapshot = snapshot
+        self._next_live = trio.current_time()
+
+    @property
+    def seq(self) -> int:
+        """The last event of the session itself that was sent."""
+        return self._cursor.position.seq
+
+    async def run(self, connection: ClientConnection, head: SessionHead) -> None:
+        """Send the head, then the events as they come. A checkpoint; it ends with the session, or if cancelled."""
+        await connection.send_note("head", HeadNote(sub=self.id, head=head))
+        while True:
+            batch = await self._next_batch()
+            if batch is None:
+                return
+            # A cursor resyncs before anything else, so a batch has either events or that.
+            await connection.send_next(self._take_resync if batch.resync is not None else partial(self._take, batch))
+            self._next_live = trio.current_time() + self._params.interval / 1000
+
+    async def _next_batch(self) -> Batch | None:
+        """Wait for something to send; for more, while it is only live events and the last ones have just gone out."""
+        batch = Batch()
+        while batch.is_empty:
+            try:
+                self._add(batch, await self._cursor.__anext__())
+            except StopAsyncIteration:
+                return None
+        if batch.is_live:
+            with trio.move_on_at(self._next_live):
+                while batch.is_live and not batch.is_full:
+                    try:
+                        self._add(batch, await self._cursor.__anext__())
+                    except StopAsyncIteration:
+                        return batch
+        return batch
+
+    def _take(self, batch: Batch) -> str:
+        """Return the next message, with all that has come while the connection was busy. Not a checkpoint."""
+        batch.add_ready(self._cursor, self._wants)
+        events = batch.texts(self._texts, self._params.elide)
+        self.position = encode_position(self._cursor.position)
+        return events_text(self.id, self.position, events)
+
+    def _take_resync(self) -> str:
+        snapshot = self._snapshot()
+        self.position = snapshot.position
+        return note_text("resync", ResyncNote(sub=self.id, snapshot=snapshot))
+
+    def _add(self, batch: Batch, entry: Entry | Resync) -> None:
+        if isinstance(entry, Resync) or self._wants(entry):
+            batch.add(entry)
+
+    def _wants(self, entry: Entry) -> bool:
+        is_ours = self._params.tree or entry.session_id == self.session_id
+        return is_ours and (self._params.live or not is_live(entry))

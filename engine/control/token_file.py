@@ -1,0 +1,152 @@
+"""The files in which tokens are kept, readable by their owner alone.
+
+`token` holds the token that a server of this user accepts, as text, since the user's own programs read it. `tokens.json`
+holds further ones by name, with a role, as digests: they are shown once, when they are made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, cast
+
+from engine.control.credentials import Login, digest_of, new_secret
+from engine.control.protocol.handshake import ROLES, Role
+from engine.core.errors import ConfigError
+from engine.permission.grants.state_file import Entries, StateFile
+
+_FILE_NAME: Final = "token"
+_OWNER: Final = "owner"  # what the token in that file is called
+_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_LONGEST: Final = 1 << 20
+
+
+def private_folder(path: Path) -> Path:
+    """Make the folder if it is missing; return it.
+
+    Raises:
+        ConfigError: it is a link, is not ours, or others can look into it.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise ConfigError(f"the folder for tokens and sockets can't be made: {path}: {error.strerror}") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise ConfigError(f"{path} is not a folder; it must be one, and no link, since tokens are kept in it")
+    _check_owner(path, status, 0o700)
+    return path
+
+
+def load_tokens(folder: Path, *, random: Callable[[int], bytes] = secrets.token_bytes) -> dict[str, Login]:
+    """Return the tokens of *folder* by digest; the first call makes one.
+
+    Raises:
+        ConfigError: a file is not ours alone, or is damaged.
+    """
+    return {
+        digest_of(load_token(folder, random=random)): Login(_OWNER, "full"),
+        **dict(map(_login, _named(folder).read())),
+    }
+
+
+def load_token(folder: Path, *, random: Callable[[int], bytes] = secrets.token_bytes) -> str:
+    """Return the token of *folder*; the first call makes it. Raises `ConfigError`."""
+    path = private_folder(folder) / _FILE_NAME
+    text = _read(path)
+    if text is None:
+        _write_new(path, new_secret(random) + "\n")
+        # Not what was just made: another process may have been first.
+        text = _read(path) or ""
+    token = text.strip()
+    if _SECRET.fullmatch(token) is None:
+        raise ConfigError(f"{path} holds no token: remove it, and a new one is made")
+    return token
+
+
+def add_token(folder: Path, name: str, role: Role, *, random: Callable[[int], bytes] = secrets.token_bytes) -> str:
+    """Make a token called *name*; return it. It can't be read again later. Raises `ConfigError`, `StoreError`."""
+    if _NAME.fullmatch(name) is None or name == _OWNER:
+        raise ConfigError(f"a token can't be called {name!r}: use up to 64 of a-z, 0-9, `.`, `_` and `-`")
+    secret = new_secret(random)
+
+    def add(rows: Entries) -> Entries:
+        if any(login.name == name for _, login in map(_login, rows)):
+            raise ConfigError(f"there is a token called {name} already: revoke it first")
+        return [*rows, {"name": name, "role": role, "digest": digest_of(secret)}]
+
+    _named(folder).update(add)
+    return secret
+
+
+def revoke_token(folder: Path, name: str) -> bool:
+    """Remove the token called *name*; return whether there was one. Raises `ConfigError`, `StoreError`."""
+    found: list[object] = []
+
+    def remove(rows: Entries) -> Entries:
+        found.extend(row for row in rows if _login(row)[1].name == name)
+        return [row for row in rows if row not in found]
+
+    _named(folder).update(remove)
+    return bool(found)
+
+
+def _named(folder: Path) -> StateFile:
+    return StateFile(private_folder(folder) / "tokens.json", "tokens")
+
+
+def _login(row: object) -> tuple[str, Login]:
+    fields = cast("dict[str, object]", row) if isinstance(row, dict) else {}
+    name, role, digest = fields.get("name"), fields.get("role"), fields.get("digest")
+    if isinstance(name, str) and isinstance(digest, str) and _DIGEST.fullmatch(digest):
+        for known in ROLES:
+            if role == known:
+                return digest, Login(name, known)
+    raise ConfigError(f"tokens.json has an invalid entry: {json.dumps(name)}. Remove it from the file")
+
+
+def _read(path: Path) -> str | None:
+    """Return the text of a file of ours; None if there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"{path} is not a file")
+        _check_owner(path, status, 0o600)
+        return file.read(_LONGEST).decode("utf-8", "replace")
+
+
+def _check_owner(path: Path, status: os.stat_result, mode: int) -> None:
+    if status.st_uid != os.geteuid():
+        raise ConfigError(f"{path} belongs to another user (uid {status.st_uid}), who could read the token")
+    if stat.S_IMODE(status.st_mode) & ~mode:
+        raise ConfigError(f"others can get at {path}: run chmod {mode:o} {path}")
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file for us alone, at once, unless there is one."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            stack.callback(temporary.unlink, missing_ok=True)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            with contextlib.suppress(FileExistsError):
+                # Unlike a rename, a link fails where another process was first.
+                os.link(temporary, path)
+        except OSError as error:
+            raise ConfigError(f"{path} can't be written: {error.strerror}") from error
