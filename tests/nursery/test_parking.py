@@ -49,8 +49,8 @@ from engine.session.session import live_session
 from engine.session.turn import start_turn
 from engine.testing.fakes import SlowStore
 from engine.testing.invariants import Evidence, Seen, check
-from engine.testing.script import done, text
-from tests.support.parked import FINE, Approve, Home, asks, do, look, office, question, seen
+from engine.testing.script import call, done, text
+from tests.support.parked import FINE, Approve, Do, Home, asks, do, look, office, question, seen
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -320,6 +320,35 @@ async def test_a_result_from_outside_may_report_failure() -> None:
                     await trio.testing.wait_all_tasks_blocked()
                     await session.settle(event.call_id, "no", failed=True)
         assert [(s.status, s.failed, s.text) for s in results(session).values()] == [("completed", True, "no")] * 2
+
+
+async def test_second_wait_for_a_result_is_the_tools_error() -> None:
+    """The first wait keeps its slot: its result still comes."""
+
+    @engine.tool(read_only=True)
+    async def twice(args: Do, ctx: engine.ToolContext) -> engine.ToolOutput:
+        found: list[engine.ToolOutput] = []
+
+        async def wait() -> None:
+            found.append(await ctx.result_from_outside())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(RuntimeError, match="waits for a result from outside already"):
+                await ctx.result_from_outside()
+        return found[0]
+
+    home = Home([asks(*call("twice", {"key": "a"}, id="t")), FINE])
+    async with home.open(tools=[twice]) as eng:
+        session = await eng.create_session(cwd="/opt")
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, CallStarted):
+                    await trio.testing.wait_all_tasks_blocked()
+                    await trio.testing.wait_all_tasks_blocked()
+                    await session.settle(event.call_id, "booked")
+        assert [(s.status, s.text) for s in results(session).values()] == [("completed", "booked")]
 
 
 @pytest.mark.parametrize(

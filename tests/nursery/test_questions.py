@@ -147,6 +147,38 @@ async def test_always_answers_covered_open_questions(autojump_clock: MockClock) 
     assert sorted(log) == ["a", "a", "b"]
 
 
+@attrs.define
+class Fickle(Policy):
+    """An approver that fails when it is asked about an open question once more."""
+
+    fails: bool = attrs.field(default=False, init=False)
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        if self.fails:
+            raise OSError("the rules can't be read")
+        return Policy.judge(self, query)
+
+
+async def test_approver_failing_for_other_question_leaves_it_open(autojump_clock: MockClock) -> None:
+    log: list[str] = []
+    asked: list[str] = []
+    approver = Fickle()
+
+    async def react(turn: Turn, event: Seen) -> None:
+        if isinstance(event, PermissionAsked):
+            asked.append(event.request_id)
+            if len(asked) == 2:
+                approver.fails = True
+                await turn.reply(asked[0], engine.Always())
+                approver.fails = False
+                await turn.reply(asked[1], engine.Once())
+
+    async with world(step("together", "a", "b"), DONE, tools=tools(log), approver=approver) as w:
+        played = await w.play(react=react)
+    assert (sorted(log), sorted(answers(played))) == (["a", "b"], ["always", "once"])
+    assert played.stop_reason == "completed"
+
+
 async def test_rejection_ends_turn_and_call_never_runs(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with world(step("write", "a"), tools=tools(log), approver=Policy()) as w:

@@ -186,6 +186,26 @@ async def test_modifier_with_base_exception_still_ends_the_turn(
     assert statuses(session) == [("completed", None), ("aborted", "cancelled")]
 
 
+async def test_system_exit_of_a_modifier_leaves_the_engine() -> None:
+    """Not taken for the modifier's failure: the program wants to end."""
+
+    def modify(context: SharedContext) -> SharedContext:
+        raise SystemExit(3)
+
+    @tool(read_only=True)
+    async def leaving(args: Nothing, ctx: ToolContext) -> ToolOutput:
+        """Return a modifier that ends the program."""
+        await trio.lowlevel.checkpoint()
+        return ToolOutput(text="ok", modify=modify)
+
+    async def main() -> None:
+        async with opened([*call("leaving", id="a"), *done("calls")], tools=(leaving,)) as eng:
+            await (await eng.create_session()).run("go")
+
+    with pytest.RaisesGroup(SystemExit, flatten_subgroups=True, allow_unwrapped=True):
+        await main()
+
+
 async def test_shielded_tools_question_is_closed(autojump_clock: trio.testing.MockClock) -> None:
     answers: list[str] = []
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+import attrs
 import pytest
+import trio
 
 from engine.core.events import CallAnnounced, CallStarted, Notice, SnapshotTaken, TurnEnded
+from engine.core.snapshot_types import SnapshotResult
 from engine.testing.cancel_points import Injection, Way
 from engine.testing.fakes import ScriptedSnapshots
 from engine.testing.harness import Run, Scenario, play
@@ -81,6 +84,22 @@ def test_failing_snapshot_is_reported_once(snapshots: ScriptedSnapshots, code: s
         snapshots, [*WORK, *more, *done("calls")], [*call("work", {"key": "x"}, id="4"), *done("calls")]
     )
     assert told(events) == [code, "work", "work", "work"]
+    assert run.result is not None
+    assert run.result.stop_reason == "completed"
+
+
+@attrs.define(eq=False)
+class Endless(ScriptedSnapshots):
+    """Snapshots that keep to no limit."""
+
+    async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> SnapshotResult:
+        await trio.sleep_forever()
+        raise AssertionError
+
+
+def test_snapshot_without_a_limit_holds_nothing_up() -> None:
+    run, events = played(Endless(), [*WORK, *done("calls")])
+    assert told(events) == ["snapshot_failed", "work"]
     assert run.result is not None
     assert run.result.stop_reason == "completed"
 
