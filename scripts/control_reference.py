@@ -132,7 +132,7 @@ def _method(method: Method, defs: dict[str, Json]) -> Iterator[str]:
 
 
 def _table(kind: type, defs: dict[str, Json], title: str = "parameter") -> Iterator[str]:
-    fields = attrs.fields(kind)
+    fields: list[attrs.Attribute[object]] = list(attrs.fields(kind))
     if not fields:
         return
     node = defs[kind.__name__]
@@ -146,7 +146,8 @@ def _table(kind: type, defs: dict[str, Json], title: str = "parameter") -> Itera
     for field in fields:
         shown = type_text(properties[field.name]).replace("|", "\\|")
         optional = "" if field.name in required else "Optional. "
-        yield f"| `{field.name}` | `{shown}` | {optional}{notes.get(field.name, '').replace('|', chr(92) + '|')} |"
+        note = notes.get(field.name, "").replace("|", "\\|")
+        yield f"| `{field.name}` | `{shown}` | {optional}{note} |"
     yield ""
 
 

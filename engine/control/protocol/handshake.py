@@ -156,7 +156,7 @@ def common_version(client: VersionRange) -> int | None:
 
 def lower_role(granted: Role, requested: Role | None) -> Role:
     """Return the role of a connection: what its token grants, or less if it wants less."""
-    return granted if requested is None else min(granted, requested, key=ROLES.index)
+    return granted if requested is None else ROLES[min(ROLES.index(granted), ROLES.index(requested))]
 
 
 def may(role: Role, needed: Role) -> bool:

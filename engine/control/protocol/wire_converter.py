@@ -87,15 +87,16 @@ def _document_reader(kind: Any, converter: Converter) -> Reader:
             return None
         if type(value) is not dict:
             raise ValueError(f"expected an object, got {type(value).__name__}")
-        if Elided in allowed and value.get("type") == "elided":
-            return converter.structure({name: item for name, item in value.items() if name != "type"}, Elided)
+        document = cast("dict[str, Any]", value)
+        if Elided in allowed and document.get("type") == "elided":
+            return converter.structure({name: item for name, item in document.items() if name != "type"}, Elided)
         try:
-            event = read_document(cast("dict[str, Any]", value))
+            event = read_document(document)
         except JournalCorrupt as error:
             raise ValueError(str(error)) from error
         # A type that this version can't know is kept as it is, where any may come.
         if type(event) not in allowed:
-            raise ValueError(f"unexpected type {value['type']!r}")
+            raise ValueError(f"unexpected type {document['type']!r}")
         return event
 
     return read
@@ -158,7 +159,7 @@ def _make(*, strict: bool) -> Converter:
     made.register_structure_hook_func(lambda kind: kind is object, lambda value, _: value)
     made.register_structure_hook_func(lambda kind: kind == str | int, _text_or_number)
     made.register_structure_hook_factory(_is_document, _document_reader)
-    made.register_unstructure_hook_factory(lambda kind: kind in TAGS, lambda _: document_of)
+    made.register_unstructure_hook_func(lambda kind: kind in TAGS, document_of)
     made.register_unstructure_hook_factory(
         lambda kind: isinstance(kind, type) and issubclass(kind, Params),
         lambda kind, converter: make_dict_unstructure_fn(kind, converter, _cattrs_omit_if_default=True),
