@@ -39,8 +39,8 @@ _SYSTEM: Final = (
 )
 # An empty file, which is mounted over hidden ones.
 NOTHING: Final = str(Path(__file__).with_name("nothing"))
-# git does not start if it can't read its settings.
-_IN_HOME: Final = (".gitconfig", ".config/git")
+# git's settings themselves may hold keys: see `git_settings`.
+_IN_HOME: Final = (".config/git/ignore", ".config/git/attributes")
 # A folder of programs is often one of several that belong together: `…/bin` beside `…/lib`.
 _PROGRAM_FOLDERS: Final = frozenset({"bin", "sbin", "shims", "scripts"})
 # A link to a program is followed; a folder with more is not looked through.

@@ -12,9 +12,11 @@ from functools import partial
 from typing import Final, Literal
 
 from engine.files.real_path import followed, is_within
+from engine.permission.paths.secret_search import project_secrets
 from engine.permission.project_root import find_project_root
 from engine.process.start import Launch
 from engine.sandbox.bwrap import KEEPERS, reader_argv
+from engine.sandbox.git_settings import git_settings
 from engine.sandbox.landlock import (
     OLDEST_USABLE,
     WITH_SIGNALS,
@@ -58,14 +60,21 @@ def launch_reader(
     """
     project = find_project_root(cwd, home=home)
     search = os.environ.get("PATH", os.defpath)
+    unreadable = hidden_places(hidden, home)
+    # Landlock can't leave out a file in a folder that is readable: commands that name such a file are asked about.
+    if hidden and project and backend == "bwrap":
+        unreadable += project_secrets(project)
     more = [
         path
         for path in extra
-        if not (project and is_within(path, project)) and os.path.lexists(path) and followed(path) == path
+        if (path in unreadable or not (project and is_within(path, project)))
+        and os.path.lexists(path)
+        and followed(path) == path
     ]
-    places = readable_places(project, home, search, hidden_places(hidden, home), more)
+    settings = git_settings(cwd, home, project)
+    places = readable_places(project, home, search, unreadable, (*more, *settings))
     temporary = new_folder()
-    environment = {"TMPDIR": temporary}
+    environment = {"TMPDIR": temporary, "GIT_CONFIG_GLOBAL": settings[0]}
     if backend == "landlock":
         return Launch(
             argv=command,

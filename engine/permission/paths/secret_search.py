@@ -20,6 +20,8 @@ _RECURSIVE_OPTIONS: Final = ("--recursive", "--dereference-recursive", "--direct
 _HIDDEN: Final = ("--hidden", "--unr", "--no-ignore", "--all-types", "--all-text")
 # Files checked per folder: walking more would delay the call.
 _MAX_SEEN: Final = 50_000
+# They are listed in a command line.
+_MOST_SECRETS: Final = 500
 
 
 def folders_searched(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iterator[str]:
@@ -47,6 +49,20 @@ def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
         for one in files:
             if (has_hidden or not one.startswith(".")) and _is_secret(one):
                 yield os.path.join(above, one)  # noqa: PTH118 - of texts
+
+
+def project_secrets(project: str) -> list[str]:
+    """Return the files of a project that look like secrets, without those in very large folders. It blocks."""
+    found: list[str] = []
+    seen = 0
+    for above, folders, files in os.walk(project):
+        seen += len(folders) + len(files)
+        if seen > _MAX_SEEN or len(found) > _MOST_SECRETS:
+            break
+        folders[:] = [one for one in folders if one != ".git"]
+        # What a link leads to is hidden where it lies.
+        found += [path for one in files if _is_secret(one) and not os.path.islink(path := os.path.join(above, one))]  # noqa: PTH114, PTH118
+    return found
 
 
 def _reads_hidden_files(command: ScannedCommand) -> bool:
