@@ -29,7 +29,7 @@ def knowledge_for(config: Config) -> ProgramRegistry | None:
     """Return the table of programs with what *config* adds; None: it adds nothing."""
     if config.programs is None:
         return None
-    # Imported here: the table holds some 850 programs, and most configurations add none.
+    # Imported here: the table holds some 700 programs, and most configurations add none.
     from engine.permission.programs.program_registry import extend_registry
 
     return extend_registry(config.programs)

@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument("pattern", help="what it is for: a command line, a path, ...")
     revoking = commands.add_parser("revoke", help="revoke a grant")
     revoking.add_argument("id", help="the grant's id, from list")
+    commands.add_parser("unasked", help="list the programs that may run without a question when they only read")
     commands.add_parser("lint", help="find rules that have no effect, or allow more than they seem to")
     for name, what in (
         ("trust", "trust a project: use its rules, agents and commands"),
@@ -74,6 +75,8 @@ def _run(args: argparse.Namespace) -> int:
     cwd = followed(folder)
     # These change files of the user and need no rules, so a broken configuration does not prevent them.
     match args.command:
+        case "unasked":
+            return _unasked(load_config(args.config, os.environ))
         case "revoke":
             files.grants.revoke(args.id)
             return print_text(f"{args.id} is revoked\n")
@@ -86,7 +89,10 @@ def _run(args: argparse.Namespace) -> int:
                 f"{escape_control_chars(files.trust.distrust(_folder(args.folder, cwd, files)))} is trusted no longer\n"
             )
         case _:
-            pass
+            return _show(args, files, cwd)
+
+
+def _show(args: argparse.Namespace, files: UserFiles, cwd: str) -> int:
     config = load_config(args.config, os.environ)
     policy = user_policy(config, files, profile=args.profile)
     choice = trio.run(choose_backend, config.sandbox.backend if config.sandbox is not None else "auto")
@@ -152,6 +158,16 @@ def _query(cwd: str, permission: str, pattern: str, rights: tuple[RequiredRight,
         opaque=opaque,
         detail=pattern,
     )
+
+
+def _unasked(config: Config) -> int:
+    # Imported here: few commands need the tables.
+    from engine.cli.default_tools import knowledge_for
+    from engine.permission.programs.program_registry import DEFAULT_REGISTRY
+    from engine.permission.programs.unasked_programs import list_unasked
+
+    lines = list_unasked(knowledge_for(config) or DEFAULT_REGISTRY)
+    return print_text("".join(f"{escape_control_chars(line)}\n" for line in lines))
 
 
 def _lint(policy: Policy, ruleset: Ruleset) -> int:

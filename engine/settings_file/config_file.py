@@ -261,7 +261,7 @@ def _programs(reader: _Reader) -> Mapping[str, object] | None:
     tables = reader.document["programs"]
     if not isinstance(tables, dict):
         raise ConfigError(f"{reader.source}: programs must contain tables: [programs.NAME]")
-    # Imported here: the table holds some 850 programs, and most configurations add none.
+    # Imported here: the table holds some 700 programs, and most configurations add none.
     from engine.permission.programs.program_registry import extend_registry
 
     programs = cast("dict[str, object]", tables)

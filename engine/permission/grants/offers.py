@@ -197,7 +197,7 @@ def _subcommand_prefix(
 
 
 def _may_start_another(row: Program) -> bool:
-    return bool(row.tail or row.opaque or (row.reader and row.reader != "npx"))
+    return bool(row.tail or row.opaque or row.reader)
 
 
 def _next_subcommand(argv: tuple[Argument, ...], end: int, row: Program) -> tuple[str, int] | None:

@@ -12,9 +12,6 @@ from engine.permission.effects.scan_result import Scan, ScannedCommand
 
 # By program: the letters and the long options that make it follow links.
 _OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "ag": ("f", ("--follow",)),
-    "chgrp": ("L", ()),
-    "chown": ("L", ()),
     "cp": ("L", ("--dereference",)),
     "diff": ("r", ("--recursive",)),
     "du": ("L", ("--dereference",)),
@@ -27,10 +24,7 @@ _OPTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "ls": ("L", ("--dereference",)),
     "rg": ("L", ("--follow",)),
     "rsync": ("LkK", ("--copy-links", "--copy-dirlinks", "--copy-unsafe-links", "--keep-dirlinks")),
-    "scp": ("r", ()),
     "tar": ("h", ("--dereference",)),
-    "tree": ("l", ()),
-    "zip": ("r", ("--recurse-paths",)),
 }
 # Entries of a folder; beyond this, it counts as containing a link that leads out.
 MAX_SEEN: Final = 20_000

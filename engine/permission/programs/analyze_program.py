@@ -11,11 +11,15 @@ or in a system folder.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Final
+
 import attrs
 
 from engine.permission.effects.program_effects import ProgramEffects, ProgramInvocation
+from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.custom_parsers import CUSTOM_READERS
-from engine.permission.programs.program_analysis import ProgramAnalysis
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.programs.table_analysis import analyze_by_row
 from engine.permission.programs.tables.names import base_name, is_trusted_place
@@ -29,6 +33,8 @@ def analyze_program(invocation: ProgramInvocation, registry: ProgramRegistry = D
         return ProgramEffects(opaque="the program to start is not known")
     place = invocation.argv[0]
     match = registry.find(base_name(place))
+    if is_trusted_place(place) and _prints_version(match[0] if match is not None else place, invocation.argv[1:]):
+        return ProgramEffects(reads_only=True)
     if match is None:
         return ProgramEffects()
     name, program = match
@@ -36,3 +42,17 @@ def analyze_program(invocation: ProgramInvocation, registry: ProgramRegistry = D
     analyze_by_row(analysis, program, CUSTOM_READERS)
     effects = analysis.effects()
     return effects if is_trusted_place(place) else attrs.evolve(effects, reads_only=False, prints_names=False)
+
+
+# How programs are asked for their version, other than by `--version`.
+VERSION_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("node", "npm", "perl", "php", "ruby"), "-v"),
+    **dict.fromkeys(("cargo", "python", "rustc"), "-V"),
+    "go": "version",
+    "java": "-version",
+}
+
+
+def _prints_version(name: str, words: Sequence[Argument]) -> bool:
+    """Return whether a program is only asked for its version, whatever it is."""
+    return len(words) == 1 and exact_text(words[0]) in {"--version", VERSION_WORDS.get(name, "--version")}

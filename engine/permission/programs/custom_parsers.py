@@ -9,45 +9,19 @@ from typing import Final
 from engine.permission.effects.program_effects import UnknownInput, WordPrefix
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.awk import analyze_awk
+from engine.permission.programs.build_and_data import analyze_database, analyze_dd, analyze_make
 from engine.permission.programs.date import analyze_date
 from engine.permission.programs.find import analyze_fd, analyze_find
 from engine.permission.programs.git import analyze_dashed, analyze_git
-from engine.permission.programs.languages import (
-    analyze_cmake,
-    analyze_compiler,
-    analyze_crontab,
-    analyze_database,
-    analyze_dc,
-    analyze_dd,
-    analyze_debugger,
-    analyze_editor,
-    analyze_java,
-    analyze_make,
-    analyze_npm_config,
-    analyze_scp,
-    analyze_sqlite,
-    check_ssh_settings,
-)
 from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.sed import analyze_sed
 from engine.permission.programs.shell_scripts import run_joined_words, run_stdin, split_words
-from engine.permission.programs.table_analysis import apply_options, parse_and_apply, parse_words
+from engine.permission.programs.table_analysis import apply_operands, apply_options, parse_and_apply, parse_words
+from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.option_spec import UsedOption
 from engine.permission.programs.tables.program_spec import CustomReader, Program
 from engine.permission.programs.tar import analyze_tar
-from engine.permission.programs.tmux_bwrap import analyze_bwrap, analyze_tmux
-from engine.permission.programs.wrappers import (
-    analyze_dotenv,
-    analyze_exec_in,
-    analyze_just,
-    analyze_nix,
-    analyze_npx,
-    analyze_script,
-    analyze_stdin_shell,
-    analyze_su,
-    analyze_uv_run,
-    analyze_watch,
-)
+from engine.permission.programs.wrappers import analyze_exec_in, analyze_uv_run
 
 # Longer input is not split into words.
 _MAX_INPUT: Final = 4_000
@@ -84,26 +58,11 @@ def _check_shell_options(analysis: ProgramAnalysis, used: Sequence[UsedOption]) 
 
 
 # The harmless options of `-o`.
-_SET: Final = frozenset(
-    [
-        "errexit",
-        "pipefail",
-        "nounset",
-        "xtrace",
-        "verbose",
-        "noglob",
-        "noclobber",
-        "noexec",
-        "posix",
-        "monitor",
-        "notify",
-        "braceexpand",
-        "physical",
-        "errtrace",
-        "functrace",
-        "hashall",
-        "nolog",
-    ]
+_SET: Final = words_of(
+    """
+    errexit pipefail nounset xtrace verbose noglob noclobber noexec posix
+    monitor notify braceexpand physical errtrace functrace hashall nolog
+    """
 )
 
 
@@ -114,12 +73,8 @@ def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     if "stops" in roles:
         _add_module(analysis, arguments.used)
     operands = arguments.operands
-    # With a program file, the interpreter does what the file does.
-    analysis.reads_only = analysis.reads_only and not operands
-    if roles & {"code", "stops", "reading"} or ("runs" in roles and not operands):
+    if roles & {"code", "stops"} or ("runs" in roles and not operands):
         return
-    if analysis.name == "php":
-        _check_php(analysis, arguments.used)
     if operands and exact_text(operands[0]) != "-":
         analysis.run_file(operands[0])
     elif analysis.invocation.stdin is not None:
@@ -142,17 +97,6 @@ _CODE_MODULES: Final = frozenset(
     # They execute an argument, or their input, as code.
     {"timeit", "code", "asyncio", "IPython", "ptpython", "bpython", "pdb", "runpy", "idlelib"}
 )
-# PHP settings that execute nothing; `auto_prepend_file` and others would.
-_PHP_SETTING: Final = re.compile(
-    r"(?:memory_limit|display_errors|error_reporting|max_execution_time|xdebug\.\w+|date\.timezone|short_open_tag|phar\.readonly"
-    r"|opcache\.(?!preload)\w+|zend\.assertions|assert\.\w+|log_errors|pcov\.\w+|variables_order|apc\.\w+)(?:=.*)?"
-)
-
-
-def _check_php(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
-    for option in used:
-        if option.name == "-d" and not _PHP_SETTING.fullmatch(exact_text(option.value) or "?"):
-            analysis.mark_opaque("one of its settings may make it run other code")
 
 
 def analyze_env(analysis: ProgramAnalysis, program: Program) -> None:
@@ -256,8 +200,7 @@ def analyze_ssh(analysis: ProgramAnalysis, program: Program) -> None:
     while True:
         arguments = parse_words(program, words)
         apply_options(analysis, program, arguments)
-        # Some settings of ssh are commands, run on this machine.
-        check_ssh_settings(analysis, [used.value for used in arguments.used if used.name == "-o"])
+        _check_ssh_settings(analysis, arguments.used)
         words = arguments.operands
         if has_host or not words:
             break
@@ -276,19 +219,35 @@ def analyze_ssh(analysis: ProgramAnalysis, program: Program) -> None:
         run_stdin(analysis)
 
 
+# Settings of ssh that run nothing. There are others that name commands, or further files with settings.
+_SSH_HARMLESS: Final = re.compile(
+    r"\s*(?:AddressFamily|BatchMode|Ciphers|Compression|Connect(?:ionAttempts|Timeout)|Control(?:Master|Path|Persist)"
+    r"|ForwardAgent|HostKeyAlgorithms|HostName|Identit(?:iesOnly|yFile)|LogLevel|PasswordAuthentication|Port"
+    r"|PreferredAuthentications|ProxyJump|PubkeyAcceptedKeyTypes|RequestTTY|ServerAlive(?:CountMax|Interval)"
+    r"|StrictHostKeyChecking|User|UserKnownHostsFile)[=\s].*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _check_ssh_settings(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
+    """Check the values of `ssh -o`: some are commands that run on this machine."""
+    for option in used:
+        if option.name == "-o" and not _SSH_HARMLESS.fullmatch(exact_text(option.value) or ""):
+            analysis.mark_opaque("one of its settings may be a command")
+
+
+def analyze_scp(analysis: ProgramAnalysis, program: Program) -> None:
+    """Analyze the arguments of `scp`."""
+    arguments = parse_and_apply(analysis, program)
+    _check_ssh_settings(analysis, arguments.used)
+    apply_operands(analysis, program, arguments.operands)
+
+
 CUSTOM_READERS: Final[Mapping[CustomReader, Callable[[ProgramAnalysis, Program], None]]] = {
     "awk": analyze_awk,
-    "bwrap": analyze_bwrap,
-    "cmake": analyze_cmake,
-    "compiler": analyze_compiler,
-    "crontab": analyze_crontab,
     "database": analyze_database,
     "date": analyze_date,
-    "dc": analyze_dc,
     "dd": analyze_dd,
-    "debugger": analyze_debugger,
-    "dotenv": analyze_dotenv,
-    "editor": analyze_editor,
     "env": analyze_env,
     "exec_in": analyze_exec_in,
     "fd": analyze_fd,
@@ -296,23 +255,12 @@ CUSTOM_READERS: Final[Mapping[CustomReader, Callable[[ProgramAnalysis, Program],
     "git": analyze_git,
     "git_dashed": analyze_dashed,
     "interpreter": analyze_interpreter,
-    "java": analyze_java,
-    "just": analyze_just,
     "make": analyze_make,
-    "nix": analyze_nix,
-    "npm_config": analyze_npm_config,
-    "npx": analyze_npx,
-    "script": analyze_script,
+    "scp": analyze_scp,
     "sed": analyze_sed,
     "shell": analyze_shell,
-    "shell_from_stdin": analyze_stdin_shell,
-    "sqlite": analyze_sqlite,
     "ssh": analyze_ssh,
-    "ssh_options": analyze_scp,
-    "su": analyze_su,
     "tar": analyze_tar,
-    "tmux": analyze_tmux,
     "uv_run": analyze_uv_run,
-    "watch": analyze_watch,
     "xargs": analyze_xargs,
 }

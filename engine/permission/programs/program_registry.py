@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeVar, cast, get_args
+from typing import Final, Protocol, cast, get_args
 
 import attrs
 
@@ -84,104 +84,71 @@ def extend_registry(tables: Mapping[str, object]) -> ProgramRegistry:
     return registry
 
 
-_DASHES: Final[Mapping[str, Dashes]] = {dashes: dashes for dashes in get_args(Dashes)}
-_READINGS: Final[Mapping[str, Reading]] = {reading: reading for reading in get_args(Reading)}
-_TAILS: Final[Mapping[str, Tail]] = {tail: tail for tail in get_args(Tail)}
-_READERS: Final[Mapping[str, CustomReader]] = {reader: reader for reader in get_args(CustomReader)}
-# In the configuration `reader` is called `manner`.
-_ENTRIES: Final = frozenset(
-    {field.name for field in attrs.fields(Program) if field.init} - {"reader"} | {"manner", "like", "arity"}
-)
+# In the configuration `reader` is called `manner`; it may be that of a program in the tables.
+_KEYS: Final[Mapping[str, str]] = {
+    "manner" if field.name == "reader" else field.name: field.name
+    for field in attrs.fields(Program)
+    if field.init and field.name != "commands"
+}
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "dashes": get_args(Dashes),
+    "reading": get_args(Reading),
+    "tail": get_args(Tail),
+    "manner": get_args(CustomReader),
+}
 
 
 def _parse_program(where: str, table: object, path: tuple[str, ...], arity: dict[tuple[str, ...], int]) -> Program:
     """Return a program from its table, and add its arity."""
-    if not isinstance(table, Mapping) or len(path) > _MAX_DEPTH:
+    entries = _table(where, table)
+    if len(path) > _MAX_DEPTH:
         raise ConfigError(f"{where}: this has to be a table")
-    entries = _Entries(where, {str(key): value for key, value in cast("Mapping[object, object]", table).items()})
-    for key in entries.values:
-        if key not in _ENTRIES:
+    commands = _table(f"{where}.commands", entries.pop("commands", {}))
+    program = _base(where, entries.pop("like", None))
+    if "arity" in entries:
+        arity[path] = _count(f"{where}.arity", entries.pop("arity"))
+    changes: dict[str, object] = {}
+    for key, value in entries.items():
+        if key not in _KEYS:
             raise ConfigError(f"{where}.{key}: there is no such key")
-    if "arity" in entries.values:
-        arity[path] = entries.count("arity")
-    base = entries.base()
-    commands = {
-        name: _parse_program(f"{where}.commands.{name}", below, (*path, name), arity)
-        for name, below in entries.tables("commands").items()
+        field = _KEYS[key]
+        is_text = isinstance(getattr(program, field), str)
+        if not isinstance(value, str if is_text else bool):
+            raise ConfigError(f"{where}.{key}: this has to be {'a string' if is_text else 'true or false'}")
+        if value not in _CHOICES.get(key, (value,)):
+            named = ", ".join(repr(choice) for choice in _CHOICES[key])
+            raise ConfigError(f"{where}.{key}: this has to be one of {named}, not {value!r}")
+        changes[field] = value
+    below = {
+        name: _parse_program(f"{where}.commands.{name}", command, (*path, name), arity)
+        for name, command in commands.items()
     }
-    return Program(
-        options=entries.text("options", base.options),
-        operands=entries.text("operands", base.operands),
-        without_first=entries.text("without_first", base.without_first),
-        without_last=entries.text("without_last", base.without_last),
-        strict=entries.switch("strict", base.strict),
-        permutes=entries.switch("permutes", base.permutes),
-        dashes=entries.choice("dashes", _DASHES, base.dashes),
-        tail=entries.choice("tail", _TAILS, base.tail),
-        shell=entries.text("shell", base.shell),
-        remote=entries.switch("remote", base.remote),
-        reading=entries.choice("reading", _READINGS, base.reading),
-        commands={**base.commands, **commands},
-        reader=entries.choice("manner", _READERS, base.reader),
-        prints_names=entries.switch("prints_names", base.prints_names),
-        names_with=entries.text("names_with", base.names_with),
-        filters=entries.text("filters", base.filters),
-        opaque=entries.text("opaque", base.opaque),
-        displaced=entries.switch("displaced", base.displaced),
-        hosts=entries.switch("hosts", base.hosts),
-        runs=entries.text("runs", base.runs),
-        started=entries.text("started", base.started),
-    )
+    # The types of the values are checked above.
+    return cast("_Evolve", attrs.evolve)(program, commands={**program.commands, **below}, **changes)
 
 
-_Choice = TypeVar("_Choice", bound=str)
+class _Evolve(Protocol):
+    def __call__(self, program: Program, /, **changes: object) -> Program: ...
 
 
-@attrs.frozen
-class _Entries:
-    """The values of a table, checked by their types. Raises `ConfigError` for a wrong one."""
+def _table(where: str, value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where}: this has to be a table")
+    return {str(key): below for key, below in cast("Mapping[object, object]", value).items()}
 
-    where: str
-    values: Mapping[str, object]
 
-    def base(self) -> Program:
-        like = self.values.get("like")
-        if like is None:
-            return Program()
-        if not isinstance(like, str) or like not in DEFAULT_REGISTRY.programs:
-            raise ConfigError(f"{self.where}.like: there is no program {like!r} in the tables")
-        return DEFAULT_REGISTRY.programs[like]
+def _base(where: str, like: object) -> Program:
+    if like is None:
+        return Program()
+    if not isinstance(like, str) or like not in DEFAULT_REGISTRY.programs:
+        raise ConfigError(f"{where}.like: there is no program {like!r} in the tables")
+    return DEFAULT_REGISTRY.programs[like]
 
-    def text(self, key: str, default: str) -> str:
-        value = self.values.get(key, default)
-        if not isinstance(value, str):
-            raise ConfigError(f"{self.where}.{key}: this has to be a string")
-        return value
 
-    def switch(self, key: str, default: bool) -> bool:  # noqa: FBT001  # it is a value here
-        value = self.values.get(key, default)
-        if not isinstance(value, bool):
-            raise ConfigError(f"{self.where}.{key}: this has to be true or false")
-        return value
-
-    def choice(self, key: str, choices: Mapping[str, _Choice], default: _Choice) -> _Choice:
-        value = self.text(key, default)
-        if value not in choices:
-            named = ", ".join(repr(choice) for choice in choices)
-            raise ConfigError(f"{self.where}.{key}: this has to be one of {named}, not {value!r}")
-        return choices[value]
-
-    def count(self, key: str) -> int:
-        value = self.values.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_ARITY:
-            raise ConfigError(f"{self.where}.{key}: this has to be a number of words from 1 to {_MAX_ARITY}")
-        return value
-
-    def tables(self, key: str) -> dict[str, object]:
-        value = self.values.get(key, {})
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{self.where}.{key}: this has to be a table")
-        return {str(name): below for name, below in cast("Mapping[object, object]", value).items()}
+def _count(where: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_ARITY:
+        raise ConfigError(f"{where}: this has to be a number of words from 1 to {_MAX_ARITY}")
+    return value
 
 
 # ---- contradictions ----------------------------------------------------------------------------------------------
@@ -192,16 +159,11 @@ def find_contradictions(registry: ProgramRegistry) -> list[str]:
     problems = [problem for name in registry.programs for problem in find_program_contradictions(registry, name)]
     for path, count in registry.arity.items():
         whole = " ".join(path)
-        if registry.find(path[0]) is None and path[0] not in _BUILTINS:
-            problems.append(f"{whole}: it has an arity, but is in no table")
         if count < len(path):
             problems.append(f"{whole}: its arity is less than its own words")
         if len(path) > 1 and registry.arity_of(path[:-1]) >= count:
             problems.append(f"{whole}: its arity adds nothing to that of {' '.join(path[:-1])}")
     return problems
-
-
-_BUILTINS: Final = frozenset({"cd", "echo", "pwd"})
 
 
 def find_program_contradictions(registry: ProgramRegistry, name: str) -> Iterator[str]:
@@ -217,8 +179,6 @@ def _check_program(where: str, program: Program, registry: ProgramRegistry) -> I
         return
     if program.reading in {"free", "known"} and program.opaque:
         yield f"{where}: it only reads, and it is opaque"
-    if program.started and registry.find(program.started) is None:
-        yield f"{where}: it starts {program.started}, which is in no table"
     yield from _check_tail(where, program)
     for spelling, option in program.table.items():
         if option.takes == "nothing" and option.role not in _FLAG_ROLES:
@@ -233,8 +193,6 @@ def _check_program(where: str, program: Program, registry: ProgramRegistry) -> I
 def _check_tail(where: str, program: Program) -> Iterator[str]:
     """Yield the contradictions about the tail, the command that a program starts with its last words."""
     if not program.tail:
-        if program.started:
-            yield f"{where}: it starts {program.started} with its tail, but has none"
         return
     if "*" in program.operands:
         yield f"{where}: any number of operands leaves no words for the tail"

@@ -24,13 +24,13 @@ def run_stdin(analysis: ProgramAnalysis, shell: str = "sh", arguments: Sequence[
         analysis.run_script(stdin, shell, arguments)
 
 
-def run_joined_words(analysis: ProgramAnalysis, words: Sequence[Argument], shell: str = "sh") -> None:
+def run_joined_words(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
     """Pass words to a shell as a script, joined by spaces."""
     texts = [exact_text(word) for word in words]
     whole = [text for text in texts if text is not None]
     if not texts:
         return
-    analysis.run_script(" ".join(whole) if len(whole) == len(texts) else None, shell)
+    analysis.run_script(" ".join(whole) if len(whole) == len(texts) else None)
 
 
 def run_plain_words(analysis: ProgramAnalysis, value: Argument) -> None:

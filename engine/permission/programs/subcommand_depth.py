@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from engine.permission.programs.tables.names import words_of
+
 _ONE: Final = """
     cat cd cp echo grep ls mkdir mv ps pwd rmdir sleep tail touch which
     pytest jest vitest mocha eslint prettier stylelint tsc mypy pyright black isort flake8 pylint tox nox ninja ctest
@@ -16,10 +18,10 @@ _ONE: Final = """
 """
 _TWO: Final = """
     bazel brew bun cargo cdk cf cmake composer consul crictl deno docker eksctl firebase flyctl git go gradle helm heroku
-    hugo ip kind kubectl kustomize make mc minikube mongosh mvn mysql ng npm nvm nx openssl pip pipenv pnpm poetry
+    hugo ip kind kubectl kustomize make mc mvn mysql ng npm nvm nx openssl pip pipenv pnpm poetry
     podman psql pulumi pyenv rake rbenv redis-cli rustup serverless skaffold sls sst swift systemctl terraform
-    tmux turbo ufw vault vercel volta wp yarn
-    uv ruff just pre-commit dotnet bundle rails gradlew mvnw hatch pdm rye conda mix zig dart flutter nerdctl tofu task
+    turbo ufw vault vercel volta wp yarn
+    uv ruff just pre-commit dotnet bundle rails gradlew mvnw pdm rye mix zig dart flutter nerdctl tofu task
     gem sbt lerna next nuxt astro meson docker-compose npx bunx uvx ansible-lint coverage sam fly wrangler supabase apt
     apt-get dnf yum pacman apk service launchctl journalctl
 """
@@ -38,13 +40,11 @@ _THREE: Final = """
 _FOUR: Final = "yarn.workspace"
 # A rule for one of these would always allow too much: it destroys files, ends programs, makes links, changes
 # permissions or settings, or starts other programs.
-NEVER: Final = frozenset(
+NEVER: Final = words_of(
     """
-    rm dd shred kill killall pkill ln chmod chown env export source unset sudo doas xargs find fd eval exec command
-    builtin sh bash zsh . trap alias nice nohup time timeout python awk sed perl ruby node php
-    """.replace("\n", " ")
-    .strip()
-    .split(" ")
+    rm dd shred kill killall pkill ln chmod chown env export source unset sudo xargs find fd eval exec command builtin
+    sh bash zsh . trap alias nice nohup time timeout python awk sed perl ruby node php
+    """
 )
 
 

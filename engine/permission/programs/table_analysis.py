@@ -10,38 +10,13 @@ from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
 from engine.permission.programs.shell_scripts import run_joined_words, run_plain_words
-from engine.permission.programs.tables.option_spec import ArgumentParser, Arguments, Role, UsedOption
+from engine.permission.programs.tables.option_spec import ArgumentParser, Arguments, Role, UsedOption, may_be_option
 from engine.permission.programs.tables.program_spec import CustomReader, Program
 
 # A path on another machine, as `rsync` and `scp` write it.
 _ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
 # Roles of options that change something: an uncertain word may be one of them.
 _CHANGING: Final[frozenset[Role]] = frozenset({"writes", "edits", "changes"})
-# Without a command, they start the user's shell, or a login shell, which runs its start-up files.
-_START_SHELLS: Final = frozenset(
-    [
-        "setarch",
-        "linux",
-        "linux32",
-        "linux64",
-        "i386",
-        "i486",
-        "i586",
-        "i686",
-        "x86_64",
-        "uname26",
-        "aarch64",
-        "unshare",
-        "nsenter",
-        "chroot",
-        "fakeroot",
-        "firejail",
-        "systemd-run",
-        "newgrp",
-        "sg",
-    ]
-)
-
 # The roles of files that are only read.
 _READING: Final = frozenset({"reads", "lists"})
 
@@ -55,6 +30,9 @@ def analyze_by_row(
     while True:
         if program.opaque:
             analysis.mark_opaque(program.opaque)
+        for word in analysis.words if program.code_words else ():
+            if word is not None and re.fullmatch(program.code_words, word, re.DOTALL):
+                analysis.mark_opaque(f"{word} may make it execute any command")
         if program.reader:
             readers[program.reader](analysis, program)
             return
@@ -94,6 +72,8 @@ def _select_subcommand(analysis: ProgramAnalysis, program: Program, arguments: A
     below = program.commands.get(name)
     if below is not None:
         analysis.name = f"{analysis.name} {name}"
+    elif program.code_words and any(map(may_be_option, analysis.words)):
+        analysis.mark_opaque("one of its words is unknown, and may be an option that executes commands")
     return below
 
 
@@ -156,7 +136,7 @@ def _apply_role(analysis: ProgramAnalysis, role: Role, value: Argument, program:
         case "folder":
             analysis.change_folder(value)
         case "shell":
-            analysis.run_script(value, program.shell)
+            analysis.run_script(value)
         case "command":
             run_plain_words(analysis, value)
         case "program":
@@ -198,37 +178,21 @@ def apply_operands(analysis: ProgramAnalysis, program: Program, operands: Sequen
         count = len(roles)
         for role, operand in zip(program.roles_of(count), operands, strict=False):
             _apply_role(analysis, role, operand, program, "its operand")
-        start_tail(analysis, program, operands[count:])
+        _start_tail(analysis, program, operands[count:])
         return
     for role, operand in zip(program.roles_of(len(operands)), operands, strict=True):
         _apply_role(analysis, role, operand, program, "its operand")
 
 
-def start_tail(analysis: ProgramAnalysis, program: Program, words: Sequence[Argument]) -> None:
+def _start_tail(analysis: ProgramAnalysis, program: Program, words: Sequence[Argument]) -> None:
     """Start the command behind the operands."""
     analysis.remote = analysis.remote or program.remote
-    if program.displaced:
-        # In a container, the folder has no meaning on this machine.
-        analysis.cwd = None
-    if not words:
-        _check_default_shell(analysis)
-    first = exact_text(words[0]) if words else None
-    if program.tail == "shell":
-        run_joined_words(analysis, words, program.shell)
-    elif program.tail == "text":
-        texts = words[1:] if first == "-c" else words
-        for text in texts[:1]:
-            analysis.run_script(text, program.shell)
-    elif program.tail == "either" and first in {"-c", "--command"}:
-        analysis.run_script([*words, ""][1], program.shell)
-    else:
-        analysis.start([program.started, *words] if program.started else words)
-
-
-def _check_default_shell(analysis: ProgramAnalysis) -> None:
-    """Mark the program as opaque if it starts a shell when no command follows the operands."""
-    if not analysis.remote and (analysis.invocation.stdin is not None or analysis.name in _START_SHELLS):
+    if not words and not analysis.remote and analysis.invocation.stdin is not None:
         analysis.mark_opaque("starts a shell, if it starts anything")
+    if program.tail == "shell":
+        run_joined_words(analysis, words)
+    else:
+        analysis.start(words)
 
 
 def _is_dangerous(program: Program) -> bool:

@@ -7,8 +7,6 @@ starts an agent, or pushes it. What runs because somebody builds or tests the pr
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
@@ -159,30 +157,10 @@ _SERVICES: Final = (
 # Patterns of paths: see `path_pattern`.
 RUN_LATER: Final = (*_VERSION_CONTROL, *_AGENTS, *_EDITORS, *_SHELLS, *_TOOLS, *_SERVICES)
 
-# A project of any size must not hold up a command.
-_MAX_SEEN: Final = 50_000
-_UNSEARCHED: Final = frozenset({"node_modules", "__pycache__", ".venv", "venv", "target"})
-
 
 def runs_later(path: str) -> bool:
     """Return whether a path, relative to the project, is in the table, or lies in a folder that is."""
     return any(pattern.matches(path) for pattern in _patterns())
-
-
-def find_run_later(project: str) -> Iterator[str]:
-    """Yield the files and folders of a project that are in the table; of a folder, nothing below it. It blocks.
-
-    It looks at some 50,000 names, and not into folders of installed packages.
-    """
-    seen = 0
-    for above, folders, files in os.walk(project):
-        seen += len(folders) + len(files)
-        if seen > _MAX_SEEN:
-            return
-        found = [name for name in (*folders, *files) if runs_later(os.path.relpath(f"{above}/{name}", project))]
-        yield from (f"{above}/{name}" for name in found)
-        # In place, so that `os.walk` skips them.
-        folders[:] = [name for name in folders if name not in found and name not in _UNSEARCHED]
 
 
 @cache

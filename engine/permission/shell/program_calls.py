@@ -29,11 +29,6 @@ _PATTERN: Final = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
 _GLOB_CHARACTERS: Final = frozenset("*?[")
 # Links with a different target in each process: ours can't resolve them.
 _ELSEWHERE: Final = re.compile(r"/proc/+(?:self|thread-self|\d+)/.*?(?:cwd|root|fd|exe|map_files)|/dev/+fd/+(?!\d+\Z)")
-# Open descriptors and null devices: the same for all processes, or harmless.
-_IS_OPEN: Final = re.compile(r"/dev/(?:fd/[\d*]+|std(?:in|out|err)|null|zero|full)")
-_IS_PRIVATE: Final = re.compile(
-    r"/proc/(?:self|thread-self|\d+|.*[*?\[].*|\.\.?)(?:/|\Z)|/dev/(?:fd|std(?:in|out|err))(?:/|\Z)|/\.+/.*/?proc|/proc\Z"
-)
 # So `$((…))` and `head -n $(nproc)` are certain to get a number, and never an option.
 # Commands that print an integer and nothing else.
 _COUNTERS: Final = frozenset(

@@ -23,7 +23,6 @@ from engine.permission.shell.shell_state import PIPE, Field, PatternMatch, Shell
 
 # The folder of open files, with process substitutions among them.
 OPEN_FILES: Final = "/dev/fd/"
-_TILDE: Final = re.compile(r"~([^/:]*)(?=/|:|\Z)")
 _ASSIGNMENT_LIKE: Final = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.DOTALL | re.ASCII)
 _BLANKS: Final = re.compile(r"[ \t\n]+")
 _MAGIC_SIGNS: Final = re.compile(r"[*?\[(\\]")

@@ -175,7 +175,7 @@ class ArgumentParser:
         if word == "--" and not isinstance(word, WordPrefix):
             self._end_options()
             return False
-        if _may_be_option(word):
+        if may_be_option(word):
             # `--output=$file`: the option is certain, its value is not.
             if isinstance(word, WordPrefix) and self._take_prefix(word):
                 return True
@@ -194,7 +194,7 @@ class ArgumentParser:
 
     def _executes(self, word: Argument) -> bool:
         """Return whether a word may be an option that executes something."""
-        if _may_be_option(word):
+        if may_be_option(word):
             return True
         if word is None or word[:1] != "-":
             return False
@@ -313,7 +313,8 @@ class ArgumentParser:
         return self._words[self._at - 1]
 
 
-def _may_be_option(word: Argument) -> bool:
+def may_be_option(word: Argument) -> bool:
+    """Return whether an uncertain word may begin with a dash."""
     return word is None or (isinstance(word, WordPrefix) and (word == "" or word[0] in "-+"))
 
 

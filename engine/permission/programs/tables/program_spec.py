@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Final, Literal
@@ -14,17 +15,9 @@ from engine.permission.programs.tables.option_spec import EXECUTING, ProgramOpti
 CustomReader = Literal[
     "",
     "awk",
-    "bwrap",
-    "cmake",
-    "compiler",
-    "crontab",
     "database",
     "date",
-    "dc",
     "dd",
-    "debugger",
-    "dotenv",
-    "editor",
     "env",
     "exec_in",
     "fd",
@@ -32,31 +25,19 @@ CustomReader = Literal[
     "git",
     "git_dashed",
     "interpreter",
-    "java",
-    "just",
     "make",
-    "nix",
-    "npm_config",
-    "npx",
-    "script",
+    "scp",
     "sed",
     "shell",
-    "shell_from_stdin",
-    "sqlite",
     "ssh",
-    "ssh_options",
-    "su",
     "tar",
-    "tmux",
     "uv_run",
-    "watch",
     "xargs",
 ]
 # Whether a single dash begins an option of several letters.
 Dashes = Literal["double", "single"]
-# The words after the operands: nothing special, a command to start, a script for a shell,
-# `-c TEXT` or else a command, `TEXT` or `-c TEXT`.
-Tail = Literal["", "command", "shell", "either", "text"]
+# The words after the operands: nothing special, a command to start, or a script for a shell.
+Tail = Literal["", "command", "shell"]
 # When a program only reads: never; always, except for options and operands that do more; only with options in the
 # table; only with an option of the role "reading".
 Reading = Literal["never", "free", "known", "asked"]
@@ -79,11 +60,11 @@ class Program:
             `?` is optional; the remaining operands are plain.
         without_first: options that replace the first operand, as `grep -e` does the pattern.
         without_last: options that replace the last operand, as `cp -t` does the folder.
+        code_words: a regular expression; a word that matches it makes it opaque.
         strict: an unknown option makes it opaque.
         permutes: options may follow operands.
         dashes: "single" where a single dash begins an option of several letters.
         tail: what the words after the operands are.
-        shell: the shell that runs its scripts.
         remote: whether what it starts runs on another machine or in a container.
         reading: when it only reads.
         commands: its sub-commands.
@@ -92,21 +73,19 @@ class Program:
         names_with: options that set `prints_names`.
         filters: the options with which it only prints some of its input lines; "-": without any option.
         opaque: why its effects are always uncertain.
-        displaced: whether what it starts runs in an unknown folder.
         hosts: whether its operands may be on other machines, as in `host:file`.
         runs: the files that it takes its instructions from, if they exist.
-        started: the program that it starts with the words of its tail.
     """
 
     options: str = ""
     operands: str = ""
     without_first: str = ""
     without_last: str = ""
+    code_words: str = ""
     strict: bool = False
     permutes: bool = True
     dashes: Dashes = "double"
     tail: Tail = ""
-    shell: str = "sh"
     remote: bool = False
     reading: Reading = "never"
     commands: Mapping[str, Program] = attrs.field(factory=_no_commands)
@@ -115,24 +94,26 @@ class Program:
     names_with: str = ""
     filters: str = ""
     opaque: str = ""
-    displaced: bool = False
     hosts: bool = False
     runs: str = ""
-    started: str = ""
 
     @cached_property
     def table(self) -> Mapping[str, ProgramOption]:
-        """The options by spelling, parsed when the program is first looked up: few of the 700 rows ever are."""
+        """The options by spelling, parsed when the program is first looked up: few of the rows ever are."""
         return parse_options(self.options, single=self.dashes == "single")
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether some of its options can execute something."""
-        return any(option.role in EXECUTING for option in self.table.values())
+        """Whether some of its options, or of its words, can execute something."""
+        return bool(self.code_words) or any(option.role in EXECUTING for option in self.table.values())
 
     def validate(self) -> None:
         """Raise `ValueError` if a notation is wrong."""
         table = self.table
+        try:
+            re.compile(self.code_words)
+        except re.error as error:
+            raise ValueError(f"code_words is no regular expression: {error}") from error
         for word in self.operands.split():
             role_of(word.rstrip("*?"))
         for name in (self.without_first + " " + self.without_last).split():
