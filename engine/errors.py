@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine.core.errors import EngineClosed as EngineClosed
     from engine.core.errors import EngineError as EngineError
     from engine.core.errors import InputConflict as InputConflict
+    from engine.core.errors import InputNotFound as InputNotFound
     from engine.core.errors import InvalidArguments as InvalidArguments
     from engine.core.errors import InvalidRequest as InvalidRequest
     from engine.core.errors import JournalCorrupt as JournalCorrupt
@@ -54,7 +55,7 @@ else:
         {
             "engine.core.errors": (
                 "AuthFailed CallNotFound ConfigError ConnectionBroken ContentFiltered ContextOverflow "
-                "CursorInUse EngineClosed EngineError InputConflict InvalidArguments InvalidRequest "
+                "CursorInUse EngineClosed EngineError InputConflict InputNotFound InvalidArguments InvalidRequest "
                 "JournalCorrupt MediaTooLarge MessageNotFound ModelNotFound NothingParked NothingToUndo "
                 "Overloaded ProviderError ProviderProtocolError QuotaExhausted RateLimited RequestNotFound "
                 "SessionBusy SessionElsewhere SessionError SessionNotFound SignatureRejected SnapshotError "

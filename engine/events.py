@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from engine.core.events import GrantScope as GrantScope
     from engine.core.events import HistoryReplaced as HistoryReplaced
     from engine.core.events import InputAdmitted as InputAdmitted
+    from engine.core.events import InputEdited as InputEdited
     from engine.core.events import InputMode as InputMode
     from engine.core.events import InputPromoted as InputPromoted
+    from engine.core.events import InputRemoved as InputRemoved
     from engine.core.events import Live as Live
     from engine.core.events import LoopContinued as LoopContinued
     from engine.core.events import ModelSwitched as ModelSwitched
@@ -133,7 +135,7 @@ else:
                 "CallProgress CallQueued CallSettled CallStarted Choice CompactionEnded CompactionOutcome "
                 "CompactionStarted CompactionTrigger ContextChanged ContinueReason Delta DoomAction "
                 "DoomDetected DoomKind Durable During EndingCause EventBase GrantScope HistoryReplaced InputAdmitted "
-                "InputMode InputPromoted Live LoopContinued ModelSwitched Notice NudgeAdded Offer "
+                "InputEdited InputMode InputPromoted InputRemoved Live LoopContinued ModelSwitched Notice NudgeAdded Offer "
                 "PartDiscarded PartEnded PartKind PartReplaced PartStarted PermissionAnswered "
                 "PermissionAsked PromptBlocked PromptSet PromptUpdated QuestionAnswered QuestionAsked "
                 "QuestionOutcome ReasoningDelta RecoveryAnswered RecoveryAsked RecoveryKind RetryScheduled "

@@ -38,7 +38,7 @@ async def main() -> None:
         async with session.prompt("Run all the tests.") as turn:
             await trio.sleep(1)
             turn.steer("Never mind the browser.")
-            session.queue("Write the release notes.")
+            session.inputs.queue("Write the release notes.")
             await turn.wait()
         ended = 0
         while ended < 2:

@@ -113,6 +113,8 @@ class Renderer:
                 | ev.TurnRedone()
                 | ev.BackgroundStarted()
                 | ev.BackgroundEnded()
+                | ev.InputEdited()
+                | ev.InputRemoved()
                 | ev.PromptBlocked()
                 | ev.NudgeAdded()
                 | ev.PromptSet()

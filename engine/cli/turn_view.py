@@ -150,7 +150,7 @@ class TurnView:
             await self._output.drain()
             with trio.move_on_after(_MAX_TITLE_SECONDS):
                 # The list of sessions would otherwise show this one without a title for ever.
-                await self._session.titled()
+                await self._session.background.titled()
         return self._exit_code(result)
 
     def _last_lines(self, result: ev.TurnResult) -> Iterator[str]:

@@ -68,6 +68,26 @@ class InputPromoted(EventBase):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
+class InputEdited(EventBase):
+    """Waiting input was changed; it keeps its place.
+
+    Attributes:
+        message: what it is now.
+    """
+
+    input_id: InputId
+    message: UserMessage
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class InputRemoved(EventBase):
+    """Waiting input was removed: the model will not read it."""
+
+    input_id: InputId
+    message_id: MessageId
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PromptBlocked(EventBase):
     """A hook blocked the user's prompt: its message is removed from the transcript, and the turn ends.
 

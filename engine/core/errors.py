@@ -200,7 +200,11 @@ class RequestNotFound(SessionError):
 
 
 class InputConflict(SessionError):
-    """An input id was reused with a different text."""
+    """An id of an input or of a session was reused with different content."""
+
+
+class InputNotFound(SessionError):
+    """No input with that id waits: the model has it, it was removed, or it was never sent."""
 
 
 class JournalCorrupt(SessionError):

@@ -62,8 +62,10 @@ from engine.core._session_events import BackgroundEnded as BackgroundEnded
 from engine.core._session_events import BackgroundKind as BackgroundKind
 from engine.core._session_events import BackgroundStarted as BackgroundStarted
 from engine.core._session_events import InputAdmitted as InputAdmitted
+from engine.core._session_events import InputEdited as InputEdited
 from engine.core._session_events import InputMode as InputMode
 from engine.core._session_events import InputPromoted as InputPromoted
+from engine.core._session_events import InputRemoved as InputRemoved
 from engine.core._session_events import ModelSwitched as ModelSwitched
 from engine.core._session_events import NudgeAdded as NudgeAdded
 from engine.core._session_events import PromptBlocked as PromptBlocked
@@ -95,6 +97,8 @@ Durable = (
     | SessionTitled
     | InputAdmitted
     | InputPromoted
+    | InputEdited
+    | InputRemoved
     | PromptBlocked
     | NudgeAdded
     | PromptSet

@@ -26,7 +26,7 @@ from engine.journal.state import (
     copy_with,
 )
 
-InputEvent = ev.InputAdmitted | ev.InputPromoted | ev.PromptBlocked | ev.NudgeAdded
+InputEvent = ev.InputAdmitted | ev.InputPromoted | ev.InputEdited | ev.InputRemoved | ev.PromptBlocked | ev.NudgeAdded
 HeadingEvent = (
     ev.SessionTitled | ev.ModelSwitched | ev.PromptSet | ev.PromptUpdated | ev.BackgroundStarted | ev.BackgroundEnded
 )
@@ -111,6 +111,8 @@ def _apply_to_input(state: SessionState, event: InputEvent) -> SessionState:
             return attrs.evolve(state, inbox=(*state.inbox, pending))
         case ev.InputPromoted():
             return _promote_input(state, event)
+        case ev.InputEdited() | ev.InputRemoved():
+            return _change_input(state, event)
         case ev.PromptBlocked():
             return _take_back_prompt(state, event)
         case ev.NudgeAdded():
@@ -126,6 +128,19 @@ def _promote_input(state: SessionState, event: ev.InputPromoted) -> SessionState
         inbox=tuple(item for item in state.inbox if item is not pending),
         transcript=state.transcript.append(pending.message),
     )
+
+
+def _change_input(state: SessionState, event: ev.InputEdited | ev.InputRemoved) -> SessionState:
+    if all(item.input_id != event.input_id for item in state.inbox):
+        raise JournalCorrupt(f"input {event.input_id} was changed but is not in the inbox")
+    inbox = [
+        attrs.evolve(item, message=event.message)
+        if item.input_id == event.input_id and isinstance(event, ev.InputEdited)
+        else item
+        for item in state.inbox
+        if item.input_id != event.input_id or isinstance(event, ev.InputEdited)
+    ]
+    return attrs.evolve(state, inbox=tuple(inbox))
 
 
 def _take_back_prompt(state: SessionState, event: ev.PromptBlocked) -> SessionState:

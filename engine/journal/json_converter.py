@@ -43,6 +43,8 @@ TAGS: Final[Mapping[type, str]] = {
     ev.SessionTitled: "session_titled",
     ev.InputAdmitted: "input_admitted",
     ev.InputPromoted: "input_promoted",
+    ev.InputEdited: "input_edited",
+    ev.InputRemoved: "input_removed",
     ev.PromptBlocked: "prompt_blocked",
     ev.NudgeAdded: "nudge_added",
     ev.PromptSet: "prompt_set",

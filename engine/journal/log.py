@@ -84,7 +84,7 @@ class Journal:
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
-    _inputs: dict[InputId, str] = attrs.field(factory=dict[InputId, str], init=False)
+    _inputs: dict[InputId, InputAdmitted] = attrs.field(factory=dict[InputId, InputAdmitted], init=False)
     _inputs_before: Callable[[], Iterable[InputAdmitted]] | None = attrs.field(default=None, init=False)
     _durable: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
     _log: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
@@ -243,7 +243,7 @@ class Journal:
     def _track(self, event: Durable) -> None:
         match event:
             case InputAdmitted():
-                self._inputs[event.input_id] = event.message.text
+                self._inputs[event.input_id] = event
             case PartStarted():
                 self._open[event.part_id] = OpenText(
                     session_id=self.session_id,
@@ -284,10 +284,10 @@ class Journal:
         """The number of the last durable event."""
         return len(self._durable)
 
-    def input_text(self, input_id: InputId) -> str | None:
-        """Return the text of an admitted input; None if there was no such input."""
+    def admitted(self, input_id: InputId) -> InputAdmitted | None:
+        """Return how an input was admitted, whatever became of it; None if there was no such input."""
         if self._inputs_before is not None:
-            self._inputs.update((event.input_id, event.message.text) for event in self._inputs_before())
+            self._inputs.update((event.input_id, event) for event in self._inputs_before())
             self._inputs_before = None
         return self._inputs.get(input_id)
 

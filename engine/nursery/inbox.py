@@ -12,7 +12,7 @@ import attrs
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import InputConflict
-from engine.core.events import InputAdmitted, InputMode, InputPromoted, NudgeAdded
+from engine.core.events import InputAdmitted, InputEdited, InputMode, InputPromoted, NudgeAdded
 from engine.core.ids import InputId, MessageId, PartId, TurnId
 from engine.core.messages import MediaPart, Origin, TextPart, UserMessage
 from engine.core.protocols import IdSource
@@ -41,30 +41,56 @@ def admit(
     input_id: InputId | None = None,
     turn_id: TurnId | None = None,
 ) -> InputId:
-    """Admit *text*; return its id. The same id with the same text is the same input. Not a checkpoint.
+    """Admit *text*; return its id. The same id with the same content is the same input. Not a checkpoint.
 
-    Raises `InputConflict` for an id that was used with another text.
+    Raises `InputConflict` for an id that was used with other content, or for another kind of input.
     """
-    if input_id is not None:
-        earlier = journal.input_text(input_id)
-        if earlier is not None:
-            # A client that got no reply sends its input again; one that reuses an id has a bug that must show.
-            if earlier != text:
-                raise InputConflict(f"input {input_id!r} was sent before with another text")
-            return input_id
+    if input_id is not None and find_admitted(journal, input_id, text, mode, attachments) is not None:
+        return input_id
     new_id = InputId(ids.new("input")) if input_id is None else input_id
+    message = _message(ids, text, mode, attachments)
+    # Admitted in one event with its final form: from here on nothing but its place is open.
+    journal.append(InputAdmitted(input_id=new_id, mode=mode, message=message), turn_id=turn_id)
+    return new_id
+
+
+def find_admitted(
+    journal: Journal, input_id: InputId, text: str, mode: InputMode, attachments: tuple[MediaPart, ...]
+) -> InputAdmitted | None:
+    """Return the input that was admitted with that id, whatever became of it; None: there is none.
+
+    Raises `InputConflict` if its content was another one.
+    """
+    earlier = journal.admitted(input_id)
+    if earlier is None:
+        return None
+    # A client that got no reply sends its input again; one that reuses an id has a bug that must show.
+    if earlier.message.text != text:
+        raise InputConflict(f"input {input_id!r} was sent before with another text")
+    if tuple(part for part in earlier.message.parts if not isinstance(part, TextPart)) != attachments:
+        raise InputConflict(f"input {input_id!r} was sent before with other attachments")
+    if earlier.mode != mode:
+        raise InputConflict(f"input {input_id!r} was sent before as a {earlier.mode}, not as a {mode}")
+    return earlier
+
+
+@enable_ki_protection
+def edit(journal: Journal, ids: IdSource, item: PendingInput, text: str, attachments: tuple[MediaPart, ...]) -> None:
+    """Change waiting input. Not a checkpoint."""
+    message = attrs.evolve(_message(ids, text, item.mode, attachments), id=item.message.id)
+    journal.append(InputEdited(input_id=item.input_id, message=message))
+
+
+def _message(ids: IdSource, text: str, mode: InputMode, attachments: tuple[MediaPart, ...]) -> UserMessage:
     wire = STEER.format(text=text) if mode == "steer" else text
     part = TextPart(id=PartId(ids.new("part")), text=wire)
-    message = UserMessage(
+    return UserMessage(
         id=MessageId(ids.new("msg")),
         # Models answer best if a question comes after the picture that it is about.
         parts=(*attachments, part),
         origin=_ORIGINS[mode],
         display=text if wire != text else None,
     )
-    # Admitted in one event with its final form: from here on nothing but its place is open.
-    journal.append(InputAdmitted(input_id=new_id, mode=mode, message=message), turn_id=turn_id)
-    return new_id
 
 
 @enable_ki_protection

@@ -26,7 +26,8 @@ from engine.nursery.inbox import nudge, promote, steers
 from engine.nursery.loop_detection import Finding, signature_of
 from engine.nursery.loop_state import Continue, LoopState, Move, StepOutcome, Stop
 from engine.nursery.request_prefix import prepare_prompt, system_text
-from engine.nursery.running_turn import RequestUsage, TurnRun, wait_for_retry
+from engine.nursery.running_turn import RequestUsage, TurnRun
+from engine.nursery.side_request import wait_for_retry
 from engine.nursery.step_runner import begin_step, close_step, resume_step, run_step
 from engine.nursery.transition import switch_model, transition, wait_again, wants_stop_hooks
 

@@ -9,7 +9,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.events import TurnResumed
 from engine.core.ids import MessageId
-from engine.journal.closing_events import closing_events
+from engine.journal.closing_events import Abandoned, closing_events
 from engine.nursery.cleanup import until_parked
 from engine.nursery.loop import reopen_step
 from engine.nursery.parkable import only_waits, spent
@@ -83,9 +83,9 @@ def reopen_turn(run: TurnRun) -> None:
 
 
 @enable_ki_protection
-def leave_parked(journal: Journal, ids: IdSource) -> None:
-    """End the parked turn of a session, if it has one, since a new prompt takes its place. Not a checkpoint."""
+def leave_parked(journal: Journal, ids: IdSource, *, why: Abandoned = "superseded") -> None:
+    """End the parked turn of a session, if it has one: a new prompt takes its place, or it is cancelled. Not a checkpoint."""
     turn = journal.state.turn
     if turn is not None:
-        for event in closing_events(journal.state, MessageId(ids.new("msg")), parked=True):
+        for event in closing_events(journal.state, MessageId(ids.new("msg")), abandoned=why):
             journal.append(event, turn_id=turn.turn_id)

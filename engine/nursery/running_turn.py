@@ -13,7 +13,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.deferred import Deferred
 from engine.core.errors import StoreError
-from engine.core.events import During, EndingCause, Notice, RetryScheduled, StopReason, TurnEnding, TurnResult
+from engine.core.events import During, EndingCause, Notice, StopReason, TurnEnding, TurnResult
 from engine.core.exception_groups import ErrorBoundary, describe, first_of
 from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import Hooks
@@ -63,6 +63,9 @@ class TurnCause:
     reason: StopReason
     detail: str = ""
     reset_at: float | None = None
+
+
+CANCELLED: Final = TurnCause(kind="user", reason="aborted", detail="cancelled by the user")
 
 
 class AgentRunner(Protocol):
@@ -438,13 +441,3 @@ class TurnRun:
 
     def _end_for_limit(self, exhausted: Exhausted) -> None:
         self.end(TurnCause(kind="limit", reason=exhausted.reason, detail=exhausted.detail))
-
-
-async def wait_for_retry(run: TurnRun, delay: float, *, attempt: int, message: str) -> None:
-    """Wait before a request is sent again, unless the user skips the wait. Always a checkpoint."""
-    # A new event: a skip that came when there was nothing to skip is not meant for this wait.
-    run.state.skip_wait = trio.Event()
-    # The time of day, since it is for people and other processes; the wait itself is on trio's clock.
-    run.journal.append(RetryScheduled(attempt=attempt, message=message, next_at=run.deps.clock.now() + delay))
-    with trio.move_on_after(delay):
-        await run.state.skip_wait.wait()

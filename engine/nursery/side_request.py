@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
+import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.compaction.token_estimate import text_tokens
 from engine.core.compaction_types import ModelReply
+from engine.core.events import RetryScheduled
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import (
     Effort,
@@ -31,7 +33,7 @@ from engine.core.llm_types import (
 from engine.core.messages import FinishReason, TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import Model
 from engine.nursery.retry import Failure, RetryBudget, next_delay, silent_overflow
-from engine.nursery.running_turn import TurnRun, wait_for_retry
+from engine.nursery.running_turn import TurnRun
 from engine.nursery.stream_reader import read_stream
 
 
@@ -188,3 +190,13 @@ def _effort(run: TurnRun) -> Effort | None:
     """Return the thinking effort for a summary: low, unless the turn asks for less or leaves it to the model."""
     effort = run.inputs.settings.options.effort
     return effort if effort in {None, "none", "minimal"} else "low"
+
+
+async def wait_for_retry(run: TurnRun, delay: float, *, attempt: int, message: str) -> None:
+    """Wait before a request is sent again, unless the user skips the wait. Always a checkpoint."""
+    # A new event: a skip that came when there was nothing to skip is not meant for this wait.
+    run.state.skip_wait = trio.Event()
+    # The time of day, since it is for people and other processes; the wait itself is on trio's clock.
+    run.journal.append(RetryScheduled(attempt=attempt, message=message, next_at=run.deps.clock.now() + delay))
+    with trio.move_on_after(delay):
+        await run.state.skip_wait.wait()

@@ -8,6 +8,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.events import GrantScope
+from engine.core.ids import InputId
 from engine.nursery.questions import PermissionAnswer
 
 
@@ -49,6 +50,11 @@ def require_text(value: object, what: str) -> str:
     if not value.strip():
         raise ConfigError(f"{what} must not be empty")
     return value
+
+
+def require_input_id(value: object) -> InputId | None:
+    """Return *value* as the id of an input, if it is one or None. Raises `ConfigError`."""
+    return None if value is None else InputId(require_text(value, "an input id"))
 
 
 def permission_answer(answer: object) -> PermissionAnswer:

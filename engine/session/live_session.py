@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING, Literal, final
 
 import attrs
 import trio
+from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import EngineClosed, SessionBusy, SessionClosed
-from engine.core.events import Notice
+from engine.core.errors import EngineClosed, SessionBusy, SessionClosed, TurnOver
+from engine.core.events import Notice, TurnEnding
 from engine.core.exception_groups import describe
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, InputId, SessionId, TurnId
 from engine.core.permission_types import Approver, HidingApprover, PermissionQuery, PermissionScope, RequiredRight
 from engine.core.protocols import Deps
 from engine.journal.log import Journal
-from engine.nursery.inbox import admit, report
+from engine.nursery.inbox import admit, find_admitted, report
 from engine.nursery.parkable import check_not_parked
+from engine.nursery.parking import leave_parked
 from engine.nursery.questions import Questions
-from engine.nursery.running_turn import RequestUsage, TurnRun
-from engine.session.answer_types import require_text
+from engine.nursery.running_turn import CANCELLED, RequestUsage, TurnRun
+from engine.session.answer_types import require_input_id
 from engine.session.engine_services import EngineServices
 from engine.session.session_background import SessionBackground, SubAgentRunner
 from engine.session.session_config import SessionConfig
@@ -33,6 +35,7 @@ from engine.tools.registry import Registry
 from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from engine.core.messages import MediaPart
     from engine.journal.state import PendingInput
 
 # The permissions of the tools that start and control sub-agents.
@@ -54,7 +57,6 @@ class LiveSession:
         counted: the usage of the last request.
         touched: the files and folders that tools have used since instructions were last looked for.
         is_reverting: files are being restored, so no turn may begin.
-        title_done: set once the request for a title is over; None: none was made.
         title_scope: cancels that request.
         is_closing: `close_session` has begun; nothing new may begin.
     """
@@ -73,7 +75,6 @@ class LiveSession:
     active: TurnRun | None = attrs.field(default=None, init=False)
     counted: RequestUsage | None = attrs.field(default=None, init=False)
     touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
-    title_done: trio.Event | None = attrs.field(default=None, init=False)
     title_scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     is_reverting: bool = attrs.field(default=False, init=False)
     is_closing: bool = attrs.field(default=False, init=False)
@@ -123,8 +124,26 @@ class LiveSession:
             raise SessionBusy(f"files are being put back in session {self.id}; wait until that is done")
         if self.active is not None:
             raise SessionBusy(
-                f"a turn is running in session {self.id}; wait for its end, steer it, or use session.queue()"
+                f"a turn is running in session {self.id}; wait for its end, steer it, or use session.inputs.queue()"
             )
+
+    @enable_ki_protection
+    def cancel(self, turn_id: TurnId) -> bool:
+        """Cancel the turn with that id; return whether it is ending now (see `Session.cancel`). Not a checkpoint."""
+        self.check_open()
+        run, journal = self.active, self.journal
+        if run is not None:
+            # A turn that is just being parked goes on in another engine.
+            if run.journal.turn_id != turn_id or run.ending.is_parked:
+                return False
+            run.end(CANCELLED)
+            return True
+        if journal.state.turn is None or journal.state.turn.turn_id != turn_id:
+            return False
+        event = TurnEnding(cause="user", detail=CANCELLED.detail, until=self.deps.clock.now(), after=journal.seq)
+        journal.append_live(event, turn_id=turn_id)
+        leave_parked(journal, self.deps.ids, why="cancelled")
+        return True
 
     # -- its tools and models ---------------------------------------------------------------
 
@@ -176,11 +195,40 @@ class SessionInput:
     _has_missed_start: bool = attrs.field(default=False, init=False)
 
     def admit(
-        self, text: str, mode: Literal["steer", "queue"], input_id: str | None, turn_id: TurnId | None = None
+        self,
+        text: str,
+        mode: Literal["steer", "queue"],
+        input_id: str | None,
+        *,
+        attachments: tuple[MediaPart, ...] = (),
+        turn_id: TurnId | None = None,
     ) -> InputId:
         """Admit a steer or queued input. Not a checkpoint."""
-        own_id = None if input_id is None else InputId(require_text(input_id, "an input id"))
-        return admit(self._session.journal, self._session.deps.ids, text, mode, input_id=own_id, turn_id=turn_id)
+        return admit(
+            self._session.journal,
+            self._session.deps.ids,
+            text,
+            mode,
+            attachments=attachments,
+            input_id=require_input_id(input_id),
+            turn_id=turn_id,
+        )
+
+    def steer(
+        self, text: str, turn_id: str | None, input_id: str | None, attachments: tuple[MediaPart, ...]
+    ) -> InputId:
+        """Admit a steer of the running turn. Not a checkpoint. Raises `TurnOver`, `TurnParked`, `InputConflict`."""
+        session, own_id = self._session, require_input_id(input_id)
+        run = session.active
+        # First: a client that got no reply may send it again when the turn is over.
+        if own_id is None or find_admitted(session.journal, own_id, text, "steer", attachments) is None:
+            open_turn = session.journal.state.turn
+            if run is None and open_turn is not None and turn_id in {None, open_turn.turn_id}:
+                check_not_parked(session.journal.state)
+            if run is None or turn_id not in {None, run.journal.turn_id} or run.ending.cause is not None:
+                raise TurnOver("the turn has ended or is ending; use session.prompt() or session.inputs.queue()")
+        to_turn = None if run is None else run.journal.turn_id
+        return self.admit(text, "steer", own_id, attachments=attachments, turn_id=to_turn)
 
     def report(self, text: str, display: str, *, may_wake: bool) -> None:
         """Admit a report for the model: into the running turn, a turn of its own, or the next one. Not a checkpoint."""

@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast, final, overload
 
 import attrs
-import trio
+from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import ConfigError
 from engine.core.events import Durable, ModelSwitched, SessionTitled, TurnResult
 from engine.core.foreign_calls import call_foreign, reporting_blocks
-from engine.core.ids import InputId, SessionId
+from engine.core.ids import SessionId, TurnId
 from engine.core.messages import MediaPart
 from engine.core.protocols import Model
 from engine.core.settings import Headless, Settings
@@ -26,6 +26,7 @@ from engine.session.live_session import LiveSession
 from engine.session.session_background import SessionBackground
 from engine.session.session_context import SessionContext
 from engine.session.session_files import SessionFiles
+from engine.session.session_inputs import SessionInputs
 from engine.session.turn import Turn, new_turn
 from engine.session.turn_start import begin_turn, resume_turn
 from engine.session.validation import registry_of, require_media, require_settings
@@ -88,6 +89,11 @@ class Session:
     def background(self) -> SessionBackground:
         """Its background commands and sub-agents."""
         return self._live.background
+
+    @property
+    def inputs(self) -> SessionInputs:
+        """The input that waits for a turn, and the ways to add to it."""
+        return SessionInputs(self._live)
 
     # -- turns ------------------------------------------------------------------------------
 
@@ -154,17 +160,14 @@ class Session:
 
         return structured(output, turn.result)
 
-    def queue(self, text: str, *, input_id: str | None = None) -> InputId:
-        """Queue *text* as the prompt of the next turn. Not a checkpoint.
+    @enable_ki_protection
+    def cancel(self, turn_id: str) -> bool:
+        """Cancel the turn with that id, and no other; return whether it is ending now. Not a checkpoint.
 
-        The next turn runs in the engine's own nursery; watch it with `subscribe`. After a turn that did not end by
-        itself (an aborted one, say), queued input waits for the next `queue` or prompt. An id that was used before,
-        with the same text, is ignored.
+        For a turn whose `Turn` someone else has, such as one of queued input. True also if it was ending already. False:
+        it is over, or was never there. A parked turn ends at once.
         """
-        self._live.check_open()
-        admitted = self._live.input.admit(require_text(text, "input"), "queue", input_id)
-        self._live.input.start_queued_turn()
-        return admitted
+        return self._live.cancel(TurnId(require_text(turn_id, "a turn id")))
 
     def resume(self, *, settings: Settings | None = None) -> Turn:
         """Return the turn that was parked when its engine was closed or killed; enter it to resume it.
@@ -276,13 +279,6 @@ class Session:
         live.journal.append(SessionTitled(title=line, by="user"))
         with reporting_blocks(live.notice):
             await call_foreign("the store", live.deps.store.flushed, live.id, live.journal.seq)
-
-    async def titled(self) -> None:
-        """Wait until the request for a title, if there is one, is answered or abandoned. Always a checkpoint."""
-        self._live.engine.tasks.check_run()
-        if self._live.title_done is not None:
-            await self._live.title_done.wait()
-        await trio.lowlevel.checkpoint()
 
 
 def new_session(live: LiveSession) -> Session:

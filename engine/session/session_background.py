@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
+import trio
 
 from engine.core.events import BackgroundEnded, BackgroundKind, BackgroundStarted, Notice
 from engine.journal.log import Journal
@@ -14,10 +15,10 @@ from engine.session.engine_tasks import EngineTasks
 if TYPE_CHECKING:
     from engine.agents.agent_result import AgentResult
     from engine.agents.background import AgentJob, AgentJobs
+    from engine.agents.sub_agent_limiter import SubAgentLimiter
     from engine.nursery.call_ledger import CallEntry
     from engine.nursery.running_turn import TurnRun
     from engine.nursery.turn_snapshots import TurnSnapshots
-    from engine.session.sub_agent_limiter import SubAgentLimiter
     from engine.tools.background_jobs import Job, Jobs
     from engine.tools.tool_context import AgentRequest
 
@@ -49,6 +50,7 @@ class SessionBackground:
 
     Attributes:
         last_snapshots: those of its last turn, which may take one when that is over; None: there was none.
+        title_done: set once the request for a title is over; None: none was made.
     """
 
     _journal: Journal
@@ -57,6 +59,7 @@ class SessionBackground:
     _jobs: Jobs | None = attrs.field(default=None, init=False)
     _sub_agents: SubAgentRunner | None = attrs.field(default=None, init=False)
     last_snapshots: TurnSnapshots | None = attrs.field(default=None, init=False)
+    title_done: trio.Event | None = attrs.field(default=None, init=False)
 
     @property
     def jobs(self) -> Jobs:
@@ -85,6 +88,13 @@ class SessionBackground:
         if self._sub_agents is None:
             self._sub_agents = self._make_sub_agents()
         return self._sub_agents
+
+    async def titled(self) -> None:
+        """Wait until the request for a title, if there is one, is answered or abandoned. Always a checkpoint."""
+        self._tasks.check_run()
+        if self.title_done is not None:
+            await self.title_done.wait()
+        await trio.lowlevel.checkpoint()
 
     async def end_jobs(self) -> None:
         """End its background commands, but not those of its sub-agents. A checkpoint if there are any.

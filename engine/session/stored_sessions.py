@@ -166,8 +166,8 @@ async def _end_all(session: LiveSession, run: TurnRun | None) -> None:
     async def end_background() -> None:
         await session.background.end_agents()
         await session.background.end_jobs()
-        if session.title_done is not None:
-            await session.title_done.wait()
+        if session.background.title_done is not None:
+            await session.background.title_done.wait()
 
     await close_bounded(end_background, _BACKGROUND_SECONDS)
     await finish_snapshots([session])

@@ -18,6 +18,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.agents.agent_result import AgentResult
 from engine.agents.background import MAX_RUNNING, AgentJob, AgentJobs
 from engine.agents.reports import render_report, render_result
+from engine.agents.sub_agent_limiter import SubAgentLimiter
 from engine.core.errors import SessionElsewhere, SessionNotFound, SubAgentRefused, TurnOver
 from engine.core.events import CallProgress, SharedContext
 from engine.core.exception_groups import ErrorBoundary, describe
@@ -27,7 +28,6 @@ from engine.nursery.running_turn import TurnCause, TurnRun
 from engine.nursery.turn_supervisor import run_turn
 from engine.session.answer_types import require_text
 from engine.session.session_config import SessionConfig
-from engine.session.sub_agent_limiter import SubAgentLimiter
 from engine.session.turn_start import ParentTurn, agent_result, begin_turn
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ order in which they were entered, as all nurseries are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, final
@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Literal, Self, final
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import CursorInUse, SessionError, TurnNotEnded, TurnOver, TurnParked
+from engine.core.errors import CursorInUse, SessionError, TurnNotEnded, TurnParked
 from engine.core.events import Durable, Live, TurnEnded, TurnResult
 from engine.core.ids import InputId, TurnId
+from engine.core.messages import MediaPart
 from engine.core.protocols import Model
 from engine.journal.cursors import Cursor, follow
 from engine.journal.state import Resync
 from engine.nursery.cleanup import all_over
-from engine.nursery.running_turn import TurnCause, TurnRun
+from engine.nursery.running_turn import CANCELLED, TurnCause, TurnRun
 from engine.nursery.turn_supervisor import run_turn
 from engine.session.answer_delivery import answer, recover, reply
 from engine.session.answer_types import Answer, Recovery, require_text
+from engine.session.validation import require_media
 
 if TYPE_CHECKING:
     from engine.session.host_block import HostBlock
@@ -147,7 +149,7 @@ class Turn:
         if self._run is None:
             self._cancelled_early = True
         else:
-            self._run.end(_CANCELLED)
+            self._run.end(CANCELLED)
 
     def cancel_from_thread(self) -> None:
         """Cancel this turn from any thread or signal handler, a moment later. Not a checkpoint.
@@ -157,16 +159,14 @@ class Turn:
         with suppress(trio.RunFinishedError):
             self._session.engine.tasks.token.run_sync_soon(self.cancel, idempotent=True)
 
-    def steer(self, text: str, *, input_id: str | None = None) -> InputId:
+    def steer(self, text: str, *, attachments: Sequence[MediaPart] = (), input_id: str | None = None) -> InputId:
         """Add a user message at the next step boundary; running tools are not interrupted. Not a checkpoint.
 
-        Raises `TurnOver` if the turn is ending. An id that was used before, with the same text, is ignored.
+        Raises `TurnOver` if the turn is ending. An id that was used before, with the same content, is ignored.
         """
         self._session.engine.tasks.check_run()
-        run = self._started()[0]
-        if run.ending.cause is not None:
-            raise TurnOver("the turn has ended or is ending; use session.prompt() or session.queue()")
-        return self._session.input.admit(require_text(text, "a steer"), "steer", input_id, run.journal.turn_id)
+        own = require_media(attachments)
+        return self._session.input.steer(require_text(text, "a steer"), self.id, input_id, own)
 
     def skip_wait(self) -> None:
         """Retry a failed request now instead of after its delay. Not a checkpoint."""
@@ -194,7 +194,7 @@ class Turn:
         self._cursor = follow(self._session.journal, before, token=self._session.engine.tasks.token)
         if self._cancelled_early:
             # Started and ended, so that the host gets a result and the record says what became of the prompt.
-            self._run.end(_CANCELLED)
+            self._run.end(CANCELLED)
         return self._run
 
     def _check_parked(self) -> None:
@@ -224,5 +224,4 @@ def start_turn(turn: Turn) -> TurnRun:
     return turn._start()  # pyright: ignore[reportPrivateUsage]  # hosts enter it
 
 
-_CANCELLED = TurnCause(kind="user", reason="aborted", detail="cancelled by the user")
 _LEFT = TurnCause(kind="left", reason="aborted", detail="the block was left before the turn's end")

@@ -279,7 +279,7 @@ def _snapshots_of(session: LiveSession, journal: TurnJournal) -> TurnSnapshots |
 def _ask_for_title(session: LiveSession, prompt: str) -> None:
     """Ask a small model for a title if the session has none and this is its first turn. Not a checkpoint."""
     model, state = session.engine.titler, session.journal.state
-    has_title = state.titled_by or state.turns or session.title_done is not None
+    has_title = state.titled_by or state.turns or session.background.title_done is not None
     if model is None or has_title or len(session.journal.path) > 1:
         return
     done = trio.Event()
@@ -294,10 +294,10 @@ def _ask_for_title(session: LiveSession, prompt: str) -> None:
         finally:
             done.set()
 
-    # Only if the task has started, or `Session.titled` would wait for ever.
+    # Only if the task has started, or `SessionBackground.titled` would wait for ever.
     scope = session.engine.tasks.start(work, name=f"title of {session.id}")
     if scope is not None:
-        session.title_done, session.title_scope = done, scope
+        session.background.title_done, session.title_scope = done, scope
 
 
 def _note_unknown_models(session: LiveSession, run: TurnRun) -> None:

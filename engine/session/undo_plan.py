@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
-from engine.core.events import Durable, InputAdmitted, InputPromoted
+from engine.core.events import Durable, InputAdmitted, InputEdited, InputPromoted
 from engine.core.ids import InputId, TurnId
 from engine.core.messages import UserMessage
 from engine.core.snapshot_types import Change, Put, TreeEntry
@@ -72,7 +72,7 @@ def inputs_of(events: Iterable[Durable], turn_id: TurnId) -> tuple[UserMessage, 
     admitted: dict[InputId, UserMessage] = {}
     inputs: list[UserMessage] = []
     for event in events:
-        if isinstance(event, InputAdmitted):
+        if isinstance(event, (InputAdmitted, InputEdited)):
             admitted[event.input_id] = event.message
         elif isinstance(event, InputPromoted) and event.turn_id == turn_id:
             inputs.append(admitted[event.input_id])

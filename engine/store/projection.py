@@ -26,6 +26,8 @@ PROJECTED_TYPES: Final[tuple[type[ev.Durable], ...]] = (
     ev.SessionTitled,
     ev.InputAdmitted,
     ev.InputPromoted,
+    ev.InputEdited,
+    ev.InputRemoved,
     ev.PromptBlocked,
     ev.PartEnded,
     ev.PartDiscarded,
@@ -208,6 +210,11 @@ class SessionChange:
                 self._add_heading(event, seq)
             case ev.InputAdmitted() | ev.InputPromoted() | ev.PromptBlocked() | ev.PartEnded() | ev.PartDiscarded():
                 self._add_text(event, seq)
+            case ev.InputEdited():
+                self.texts.remove(event.message.id)
+                self.texts.add_prompt(event.message, event.time, seq)
+            case ev.InputRemoved():
+                self.texts.remove(event.message_id)
             case ev.TurnStarted() | ev.TurnResumed() | ev.StepStarted() | ev.StepEnded() | ev.TurnEnded():
                 self._add_turn(event)
             case ev.PermissionAsked() | ev.QuestionAsked() | ev.RecoveryAsked():

@@ -644,7 +644,7 @@ async def test_finished_child_must_be_opened_again(autojump_clock: MockClock) ->
             with pytest.raises(SessionError, match="open it again"):
                 await attempt()
         with pytest.raises(SessionError, match="open it again"):
-            held.queue("hello")
+            held.inputs.queue("hello")
         assert list(await w.store.load(held.id)) == before
         again = await w.engine.open_session(held.id)
         assert again is not held

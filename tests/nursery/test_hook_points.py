@@ -211,7 +211,7 @@ async def test_steers_and_queued_input_are_shown_too(autojump_clock: MockClock) 
     first = [*call("read", {"name": "a", "seconds": 1}, id="1"), *done("calls")]
     async with world(first, DONE, DONE, tools=bench.tools(), hooks=Hooks(user_prompt=(note(log),))) as w:
         await w.play(react=steer)
-        w.session.queue("right")
+        w.session.inputs.queue("right")
         await trio.sleep(1)
     assert [(p.text, p.message.origin) for p in log] == [("go", "user"), ("left", "steer"), ("right", "queue")]
 
@@ -639,8 +639,8 @@ async def test_idle_hooks_run_after_each_turn(autojump_clock: MockClock) -> None
         first = await w.play()
         await trio.sleep(1)
         assert log == [Idling(session_id=w.session.id, cwd="/opt", result=first.result)]
-        w.session.queue("two")
-        w.session.queue("three")
+        w.session.inputs.queue("two")
+        w.session.inputs.queue("three")
         await trio.sleep(1)
         assert len(log) == 2, "while input waits the session is not idle"
         notices = [e for e in w.session.events() if isinstance(e, Notice)]

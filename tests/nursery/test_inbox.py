@@ -116,7 +116,7 @@ async def test_t5_order_of_steers_and_queued_input(autojump_clock: MockClock) ->
         nonlocal sent
         if isinstance(event, CallStarted) and not sent:
             sent = True
-            w.session.queue("third, later")
+            w.session.inputs.queue("third, later")
             turn.steer("first")
             turn.steer("second")
 
@@ -133,7 +133,7 @@ async def test_t5_steer_after_the_end_is_refused(autojump_clock: MockClock) -> N
     async with world(DONE) as w:
         async with w.session.prompt("go") as turn:
             await turn.wait()
-            with pytest.raises(TurnOver, match=r"use session\.prompt\(\) or session\.queue\(\)"):
+            with pytest.raises(TurnOver, match=r"use session\.prompt\(\) or session\.inputs\.queue\(\)"):
                 turn.steer("too late")
         with pytest.raises(TurnOver):
             turn.steer("far too late")
@@ -226,7 +226,7 @@ async def test_t5_reused_id_with_other_text_is_refused(autojump_clock: MockClock
             with pytest.raises(InputConflict, match="'mine'"):
                 turn.steer("less", input_id="mine")
             with pytest.raises(InputConflict):
-                w.session.queue("less", input_id="mine")
+                w.session.inputs.queue("less", input_id="mine")
             result = await turn.wait()
         assert result.stop_reason == "completed"
         assert "less" not in repr(w.requests)
@@ -235,11 +235,11 @@ async def test_t5_reused_id_with_other_text_is_refused(autojump_clock: MockClock
 
 async def test_t5_ids_stay_used_in_later_turns(autojump_clock: MockClock) -> None:
     async with world(DONE, DONE, DONE) as w:
-        w.session.queue("first", input_id="mine")
+        w.session.inputs.queue("first", input_id="mine")
         await next_end(w.session, 1)
-        assert w.session.queue("first", input_id="mine") == "mine"
+        assert w.session.inputs.queue("first", input_id="mine") == "mine"
         with pytest.raises(InputConflict):
-            w.session.queue("other", input_id="mine")
+            w.session.inputs.queue("other", input_id="mine")
         await trio.testing.wait_all_tasks_blocked()
         assert len(w.requests) == 1, "sending it again does not run it again"
 
@@ -250,7 +250,7 @@ async def test_t5_ids_stay_used_in_later_turns(autojump_clock: MockClock) -> Non
 async def test_t5_queued_input_starts_an_idle_session(autojump_clock: MockClock) -> None:
     async with world(DONE) as w:
         watcher = w.session.subscribe()
-        w.session.queue("do it")
+        w.session.inputs.queue("do it")
         seen: list[str] = []
         async for event in watcher:
             seen.append(type(event).__name__)
@@ -265,7 +265,7 @@ async def test_t5_queued_inputs_run_in_order(autojump_clock: MockClock) -> None:
     bench = Bench()
     async with world(working(), DONE, DONE, DONE, DONE, tools=bench.tools()) as w:
         for name in ("one", "two", "three"):
-            w.session.queue(name)
+            w.session.inputs.queue(name)
         await next_end(w.session, 3)
         assert user_texts(w.session.state.transcript) == ["one", "two", "three"]
         kinds = [type(e) for e in w.session.events() if isinstance(e, TurnStarted | TurnEnded)]
@@ -276,7 +276,7 @@ async def test_t5_queued_input_waits_for_the_turn(autojump_clock: MockClock) -> 
     bench = Bench()
     async with world(working(seconds=5), DONE, DONE, tools=bench.tools()) as w:
         async with w.session.prompt("go") as turn:
-            w.session.queue("later")
+            w.session.inputs.queue("later")
             await trio.sleep(3)
             assert [p.mode for p in w.session.state.inbox] == ["queue"]
             await turn.wait()
@@ -287,12 +287,12 @@ async def test_t5_queued_input_waits_for_the_turn(autojump_clock: MockClock) -> 
 async def test_t5_queued_input_waits_after_an_abort(autojump_clock: MockClock) -> None:
     async with world([Pause(60), *DONE], DONE, DONE, DONE) as w:
         async with w.session.prompt("go") as turn:
-            w.session.queue("later")
+            w.session.inputs.queue("later")
             await trio.sleep(1)
             turn.cancel()
         await trio.testing.wait_all_tasks_blocked()
         assert (len(w.requests), len(w.session.state.inbox)) == (1, 1)
-        w.session.queue("even later")
+        w.session.inputs.queue("even later")
         await next_end(w.session, 3)
         assert user_texts(w.session.state.transcript) == ["go", "later", "even later"]
 
@@ -300,7 +300,7 @@ async def test_t5_queued_input_waits_after_an_abort(autojump_clock: MockClock) -
 async def test_t5_prompt_overtakes_queue_after_an_abort(autojump_clock: MockClock) -> None:
     async with world([Pause(60), *DONE], DONE, DONE) as w:
         async with w.session.prompt("go") as turn:
-            w.session.queue("later")
+            w.session.inputs.queue("later")
             await trio.sleep(1)
             turn.cancel()
         await w.play("now")
@@ -316,7 +316,7 @@ async def test_t5_invalid_input_type_is_refused(autojump_clock: MockClock, bad: 
             with pytest.raises(ConfigError):
                 turn.steer(bad)
             with pytest.raises(ConfigError):
-                w.session.queue(bad)
+                w.session.inputs.queue(bad)
             for bad_id in ("", "  ", 5, ["list"]):
                 with pytest.raises(ConfigError):
                     turn.steer("fine", input_id=bad_id)  # type: ignore[arg-type]  # the point of it
@@ -374,7 +374,7 @@ def test_t5_request_extends_the_one_before(steps: list[str], queued: bool) -> No
         settings = Settings(retry=RetryPolicy(attempts=1), headless="deny")
         async with world(*script, DONE, repeat=True, tools=bench.tools(), settings=settings) as w:
             if queued:
-                w.session.queue("and later this")
+                w.session.inputs.queue("and later this")
             steered = 0
 
             async def steer(turn: Turn, event: Seen) -> None:

@@ -455,7 +455,7 @@ async def test_queued_input_waits_for_a_parked_turn() -> None:
     session_id = await home.parked(PermissionAsked)
     async with home.open() as eng:
         session = await eng.open_session(session_id)
-        session.queue("then this")
+        session.inputs.queue("then this")
         await trio.testing.wait_all_tasks_blocked()
         watcher = session.subscribe()
         async with session.resume() as turn:

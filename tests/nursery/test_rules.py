@@ -427,7 +427,7 @@ async def test_rule_06_end_is_visible_only_when_durable(
         async def queue_while_it_is_held() -> None:
             while not isinstance(session.events()[-1], TurnEnded):
                 await trio.sleep(0.1)
-            session.queue("later")
+            session.inputs.queue("later")
             seen: list[object] = []
             while (event := watcher.try_next()) is not None:
                 seen.append(event)

@@ -230,7 +230,7 @@ async def test_use_after_close(autojump_clock: MockClock) -> None:
             await use()
         told(error, "open a new one")
     with pytest.raises(EngineClosed):
-        w.session.queue("more")
+        w.session.inputs.queue("more")
     with pytest.raises(EngineClosed):
         w.engine.start_turn(w.session, "more")
     assert w.session.state.last_result == played.result, "looking is still allowed"
@@ -317,7 +317,7 @@ async def test_a_prompt_that_is_no_text(autojump_clock: MockClock, prompt: str) 
         with pytest.raises(ConfigError):
             w.engine.start_turn(w.session, prompt)
         with pytest.raises(ConfigError):
-            w.session.queue(prompt)
+            w.session.inputs.queue(prompt)
         assert w.requests == []
         await w.goes_on()
 
@@ -361,7 +361,7 @@ async def test_two_prompts_at_once(autojump_clock: MockClock) -> None:
             for use in (lambda: w.session.run("two"), lambda: w.session.prompt("two").__aenter__()):
                 with pytest.raises(SessionBusy) as error:
                     await use()
-                told(error, w.session.id, "wait for its end, steer it, or use session.queue()")
+                told(error, w.session.id, "wait for its end, steer it, or use session.inputs.queue()")
             with pytest.raises(SessionBusy):
                 w.engine.start_turn(w.session, "two")
             assert (await turn.wait()).stop_reason == "completed"
@@ -458,7 +458,7 @@ async def test_a_turn_after_its_end(autojump_clock: MockClock) -> None:
             await turn.wait()
         with pytest.raises(TurnOver) as error:
             turn.steer("more")
-        told(error, "use session.prompt() or session.queue()")
+        told(error, "use session.prompt() or session.inputs.queue()")
         turn.cancel()
         turn.skip_wait()
         assert (await turn.wait()).stop_reason == turn.result.stop_reason == "completed"
@@ -1290,7 +1290,7 @@ async def test_failing_queued_turn_spoils_nothing(autojump_clock: MockClock) -> 
         session, other = await eng.create_session(), await eng.create_session()
         busy = eng.start_turn(other, "meanwhile")
         async with session.prompt("go") as turn:
-            session.queue("later")
+            session.inputs.queue("later")
             async for event in turn:
                 if type(event).__name__ == "StepEnded":
                     ids.failing = Failing(1, forever=False, error=RuntimeError("no ids left"))

@@ -228,7 +228,7 @@ async def test_handle_of_closed_session_says_so(autojump_clock: MockClock) -> No
         await eng.close_session(session.id)
         attempts: tuple[Callable[[], object], ...] = (
             partial(session.run, "go"),
-            partial(session.queue, "go"),
+            partial(session.inputs.queue, "go"),
             partial(session.reply, "r", engine.Once()),
             partial(session.answer, "r", "yes"),
             partial(session.recover, "r", "stop"),
@@ -272,7 +272,7 @@ async def test_queued_input_waits_in_the_record(autojump_clock: MockClock) -> No
     async with opening(None, [Pause(5), *DONE], DONE, DONE) as eng:
         session = await eng.create_session()
         turn = eng.start_turn(session, "go")
-        session.queue("later")
+        session.inputs.queue("later")
         turn.cancel()
         await turn.wait()
         await eng.close_session(session.id)
@@ -397,7 +397,7 @@ async def test_title_is_not_added_after_closing(autojump_clock: MockClock, tmp_p
         await session.run("go")
         await trio.sleep(1)
         assert await eng.close_session(session.id)
-        await session.titled()
+        await session.background.titled()
         assert not any(isinstance(event, SessionTitled) for event in session.events())
         assert titles.open_streams == 0
         with pytest.raises(SessionNotFound):

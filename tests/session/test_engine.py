@@ -294,7 +294,7 @@ async def test_t4_queued_input_survives_a_crash(autojump_clock: MockClock) -> No
     store = SlowStore()
     async with world([Pause(60), *DONE], store=store) as w:
         async with w.session.prompt("go"):
-            w.session.queue("later")
+            w.session.inputs.queue("later")
             await trio.sleep(1)
             whole = await store.load(w.session.id)
     killed = SlowStore()
@@ -476,7 +476,7 @@ def test_keyboard_interrupt_leaves_no_orphaned_turn(how: str) -> None:
                 sys.setprofile(strike)
                 try:
                     if how == "queue":
-                        session.queue("go")
+                        session.inputs.queue("go")
                     else:
                         eng.start_turn(session, "go")
                 finally:

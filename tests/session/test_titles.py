@@ -50,9 +50,9 @@ async def test_first_turn_alone_gives_a_title(autojump_clock: MockClock) -> None
     async with opening(WORK, DONE, DONE, titles=small) as eng:
         session = await eng.create_session()
         await session.run("look around")
-        await session.titled()
+        await session.background.titled()
         await session.run("again")
-        await session.titled()
+        await session.background.titled()
         assert session.state.title == "Looking **around**"
         assert session.state.usage == Usage(input=1_000_000, output=1)
         assert session.state.cost == pytest.approx(1.000001)
@@ -72,7 +72,7 @@ async def test_user_title_wins_over_a_late_one(autojump_clock: MockClock) -> Non
         session = await eng.create_session()
         await session.run("hello")
         await session.rename("Mine")
-        await session.titled()
+        await session.background.titled()
         assert session.state.title == "Mine"
         assert [event.title for event in told(session) if isinstance(event, SessionTitled)] == ["Mine", "Late"]
 
@@ -89,7 +89,7 @@ async def test_missing_title_is_only_reported(autojump_clock: MockClock, answer:
     async with opening(DONE, titles=ScriptedProvider([answer], info=SMALL)) as eng:
         session = await eng.create_session()
         assert (await session.run("hello")).stop_reason == "completed"
-        await session.titled()
+        await session.background.titled()
         assert session.state.title == ""
         [notice] = told(session)
         assert isinstance(notice, Notice)
@@ -103,7 +103,7 @@ async def test_failed_title_request_is_counted(autojump_clock: MockClock, last: 
     async with opening(DONE, titles=ScriptedProvider([answer], info=SMALL)) as eng:
         session = await eng.create_session()
         await session.run("hello")
-        await session.titled()
+        await session.background.titled()
         assert (session.state.title, session.state.titled_by) == ("", "")
         assert (session.state.usage, session.state.cost) == (Usage(input=1_000_000), 1.0)
         assert [type(event) for event in told(session)] == [SessionTitled, Notice]
@@ -170,7 +170,7 @@ async def test_sub_agents_and_named_sessions_get_none(autojump_clock: MockClock)
         session = await eng.create_session()
         await session.rename("Named")
         await session.run("hello")
-        await session.titled()
+        await session.background.titled()
     assert small.requests == []
 
 

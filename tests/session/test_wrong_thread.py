@@ -22,6 +22,7 @@ from engine.session.session import live_session
 from engine.session.session_background import SessionBackground
 from engine.session.session_context import SessionContext
 from engine.session.session_files import SessionFiles
+from engine.session.session_inputs import SessionInputs
 from engine.testing import Pause, ScriptedProvider, done, text
 from engine.tools.background_jobs import Job, Jobs
 from engine.tools.output.spill_writer import SpillWriter
@@ -43,7 +44,11 @@ INTERNAL: Mapping[str, tuple[object, ...]] = {
 ARGUMENTS: Mapping[str, tuple[object, ...]] = {
     **INTERNAL,
     "Session.prompt": ("again",),
-    "Session.queue": ("later",),
+    "Session.cancel": ("turn_1",),
+    "SessionInputs.queue": ("later",),
+    "SessionInputs.steer": ("now",),
+    "SessionInputs.edit": ("mine", "later"),
+    "SessionInputs.remove": ("mine",),
     "Session.use_tools": ((),),
     "Turn.steer": ("now",),
     "Jobs.get": ("one",),
@@ -56,6 +61,7 @@ PARTS: tuple[type, ...] = (
     SessionBackground,
     SessionContext,
     SessionFiles,
+    SessionInputs,
     Jobs,
     Job,
     AgentJobs,
@@ -97,7 +103,19 @@ def made(eng: engine.Engine, session: engine.Session, turn: engine.Turn) -> Part
     agent = AgentJob(session_id=SessionId("ses_1"), agent="a", stop=lambda: None, peek=str)
     jobs._jobs["one"] = job
     agents.add(agent)
-    objects = (eng, session, turn, session.background, jobs, job, agents, agent, session.context, session.files)
+    objects = (
+        eng,
+        session,
+        turn,
+        session.background,
+        jobs,
+        job,
+        agents,
+        agent,
+        session.context,
+        session.files,
+        session.inputs,
+    )
     return Parts(session, {type(part): part for part in objects})
 
 

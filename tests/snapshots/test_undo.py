@@ -274,7 +274,7 @@ async def test_undo_excludes_other_work(repository: Project) -> None:
             with pytest.raises(SessionBusy, match="files are being put back"):
                 async with host.session.prompt("now"):
                     pass
-            queued = host.session.queue("later")
+            queued = host.session.inputs.queue("later")
             assert [item.input_id for item in host.session.state.inbox] == [queued]
             cursor = host.session.subscribe()
         with trio.fail_after(30):

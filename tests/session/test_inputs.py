@@ -1,0 +1,160 @@
+"""Input by id: steered, queued, listed, edited and removed; and turns cancelled by id, also parked ones."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+import engine
+from engine.core.errors import InputConflict, InputNotFound, TurnOver, TurnParked
+from engine.core.events import PermissionAsked, TurnEnded, TurnEnding, TurnStarted
+from engine.core.ids import TurnId
+from engine.core.messages import ImagePart, MediaPart, UserMessage
+from engine.testing.invariants import check_events, check_transcript
+from engine.testing.script import Answer, Pause, done, text
+from tests.support.parked import FINE, Home, asks, do, office
+from tests.support.world import World, world
+
+DONE: Answer = [*text("Done."), *done()]
+SLOW: Answer = [*text("Well,"), Pause(60), *done()]
+PIXEL = ImagePart(media_type="image/png", data="AA==")
+OTHER = ImagePart(media_type="image/png", data="BB==")
+
+
+def turn_ids(session: engine.Session) -> list[TurnId]:
+    return [event.turn_id for event in session.events() if isinstance(event, TurnStarted) and event.turn_id]
+
+
+def prompts(w: World) -> list[str]:
+    return [m.text for m in w.session.state.transcript if isinstance(m, UserMessage)]
+
+
+async def queued_turn(w: World) -> TurnId:
+    """Start a turn of queued input, which is in nobody's hand."""
+    w.session.inputs.queue("first")
+    await trio.sleep(1)
+    return turn_ids(w.session)[-1]
+
+
+# -- cancelled by id ----------------------------------------------------------------------------------------
+
+
+async def test_queued_turn_is_cancelled_by_its_id(autojump_clock: MockClock) -> None:
+    async with world(SLOW) as w:
+        watcher = w.session.subscribe()
+        turn_id = await queued_turn(w)
+        assert w.session.cancel(turn_id)
+        assert w.session.cancel(turn_id), "it is ending"
+        await trio.sleep(1)
+        assert not w.session.cancel(turn_id), "it is over"
+        ends = []
+        while (event := watcher.try_next()) is not None:
+            ends += [event] if isinstance(event, (TurnEnding, TurnEnded)) else []
+        assert [type(event) for event in ends] == [TurnEnding, TurnEnded]
+        result = w.session.state.last_result
+        assert result is not None
+        assert (result.stop_reason, result.detail, result.text) == ("aborted", "cancelled by the user", "Well,")
+
+
+async def test_stale_id_cancels_and_steers_no_later_turn(autojump_clock: MockClock) -> None:
+    async with world(DONE, SLOW) as w:
+        await w.session.run("go")
+        (stale,) = turn_ids(w.session)
+        running = await queued_turn(w)
+        assert not w.session.cancel(stale)
+        with pytest.raises(TurnOver):
+            w.session.inputs.steer("late", turn_id=stale)
+        assert w.session.state.turn is not None
+        assert w.session.state.turn.turn_id == running
+        assert w.session.state.turn.ending is None
+        assert w.session.inputs.waiting == ()
+        w.session.cancel(running)
+
+
+async def test_steer_reaches_the_named_turn(autojump_clock: MockClock) -> None:
+    quick: Answer = [*text("Well,"), Pause(5), *done()]
+    async with world(quick, DONE) as w:
+        turn_id = await queued_turn(w)
+        steer = w.session.inputs.steer("more", turn_id=turn_id, attachments=[PIXEL], input_id="mine")
+        await trio.sleep(60)
+        # Sent again when the turn is over: the same input.
+        assert w.session.inputs.steer("more", turn_id=turn_id, attachments=[PIXEL], input_id="mine") == steer
+        assert prompts(w) == ["first", "more"]
+        last = [m for m in w.requests[-1].transcript if isinstance(m, UserMessage)][-1]
+        assert last.parts[0] == PIXEL
+        with pytest.raises(TurnOver):
+            w.session.inputs.steer("late")
+
+
+@pytest.mark.parametrize(("content", "media"), [("other", (PIXEL,)), ("more", ()), ("more", (OTHER,))])
+async def test_attachments_are_part_of_the_content(
+    content: str, media: tuple[MediaPart, ...], autojump_clock: MockClock
+) -> None:
+    async with world(SLOW) as w, w.session.prompt("go"):
+        await trio.sleep(1)
+        w.session.inputs.queue("more", attachments=[PIXEL], input_id="mine")
+        with pytest.raises(InputConflict):
+            w.session.inputs.queue(content, attachments=media, input_id="mine")
+
+
+# -- listed, edited, removed --------------------------------------------------------------------------------
+
+
+async def test_waiting_input_is_edited_and_removed(autojump_clock: MockClock) -> None:
+    async with world(SLOW, DONE, DONE) as w:
+        inputs = w.session.inputs
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            one, two, three = (inputs.queue(name) for name in ("one", "two", "three"))
+            inputs.edit(two, "second", attachments=[PIXEL])
+            assert inputs.remove(one)
+            assert not inputs.remove(one)
+            assert [(item.input_id, item.message.text) for item in inputs.waiting] == [
+                (two, "second"),
+                (three, "three"),
+            ]
+            assert inputs.queue("one", input_id=one) == one, "sent again, it stays removed"
+            await turn.wait()
+        await trio.sleep(60)
+        assert prompts(w) == ["go", "second", "three"]
+        with pytest.raises(InputNotFound):
+            inputs.edit(two, "too late")
+        assert not inputs.remove(two)
+        assert check_transcript(w.session.state.transcript) == []
+
+
+async def test_prompt_is_no_waiting_input(autojump_clock: MockClock) -> None:
+    async with world(SLOW) as w, w.session.prompt("go"):
+        await trio.sleep(1)
+        assert w.session.inputs.waiting == ()
+        with pytest.raises(InputNotFound):
+            w.session.inputs.edit("nothing", "else")
+
+
+# -- parked -------------------------------------------------------------------------------------------------
+
+
+async def test_parked_turn_is_cancelled_by_its_id(autojump_clock: MockClock) -> None:
+    home = Home([asks(*do("a"), *office("b")), FINE])
+    session_id = await home.parked(PermissionAsked)
+    async with home.open() as eng:
+        session = await eng.open_session(session_id)
+        turn = session.state.turn
+        assert turn is not None
+        with pytest.raises(TurnParked):
+            session.inputs.steer("more", turn_id=turn.turn_id)
+        assert not session.cancel("turn_other")
+        watcher = session.subscribe()
+        assert session.cancel(turn.turn_id)
+        assert not session.cancel(turn.turn_id)
+        assert isinstance(watcher.try_next(), TurnEnding)
+        result = session.state.last_result
+        assert result is not None
+        assert (result.stop_reason, result.detail) == ("aborted", "cancelled by the user")
+        assert session.state.turn is None
+        assert result.steps == 1
+        assert check_events(list(iter(session.subscribe(after=0).try_next, None))) == []
+        assert check_transcript(session.state.transcript) == []
+        assert (await session.run("go on")).stop_reason == "completed"
+        assert home.done == []
