@@ -557,7 +557,7 @@ export interface EventsNote {
   /** where it is after the last of them. */
   position: string;
   /** the events. */
-  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
+  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
 }
 
 /** A page of the record, forwards. */
@@ -573,7 +573,7 @@ export interface EventsParams {
 /** Durable events of one session, in order. */
 export interface EventsResult {
   /** the events. */
-  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
+  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
   /** whether there are later ones. */
   more: boolean;
 }
@@ -769,6 +769,21 @@ export interface InputAdmitted {
   message: UserMessage;
 }
 
+/** Waiting input was changed; it keeps its place. */
+export interface InputEdited {
+  type: "input_edited";
+  /** Where it is not a part of another document. */
+  v?: number;
+  session_id: string;
+  turn_id: string | null;
+  path: string[];
+  time: Float;
+  seq: number | null;
+  input_id: string;
+  /** what it is now. */
+  message: UserMessage;
+}
+
 /** Waiting input became the newest message of the transcript. */
 export interface InputPromoted {
   type: "input_promoted";
@@ -780,6 +795,20 @@ export interface InputPromoted {
   time: Float;
   seq: number | null;
   input_id: string;
+}
+
+/** Waiting input was removed: the model will not read it. */
+export interface InputRemoved {
+  type: "input_removed";
+  /** Where it is not a part of another document. */
+  v?: number;
+  session_id: string;
+  turn_id: string | null;
+  path: string[];
+  time: Float;
+  seq: number | null;
+  input_id: string;
+  message_id: string;
 }
 
 /** Input was admitted. */
