@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from engine.journal.position import decode_position as decode_position
     from engine.journal.position import encode_position as encode_position
     from engine.journal.state import Busy as Busy
+    from engine.journal.state import Descendant as Descendant
     from engine.journal.state import Idle as Idle
     from engine.journal.state import PendingInput as PendingInput
     from engine.journal.state import Resync as Resync
@@ -149,7 +150,7 @@ else:
                 "FilePart FinishReason ImagePart MediaPart Message Origin ProviderPart ReasoningPart "
                 "ResultsMessage Settlement TextPart Transcript Usage UserMessage UserPart"
             ),
-            "engine.journal.state": "Busy Idle PendingInput Resync Retry SessionState Status Waiting",
+            "engine.journal.state": "Busy Descendant Idle PendingInput Resync Retry SessionState Status Waiting",
             "engine.journal.cursors": "Cursor",
             "engine.journal.position": "Position decode_position encode_position",
         },

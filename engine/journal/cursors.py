@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
@@ -21,7 +23,7 @@ from engine.core.threads import check_run
 from engine.journal.log import Journal, JournalEntry
 from engine.journal.open_text import DELTAS
 from engine.journal.position import Position
-from engine.journal.state import Resync
+from engine.journal.state import Descendant, OpenQuestion, Resync, SessionState, open_parts
 
 # Events between two schedule points, so that a cursor with much to read does not starve other tasks.
 REFILL = 512
@@ -116,12 +118,37 @@ class Cursor:
             self._note(entry)
             return entry
         if self._must_resync:
-            return self._resync()
+            return self.snapshot()
         self._behind = True
         missed = self._next_missed()
         if missed is not None:
             self._note(missed)
         return missed
+
+    @enable_ki_protection
+    def snapshot(self) -> Resync:
+        """Return the session and its open sub-agents as they are now, and go on from there. Not a checkpoint.
+
+        What it would have returned before that is skipped. It takes as long for a long history as for a short one.
+        """
+        journal = self.journal
+        self._must_resync = False
+        self._go_to_end()
+        (_, state), *below = family = journal.family()
+        # The texts as the states hold them: behind a held event the parts may have grown since.
+        self._offsets = {part.part_id: len(part.text) for _, member in family for part in open_parts(member)}
+        return Resync(
+            session_id=journal.session_id,
+            epoch=journal._store.epoch,
+            seq=state.seq,
+            state=state,
+            descendants=tuple(
+                Descendant(state=member, depth=len(child.path) - len(journal.path), call_id=child.call_id)
+                for child, member in below
+            ),
+            open_questions=_open_questions(journal, [member for _, member in family]),
+            position=self.position,
+        )
 
     @property
     def position(self) -> Position:
@@ -152,14 +179,6 @@ class Cursor:
         for event in reversed(journal._log[journal._index_after(self._seq) : self._index]):
             assert event.seq is not None
             self._child_seqs.setdefault(event.session_id, event.seq)
-
-    def _resync(self) -> Resync:
-        self._must_resync = False
-        self._go_to_end()
-        journal = self.journal
-        return Resync(
-            session_id=journal.session_id, epoch=journal._store.epoch, seq=self._seq, state=journal.snapshot()
-        )
 
     # -- what was handed over ------------------------------------------------------------
 
@@ -245,3 +264,17 @@ class Cursor:
             if offset < text.length:
                 return text.rest(offset=offset, after=journal.seq, time=journal._clock.now())
         return None
+
+
+def _open_questions(journal: Journal, states: Iterable[SessionState]) -> tuple[OpenQuestion, ...]:
+    """Return the events that asked what is open, the oldest first."""
+    waiting = {request_id for state in states if state.turn is not None for request_id in state.turn.waiting}
+    found: list[OpenQuestion] = []
+    if waiting:
+        for event in journal.visible_newest_first():
+            if isinstance(event, OpenQuestion) and event.request_id in waiting:
+                waiting.remove(event.request_id)
+                found.append(event)
+                if not waiting:
+                    break
+    return tuple(reversed(found))

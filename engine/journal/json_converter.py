@@ -30,6 +30,7 @@ from engine.core.messages import (
     Transcript,
     UserMessage,
 )
+from engine.journal.position import Position, decode_position, encode_position
 from engine.journal.state import Busy, Idle, Resync, Retry, SessionState, Waiting
 
 Json: TypeAlias = "dict[str, Any]"
@@ -223,6 +224,10 @@ def _member_writer(kind: Any, converter: Converter) -> Callable[[Any], Json]:
     return lambda value: {"type": tag, **write_fields(value)}
 
 
+def _read_position(value: Any, _: object) -> Position:
+    return decode_position(_exactly(value, str))
+
+
 def make_converter(*, strict: bool) -> Converter:
     """Return a converter of the engine's values. A strict one refuses fields that it does not know."""
     made = Converter(forbid_extra_keys=strict)
@@ -235,6 +240,8 @@ def make_converter(*, strict: bool) -> Converter:
     made.register_structure_hook_factory(_is_tuple, _tuple_reader)
     made.register_structure_hook(Transcript, lambda value, _: Transcript(made.structure(value, tuple[Message, ...])))
     made.register_unstructure_hook(Transcript, lambda transcript: [made.unstructure(message) for message in transcript])
+    made.register_structure_hook(Position, _read_position)
+    made.register_unstructure_hook(Position, encode_position)
     made.register_structure_hook(str, _exactly)
     made.register_structure_hook(int, _exactly)
     made.register_structure_hook(bool, _exactly)

@@ -35,9 +35,11 @@ from engine.core.events import (
     PartEnded,
     PartReplaced,
     PartStarted,
+    SessionCreated,
     TurnEnding,
+    TurnStarted,
 )
-from engine.core.ids import InputId, PartId, SessionId, TurnId
+from engine.core.ids import CallId, InputId, PartId, SessionId, TurnId
 from engine.journal.fold import apply, fold
 from engine.journal.open_text import OpenText
 from engine.journal.partial_output import DraftSaver
@@ -57,11 +59,16 @@ JournalEntry = Durable | Live
 
 @attrs.frozen
 class _Hold:
-    """Where the held event stands in the tail and in the log, and the state before it."""
+    """Where the held event stands in the tail and in the log, and the state before it.
+
+    Attributes:
+        family: the states of the descendants, too.
+    """
 
     position: int
     index: int
     state: SessionState
+    family: tuple[tuple[Journal, SessionState], ...]
 
 
 @attrs.define(eq=False)
@@ -70,6 +77,7 @@ class Journal:
 
     Attributes:
         state: the fold of all events, held ones included.
+        call_id: the call that started its last turn, or the session; None: no call did.
         refused: the error with which the store rejected an event; nothing of the session is durable since then.
     """
 
@@ -84,6 +92,7 @@ class Journal:
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
+    call_id: CallId | None = attrs.field(default=None, init=False)
     _inputs: dict[InputId, InputAdmitted] = attrs.field(factory=dict[InputId, InputAdmitted], init=False)
     _inputs_before: Callable[[], Iterable[InputAdmitted]] | None = attrs.field(default=None, init=False)
     _durable: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
@@ -146,7 +155,7 @@ class Journal:
         # Before anything is changed: it raises for an event that can't follow, and then nothing has happened.
         state = apply(self.state, stamped)
         if held:
-            self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state)
+            self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state, self.family())
         self.state = state
         self._durable.append(stamped)
         try:
@@ -242,6 +251,10 @@ class Journal:
 
     def _track(self, event: Durable) -> None:
         match event:
+            case SessionCreated():
+                self.call_id = event.parent_call_id
+            case TurnStarted():
+                self.call_id = event.call_id
             case InputAdmitted():
                 self._inputs[event.input_id] = event
             case PartStarted():
@@ -309,6 +322,21 @@ class Journal:
     def _filled(self, part: OpenPart) -> OpenPart:
         opened = self._open.get(part.part_id)
         return part if opened is None else attrs.evolve(part, text=opened.text())
+
+    def family(self) -> tuple[tuple[Journal, SessionState], ...]:
+        """Return its state and those of its open descendants, as its own cursors see them; the upper ones first.
+
+        Events behind a held one are in none of them.
+        """
+        if self._hold is not None:
+            return self._hold.family
+        below = [member for child in self._children for member in child.family() if member[1].seq]
+        return ((self, self.snapshot()), *below)
+
+    def visible_newest_first(self) -> Iterator[Durable]:
+        """Yield the events that cursors may see, those of descendants too, the last one first."""
+        # One at a time: a slice would decode all of a session that was read from the store.
+        return (self._log[index] for index in range(self._visible_events - 1, -1, -1))
 
     def newest_first(self) -> Iterator[Durable]:
         """Yield the durable events, the last one first."""

@@ -6,11 +6,22 @@ from typing import Literal, TypeVar
 
 import attrs
 
-from engine.core.events import BackgroundKind, EndingCause, InputMode, PartKind, SharedContext, TurnResult
+from engine.core.events import (
+    BackgroundKind,
+    EndingCause,
+    InputMode,
+    PartKind,
+    PermissionAsked,
+    QuestionAsked,
+    RecoveryAsked,
+    SharedContext,
+    TurnResult,
+)
 from engine.core.ids import CallId, InputId, MessageId, PartId, RequestId, SessionId, TurnId
 from engine.core.messages import AssistantPart, FinishReason, Message, Settlement, Transcript, Usage, UserMessage
 from engine.core.prompt_section import PromptSection
 from engine.core.value_base import Value
+from engine.journal.position import Position
 
 CallState = Literal["receiving", "queued", "running", "settled", "delivered"]
 
@@ -279,17 +290,51 @@ class SessionState(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Resync(Value):
-    """What a cursor returns if it can't continue from its position: the present state.
+class Descendant(Value):
+    """A sub-agent's session that is open.
 
-    The client replaces its own state by `state`, whose open parts hold the text
-    received so far, and continues from there.
+    Attributes:
+        state: its state; open parts hold the text received so far.
+        depth: how many levels it is below the session that was asked about; at least 1.
+        call_id: the call, in the session above it, that started its turn.
+    """
+
+    state: SessionState
+    depth: int
+    call_id: CallId | None = None
+
+
+OpenQuestion = PermissionAsked | QuestionAsked | RecoveryAsked
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Resync(Value):
+    """A session and its open sub-agents at one instant: what a cursor returns if it can't continue from its position.
+
+    The client discards what it has of this session and its sub-agents, and continues from here.
+
+    Attributes:
+        epoch: the life of the store.
+        seq: the number of the session's last event.
+        state: its state; open parts hold the text received so far.
+        descendants: the sub-agents whose sessions are open, each after the one above it.
+        open_questions: what they all ask, the oldest first; also what a parked turn asks.
+        position: where the cursor is after it; None: from an engine that does not tell.
     """
 
     session_id: SessionId
     epoch: str
     seq: int
     state: SessionState
+    descendants: tuple[Descendant, ...] = ()
+    open_questions: tuple[OpenQuestion, ...] = ()
+    position: Position | None = None
+
+
+def open_parts(state: SessionState) -> tuple[OpenPart, ...]:
+    """Return the parts that are being received."""
+    step = None if state.turn is None else state.turn.step
+    return () if step is None else tuple(part for part in step.parts if part.part is None)
 
 
 S = TypeVar("S", OpenPart, OpenCall, OpenStep, OpenTurn, SessionState)

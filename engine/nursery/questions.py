@@ -23,6 +23,7 @@ from engine.core.ids import RequestId
 from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
 from engine.core.protocols import Model
 from engine.journal.log import TurnJournal
+from engine.journal.state import OpenQuestion
 from engine.tools.tool_context import UserAnswers
 
 
@@ -49,7 +50,6 @@ class PermissionAnswer:
 
 # How to go on after a failed request; with "switch", the model to go on with.
 RecoveryChoice = tuple[ev.RecoveryKind, Model | None]
-OpenQuestion = ev.PermissionAsked | ev.QuestionAsked | ev.RecoveryAsked
 Unanswered = Literal["withdrawn", "expired"]
 
 

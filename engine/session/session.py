@@ -18,8 +18,7 @@ from engine.core.protocols import Model
 from engine.core.settings import Headless, Settings
 from engine.journal.cursors import Cursor, follow
 from engine.journal.position import Position
-from engine.journal.state import SessionState
-from engine.nursery.questions import OpenQuestion
+from engine.journal.state import OpenQuestion, SessionState
 from engine.session.answer_delivery import answer, recover, reply, settle
 from engine.session.answer_types import Answer, Recovery, require_text
 from engine.session.live_session import LiveSession

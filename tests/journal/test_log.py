@@ -45,7 +45,7 @@ from engine.journal.cursors import REFILL, Cursor, follow
 from engine.journal.fold import apply, fold
 from engine.journal.log import Journal, TurnJournal
 from engine.journal.position import Position
-from engine.journal.state import OpenPart, Resync, SessionState
+from engine.journal.state import OpenPart, Resync, SessionState, open_parts
 from engine.store.memory import MemoryStore
 from tests.support.scribe import Scribe, Wall, new_journal
 
@@ -65,6 +65,7 @@ class Reader:
         seen: all that was handed over since.
         seqs: of each session, the last number; of one that is not in it, any may come first.
         ending: of each session, after which number the end of a turn was announced last.
+        others: what a client makes of the descendants that it knows from their beginning or from a snapshot.
         texts: of each part, what its deltas came to; where one is joined in the middle, "?" stands for the rest.
     """
 
@@ -75,6 +76,7 @@ class Reader:
     seqs: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int])
     texts: dict[PartId, str] = attrs.field(factory=dict[PartId, str])
     ending: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int])
+    others: dict[SessionId, SessionState] = attrs.field(factory=dict[SessionId, SessionState])
     must_resync: bool = False
 
     @classmethod
@@ -87,9 +89,19 @@ class Reader:
         self.state = base
         self.seen.clear()
         self.seqs = {self.journal.session_id: base.seq}
-        self.texts, self.ending = {}, {}
-        if base.turn is not None and base.turn.step is not None:
-            self.texts = {part.part_id: part.text for part in base.turn.step.parts if part.part is None}
+        self.texts, self.ending, self.others = {part.part_id: part.text for part in open_parts(base)}, {}, {}
+
+    def adopt(self, snapshot: Resync) -> None:
+        """Discard everything, and go on from a snapshot."""
+        assert (snapshot.session_id, snapshot.epoch) == (self.journal.session_id, self.journal._store.epoch)
+        assert snapshot.seq == snapshot.state.seq
+        assert snapshot.position == self.cursor.position
+        self.must_resync = False
+        self._begin(snapshot.state)
+        self.others = {member.state.session_id: member.state for member in snapshot.descendants}
+        for state in self.others.values():
+            self.seqs[state.session_id] = state.seq
+            self.texts |= {part.part_id: part.text for part in open_parts(state)}
 
     def take(self, most: int) -> int:
         """Take up to *most* entries that are there now; return how many were."""
@@ -107,10 +119,7 @@ class Reader:
     def look_at(self, entry: Entry) -> None:
         if isinstance(entry, Resync):
             assert self.must_resync, "a resync came out of the blue"
-            assert (entry.session_id, entry.epoch) == (self.journal.session_id, self.journal._store.epoch)
-            assert entry.seq == entry.state.seq
-            self.must_resync = False
-            self._begin(entry.state)
+            self.adopt(entry)
             return
         assert not self.must_resync, "something came before the resync"
         if isinstance(entry, DELTAS):
@@ -127,6 +136,8 @@ class Reader:
         self.seen.append(entry)
         if entry.session_id == self.journal.session_id:
             self.state = apply(self.state, entry)
+        elif entry.seq == 1 or entry.session_id in self.others:
+            self.others[entry.session_id] = apply(self.others.get(entry.session_id, SessionState()), entry)
 
     def _look_at_delta(self, delta: Delta) -> None:
         so_far = self.texts.get(delta.part_id)
@@ -250,6 +261,13 @@ class JournalMachine(RuleBasedStateMachine):
         if not reader.must_resync:
             reader.cursor = follow(self.root, reader.cursor.position)
 
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data())
+    def take_a_snapshot(self, data: st.DataObject) -> None:
+        """Wherever the cursor is, and also where an event is held."""
+        reader = self._one(data)
+        reader.adopt(reader.cursor.snapshot())
+
     # -- reading --
 
     def _one(self, data: st.DataObject) -> Reader:
@@ -290,6 +308,19 @@ class JournalMachine(RuleBasedStateMachine):
         assert self.eager.state == self.root.snapshot()
 
     @invariant()
+    def a_snapshot_is_what_was_seen_of_all(self) -> None:
+        self.eager.drain()
+        found = follow(self.root).snapshot()
+        assert found.state == self.eager.state
+        assert {member.state.session_id: member.state for member in found.descendants} == self.eager.others
+        assert [member.depth for member in found.descendants] == [
+            len(s.journal.path) - 1
+            for member in found.descendants
+            for s in self.scribes
+            if s.journal.session_id == member.state.session_id
+        ]
+
+    @invariant()
     def nothing_after_a_held_end_is_visible(self) -> None:
         self.eager.drain()
         for scribe in self.scribes:
@@ -318,6 +349,7 @@ class JournalMachine(RuleBasedStateMachine):
             assert reader.state == self.root.snapshot() == self.root.state
             seen = reader.durable()
             assert seen == order[len(order) - len(seen) :]
+            assert all(state == self.eager.others[session_id] for session_id, state in reader.others.items())
         for scribe in self.scribes:
             own = [event for event in self.eager.seen if event.session_id == scribe.journal.session_id]
             assert fold(own) == scribe.journal.snapshot() == fold(scribe.journal.events())
@@ -467,7 +499,9 @@ def test_held_event_is_invisible() -> None:
     new = follow(desk.journal)
     assert take_all(quick) == []
     assert ended not in take_all(late)
-    assert take_all(foreign) == [Resync(session_id=SessionId("s"), epoch="e", seq=before.seq, state=before)]
+    (resync,) = take_all(foreign)
+    assert isinstance(resync, Resync)
+    assert (resync.seq, resync.state, resync.position) == (before.seq, before, foreign.position)
     desk.journal.release()
     for cursor in (quick, late, foreign, new):
         assert kinds(take_all(cursor)) == ["TurnEnded", "InputAdmitted"]
@@ -540,6 +574,32 @@ def test_grandchild_events_behind_held_end_have_no_gap() -> None:
     assert reader.texts[PartId("gp")] == "ab" * 20 + "cdef"
 
 
+def test_snapshot_holds_nothing_behind_a_held_end() -> None:
+    desk = HookRunner()
+    child = new_journal(session_id="c", parent=desk.journal, wall=desk.wall)
+    child.append(SessionCreated(context=SharedContext(cwd="/"), model="m"))
+    below = TurnJournal(child, TurnId("ct"))
+    below.append(TurnStarted())
+    below.append(StepStarted(step=1, attempt=1, message_id=MESSAGE, model="m"))
+    below.append(PartStarted(message_id=MESSAGE, part_id=PartId("cp"), kind="text"))
+    below.append_delta(PartId("cp"), "ab", 0.0)
+    desk.end_step()
+    before = follow(desk.journal).snapshot()
+    desk.turn.close(ENDED)
+    below.append_delta(PartId("cp"), "cd", 0.0)
+    below.append(Notice(level="info", code="1", text=""))
+    reader = Reader.of(desk.journal, follow(desk.journal, 0), SessionState())
+    found = reader.cursor.snapshot()
+    assert found == before
+    reader.adopt(found)
+    again = follow(desk.journal, found.position)
+    desk.journal.release()
+    reader.drain()
+    assert reader.others == {child.session_id: child.snapshot()}
+    assert reader.texts[PartId("cp")] == "abcd"
+    assert kinds(take_all(again)) == ["TurnEnded", "Notice", "TextDelta"]
+
+
 def test_position_covers_exactly_what_was_returned() -> None:
     """It ran ahead: to the end of what a reader that had fallen behind was about to be told."""
     desk = HookRunner()
@@ -579,7 +639,13 @@ def test_a_cursor_from_nowhere_begins_with_one_resync(after: int | Position) -> 
     desk.grow("ab")
     cursor = follow(desk.journal, after)
     assert take_all(cursor) == [
-        Resync(session_id=SessionId("s"), epoch="e", seq=4, state=desk.journal.snapshot()),
+        Resync(
+            session_id=SessionId("s"),
+            epoch="e",
+            seq=4,
+            state=desk.journal.snapshot(),
+            position=Position(session_id=SessionId("s"), epoch="e", seq=4, offsets=((PartId("p"), 2),)),
+        ),
     ]
     turn = desk.journal.snapshot().turn
     assert turn is not None

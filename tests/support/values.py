@@ -12,7 +12,9 @@ import attrs
 from hypothesis import strategies as st
 
 from engine.control.protocol.bounds import Bounds
+from engine.core.ids import SessionId
 from engine.core.messages import Message, Transcript
+from engine.journal.position import Position
 
 T = TypeVar("T")
 
@@ -35,6 +37,11 @@ _PRIMITIVES: dict[object, st.SearchStrategy[object]] = {
 # Classes whose fields depend on each other.
 SPECIAL: dict[object, st.SearchStrategy[object]] = {}
 
+# As they come back from their text, which holds numbers of events and places in a text only.
+_POSITIONS: st.SearchStrategy[object] = st.builds(
+    Position, session_id=TEXT.map(SessionId), epoch=TEXT, seq=st.integers(0, 2**53)
+)
+
 
 def values(kind: type[T]) -> st.SearchStrategy[T]:
     """Instances of an attrs class, every field drawn."""
@@ -54,6 +61,8 @@ def values_of(hint: object) -> st.SearchStrategy[object]:
         return st.lists(st.deferred(lambda: values_of(Message)), max_size=2).map(
             lambda messages: Transcript(typing.cast("list[Message]", messages))
         )
+    if hint is Position:
+        return _POSITIONS
     if isinstance(hint, type) and attrs.has(hint):
         hints = typing.get_type_hints(hint, include_extras=True)
         return st.builds(hint, **{field.name: values_of(hints[field.name]) for field in attrs.fields(hint)})
