@@ -1,0 +1,300 @@
+"""The methods of the protocol that only read: what they answer, from an engine. No transport, no connection.
+
+A session that is open in this engine is read from its journal, any other one from the store: reading claims no session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, final
+
+import attrs
+
+from engine.control.protocol import answer_methods as an
+from engine.control.protocol import server_methods as sv
+from engine.control.protocol import session_methods as se
+from engine.control.protocol import turn_methods as tu
+from engine.control.protocol import watch_methods as wa
+from engine.control.protocol.error_kinds import Refusal
+from engine.control.protocol.wire_converter import Params
+from engine.core.errors import MessageNotFound, SessionNotFound
+from engine.core.events import Durable, InputAdmitted, InputPromoted, TurnStarted
+from engine.core.foreign_calls import call_foreign
+from engine.core.ids import InputId, SessionId
+from engine.core.threads import to_thread
+from engine.journal.fold import fold
+from engine.journal.state import SessionState, Waiting
+from engine.session.engine import engine_runtime
+from engine.store.store_protocols import (
+    Accounting,
+    Catalogue,
+    Holder,
+    RowStatus,
+    SessionQuery,
+    SessionRow,
+    SpendingQuery,
+)
+
+if TYPE_CHECKING:
+    from engine.session.engine import Engine
+    from engine.session.live_session import LiveSession
+
+T = TypeVar("T")
+Handler = Callable[[Params], Awaitable[object]]
+Mode = Literal["live", "stored"]
+
+# Rows that are looked at for one page of a filtered list: a rare status must not read the whole store at once.
+_MOST_ROWS: Final = 2_000
+
+
+@attrs.frozen
+class SessionRecord:
+    """A session as it is now.
+
+    Attributes:
+        live: the open session; None: it is not open in this engine.
+        events: its durable events.
+        state: what follows from them.
+    """
+
+    live: LiveSession | None
+    events: Sequence[Durable]
+    state: SessionState
+
+    @property
+    def mode(self) -> Mode:
+        """Whether everything is read, or only what is durable."""
+        return "stored" if self.live is None else "live"
+
+
+@final
+class EngineReads:
+    """Answers the reading methods."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Read from an open engine."""
+        self._engine = engine
+        self._runtime = engine_runtime(engine)
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The methods by name."""
+        return {
+            "session.list": cast("Handler", self.list_sessions),
+            "session.get": cast("Handler", self.get_session),
+            "session.search": cast("Handler", self.search),
+            "session.usage": cast("Handler", self.usage),
+            "messages": cast("Handler", self.messages),
+            "events": cast("Handler", self.events),
+            "asked": cast("Handler", self.questions),
+            "context": cast("Handler", self.context),
+            "agent.list": cast("Handler", self.agents),
+            "tool.list": cast("Handler", self.tools),
+        }
+
+    # -- sessions ----------------------------------------------------------------------------
+
+    async def list_sessions(self, params: se.SessionListParams) -> se.SessionListResult:
+        """Return a page of sessions. A checkpoint."""
+        catalogue = self._store(Catalogue, "lists")
+        before = None if params.before is None else row_of(await self.record(params.before))
+        rows: list[SessionRow] = []
+        seen = 0
+        while seen < _MOST_ROWS:
+            query = SessionQuery(
+                limit=params.limit,
+                cwd=params.cwd,
+                parent_id=None if params.parent is None else SessionId(params.parent),
+                before=before,
+            )
+            page = await call_foreign("the store", catalogue.list_sessions, query)
+            for row in page:
+                if params.status in {None, row.status}:
+                    rows.append(row)
+                if len(rows) == params.limit:
+                    return se.SessionListResult(rows=tuple(rows), next=row.id)
+            if len(page) < params.limit:
+                return se.SessionListResult(rows=tuple(rows))
+            seen += len(page)
+            before = page[-1]
+        return se.SessionListResult(rows=tuple(rows), next=None if before is None else before.id)
+
+    async def get_session(self, params: se.SessionParams) -> se.SessionGetResult:
+        """Return a session. A checkpoint."""
+        record = await self.record(params.session_id)
+        return se.SessionGetResult(row=row_of(record), head=head_of(record), mode=record.mode)
+
+    async def search(self, params: se.SessionSearchParams) -> se.SessionSearchResult:
+        """Search what was said. A checkpoint."""
+        catalogue = self._store(Catalogue, "search")
+        hits = await catalogue.search(params.words, limit=params.limit, cwd=params.cwd)
+        return se.SessionSearchResult(hits=tuple(hits))
+
+    async def usage(self, params: se.SessionUsageParams) -> se.SessionUsageResult:
+        """Sum up what was spent. A checkpoint."""
+        accounting = self._store(Accounting, "sums")
+        query = SpendingQuery(by=params.by, since=params.since, until=params.until)
+        return se.SessionUsageResult(rows=tuple(await call_foreign("the store", accounting.spending, query)))
+
+    # -- history -----------------------------------------------------------------------------
+
+    async def messages(self, params: wa.MessagesParams) -> wa.MessagesResult:
+        """Return a page of messages, backwards. A checkpoint."""
+        transcript = (await self.record(params.session_id)).state.transcript
+        end = len(transcript)
+        if params.before is not None:
+            ids = [message.id for message in transcript]
+            if params.before not in ids:
+                raise MessageNotFound(f"session {params.session_id} has no message {params.before!r}")
+            end = ids.index(params.before)  # type: ignore[arg-type]  # an id, as it is among them
+        begin = max(0, end - params.limit)
+        return wa.MessagesResult(messages=tuple(transcript[begin:end]), more=begin > 0)
+
+    async def events(self, params: wa.EventsParams) -> wa.EventsResult:
+        """Return a page of durable events. A checkpoint."""
+        # A session's numbers begin with 1 and have no gaps.
+        events = (await self.record(params.session_id)).events[params.after : params.after + params.limit + 1]
+        return wa.EventsResult(events=tuple(events[: params.limit]), more=len(events) > params.limit)
+
+    async def questions(self, params: an.QuestionListParams) -> an.QuestionListResult:
+        """Return the open questions of open sessions, the oldest first. A checkpoint if a session is named."""
+        if params.session_id is not None:
+            await self.record(params.session_id)
+        rows: list[an.OpenQuestionRow] = []
+        for live in self._runtime.sessions.by_id.values():
+            path = live.journal.path
+            # Sub-agents share the questions of their root.
+            if len(path) == 1:
+                rows += [
+                    an.OpenQuestionRow(session_id=live.id, path=event.path, question=event)
+                    for event in live.questions.events
+                    if params.session_id is None or params.session_id in event.path
+                ]
+        return an.QuestionListResult(questions=tuple(sorted(rows, key=lambda row: row.question.time)))
+
+    # -- what there is -----------------------------------------------------------------------
+
+    async def context(self, params: se.SessionParams) -> tu.ContextResult:
+        """Return what fills the window of an open session. A checkpoint."""
+        record = await self.record(params.session_id)
+        if record.live is None:
+            raise Refusal("unsupported", "the session is not open here, so its model and tools are unknown")
+        from engine.session.turn_start import report_context
+
+        return tu.ContextResult(report=report_context(record.live))
+
+    async def agents(self, params: sv.OptionalSessionParams) -> sv.AgentListResult:
+        """Return the configured agents. A checkpoint if a session is named."""
+        if params.session_id is not None:
+            await self.record(params.session_id)
+        return sv.AgentListResult(
+            agents=tuple(
+                sv.AgentRow(name=name, description=agent.description, mode=agent.mode, model=agent.model)
+                for name, agent in self._runtime.setup.config.all_agents.items()
+            )
+        )
+
+    async def tools(self, params: sv.OptionalSessionParams) -> sv.ToolListResult:
+        """Return the tools of a session, or those of new ones. A checkpoint if a session is named."""
+        config = self._runtime.setup.defaults
+        if params.session_id is not None and (live := (await self.record(params.session_id)).live) is not None:
+            config = live.config
+        registry = config.registry
+        return sv.ToolListResult(
+            tools=tuple(
+                sv.ToolRow(
+                    name=tool.name,
+                    description=tool.description,
+                    read_only=tool.read_only,
+                    permission=tool.permission,
+                )
+                for tool in map(registry.get, registry.names)
+                if tool is not None
+            )
+        )
+
+    # -- what they share ---------------------------------------------------------------------
+
+    async def record(self, session_id: str) -> SessionRecord:
+        """Return a session, wherever it is. A checkpoint. Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`."""
+        live = self._runtime.sessions.by_id.get(SessionId(session_id))
+        if live is not None:
+            return SessionRecord(live, live.journal.events(), live.journal.snapshot())
+        store = self._runtime.services.store.store
+        events = await call_foreign("the store", store.load, SessionId(session_id))
+        if not events:
+            raise SessionNotFound(f"there is no session {session_id!r}")
+        return SessionRecord(None, events, await to_thread(fold, events))
+
+    def _store(self, protocol: type[T], what: str) -> T:
+        store = self._runtime.services.store.store
+        if not isinstance(store, protocol):
+            raise Refusal("unsupported", f"this engine's store has no {what}")
+        return store
+
+
+def row_of(record: SessionRecord) -> SessionRow:
+    """Return a session's row, as the store would list it."""
+    state, events = record.state, record.events
+    holder: Holder = "nobody" if record.live is None else "here"
+    titles = [event.message.text for event in events if isinstance(event, InputAdmitted)][:1]
+    root = events[0].path[0] if events[0].path else state.session_id
+    return SessionRow(
+        id=state.session_id,
+        parent_id=state.parent_id,
+        root_id=root,
+        title=state.title or "".join(titles)[:200],
+        cwd=state.context.cwd,
+        model=state.model,
+        created=events[0].time,
+        updated=events[-1].time,
+        seq=state.seq,
+        messages=len(state.transcript),
+        turns=state.turns,
+        status=_status_of(state, holder),
+        stop_reason=None if state.last_result is None else state.last_result.stop_reason,
+        usage=state.usage,
+        cost=state.cost,
+        holder=holder,
+        titled_by=state.titled_by,
+        forked_from=state.forked_from,
+        agent=state.agent,
+    )
+
+
+def _status_of(state: SessionState, holder: Holder) -> RowStatus:
+    if state.turn is None:
+        return "idle"
+    if isinstance(state.status, Waiting):
+        return "waiting"
+    return "interrupted" if holder == "nobody" else "busy"
+
+
+def head_of(record: SessionRecord) -> se.SessionHead:
+    """Return what is true of a session now."""
+    state, live = record.state, record.live
+    turn = None
+    if state.turn is not None:
+        turn = se.HeadTurn(turn_id=state.turn.turn_id, input_id=_input_of(record))
+    return se.SessionHead(
+        seq=state.seq,
+        status=state.status,
+        turn=turn,
+        parked=state.turn is not None and (live is None or live.active is None),
+        asked=() if live is None else tuple(event for event in live.questions.events if live.id in event.path),
+        queue=tuple(
+            se.QueuedInput(input_id=each.input_id, mode=each.mode, message=each.message) for each in state.inbox
+        ),
+    )
+
+
+def _input_of(record: SessionRecord) -> InputId | None:
+    """Return the prompt of the open turn: the first input that was promoted after it had begun."""
+    assert record.state.turn is not None
+    prompt: InputId | None = None
+    for event in reversed(record.events):
+        if isinstance(event, TurnStarted) and event.turn_id == record.state.turn.turn_id:
+            break
+        if isinstance(event, InputPromoted):
+            prompt = event.input_id
+    return prompt
