@@ -6,7 +6,7 @@ A session that is open in this engine is read from its journal, any other one fr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, final
+from typing import TYPE_CHECKING, Final, Literal, cast, final
 
 import attrs
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from engine.session.engine import Engine
     from engine.session.live_session import LiveSession
 
-T = TypeVar("T")
 Handler = Callable[[Params], Awaitable[object]]
 Mode = Literal["live", "stored"]
 
@@ -96,7 +95,7 @@ class EngineReads:
 
     async def list_sessions(self, params: se.SessionListParams) -> se.SessionListResult:
         """Return a page of sessions. A checkpoint."""
-        catalogue = self._store(Catalogue, "lists")
+        catalogue = self._catalogue()
         before = None if params.before is None else row_of(await self.record(params.before))
         rows: list[SessionRow] = []
         seen = 0
@@ -126,13 +125,15 @@ class EngineReads:
 
     async def search(self, params: se.SessionSearchParams) -> se.SessionSearchResult:
         """Search what was said. A checkpoint."""
-        catalogue = self._store(Catalogue, "search")
+        catalogue = self._catalogue()
         hits = await catalogue.search(params.words, limit=params.limit, cwd=params.cwd)
         return se.SessionSearchResult(hits=tuple(hits))
 
     async def usage(self, params: se.SessionUsageParams) -> se.SessionUsageResult:
         """Sum up what was spent. A checkpoint."""
-        accounting = self._store(Accounting, "sums")
+        accounting = self._runtime.services.store.store
+        if not isinstance(accounting, Accounting):
+            raise Refusal("unsupported", "this engine's store sums up nothing")
         query = SpendingQuery(by=params.by, since=params.since, until=params.until)
         return se.SessionUsageResult(rows=tuple(await call_foreign("the store", accounting.spending, query)))
 
@@ -226,10 +227,10 @@ class EngineReads:
             raise SessionNotFound(f"there is no session {session_id!r}")
         return SessionRecord(None, events, await to_thread(fold, events))
 
-    def _store(self, protocol: type[T], what: str) -> T:
+    def _catalogue(self) -> Catalogue:
         store = self._runtime.services.store.store
-        if not isinstance(store, protocol):
-            raise Refusal("unsupported", f"this engine's store has no {what}")
+        if not isinstance(store, Catalogue):
+            raise Refusal("unsupported", "this engine's store has no lists, and no search")
         return store
 
 

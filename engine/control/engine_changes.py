@@ -1,0 +1,317 @@
+"""The methods of the protocol that change sessions: what they do to an engine. No transport, no connection."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, Literal, cast, final
+
+import attrs
+import trio
+
+from engine.control.engine_reads import EngineReads, Handler, row_of
+from engine.control.protocol import answer_methods as an
+from engine.control.protocol import server_methods as sv
+from engine.control.protocol import session_methods as se
+from engine.control.protocol import turn_methods as tu
+from engine.control.protocol.error_kinds import Refusal
+from engine.control.protocol.recent_keys import KeyedCall, RecentKeys
+from engine.control.protocol.wire_converter import BadParams, Params, write_value
+from engine.core.errors import RequestNotFound, SessionNotFound, TurnOver
+from engine.core.events import (
+    Durable,
+    InputAdmitted,
+    PermissionAnswered,
+    QuestionAnswered,
+    RecoveryAnswered,
+    TurnEnded,
+    TurnStarted,
+)
+from engine.core.foreign_calls import call_foreign
+from engine.core.ids import SessionId
+from engine.core.settings import Limits, Settings
+from engine.session.answer_types import Always, Answer, Once, Reject
+from engine.session.engine import engine_runtime
+from engine.store.store_protocols import Retention
+
+if TYPE_CHECKING:
+    from engine.session.engine import Engine
+    from engine.session.session import Session
+
+Answered = PermissionAnswered | QuestionAnswered | RecoveryAnswered
+_EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
+    "once": "allowed",
+    "always": "granted",
+    "reject": "refused",
+}
+# Their keys are input ids, which the journal keeps.
+_KEYED_BY_JOURNAL: Final = frozenset({"prompt", "queue", "steer"})
+
+
+@final
+class EngineChanges:
+    """Runs the methods that change something."""
+
+    def __init__(self, engine: Engine, reads: EngineReads) -> None:
+        """Change an open engine."""
+        self._engine = engine
+        self._reads = reads
+        self._runtime = engine_runtime(engine)
+        self._running: dict[KeyedCall, trio.Event] = {}
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The methods by name."""
+        return {
+            "session.create": cast("Handler", self.create),
+            "session.rename": cast("Handler", self.rename),
+            "session.fork": cast("Handler", self.fork),
+            "session.delete": cast("Handler", self.delete),
+            "session.close": cast("Handler", self.close),
+            "queue": cast("Handler", self.queue),
+            "resume": cast("Handler", self.resume),
+            "wait": cast("Handler", self.wait),
+            "permission.reply": cast("Handler", self.reply),
+            "question.answer": cast("Handler", self.answer),
+            "recovery.answer": cast("Handler", self.recover),
+            "undo": cast("Handler", self.undo),
+            "redo": cast("Handler", self.redo),
+            "restore": cast("Handler", self.restore),
+            "compact.undo": cast("Handler", self.undo_compaction),
+            "model.set": cast("Handler", self.set_model),
+            "call.settle": cast("Handler", self.settle),
+        }
+
+    async def run(self, method: str, params: Params, keys: RecentKeys) -> object:
+        """Run a method of `handlers`, once for each key. A checkpoint.
+
+        A request that repeats one which is running waits for it. If that one fails or is cancelled, this one is run.
+        """
+        key = cast("str | None", getattr(params, "key", None))
+        handler = self.handlers[method]
+        if key is None or method in _KEYED_BY_JOURNAL:
+            return await handler(params)
+        while True:
+            call, is_first = keys.begin(method, key, write_value(params), self._runtime.setup.clock.now())
+            if is_first:
+                return await self._run_keyed(method, params, keys, call, key)
+            if call.result is not None:
+                return call.result
+            await self._running[call].wait()
+
+    async def _run_keyed(self, method: str, params: Params, keys: RecentKeys, call: KeyedCall, key: str) -> object:
+        over = self._running[call] = trio.Event()
+        try:
+            call.result = await self.handlers[method](params)
+        except BaseException:
+            keys.fail(method, key)
+            raise
+        finally:
+            del self._running[call]
+            over.set()
+        return call.result
+
+    # -- sessions ----------------------------------------------------------------------------
+
+    async def create(self, params: se.SessionCreateParams) -> se.SessionCreateResult:
+        """Make a session. A checkpoint."""
+        session = await self._engine.create_session(
+            cwd=params.cwd,
+            model=params.model,
+            agent=params.agent,
+            settings=None
+            if params.settings is None
+            else settings_with(self._runtime.setup.defaults.settings, params.settings),
+        )
+        if params.title is not None:
+            await session.rename(params.title)
+        return await self._created(session)
+
+    async def fork(self, params: se.SessionForkParams) -> se.SessionCreateResult:
+        """Make a session that begins with the history of another. A checkpoint."""
+        session = await self._engine.fork_session(
+            params.session_id, at=params.at, model=params.model, agent=params.agent
+        )
+        return await self._created(session)
+
+    async def _created(self, session: Session) -> se.SessionCreateResult:
+        row = row_of(await self._reads.record(session.id))
+        return se.SessionCreateResult(row=row, seq=row.seq)
+
+    async def rename(self, params: se.SessionRenameParams) -> se.SeqResult:
+        """Set the title. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        await session.rename(params.title)
+        return se.SeqResult(seq=session.state.seq)
+
+    async def delete(self, params: se.SessionDeleteParams) -> se.SessionDeleteResult:
+        """Remove a session for good. A checkpoint."""
+        if params.confirm != params.session_id:
+            raise BadParams("confirm", "expected the id of the session to delete")
+        store = self._runtime.services.store.store
+        if not isinstance(store, Retention):
+            raise Refusal("unsupported", "this engine's store removes no sessions")
+        await self._engine.close_session(params.session_id)
+        ids = await call_foreign("the store", store.delete, SessionId(params.session_id))
+        if not ids:
+            raise SessionNotFound(f"there is no session {params.session_id!r}")
+        return se.SessionDeleteResult(ids=tuple(ids))
+
+    async def close(self, params: se.SessionParams) -> se.SessionCloseResult:
+        """Close a session. A checkpoint."""
+        return se.SessionCloseResult(released=await self._engine.close_session(params.session_id))
+
+    async def set_model(self, params: sv.ModelSetParams) -> se.SeqResult:
+        """Use another model. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        await session.switch_model(params.model)
+        return se.SeqResult(seq=session.state.seq)
+
+    # -- turns -------------------------------------------------------------------------------
+
+    async def queue(self, params: tu.QueueParams) -> tu.QueueResult:
+        """Queue input. A checkpoint."""
+        if params.attachments:
+            raise Refusal("unsupported", "queued input has no attachments")
+        session = await self._engine.open_session(params.session_id)
+        input_id = session.queue(params.text, input_id=params.key)
+        admitted = next(event for event in session.events() if _admits(event, input_id))
+        waiting = [each.input_id for each in session.state.inbox if each.mode == "queue"]
+        position = waiting.index(input_id) if input_id in waiting else 0
+        return tu.QueueResult(input_id=input_id, seq=admitted.seq or 0, position=position)
+
+    async def resume(self, params: tu.ResumeParams) -> tu.ResumeResult:
+        """Go on with a parked turn. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        seq = session.state.seq
+        return tu.ResumeResult(turn_id=self._engine.resume_turn(session).id, seq=seq)
+
+    async def wait(self, params: tu.WaitParams) -> tu.WaitResult:
+        """Wait for the end of a turn, if the session is open here; else only look. A checkpoint."""
+        record = await self._reads.record(params.session_id)
+        ended: object = next((event for event in record.events if _ends(event, params.turn_id)), None)
+        if ended is None:
+            if not any(isinstance(each, TurnStarted) and each.turn_id == params.turn_id for each in record.events):
+                raise TurnOver(f"session {params.session_id} never had a turn {params.turn_id!r}")
+            if record.live is None:
+                return tu.WaitResult(state="pending")
+            session = await self._engine.open_session(params.session_id)
+            cursor = session.subscribe(record.state.seq)
+            with trio.move_on_after(params.timeout):
+                async for event in cursor:
+                    if _ends(event, params.turn_id):
+                        ended = event
+                        break
+        if not isinstance(ended, TurnEnded):
+            return tu.WaitResult(state="pending")
+        return tu.WaitResult(state="over", result=ended.result)
+
+    async def settle(self, params: sv.CallSettleParams) -> se.SeqResult:
+        """Deliver the result of a call. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        await session.settle(params.call_id, params.text, failed=params.failed, metadata=params.metadata)
+        return se.SeqResult(seq=session.state.seq)
+
+    # -- questions ---------------------------------------------------------------------------
+
+    async def reply(self, params: an.PermissionReplyParams) -> an.PermissionReplyResult:
+        """Answer a question for permission. A checkpoint."""
+        answers: Mapping[str, Answer] = {
+            "once": Once(),
+            "always": Always(offer=params.offer, scope=params.scope, seconds=params.seconds),
+            "reject": Reject(params.feedback),
+        }
+        answer = answers[params.answer]
+        seq = await self._answered(params, lambda session: session.reply(params.request_id, answer))
+        return an.PermissionReplyResult(seq=seq, effect=_EFFECTS[params.answer])
+
+    async def answer(self, params: an.QuestionAnswerParams) -> se.SeqResult:
+        """Answer a tool's question. A checkpoint."""
+        seq = await self._answered(params, lambda session: session.answer(params.request_id, *params.answers))
+        return se.SeqResult(seq=seq)
+
+    async def recover(self, params: an.RecoveryAnswerParams) -> se.SeqResult:
+        """Say how to go on after a failure. A checkpoint."""
+        seq = await self._answered(
+            params, lambda session: session.recover(params.request_id, params.how, model=params.model)
+        )
+        return se.SeqResult(seq=seq)
+
+    async def _answered(self, params: an.RequestParams, answer: Callable[[Session], Awaitable[None]]) -> int:
+        """Answer a question; return the number of the event. A checkpoint.
+
+        Raises `Refusal` if the question was settled before, and says how.
+        """
+        session = await self._engine.open_session(params.session_id)
+        try:
+            await answer(session)
+        except RequestNotFound:
+            settled = self._settlement(params)
+            if settled is None:
+                raise
+            outcome = settled.outcome if isinstance(settled, QuestionAnswered) else settled.answer
+            by = cast("str", getattr(settled, "by", ""))
+            raise Refusal(
+                "already_settled", f"the question is settled: {outcome}", answer=outcome, by=by, seq=settled.seq
+            ) from None
+        settled = self._settlement(params)
+        return 0 if settled is None or settled.seq is None else settled.seq
+
+    def _settlement(self, params: an.RequestParams) -> Answered | None:
+        """Return the event that settled a question of a session or of its open sub-agents."""
+        for live in self._runtime.sessions.by_id.values():
+            if params.session_id in live.journal.path:
+                for event in reversed(live.journal.events()):
+                    if isinstance(event, Answered) and event.request_id == params.request_id:
+                        return event
+        return None
+
+    # -- files and history -------------------------------------------------------------------
+
+    async def undo(self, params: an.UndoParams) -> an.UndoResult:
+        """Undo the newest turn. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        undone = await session.files.undo(force=params.force)
+        return an.UndoResult(
+            turn_id=undone.turn_id,
+            inputs=undone.inputs,
+            files=undone.files,
+            left=undone.left,
+            remarks=(*((undone.note,) if undone.note else ()), *undone.remarks),
+            seq=session.state.seq,
+        )
+
+    async def redo(self, params: an.UndoParams) -> an.UndoResult:
+        """Redo the turn that was undone last. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        redone = await session.files.redo(force=params.force)
+        remarks = (redone.note,) if redone.note else ()
+        return an.UndoResult(turn_id=redone.turn_id, files=redone.files, remarks=remarks, seq=session.state.seq)
+
+    async def restore(self, params: an.RestoreParams) -> an.RestoreResult:
+        """Restore files. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        paths = await session.files.restore(params.paths, turn_id=params.turn_id, force=params.force)
+        return an.RestoreResult(paths=paths)
+
+    async def undo_compaction(self, params: se.SessionParams) -> se.SeqResult:
+        """Restore the history from before the last summary. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        await session.context.undo_compaction()
+        return se.SeqResult(seq=session.state.seq)
+
+
+def settings_with(base: Settings, change: se.TurnSettings) -> Settings:
+    """Return *base* with what a client set."""
+    names = attrs.asdict(change)
+    limits = {name: names.pop(name) for name in ("steps", "tokens", "cost", "seconds")}
+    changed = {name: value for name, value in names.items() if value is not None}
+    own: Limits = attrs.evolve(base.limits, **{name: value for name, value in limits.items() if value is not None})
+    return attrs.evolve(base, limits=own, **changed)
+
+
+def _admits(event: Durable, input_id: str) -> bool:
+    return isinstance(event, InputAdmitted) and event.input_id == input_id
+
+
+def _ends(event: object, turn_id: str) -> bool:
+    return isinstance(event, TurnEnded) and event.turn_id == turn_id

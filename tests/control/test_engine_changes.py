@@ -1,0 +1,172 @@
+"""The changing methods over a real engine: sessions, questions, undo, and keys that make repeating safe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+import engine
+from engine.control.engine_changes import EngineChanges, settings_with
+from engine.control.engine_reads import EngineReads
+from engine.control.protocol import answer_methods as an
+from engine.control.protocol import session_methods as se
+from engine.control.protocol import turn_methods as tu
+from engine.control.protocol.error_kinds import Refusal
+from engine.control.protocol.method_table import METHODS
+from engine.control.protocol.recent_keys import RecentKeys
+from engine.control.protocol.wire_converter import BadParams
+from engine.core.errors import ConfigError, NothingParked, RequestNotFound, SessionNotFound, TurnOver
+from engine.core.settings import Limits, Settings
+from engine.session.engine import Engine
+from engine.testing import ScriptedProvider, call, done, text
+
+
+def opened(store: Path, *answers: str) -> Engine:
+    script = [[*text(answer), *done()] for answer in answers]
+    return engine.open_engine(model=ScriptedProvider(script), store=store)
+
+
+def changes_of(eng: Engine) -> EngineChanges:
+    return EngineChanges(eng, EngineReads(eng))
+
+
+async def test_a_repeated_creation_makes_one_session(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s.db") as eng:
+        changes, keys, results = changes_of(eng), RecentKeys(), []
+        params = se.SessionCreateParams(cwd=str(tmp_path), title="A title", key="k")
+
+        async def create() -> None:
+            results.append(await changes.run("session.create", params, keys))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(create)
+        await create()
+        assert [type(result) for result in results] == [se.SessionCreateResult] * 4
+        assert all(result == results[0] for result in results)
+        rows = (await EngineReads(eng).list_sessions(se.SessionListParams())).rows
+        assert [row.title for row in rows] == ["A title"]
+        other = se.SessionCreateParams(cwd=str(tmp_path), title="Another", key="k")
+        with pytest.raises(Refusal, match="other parameters"):
+            await changes.run("session.create", other, keys)
+
+
+async def test_a_failed_creation_may_be_repeated(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s.db") as eng:
+        changes, keys = changes_of(eng), RecentKeys()
+        params = se.SessionCreateParams(cwd=str(tmp_path / "later"), key="k")
+        with pytest.raises(ConfigError):
+            await changes.run("session.create", params, keys)
+        (tmp_path / "later").mkdir()
+        assert await changes.run("session.create", params, keys)
+
+
+async def test_a_cancelled_creation_may_be_repeated(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s.db") as eng:
+        changes, keys = changes_of(eng), RecentKeys()
+        params = se.SessionCreateParams(cwd=str(tmp_path), key="k")
+        with trio.CancelScope() as scope:
+            scope.cancel(reason="the client no longer wants it")
+            await changes.run("session.create", params, keys)
+        assert scope.cancelled_caught
+        assert await changes.run("session.create", params, keys)
+        assert len((await EngineReads(eng).list_sessions(se.SessionListParams())).rows) == 1
+
+
+async def test_a_session_through_its_life(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s.db", "one", "two") as eng:
+        changes, keys = changes_of(eng), RecentKeys()
+        made = await changes.create(se.SessionCreateParams(cwd=str(tmp_path), key="k"))
+        session_id = made.row.id
+        queued = await changes.run("queue", tu.QueueParams(session_id=session_id, text="go", key="i-1"), keys)
+        again = await changes.run("queue", tu.QueueParams(session_id=session_id, text="go", key="i-1"), keys)
+        assert isinstance(queued, tu.QueueResult)
+        assert isinstance(again, tu.QueueResult)
+        assert (queued.input_id, queued.seq) == (again.input_id, again.seq) == ("i-1", queued.seq)
+        session = await eng.open_session(session_id)
+        ids: list[str] = []
+        async for event in session.subscribe(0):
+            if isinstance(event, engine.TurnEnded):
+                ids.append(event.turn_id or "")
+                break
+        (turn_id,) = ids
+        waited = await changes.wait(tu.WaitParams(session_id=session_id, turn_id=turn_id))
+        assert waited.result is not None
+        assert (waited.state, waited.result.text) == ("over", "one")
+        with pytest.raises(TurnOver):
+            await changes.wait(tu.WaitParams(session_id=session_id, turn_id="none"))
+        with pytest.raises(NothingParked):
+            await changes.resume(tu.ResumeParams(session_id=session_id, key="k"))
+        fork = await changes.fork(se.SessionForkParams(session_id=session_id, key="k"))
+        assert fork.row.forked_from == session_id
+        undone = await changes.undo(an.UndoParams(session_id=session_id, force=True, key="k"))
+        assert [message.text for message in undone.inputs] == ["go"]
+        assert (await changes.close(se.SessionParams(session_id=session_id))).released
+        with pytest.raises(BadParams):
+            await changes.delete(se.SessionDeleteParams(session_id=session_id, confirm="other"))
+        removed = await changes.delete(se.SessionDeleteParams(session_id=session_id, confirm=session_id))
+        assert removed.ids == (session_id,)
+        with pytest.raises(SessionNotFound):
+            await changes.delete(se.SessionDeleteParams(session_id=session_id, confirm=session_id))
+
+
+@attrs.frozen
+class Deploy:
+    where: str
+
+
+@engine.tool
+async def deploy(arguments: Deploy, _: engine.ToolContext) -> str:
+    """Deploy it."""
+    return arguments.where
+
+
+async def test_the_first_of_two_answers_wins(tmp_path: Path) -> None:
+    script = [[*call("deploy", {"where": "here"}, id="c1"), *done()], [*text("done"), *done()]]
+    async with engine.open_engine(model=ScriptedProvider(script), store=tmp_path / "s.db", tools=[deploy]) as eng:
+        changes = changes_of(eng)
+        session = await eng.create_session(cwd=tmp_path)
+        turn = eng.start_turn(session, "go")
+        async for event in turn:
+            if isinstance(event, engine.PermissionAsked):
+                break
+        asked = await EngineReads(eng).questions(an.QuestionListParams())
+        (row,) = asked.questions
+        params = an.PermissionReplyParams(session_id=session.id, request_id=row.question.request_id, answer="once")
+        results: list[object] = []
+
+        async def reply() -> None:
+            try:
+                results.append(await changes.reply(params))
+            except Refusal as refusal:
+                results.append(refusal)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reply)
+            nursery.start_soon(reply)
+        (won,) = [result for result in results if isinstance(result, an.PermissionReplyResult)]
+        (lost,) = [result for result in results if isinstance(result, Refusal)]
+        assert (won.effect, lost.kind, lost.facts["answer"], lost.facts["seq"]) == (
+            *("allowed", "already_settled", "once"),
+            won.seq,
+        )
+        assert (await turn.wait()).text == "done"
+        with pytest.raises(RequestNotFound):
+            await changes.reply(an.PermissionReplyParams(session_id=session.id, request_id="none", answer="once"))
+
+
+def test_settings_change_only_what_is_set() -> None:
+    base = Settings(limits=Limits(steps=5, cost=1.0), agent_depth=3)
+    changed = settings_with(base, se.TurnSettings(cost=2.0, auto_compact=False))
+    assert changed == Settings(limits=Limits(steps=5, cost=2.0), agent_depth=3, auto_compact=False)
+    assert settings_with(base, se.TurnSettings()) == base
+
+
+async def test_handlers_are_of_the_table(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s.db") as eng:
+        reads, changes = EngineReads(eng), changes_of(eng)
+        assert not set(reads.handlers) & set(changes.handlers)
+        assert {*reads.handlers, *changes.handlers} <= set(METHODS)
