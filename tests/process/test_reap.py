@@ -6,7 +6,7 @@ from typing import cast
 
 import trio
 
-from engine.process.run_tree import _reap  # pyright: ignore[reportPrivateUsage]  # started as a system task only
+from engine.process.run_tree import _reap  # it is started as a system task only
 from engine.process.start import StartedProcess
 
 
