@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import base64
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, cast, final
 
 import attrs
@@ -18,7 +19,6 @@ from engine.control.protocol.recent_keys import KeyedCall, RecentKeys
 from engine.control.protocol.wire_converter import BadParams, Params, write_value
 from engine.core.errors import RequestNotFound, SessionNotFound, TurnOver
 from engine.core.events import (
-    Durable,
     InputAdmitted,
     PermissionAnswered,
     QuestionAnswered,
@@ -27,9 +27,11 @@ from engine.core.events import (
     TurnStarted,
 )
 from engine.core.foreign_calls import call_foreign
-from engine.core.ids import SessionId
+from engine.core.ids import InputId, SessionId
+from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
 from engine.session.answer_types import Always, Answer, Once, Reject
+from engine.session.attachments import attachment
 from engine.session.engine import engine_runtime
 from engine.store.store_protocols import Retention
 
@@ -44,7 +46,7 @@ _EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
     "reject": "refused",
 }
 # Their keys are input ids, which the journal keeps.
-_KEYED_BY_JOURNAL: Final = frozenset({"prompt", "queue", "steer"})
+_KEYED_BY_JOURNAL: Final = frozenset({"queue", "steer"})
 
 
 @final
@@ -68,6 +70,9 @@ class EngineChanges:
             "session.delete": cast("Handler", self.delete),
             "session.close": cast("Handler", self.close),
             "queue": cast("Handler", self.queue),
+            "queue.remove": cast("Handler", self.remove_input),
+            "steer": cast("Handler", self.steer),
+            "cancel": cast("Handler", self.cancel),
             "resume": cast("Handler", self.resume),
             "wait": cast("Handler", self.wait),
             "permission.reply": cast("Handler", self.reply),
@@ -170,14 +175,37 @@ class EngineChanges:
 
     async def queue(self, params: tu.QueueParams) -> tu.QueueResult:
         """Queue input. A checkpoint."""
-        if params.attachments:
-            raise Refusal("unsupported", "queued input has no attachments")
+        media = media_of(params.attachments)
         session = await self._engine.open_session(params.session_id)
-        input_id = session.queue(params.text, input_id=params.key)
-        admitted = next(event for event in session.events() if _admits(event, input_id))
-        waiting = [each.input_id for each in session.state.inbox if each.mode == "queue"]
+        input_id = session.inputs.queue(params.text, attachments=media, input_id=params.key)
+        waiting = [each.input_id for each in session.inputs.waiting if each.mode == "queue"]
         position = waiting.index(input_id) if input_id in waiting else 0
-        return tu.QueueResult(input_id=input_id, seq=admitted.seq or 0, position=position)
+        return tu.QueueResult(input_id=input_id, seq=_seq_of(session, input_id), position=position)
+
+    async def remove_input(self, params: tu.QueueRemoveParams) -> tu.QueueRemoveResult:
+        """Remove input that waits. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        return tu.QueueRemoveResult(removed=session.inputs.remove(params.input_id))
+
+    async def steer(self, params: tu.SteerParams) -> tu.InputResult:
+        """Send a message to the model in a running turn. A checkpoint."""
+        media = media_of(params.attachments)
+        session = await self._engine.open_session(params.session_id)
+        input_id = session.inputs.steer(params.text, turn_id=params.turn_id, attachments=media, input_id=params.key)
+        return tu.InputResult(input_id=input_id, seq=_seq_of(session, input_id))
+
+    async def cancel(self, params: tu.CancelParams) -> tu.CancelResult:
+        """Cancel a turn. A checkpoint."""
+        record = await self._reads.record(params.session_id)
+        if record.live is not None:
+            session = await self._engine.open_session(params.session_id)
+            session.cancel(params.turn_id)
+            turn = session.state.turn
+            if turn is not None and turn.turn_id == params.turn_id:
+                return tu.CancelResult(state="ending", until=None if turn.ending is None else turn.ending.until)
+        if any(_ends(event, params.turn_id) for event in record.events):
+            return tu.CancelResult(state="over")
+        raise TurnOver(f"turn {params.turn_id!r} does not run in session {params.session_id} here")
 
     async def resume(self, params: tu.ResumeParams) -> tu.ResumeResult:
         """Go on with a parked turn. A checkpoint."""
@@ -309,8 +337,26 @@ def settings_with(base: Settings, change: se.TurnSettings) -> Settings:
     return attrs.evolve(base, limits=own, **changed)
 
 
-def _admits(event: Durable, input_id: str) -> bool:
-    return isinstance(event, InputAdmitted) and event.input_id == input_id
+def media_of(attachments: Sequence[tu.Attachment]) -> tuple[MediaPart, ...]:
+    """Return what a client attached. Raises `BadParams`, `ConfigError`, `Refusal`."""
+    parts: list[MediaPart] = []
+    for number, each in enumerate(attachments):
+        if each.data is None:
+            raise Refusal("unsupported", "this server takes no uploads", capability="upload")
+        try:
+            data = base64.b64decode(each.data, validate=True)
+        except ValueError as error:
+            raise BadParams(f"attachments[{number}].data", "expected base64") from error
+        parts.append(attachment(data, media_type=each.media_type, name=each.name))
+    return tuple(parts)
+
+
+def _seq_of(session: Session, input_id: InputId) -> int:
+    """Return the number of the event that admitted an input."""
+    events = session.events()
+    return next(
+        (event.seq or 0 for event in events if isinstance(event, InputAdmitted) and event.input_id == input_id), 0
+    )
 
 
 def _ends(event: object, turn_id: str) -> bool:

@@ -274,15 +274,18 @@ def _status_of(state: SessionState, holder: Holder) -> RowStatus:
 def head_of(record: SessionRecord) -> se.SessionHead:
     """Return what is true of a session now."""
     state, live = record.state, record.live
-    turn = None
+    turn = ending = None
     if state.turn is not None:
         turn = se.HeadTurn(turn_id=state.turn.turn_id, input_id=_input_of(record))
+        if state.turn.ending is not None:
+            ending = se.HeadEnding(cause=state.turn.ending.cause, until=state.turn.ending.until)
     return se.SessionHead(
         seq=state.seq,
         status=state.status,
         turn=turn,
         parked=state.turn is not None and (live is None or live.active is None),
         asked=() if live is None else tuple(event for event in live.questions.events if live.id in event.path),
+        ending=ending,
         queue=tuple(
             se.QueuedInput(input_id=each.input_id, mode=each.mode, message=each.message) for each in state.inbox
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import attrs
@@ -9,7 +10,7 @@ import pytest
 import trio
 
 import engine
-from engine.control.engine_changes import EngineChanges, settings_with
+from engine.control.engine_changes import EngineChanges, media_of, settings_with
 from engine.control.engine_reads import EngineReads
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import session_methods as se
@@ -156,6 +157,50 @@ async def test_the_first_of_two_answers_wins(tmp_path: Path) -> None:
         assert (await turn.wait()).text == "done"
         with pytest.raises(RequestNotFound):
             await changes.reply(an.PermissionReplyParams(session_id=session.id, request_id="none", answer="once"))
+
+
+async def test_a_cancel_names_its_turn(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s.db", "one", "two") as eng:
+        changes = changes_of(eng)
+        session = await eng.create_session(cwd=tmp_path)
+        first = eng.start_turn(session, "first")
+        await first.wait()
+        second = eng.start_turn(session, "second")
+        stale = await changes.cancel(tu.CancelParams(session_id=session.id, turn_id=first.id))
+        assert stale.state == "over"
+        with pytest.raises(TurnOver):
+            await changes.cancel(tu.CancelParams(session_id=session.id, turn_id="none"))
+        cancelled = await changes.cancel(tu.CancelParams(session_id=session.id, turn_id=second.id))
+        again = await changes.cancel(tu.CancelParams(session_id=session.id, turn_id=second.id))
+        assert cancelled.state == "ending"
+        assert again.state in {"ending", "over"}
+        assert (await second.wait()).stop_reason == "aborted"
+        with pytest.raises(TurnOver):
+            await changes.steer(tu.SteerParams(session_id=session.id, turn_id=second.id, text="late", key="k"))
+
+
+async def test_waiting_input_is_removed(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s.db", "one") as eng:
+        changes, reads = changes_of(eng), EngineReads(eng)
+        session = await eng.create_session(cwd=tmp_path)
+        turn = eng.start_turn(session, "first")
+        queued = await changes.queue(tu.QueueParams(session_id=session.id, text="later", key="i-1"))
+        head = (await reads.get_session(se.SessionParams(session_id=session.id))).head
+        assert [each.input_id for each in head.queue] == [queued.input_id]
+        params = tu.QueueRemoveParams(session_id=session.id, input_id="i-1")
+        assert (await changes.remove_input(params)).removed
+        assert not (await changes.remove_input(params)).removed
+        assert (await turn.wait()).text == "one"
+
+
+def test_attachments_are_read_and_refused() -> None:
+    png = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+    (part,) = media_of((tu.Attachment(data=png, name="a"),))
+    assert part.media_type == "image/png"
+    with pytest.raises(BadParams, match=r"attachments\[1\]"):
+        media_of((tu.Attachment(data=png), tu.Attachment(data="%")))
+    with pytest.raises(Refusal, match="uploads"):
+        media_of((tu.Attachment(upload="u"),))
 
 
 def test_settings_change_only_what_is_set() -> None:

@@ -12,7 +12,7 @@ from engine.control.protocol.wire_converter import Params
 from engine.core.events import GrantScope
 from engine.core.ids import SessionId, TurnId
 from engine.core.messages import UserMessage
-from engine.nursery.questions import OpenQuestion
+from engine.journal.state import OpenQuestion
 
 
 @attrs.frozen(kw_only=True)

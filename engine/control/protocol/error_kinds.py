@@ -85,13 +85,14 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
         ErrorKind(
             kind="not_found",
             code=-32004,
-            meaning="There is no such session, message, call, question or grant.",
+            meaning="There is no such session, message, call, question, input or grant.",
             facts=("what",),
             classes=(
                 errors.SessionNotFound,
                 errors.MessageNotFound,
                 errors.CallNotFound,
                 errors.RequestNotFound,
+                errors.InputNotFound,
             ),
         ),
         ErrorKind(
@@ -228,6 +229,7 @@ _WHAT: Final[Mapping[type[errors.EngineError], str]] = {
     errors.MessageNotFound: "message",
     errors.CallNotFound: "call",
     errors.RequestNotFound: "question",
+    errors.InputNotFound: "input",
 }
 
 

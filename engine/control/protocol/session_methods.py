@@ -10,8 +10,7 @@ from engine.control.protocol.bounds import Bounds, Id, Key, Name, Text
 from engine.control.protocol.wire_converter import Params
 from engine.core.ids import InputId, RequestId, SessionId, TurnId
 from engine.core.messages import UserMessage
-from engine.journal.state import Status
-from engine.nursery.questions import OpenQuestion
+from engine.journal.state import OpenQuestion, Status
 from engine.store.store_protocols import RowStatus, SearchHit, SessionRow, Spending, SpendingKind
 
 

@@ -14,8 +14,7 @@ from engine.core.events import Durable, Live
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.messages import Message
 from engine.journal.codec import Unknown
-from engine.journal.state import SessionState
-from engine.nursery.questions import OpenQuestion
+from engine.journal.state import OpenQuestion, SessionState
 from engine.store.store_protocols import RowStatus, SessionRow
 
 # What a client may find in a list of events; `Unknown` is one of a server newer than the client.
