@@ -307,13 +307,16 @@ class Engine:
         *,
         attachments: Sequence[MediaPart] = (),
         settings: Settings | None = None,
+        input_id: str | None = None,
     ) -> Turn:
         """Run a turn in the engine's own nursery, where it outlives the task that started it. Not a checkpoint.
 
-        Watch it with the returned turn or with `session.subscribe`.
+        Watch it with the returned turn or with `session.subscribe`. With *input_id* it is idempotent: the same prompt
+        again returns the turn that exists. See `Session.prompt`, also for the errors.
         """
         live = self._check_own(session, "start_turn")
-        return self._start(live, session.prompt(text, attachments=attachments, settings=settings))
+        turn = session.prompt(text, attachments=attachments, settings=settings, input_id=input_id)
+        return self._start(live, turn)
 
     @enable_ki_protection
     def resume_turn(self, session: Session, *, settings: Settings | None = None) -> Turn:
@@ -331,8 +334,9 @@ class Engine:
 
     def _start(self, live: LiveSession, turn: Turn) -> Turn:
         run = start_turn(turn)
-        let_park(live, run)
-        self._runtime.sessions.run_turn(run)
+        if run is not None:
+            let_park(live, run)
+            self._runtime.sessions.run_turn(run)
         return turn
 
     def _handle(self, live: LiveSession) -> Session:

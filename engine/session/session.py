@@ -20,12 +20,12 @@ from engine.journal.cursors import Cursor, follow
 from engine.journal.position import Position
 from engine.journal.state import OpenQuestion, SessionState
 from engine.session.answer_delivery import answer, recover, reply, settle
-from engine.session.answer_types import Answer, Recovery, require_text
+from engine.session.answer_types import Answer, Recovery, require_input_id, require_text
 from engine.session.live_session import LiveSession
 from engine.session.session_background import SessionBackground
 from engine.session.session_context import SessionContext
 from engine.session.session_files import SessionFiles
-from engine.session.session_inputs import SessionInputs
+from engine.session.session_inputs import SessionInputs, find_prompted
 from engine.session.turn import Turn, new_turn
 from engine.session.turn_start import begin_turn, resume_turn
 from engine.session.validation import registry_of, require_media, require_settings
@@ -96,21 +96,39 @@ class Session:
 
     # -- turns ------------------------------------------------------------------------------
 
-    def prompt(self, text: str, *, attachments: Sequence[MediaPart] = (), settings: Settings | None = None) -> Turn:
+    def prompt(
+        self,
+        text: str,
+        *,
+        attachments: Sequence[MediaPart] = (),
+        settings: Settings | None = None,
+        input_id: str | None = None,
+    ) -> Turn:
         """Return a turn for the prompt *text*; enter it to start it. Not a checkpoint.
 
-        *attachments* are made by `engine.attach`. Raises `SessionBusy` on entering if a
-        turn is running.
+        Args:
+            text: the prompt.
+            attachments: images and files, made by `engine.attach`.
+            settings: instead of the session's.
+            input_id: makes it idempotent, for ever: if a prompt with this id was sent before, the turn is that prompt's,
+                running or over, and nothing is run again; leaving the block does not end it.
+
+        Raises on entering: `SessionBusy` if another turn is running; for an id that was sent before, `InputConflict` if
+        the content was another one, `TurnParked` if its turn is parked.
         """
         self._live.engine.tasks.check_run()
+        own_id, media = require_input_id(input_id), require_media(attachments)
         begin = partial(
             begin_turn,
             self._live,
             require_text(text, "a prompt"),
-            attachments=require_media(attachments),
+            attachments=media,
             settings=require_settings(settings, self._live.config.settings),
+            input_id=own_id,
         )
-        return new_turn(self._live, begin)
+        if own_id is None:
+            return new_turn(self._live, begin)
+        return new_turn(self._live, begin, partial(find_prompted, self._live, own_id, text, media))
 
     @overload
     async def run(

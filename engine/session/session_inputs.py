@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, final
 
 import attrs
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import InputNotFound
-from engine.core.events import InputRemoved
+from engine.core.events import InputRemoved, TurnEnded
 from engine.core.ids import InputId
 from engine.core.messages import MediaPart
-from engine.nursery.inbox import edit
+from engine.nursery.inbox import edit, find_admitted
+from engine.nursery.parkable import check_not_parked
 from engine.session.answer_types import require_text
+from engine.session.turn import ExistingTurn
 from engine.session.validation import require_media
 
 if TYPE_CHECKING:
     from engine.journal.state import PendingInput
     from engine.session.live_session import LiveSession
+
+
+def find_prompted(
+    session: LiveSession, input_id: InputId, text: str, attachments: tuple[MediaPart, ...]
+) -> ExistingTurn | None:
+    """Return the turn of a prompt that was sent before with that id. Not a checkpoint.
+
+    Raises `InputConflict`, `TurnParked`.
+    """
+    session.check_open()
+    journal = session.journal
+    admitted = find_admitted(journal, input_id, text, "prompt", attachments)
+    if admitted is None or admitted.turn_id is None or admitted.seq is None:
+        return None
+    run = session.active
+    # A turn's first event is its start, the next one the admission of its prompt.
+    found = partial(ExistingTurn, turn_id=admitted.turn_id, before=admitted.seq - 2)
+    if run is not None and run.journal.turn_id == admitted.turn_id:
+        return found(run=run)
+    if journal.state.turn is not None and journal.state.turn.turn_id == admitted.turn_id:
+        check_not_parked(journal.state)
+    ended = (event for event in journal.newest_first() if isinstance(event, TurnEnded))
+    return found(result=next(event.result for event in ended if event.turn_id == admitted.turn_id))
 
 
 @final

@@ -12,6 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, final
 
+import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
@@ -34,6 +35,22 @@ if TYPE_CHECKING:
     from engine.session.live_session import LiveSession
 
 
+@attrs.frozen(kw_only=True)
+class ExistingTurn:
+    """The turn of a prompt that was sent before.
+
+    Attributes:
+        before: the number of the event before its first one.
+        run: the turn, while this engine runs it.
+        result: how it ended, once it is over.
+    """
+
+    turn_id: TurnId
+    before: int
+    run: TurnRun | None = None
+    result: TurnResult | None = None
+
+
 @final
 class Turn:
     """A turn: `async with session.prompt("…") as turn: async for event in turn: …`.
@@ -44,6 +61,8 @@ class Turn:
 
     _session: LiveSession
     _begin: Callable[[], TurnRun]
+    _find: Callable[[], ExistingTurn | None]
+    _existing: ExistingTurn | None = None
     _run: TurnRun | None = None
     _block: HostBlock | None = None
     _cursor: Cursor | None = None
@@ -59,6 +78,9 @@ class Turn:
     async def __aenter__(self) -> Self:
         """Start the turn. Not a checkpoint. Raises `SessionBusy`, `EngineClosed`."""
         run = self._start()
+        if run is None:
+            # Whatever runs it, this block does not; so it is not ended with this block either.
+            return self
         self._block = await self._session.engine.tasks.enter_block(f"turn {run.journal.turn_id}")
         self._block.nursery.start_soon(run_turn, run, name=f"turn {run.journal.turn_id}")
         return self
@@ -73,6 +95,9 @@ class Turn:
         unchanged, since the nursery never sees it. Raises `WrongTask` in a task that did not enter the block, after the
         turn has ended.
         """
+        if self._existing is not None:
+            await trio.lowlevel.checkpoint()  # noqa: ASYNC102  # nothing is left to do if it is cancelled
+            return False
         assert self._block is not None
         assert self._run is not None
         if self._run.ending.cause is None:
@@ -96,7 +121,7 @@ class Turn:
         """
         if self._seen_end:
             raise StopAsyncIteration
-        cursor = self._started()[1]
+        cursor = self._started()
         if self._in_use:
             raise CursorInUse("another task iterates over this turn; use session.subscribe() for a second watcher")
         # A cursor has one position: two tasks would each get half of the events.
@@ -115,7 +140,11 @@ class Turn:
     @property
     def id(self) -> TurnId:
         """Its id, once it has started."""
-        return self._started()[0].journal.turn_id
+        self._started()
+        if self._existing is not None:
+            return self._existing.turn_id
+        assert self._run is not None
+        return self._run.journal.turn_id
 
     @property
     def result(self) -> TurnResult:
@@ -124,6 +153,8 @@ class Turn:
         Raises `TurnNotEnded` before the end; `TurnParked` if the engine was closed while it waited for an answer.
         """
         self._check_parked()
+        if self._existing is not None and self._existing.result is not None:
+            return self._existing.result
         if self._run is None or self._run.result is None:
             raise TurnNotEnded("the turn has not ended yet; iterate over it, or await turn.wait(), first")
         return self._run.result
@@ -134,7 +165,10 @@ class Turn:
         Raises `TurnParked` if the engine was closed while the turn waited for an answer.
         """
         self._session.engine.tasks.check_run()
-        await self._started()[0].ending.over.wait()
+        self._started()
+        if self._run is not None:
+            await self._run.ending.over.wait()
+        await trio.lowlevel.checkpoint()
         return self.result
 
     @enable_ki_protection
@@ -147,7 +181,7 @@ class Turn:
         """
         self._session.engine.tasks.check_run()
         if self._run is None:
-            self._cancelled_early = True
+            self._cancelled_early = self._existing is None
         else:
             self._run.end(CANCELLED)
 
@@ -171,7 +205,9 @@ class Turn:
     def skip_wait(self) -> None:
         """Retry a failed request now instead of after its delay. Not a checkpoint."""
         self._session.engine.tasks.check_run()
-        self._started()[0].state.skip_wait.set()
+        self._started()
+        if self._run is not None:
+            self._run.state.skip_wait.set()
 
     async def reply(self, request_id: str, answer: Answer) -> None:
         """Answer an open question of this turn or of its sub-agents; see `Session.reply`."""
@@ -185,13 +221,22 @@ class Turn:
         """Decide how to continue after a failed request of this turn or its sub-agents; see `Session.recover`."""
         await recover(self._session, request_id, how, model=model)
 
-    def _start(self) -> TurnRun:
-        if self._run is not None:
+    def _start(self) -> TurnRun | None:
+        """Start the turn, and return it; None: it exists already."""
+        if self._cursor is not None:
             raise SessionError("a turn can be started only once; call session.prompt() again")
+        token = self._session.engine.tasks.token
+        self._existing = self._find()
+        if self._existing is not None:
+            self._run = self._existing.run
+            self._cursor = follow(self._session.journal, self._existing.before, token=token)
+            if self._cancelled_early and self._run is not None:
+                self._run.end(CANCELLED)
+            return None
         # The cursor starts before the turn's first event, which is appended in the next line.
         before = self._session.journal.snapshot().seq
         self._run = self._begin()
-        self._cursor = follow(self._session.journal, before, token=self._session.engine.tasks.token)
+        self._cursor = follow(self._session.journal, before, token=token)
         if self._cancelled_early:
             # Started and ended, so that the host gets a result and the record says what became of the prompt.
             self._run.end(CANCELLED)
@@ -204,23 +249,30 @@ class Turn:
                 "another, with session.resume()"
             )
 
-    def _started(self) -> tuple[TurnRun, Cursor]:
-        if self._run is None or self._cursor is None:
+    def _started(self) -> Cursor:
+        if self._cursor is None:
             raise SessionError("the turn has not started; enter it: async with session.prompt(...) as turn")
-        return self._run, self._cursor
+        return self._cursor
 
 
-def new_turn(session: LiveSession, begin: Callable[[], TurnRun]) -> Turn:
-    """Return a turn that is started by *begin*."""
+def _find_none() -> None:
+    """Find no turn."""
+
+
+def new_turn(
+    session: LiveSession, begin: Callable[[], TurnRun], find: Callable[[], ExistingTurn | None] = _find_none
+) -> Turn:
+    """Return a turn that is started by *begin*, unless *find* returns it when it is started."""
     turn = object.__new__(Turn)
     turn._session = session  # pyright: ignore[reportPrivateUsage]  # its factory
     turn._begin = begin  # pyright: ignore[reportPrivateUsage]  # its factory
+    turn._find = find  # pyright: ignore[reportPrivateUsage]  # its factory
     return turn
 
 
 @enable_ki_protection
-def start_turn(turn: Turn) -> TurnRun:
-    """Start a turn that the caller runs. Not a checkpoint."""
+def start_turn(turn: Turn) -> TurnRun | None:
+    """Start a turn that the caller runs; None: it exists already. Not a checkpoint."""
     return turn._start()  # pyright: ignore[reportPrivateUsage]  # hosts enter it
 
 

@@ -18,7 +18,7 @@ from engine.core.errors import NothingParked
 from engine.core.events import TurnEnded, TurnResult, TurnStarted
 from engine.core.exception_groups import describe
 from engine.core.foreign_calls import call_at_end
-from engine.core.ids import MessageId, TurnId
+from engine.core.ids import InputId, MessageId, TurnId
 from engine.core.messages import Settlement
 from engine.core.permission_types import ScopedApprover
 from engine.journal.closing_events import closing_events
@@ -120,6 +120,7 @@ def begin_turn(
     prompt: str | PendingInput | CompactionRequest,
     *,
     attachments: tuple[MediaPart, ...] = (),
+    input_id: InputId | None = None,
     settings: Settings | None = None,
     output: type[attrs.AttrsInstance] | None = None,
     parent: ParentTurn | None = None,
@@ -142,7 +143,8 @@ def begin_turn(
     try:
         run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
         if isinstance(prompt, str):
-            admit(session.journal, session.deps.ids, prompt, "prompt", attachments=attachments, turn_id=turn_id)
+            ids = session.deps.ids
+            admit(session.journal, ids, prompt, "prompt", attachments=attachments, input_id=input_id, turn_id=turn_id)
         if not isinstance(prompt, CompactionRequest):
             promote(run, None if isinstance(prompt, str) else prompt)
         _note_unknown_models(session, run)

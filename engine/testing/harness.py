@@ -57,6 +57,7 @@ from engine.tools.tool import Tool
 
 EPSILON = 1e-6
 MAX_SECONDS = 100_000.0
+_PROMPT_ID = "the first prompt"
 NEXT_PROMPT = "and now?"
 NEXT_ANSWER = "All is well."
 
@@ -216,7 +217,7 @@ def _approver(scenario: Scenario) -> Approver:
 
 async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
     points = run.points
-    turn = session.prompt("go")
+    turn = session.prompt("go", input_id=_PROMPT_ID)
     points.turn = turn
     # `host` stands for the scope around the turn in a host's program; "host" injections cancel it.
     with trio.CancelScope() as host:
@@ -235,6 +236,16 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
         await trio.lowlevel.checkpoint()
     run.host_cancelled = host.cancelled_caught
     run.result = turn.result
+    await _send_again(run, session, turn)
+
+
+async def _send_again(run: Run, session: Session, turn: Turn) -> None:
+    """Check that the same prompt, sent again, is the turn that exists, however that ended."""
+    seq = session.state.seq
+    async with session.prompt("go", input_id=_PROMPT_ID) as again:
+        result = await again.wait()
+    if (again.id, result) != (turn.id, turn.result) or session.state.seq != seq:
+        run.problems.append("the same prompt, sent again, was not the turn that exists")
 
 
 async def _watch(scenario: Scenario, run: Run, turn: Turn) -> None:

@@ -7,13 +7,14 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.core.errors import InputConflict, InputNotFound, TurnOver, TurnParked
+from engine.core.errors import InputConflict, InputNotFound, SessionBusy, TurnOver, TurnParked
 from engine.core.events import PermissionAsked, TurnEnded, TurnEnding, TurnStarted
 from engine.core.ids import TurnId
 from engine.core.messages import ImagePart, MediaPart, UserMessage
+from engine.journal.state import Resync
 from engine.testing.invariants import check_events, check_transcript
 from engine.testing.script import Answer, Pause, done, text
-from tests.support.parked import FINE, Home, asks, do, office
+from tests.support.parked import FINE, Home, asks, do, office, seen
 from tests.support.world import World, world
 
 DONE: Answer = [*text("Done."), *done()]
@@ -96,6 +97,90 @@ async def test_attachments_are_part_of_the_content(
         w.session.inputs.queue("more", attachments=[PIXEL], input_id="mine")
         with pytest.raises(InputConflict):
             w.session.inputs.queue(content, attachments=media, input_id="mine")
+
+
+# -- prompts sent again -------------------------------------------------------------------------------------
+
+
+async def test_prompt_sent_again_is_the_running_turn(autojump_clock: MockClock) -> None:
+    slow: Answer = [*text("Well,"), Pause(5), *done()]
+    async with world(slow) as w, trio.open_nursery() as nursery:
+        turn = w.engine.start_turn(w.session, "go", attachments=[PIXEL], input_id="mine")
+        again = w.engine.start_turn(w.session, "go", attachments=[PIXEL], input_id="mine")
+        assert again.id == turn.id
+        nursery.start_soon(turn.wait)
+        # A block that did not start it does not end it.
+        async with w.session.prompt("go", attachments=[PIXEL], input_id="mine") as third:
+            await trio.sleep(1)
+        assert third.id == turn.id
+        for content, media in (("other", [PIXEL]), ("go", [OTHER]), ("go", [])):
+            with pytest.raises(InputConflict):
+                w.engine.start_turn(w.session, content, attachments=media, input_id="mine")
+        with pytest.raises(SessionBusy):
+            w.engine.start_turn(w.session, "more", input_id="another")
+        assert await again.wait() == await turn.wait()
+        assert (turn.result.stop_reason, len(w.requests), len(turn_ids(w.session))) == ("completed", 1, 1)
+
+
+async def test_prompt_sent_again_can_be_cancelled(autojump_clock: MockClock) -> None:
+    async with world(SLOW) as w:
+        turn = w.engine.start_turn(w.session, "go", input_id="mine")
+        await trio.sleep(1)
+        w.engine.start_turn(w.session, "go", input_id="mine").cancel()
+        assert (await turn.wait()).stop_reason == "aborted"
+
+
+async def test_prompt_sent_again_later_runs_nothing(autojump_clock: MockClock) -> None:
+    async with world(DONE, DONE) as w:
+        async with w.session.prompt("go", input_id="mine") as turn:
+            await turn.wait()
+        await w.session.run("more")
+        before = w.session.events()
+        again = w.engine.start_turn(w.session, "go", input_id="mine")
+        again.cancel()
+        again.skip_wait()
+        assert again.result == await again.wait() == turn.result
+        events = [event async for event in again]
+        assert isinstance(events[0], TurnStarted)
+        assert isinstance(events[-1], TurnEnded)
+        assert {event.turn_id for event in events if not isinstance(event, Resync)} == {turn.id}
+        with pytest.raises(TurnOver):
+            again.steer("late")
+        assert (w.session.events(), len(w.requests)) == (before, 2)
+        with pytest.raises(InputConflict, match="as a prompt"):
+            w.session.inputs.queue("go", input_id="mine")
+
+
+async def test_prompt_sent_again_after_a_crash_runs_nothing(autojump_clock: MockClock) -> None:
+    home = Home([SLOW])
+    async with home.open() as eng:
+        session = await eng.create_session(cwd="/opt")
+        turn = eng.start_turn(session, "go", input_id="mine")
+        await trio.sleep(1)
+        await home.kill(session.id)
+        turn.cancel()
+    async with home.open() as eng:
+        session = await eng.open_session(session.id)
+        again = eng.start_turn(session, "go", input_id="mine")
+        assert (again.id, again.result.stop_reason) == (turn.id, "aborted")
+        with pytest.raises(InputConflict):
+            eng.start_turn(session, "go on", input_id="mine")
+    assert len(home.models[-1].requests) == 0
+
+
+async def test_parked_turn_of_a_prompt_must_be_resumed(autojump_clock: MockClock) -> None:
+    home = Home([asks(*do("a")), FINE])
+    async with home.open() as eng:
+        session = await eng.create_session(cwd="/opt")
+        await seen(eng.start_turn(session, "go", input_id="mine"), PermissionAsked)
+    async with home.open() as eng:
+        session = await eng.open_session(session.id)
+        with pytest.raises(TurnParked):
+            eng.start_turn(session, "go", input_id="mine")
+        assert session.state.turn is not None, "it is still parked"
+        turn = eng.resume_turn(session)
+        assert eng.start_turn(session, "go", input_id="mine").id == turn.id
+        turn.cancel()
 
 
 # -- listed, edited, removed --------------------------------------------------------------------------------
