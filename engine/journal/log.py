@@ -89,6 +89,7 @@ class Journal:
     _parent: Journal | None = attrs.field(default=None, alias="parent")
     _ring: int = attrs.field(default=RING, alias="ring")
     _drafts: DraftSaver | None = attrs.field(default=None, alias="drafts")
+    _note_change: Callable[[SessionId], None] = attrs.field(default=lambda _: None, alias="note_change")
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
@@ -166,6 +167,8 @@ class Journal:
             self._drafts.note(stamped)
         self._track(stamped)
         self._push(stamped)
+        if self._hold is None:
+            self._note_change(self.session_id)
         self._trace.point("journal.appended")
         return stamped
 
@@ -177,6 +180,7 @@ class Journal:
         )
         if isinstance(stamped, TurnEnding):
             self._note_ending(stamped)
+            self._note_change(self.session_id)
         self._push(stamped)
 
     def _note_ending(self, event: TurnEnding) -> None:
@@ -203,6 +207,7 @@ class Journal:
         self._base += len(self._tail)
         self._tail.clear()
         self._lot.unpark_all()
+        self._note_change(self.session_id)
 
     @enable_ki_protection
     def release(self, replacement: Durable | None = None) -> None:
@@ -227,6 +232,7 @@ class Journal:
         if self._parent is not None:
             for entry in waiting:
                 self._parent._push(entry)
+        self._note_change(self.session_id)
 
     def _push(self, entry: JournalEntry) -> None:
         tail = self._tail

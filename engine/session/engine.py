@@ -53,7 +53,7 @@ from engine.tools.output.spill import SpillStore
 from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from engine.session.session_watch import Watch
+    from engine.session.session_watch import SessionChanges, Watch
 
 
 def open_engine(
@@ -298,6 +298,14 @@ class Engine:
 
         self._runtime.services.tasks.check_open()
         return Watch.of(self._runtime.services.store.store, SessionId(session_id), after)
+
+    def watch_sessions(self) -> SessionChanges:
+        """Return which sessions of this engine change from now on: opened, any event, closed. Not a checkpoint.
+
+        For a list with live status: each look names the sessions whose rows may have changed since the one before.
+        """
+        self._runtime.services.tasks.check_open()
+        return self._runtime.services.changes.watch(self._runtime.services.tasks.token)
 
     @enable_ki_protection
     def start_turn(

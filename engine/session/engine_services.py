@@ -17,6 +17,7 @@ from engine.process.secret_names import SecretVariables
 from engine.session.engine_tasks import EngineTasks
 from engine.session.model_cache import ResolvedModels
 from engine.session.session_config import SessionConfig
+from engine.session.session_watch import ChangeSignal
 from engine.session.validation import ModelChoice
 from engine.store.adapter import StoreAdapter
 from engine.tools.output.spill import SpillStore
@@ -75,6 +76,7 @@ class EngineServices:
     tasks: EngineTasks = attrs.field(factory=EngineTasks, init=False)
     locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
+    changes: ChangeSignal = attrs.field(factory=ChangeSignal, init=False)
     models: ResolvedModels = attrs.field(init=False)
     titler: Model | None = attrs.field(default=None, init=False)
     store: StoreAdapter = attrs.field(init=False)

@@ -172,6 +172,7 @@ class OpenSessions:
         """Close the journals of all sessions, since the engine closes. Not a checkpoint."""
         for session in self.by_id.values():
             self._end(session)
+        self._services.changes.close()
 
     def _end(self, session: LiveSession) -> None:
         session.journal.close()
@@ -213,6 +214,7 @@ class OpenSessions:
             trace=services.setup.trace,
             parent=parent,
             drafts=services.store.drafts(),
+            note_change=services.changes.note,
         )
 
     def _add(self, journal: Journal, config: SessionConfig, *, questions: Questions | None = None) -> LiveSession:

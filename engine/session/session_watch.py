@@ -1,17 +1,20 @@
-"""`Watch`: the events of a session that may be open in another engine, as they reach the store."""
+"""What a host watches without a session's handle: a session of any engine, and which sessions of this one change."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import final
+from typing import Final, final
+from weakref import WeakSet
 
 import attrs
 import trio
+from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import ConfigError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.core.protocols import Store
+from engine.core.threads import check_run
 from engine.store.store_protocols import Watching
 
 
@@ -60,3 +63,105 @@ class Watch:
     def seq(self) -> int:
         """The number of the event returned last, to continue from later."""
         return self._seq
+
+
+# So many sessions are remembered at least, whoever watches.
+_REMEMBERED: Final = 1_000
+
+
+@attrs.define(eq=False)
+class ChangeSignal:
+    """Which session of an engine changed last, and when: a number for each, and no queue."""
+
+    # The one that changed last is the last.
+    _numbers: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
+    _last: int = attrs.field(default=0, init=False)
+    _room: int = attrs.field(default=_REMEMBERED, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+    _lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
+    _watchers: WeakSet[SessionChanges] = attrs.field(factory=WeakSet["SessionChanges"], init=False)
+
+    @enable_ki_protection
+    def note(self, session_id: SessionId) -> None:
+        """Note that a session has changed. Not a checkpoint."""
+        self._last += 1
+        self._numbers.pop(session_id, None)
+        self._numbers[session_id] = self._last
+        if self._lot:
+            self._lot.unpark_all()
+        if len(self._numbers) > self._room:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget what every watcher has seen."""
+        seen = min((watcher.seen for watcher in self._watchers), default=self._last)
+        self._numbers = {name: number for name, number in self._numbers.items() if number > seen}
+        self._room = max(_REMEMBERED, 2 * len(self._numbers))
+
+    def __len__(self) -> int:
+        """Return how many sessions are remembered."""
+        return len(self._numbers)
+
+    @enable_ki_protection
+    def close(self) -> None:
+        """End the watchers, once they have returned the last changes. Not a checkpoint."""
+        self._is_closed = True
+        self._lot.unpark_all()
+
+    def watch(self, token: trio.lowlevel.TrioToken) -> SessionChanges:
+        """Return a watcher that begins now. Not a checkpoint."""
+        watcher = SessionChanges(self, token, self._last)
+        self._watchers.add(watcher)
+        return watcher
+
+    @enable_ki_protection
+    def take(self, watcher: SessionChanges) -> frozenset[SessionId]:
+        """Return what a watcher has not seen, as seen from now on. Not a checkpoint."""
+        found: list[SessionId] = []
+        for session_id, number in reversed(self._numbers.items()):
+            if number <= watcher.seen:
+                break
+            found.append(session_id)
+        watcher.seen = self._last
+        return frozenset(found)
+
+    async def wait(self) -> bool:
+        """Wait for a change; return whether there can be one. A checkpoint if there can."""
+        if not self._is_closed:
+            await self._lot.park()
+            return True
+        return False
+
+
+@final
+@attrs.define(eq=False)
+class SessionChanges:
+    """Which sessions of an engine have changed since the last look: `async for session_ids in changes`.
+
+    There is no queue: a session that has changed a hundred times is named once, and a host that was away for an hour is
+    right again after the next look. Sub-agents' sessions are named, too. It ends when the engine has closed.
+
+    Attributes:
+        seen: the number of the last change that was returned.
+    """
+
+    _log: ChangeSignal
+    _token: trio.lowlevel.TrioToken
+    seen: int
+
+    def __aiter__(self) -> SessionChanges:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> frozenset[SessionId]:
+        """Wait until a session has changed, and return all that have. Always a checkpoint; if cancelled, none is lost."""
+        await trio.lowlevel.checkpoint()
+        while not (found := self.take()):
+            check_run(self._token)
+            if not await self._log.wait():
+                raise StopAsyncIteration
+        return found
+
+    def take(self) -> frozenset[SessionId]:
+        """Return those that have changed, possibly none. Not a checkpoint."""
+        return self._log.take(self)
