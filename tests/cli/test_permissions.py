@@ -194,6 +194,12 @@ def test_what_confines_commands_is_named(engine: Start, config: Path) -> None:
     assert "verdict: allow" in said(engine, "explain", "bash", "ls -la")
 
 
+def test_programs_that_run_unasked_are_listed(engine: Start, config: Path) -> None:
+    config.write_text('[programs.peek]\nreading = "free"\noptions = "-o=writes"\n')
+    listed = said(engine, "unasked").splitlines()
+    assert {"diff: not with -l --paginate", "git config: to print a setting", "peek: not with -o"} <= set(listed)
+
+
 @pytest.mark.parametrize(
     ("rule", "told"),
     [

@@ -12,7 +12,7 @@ from engine.permission.programs.awk import analyze_awk
 from engine.permission.programs.build_and_data import analyze_database, analyze_dd, analyze_make
 from engine.permission.programs.date import analyze_date
 from engine.permission.programs.find import analyze_fd, analyze_find
-from engine.permission.programs.git import analyze_dashed, analyze_git
+from engine.permission.programs.git import analyze_git
 from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.sed import analyze_sed
 from engine.permission.programs.shell_scripts import run_joined_words, run_stdin, split_words
@@ -253,7 +253,6 @@ CUSTOM_READERS: Final[Mapping[CustomReader, Callable[[ProgramAnalysis, Program],
     "fd": analyze_fd,
     "find": analyze_find,
     "git": analyze_git,
-    "git_dashed": analyze_dashed,
     "interpreter": analyze_interpreter,
     "make": analyze_make,
     "scp": analyze_scp,

@@ -113,13 +113,6 @@ def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
     analyze_command(analysis, program, name, operands[1:])
 
 
-def analyze_dashed(analysis: ProgramAnalysis, program: Program) -> None:
-    """Analyze the arguments of a program such as `git-grep`."""
-    name = (exact_text(analysis.invocation.argv[0]) or "").rpartition("/")[2].removeprefix("git-").removesuffix(".exe")
-    analysis.name = "git"
-    analyze_command(analysis, program, name, analysis.words)
-
-
 def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, words: Sequence[Argument]) -> None:
     """Analyze the arguments of a command of git."""
     below = program.commands.get(name)

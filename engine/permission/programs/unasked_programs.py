@@ -30,8 +30,7 @@ def list_unasked(registry: ProgramRegistry) -> Iterator[str]:
         yield f"{name} {word}"
     lines: dict[str, list[str]] = {}
     for name, program in registry.programs.items():
-        # `git-log` is `git log`, which is listed.
-        for words, condition in _commands(name, program) if name != "git-" else ():
+        for words, condition in _commands(name, program):
             lines.setdefault(condition, []).append(words)
     together = [(", ".join(sorted(names)), condition) for condition, names in lines.items()]
     yield from (f"{names}{condition and ': '}{condition}" for names, condition in sorted(together))

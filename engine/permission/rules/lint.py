@@ -15,6 +15,7 @@ import attrs
 from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
+from engine.permission.programs.tables.names import words_of
 from engine.permission.rules.path_pattern import PathPattern, absolute, exact
 from engine.permission.rules.rules import LAYERS, PATH_PERMISSIONS, Layer, LayerName, base_permission
 from engine.permission.rules.wildcard import Wildcard, wildcard
@@ -39,66 +40,13 @@ PERMISSIONS: Final = (
     "context",
 )
 # Programs that run another program named in their arguments.
-RUNNERS: Final = frozenset(
-    [
-        "sudo",
-        "doas",
-        "su",
-        "env",
-        "nice",
-        "ionice",
-        "nohup",
-        "timeout",
-        "time",
-        "stdbuf",
-        "setsid",
-        "xargs",
-        "parallel",
-        "watch",
-        "find",
-        "ssh",
-        "eval",
-        "exec",
-        "command",
-        "builtin",
-        "source",
-        "sh",
-        "bash",
-        "dash",
-        "zsh",
-        "ksh",
-        "fish",
-        "busybox",
-        "python",
-        "python2",
-        "python3",
-        "node",
-        "deno",
-        "bun",
-        "perl",
-        "ruby",
-        "php",
-        "lua",
-        "awk",
-        "gawk",
-        "npx",
-        "bunx",
-        "uvx",
-        "pipx",
-        "docker",
-        "podman",
-        "chroot",
-        "unshare",
-        "strace",
-        "gdb",
-        "script",
-        "expect",
-        "tclsh",
-        "osascript",
-        "pwsh",
-    ]
+RUNNERS: Final = words_of(
+    """
+    sudo doas su env nice ionice nohup timeout time stdbuf setsid xargs parallel watch find ssh eval exec command
+    builtin source sh bash dash zsh ksh fish busybox python python2 python3 node deno bun perl ruby php lua awk
+    gawk npx bunx uvx pipx docker podman chroot unshare strace gdb script expect tclsh osascript pwsh
+    """
 )
-
 # In a rule, these separators look as if it covered a whole line.
 _BETWEEN_COMMANDS: Final = re.compile(r"(?:^|\s)(?:&&|\|\|?|;|&)(?=\s|$)")
 # `git*`, which was probably meant to be `git *`.

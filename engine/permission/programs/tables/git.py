@@ -243,4 +243,5 @@ GIT: Final = Program(
         --man-path --info-path -v|--version -h|--help --list-cmds=
     """,
 )
-GIT_DASHED: Final = Program(reader="git_dashed", commands=COMMANDS)
+# `git-grep`, as git calls its own parts.
+GIT_DASHED: Final = Program(opaque="is a part of git, called by its own name")

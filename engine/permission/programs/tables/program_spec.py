@@ -23,7 +23,6 @@ CustomReader = Literal[
     "fd",
     "find",
     "git",
-    "git_dashed",
     "interpreter",
     "make",
     "scp",
