@@ -104,7 +104,7 @@ class Sandbox:
     Attributes:
         backend: "auto": the boxes of what runs without a question are made by whatever works here; "landlock": they are
             made by the kernel's Landlock; "bwrap": every command runs in a sandbox of bubblewrap, in which it can read
-            the machine's files, and change only the project and temporary folders; "off": nothing is confined, and only
+            the machine's files, and change only the project and a private `/tmp`; "off": nothing is confined, and only
             a few well-known commands run without a question.
         network: whether commands have network access.
         writable: further folders that commands can change; folders that do not exist are ignored.

@@ -86,16 +86,16 @@ async def wait_exceeded(limits: ResourceLimits, find: Callable[[], Iterable[Proc
     thread = trio.CapacityLimiter(1)
     while True:
         began = time.perf_counter()
-        found = list(_all(find))
-        used = [usage(process.pid) for process in found]
-        if len(found) > limits.processes:
+        processes = list(_all(find))
+        used = [usage(process.pid) for process in processes]
+        if len(processes) > limits.processes:
             return f"{limits.processes:,} processes"
         if sum(threads for threads, _ in used) > _THREADS * limits.processes:
             return f"{_THREADS * limits.processes:,} threads"
         # Quick, and too much: what processes share counts for each of them.
         if sum(memory for _, memory in used) > limits.memory * _MEGABYTE:
-            taken = await to_thread(_memory_of, found, limiter=thread)
-            if taken > limits.memory * _MEGABYTE:
+            memory = await to_thread(_memory_of, processes, limiter=thread)
+            if memory > limits.memory * _MEGABYTE:
                 return f"{limits.memory:,} MB of memory"
         is_full = bool(limits.folder) and await to_thread(_is_full, limits, free, limiter=thread)
         if is_full:
@@ -138,6 +138,6 @@ def _size(entry: os.DirEntry[str]) -> int:
 
 def _free_space(folder: str) -> int:
     with suppress(OSError):
-        found = os.statvfs(folder or "/")
-        return found.f_bavail * found.f_frsize
+        space = os.statvfs(folder or "/")
+        return space.f_bavail * space.f_frsize
     return 0
