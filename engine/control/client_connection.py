@@ -263,7 +263,7 @@ class ClientConnection:
 
     async def _send(self, text: str) -> None:
         # For each frame of the transport: a long answer over a slow line is not a stall.
-        with trio.move_on_after(STALL_SECONDS * (1 + len(text) // _FRAME)) as scope:
+        with trio.move_on_after(STALL_SECONDS * (1 + len(text) // _FRAME)) as scope:  # noqa: ASYNC912  # the transport's send
             try:
                 await self._transport.send(text)
             except TransportClosed as end:

@@ -83,13 +83,12 @@ class Subscription:
                 self._add(batch, await self._cursor.__anext__())
             except StopAsyncIteration:
                 return None
-        if batch.is_live:
-            with trio.move_on_at(self._next_live):
-                while batch.is_live and not batch.is_full:
-                    try:
-                        self._add(batch, await self._cursor.__anext__())
-                    except StopAsyncIteration:
-                        return batch
+        with trio.move_on_at(self._next_live):  # noqa: ASYNC912  # the cursor
+            while batch.is_live and not batch.is_full:
+                try:
+                    self._add(batch, await self._cursor.__anext__())
+                except StopAsyncIteration:
+                    break
         return batch
 
     def _take(self, batch: Batch) -> str:

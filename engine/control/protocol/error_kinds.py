@@ -276,6 +276,11 @@ def error_of(error: BaseException, *, incident: str = "") -> RpcError:
     return _row_error(row, str(error), named | dict(_facts_in(error, row)))
 
 
+def is_fault(error: BaseException) -> bool:
+    """Return whether *error* is a fault of the server, which its log should have."""
+    return not isinstance(error, (Refusal, BadParams)) and _row_of(type(error)).kind == "internal"
+
+
 def _row_error(row: ErrorKind, message: str, facts: Mapping[str, Json]) -> RpcError:
     retry: RetryAdvice = "later" if facts.get("retryable") is True else row.retry
     return RpcError(row.code, message, {"kind": row.kind, "retry": retry, **facts})

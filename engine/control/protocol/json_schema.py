@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import inspect
 import re
 import types
@@ -69,6 +71,12 @@ def protocol_schema() -> Node:
 def schema_text() -> str:
     """Return the schema as it is packaged and served."""
     return to_json_text(protocol_schema()) + "\n"
+
+
+@functools.cache
+def schema_digest() -> str:
+    """Return the SHA-256 of `schema_text`: clients that have that schema know this server."""
+    return hashlib.sha256(schema_text().encode()).hexdigest()
 
 
 def event_versions() -> dict[str, int]:

@@ -102,7 +102,7 @@ class WebSocket:
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection and the stream. A checkpoint; waits at most two seconds for the other side."""
-        with trio.move_on_after(_CLOSING), suppress(TransportClosed):
+        with trio.move_on_after(_CLOSING), suppress(TransportClosed):  # noqa: ASYNC912  # none where it is closed
             if self._protocol.state is ConnectionState.OPEN:
                 await self._send_event(CloseConnection(code=code, reason=_short(reason)))
             while self._protocol.state is ConnectionState.LOCAL_CLOSING:

@@ -1,7 +1,7 @@
 """HTTP/1.1 connections: over memory with virtual time, and over a socket with foreign clients."""
 
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import attrs
@@ -271,7 +271,7 @@ def test_whatever_the_bytes_it_ends(pieces: list[bytes]) -> None:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[str, Echo]]:
+async def served() -> AsyncGenerator[tuple[str, Echo]]:
     """Serve on a port of the loopback."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     echo = Echo(port=listeners[0].socket.getsockname()[1])

@@ -1,7 +1,7 @@
 """The server's WebSocket against foreign clients: trio-websocket, and raw frames."""
 
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import cast
 
@@ -77,7 +77,7 @@ class RawClient:
 
 
 @asynccontextmanager
-async def raw_connection(limit: int = 1000) -> AsyncIterator[tuple[RawClient, WebSocket]]:
+async def raw_connection(limit: int = 1000) -> AsyncGenerator[tuple[RawClient, WebSocket]]:
     mine, other = memory_stream_pair()
     websocket = WebSocket(mine)
     websocket.message_bytes = limit

@@ -1,0 +1,201 @@
+"""The HTTP side of the server: who is asking, and which answer they get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final, Protocol, cast, final
+
+from engine.control.client_connection import BAD_TOKEN
+from engine.control.credentials import Credentials, Login, RateLimit
+from engine.control.http_routes import route_of, status_of
+from engine.control.protocol.handshake import WireLimits
+from engine.control.protocol.json_schema import schema_text
+from engine.control.transport.http_connection import Answer, Fields, HttpRequest, Response, Upgrade
+from engine.control.transport.message_transport import MessageTransport
+from engine.control.transport.request_head import BadRequest, RequestHead
+from engine.control.transport.websocket import WebSocket
+from engine.core.schema import Json
+from engine.journal.json_text import to_json_text
+
+SUBPROTOCOL: Final = "engine.v1"
+_TICKET: Final = "engine.ticket."
+# Without a credential: they hold no data, or are how one gets it.
+_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/v1/login", "/v1/socket"})
+_NO_STORE: Final[Fields] = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
+
+
+class ControlApi(Protocol):
+    """What HTTP needs of the server."""
+
+    credentials: Credentials
+    limits: WireLimits
+    failed_logins: RateLimit
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether new work is taken."""
+        ...
+
+    async def run_frame(self, frame: bytes | str, login: Login) -> str | None:
+        """Run the requests of a frame for a client without a connection; return the answer."""
+        ...
+
+    async def run_connection(self, transport: MessageTransport, login: Login | None) -> None:
+        """Serve a client until it goes."""
+        ...
+
+
+@final
+class HttpApi:
+    """Answers the requests of one connection."""
+
+    def __init__(self, api: ControlApi, peer: str) -> None:
+        """Make it for the connection of *peer*, an address, which failed logins are counted for."""
+        self._api = api
+        self._peer = peer
+
+    def body_limit(self, head: RequestHead) -> int:
+        """Return how long the body may be. Raises `BadRequest` for a client without a valid credential."""
+        if head.path not in _OPEN_PATHS:
+            self._login(head)
+        return self._api.limits.message_bytes
+
+    async def answer(self, request: HttpRequest) -> Answer:
+        """Answer *request*. A checkpoint. Raises `BadRequest`."""
+        head = request.head
+        own = await self._own_address(request)
+        if own is not None:
+            return own
+        route = route_of(request)
+        frame = {"jsonrpc": "2.0", "id": 1, "method": route.method, "params": dict(route.params)}
+        return _http_answer(await self._api.run_frame(json.dumps(frame), self._login(head)))
+
+    def refusal(self, error: BadRequest) -> Response:
+        """Return the answer to a refused request."""
+        fields = {401: (("www-authenticate", "Bearer"),), 429: (("retry-after", "1"),)}.get(error.status, ())
+        return _problem(error.status, error.reason, {}, fields)
+
+    # -- addresses of their own ------------------------------------------------------------
+
+    async def _own_address(self, request: HttpRequest) -> Answer | None:
+        """Answer at the addresses that stand for no method of the protocol."""
+        is_post = request.head.method == "POST"
+        match request.head.path:
+            case "/healthz" if not is_post:
+                return _text(200, "ok\n")
+            case "/readyz" if not is_post:
+                return _text(200, "ok\n") if self._api.is_ready else _text(503, "not ready\n")
+            case "/v1/schema.json" if not is_post:
+                return Response(body=schema_text().encode(), fields=_NO_STORE)
+            case "/v1/socket" if not is_post:
+                return self._socket(request.head)
+            case "/v1/login" if is_post:
+                return self._log_in(request.body)
+            case "/v1/ticket" if is_post:
+                return self._ticket(request.head)
+            case "/v1/rpc" if is_post:
+                text = await self._api.run_frame(request.body, self._login(request.head))
+                return Response(status=204) if text is None else Response(body=text.encode(), fields=_NO_STORE)
+            case _:
+                return None
+
+    def _log_in(self, body: bytes) -> Answer:
+        """Exchange the ticket of a link for a key."""
+        self._check_rate()
+        ticket = _ticket_in(body)
+        key = self._api.credentials.exchange(ticket)
+        if key is None:
+            self._api.failed_logins.add(self._peer)
+            raise BadRequest(401, "the link was used, or is too old: ask the server for another one")
+        return _json(200, {"key": key})
+
+    def _ticket(self, head: RequestHead) -> Answer:
+        """Return a ticket for one WebSocket."""
+        ticket = self._api.credentials.socket_ticket(self._login(head))
+        if ticket is None:
+            raise BadRequest(429, "too many tickets are open")
+        return _json(200, {"ticket": ticket})
+
+    def _socket(self, head: RequestHead) -> Answer:
+        offered = [name.strip() for name in head.fields.get("sec-websocket-protocol", "").split(",") if name.strip()]
+        subprotocol = SUBPROTOCOL if SUBPROTOCOL in offered else None
+        login, is_refused = self._socket_login(head, offered)
+
+        async def run(websocket: WebSocket) -> None:
+            if is_refused:
+                # A page can't read the status of a failed upgrade, but it can read a close code.
+                await websocket.close(BAD_TOKEN, "the token or ticket is not valid")
+            else:
+                await self._api.run_connection(websocket, login)
+
+        return Upgrade(run=run, subprotocol=subprotocol, message_bytes=self._api.limits.message_bytes)
+
+    # -- credentials ---------------------------------------------------------------------------
+
+    def _socket_login(self, head: RequestHead, offered: list[str]) -> tuple[Login | None, bool]:
+        """Return what a WebSocket's request gives, and whether it is refused; neither: `hello` brings a ticket."""
+        tickets = [name.removeprefix(_TICKET) for name in offered if name.startswith(_TICKET)]
+        if not tickets and "authorization" not in head.fields:
+            return None, False
+        self._check_rate()
+        login = self._api.credentials.use_socket_ticket(tickets[0]) if tickets else self._bearer(head)
+        if login is None:
+            self._api.failed_logins.add(self._peer)
+        return login, login is None
+
+    def _login(self, head: RequestHead) -> Login:
+        self._check_rate()
+        login = self._bearer(head)
+        if login is None:
+            self._api.failed_logins.add(self._peer)
+            raise BadRequest(401, "send a valid token: Authorization: Bearer TOKEN")
+        return login
+
+    def _bearer(self, head: RequestHead) -> Login | None:
+        scheme, _, secret = head.fields.get("authorization", "").partition(" ")
+        return self._api.credentials.log_in(secret.strip()) if scheme.lower() == "bearer" else None
+
+    def _check_rate(self) -> None:
+        if self._api.failed_logins.is_over(self._peer):
+            raise BadRequest(429, "too many failed logins: wait a second")
+
+
+def _http_answer(text: str | None) -> Response:
+    """Return the answer of the protocol as one of HTTP."""
+    assert text is not None  # it answers a request
+    document = cast("Mapping[str, Json]", json.loads(text))
+    error = document.get("error")
+    if error is None:
+        return _json(200, document.get("result"))
+    failed = cast("Mapping[str, Json]", error)
+    data = cast("Mapping[str, Json]", failed.get("data") or {})
+    status = status_of(str(data.get("kind", "internal")))
+    return _problem(status, str(failed.get("message", "")), data, ())
+
+
+def _problem(status: int, detail: str, facts: Mapping[str, Json], fields: Fields) -> Response:
+    """Return an error as RFC 9457 has it, with the kind of the protocol's table where it has one."""
+    document = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail, **facts}
+    body = to_json_text(document).encode()
+    return Response(status=status, body=body, content_type="application/problem+json", fields=(*_NO_STORE, *fields))
+
+
+def _json(status: int, value: Json) -> Response:
+    return Response(status=status, body=to_json_text(value).encode(), fields=_NO_STORE)
+
+
+def _text(status: int, text: str) -> Response:
+    return Response(status=status, body=text.encode(), content_type="text/plain; charset=utf-8", fields=_NO_STORE)
+
+
+def _ticket_in(body: bytes) -> str:
+    try:
+        document: object = json.loads(body)
+    except (ValueError, RecursionError):
+        document = None
+    ticket = cast("dict[str, object]", document).get("ticket") if isinstance(document, dict) else None
+    if not isinstance(ticket, str):
+        raise BadRequest(400, 'send {"ticket": "..."}')
+    return ticket
