@@ -12,7 +12,7 @@ as it is read; so the rest of the engine knows one shape of each event only.
 
 Reading is strict. What is not JSON, has an unknown type, a wrong or missing field or
 one too many is a `JournalCorrupt`. A client that may be older than its server uses
-`decode_received` instead, which hands on what it can't know as `Unknown`.
+`decode_received` instead: it ignores fields that it can't know, and hands on the rest as `Unknown`.
 
 Equal values give equal bytes. They are ASCII, so that any text survives: control
 characters, and surrogates without their partner, which providers do send. (A pair of
@@ -34,7 +34,7 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from engine.core.errors import JournalCorrupt
 from engine.core.events import DURABLE_TYPES, LIVE_TYPES, Durable, Live
 from engine.core.messages import Message
-from engine.journal.json_converter import SHOWN_CHARS, TAGS, Json, reader_of, writer_of
+from engine.journal.json_converter import SHOWN_CHARS, TAGS, Json, UnknownWord, reader_of, writer_of
 from engine.journal.json_text import to_json_text
 from engine.journal.state import Resync, SessionState, Status
 
@@ -104,8 +104,11 @@ def decode_event(text: str | bytes, *, schema: Schema = PRESENT) -> Durable | Li
 def decode_received(text: str | bytes, *, schema: Schema = PRESENT) -> Durable | Live | Resync | Unknown:
     """Return what a server sent to a client that may be older than itself.
 
-    Raises `JournalCorrupt` for what no server sends: no JSON, no type, or a known
-    version with the wrong fields.
+    Fields that are not known here are ignored, at every depth. A newer version is read as the newest one that is
+    known, if it fits. What has an unknown type, or an unknown word in a fixed set of them, is `Unknown`.
+
+    Raises `JournalCorrupt` for what no server sends: no JSON, no type, or a known version that lacks a field or has a
+    wrong one.
     """
     return typing.cast("Durable | Live | Resync | Unknown", _received(_document(text), _RECEIVED, schema))
 
@@ -202,12 +205,26 @@ def _no_constant(name: str) -> NoReturn:
 def _received(document: Json, kinds: Mapping[str, type], schema: Schema) -> object:
     document = schema.lifted(document)
     tag = document["type"]
-    if tag not in kinds or document["v"] > schema.version(tag):
+    if tag not in kinds:
         return Unknown(type=tag, raw=to_json_text(document))
-    return _structured(document, kinds, schema)
+    is_newer = document["v"] > schema.version(tag)
+    known = {**document, "v": schema.version(tag)} if is_newer else document
+    try:
+        return _structured(known, kinds, schema, strict=False)
+    except JournalCorrupt as error:
+        if is_newer or _has_unknown_word(error.__cause__):
+            return Unknown(type=tag, raw=to_json_text(document))
+        raise
 
 
-def _structured(document: Json, kinds: Mapping[str, type], schema: Schema) -> object:
+def _has_unknown_word(error: BaseException | None) -> bool:
+    """Tell whether one of the reasons is a word that a newer engine may have added."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_has_unknown_word, error.exceptions))
+    return isinstance(error, UnknownWord)
+
+
+def _structured(document: Json, kinds: Mapping[str, type], schema: Schema, *, strict: bool = True) -> object:
     fields = {**document}
     tag, version = fields.pop("type"), fields.pop("v")
     kind = kinds.get(tag)
@@ -220,7 +237,7 @@ def _structured(document: Json, kinds: Mapping[str, type], schema: Schema) -> ob
             f"{tag} has version {version}, and there is no migration from there to {schema.version(tag)}"
         )
     try:
-        return reader_of(kind)(fields, kind)
+        return reader_of(kind, strict=strict)(fields, kind)
     except (BaseValidationError, ValueError, TypeError) as error:
         issues = "; ".join(transform_error(error, path=tag, format_exception=_described))
         raise JournalCorrupt(issues[: 5 * SHOWN_CHARS]) from error

@@ -111,6 +111,10 @@ TAGS: Final[Mapping[type, str]] = {
 }
 
 
+class UnknownWord(ValueError):
+    """A tag, or one of a fixed set of words, that a newer engine may have added."""
+
+
 def _is_union(kind: Any) -> bool:
     return get_origin(kind) in {typing.Union, types.UnionType}
 
@@ -160,7 +164,8 @@ def _literal_reader(kind: Any) -> Callable[[Any, Any], Any]:
 
     def read(value: Any, _: object) -> Any:
         if type(value) is not str or value not in allowed:
-            raise ValueError(f"expected one of {', '.join(sorted(allowed))}, got {value!r}"[:SHOWN_CHARS])
+            message = f"expected one of {', '.join(sorted(allowed))}, got {value!r}"[:SHOWN_CHARS]
+            raise UnknownWord(message) if type(value) is str else ValueError(message)
         return value
 
     return read
@@ -175,7 +180,8 @@ def _union_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
             return None
         tag = _an_object(value).get("type")
         if type(tag) is not str or tag not in kinds:
-            raise ValueError(f"expected the type {' or '.join(kinds)}, got {tag!r}"[:SHOWN_CHARS])
+            message = f"expected the type {' or '.join(kinds)}, got {tag!r}"[:SHOWN_CHARS]
+            raise UnknownWord(message) if type(tag) is str else ValueError(message)
         return converter.structure(value, kinds[tag])
 
     return read
@@ -261,6 +267,15 @@ def writer_of(kind: type) -> Callable[[Any], Json]:
 
 
 @cache
-def reader_of(kind: type) -> Callable[[Any, Any], Any]:
-    """Return what turns the fields of a document into a value of *kind*. It raises what cattrs raises."""
-    return _fields_reader(kind, _converter)
+def reader_of(kind: type, *, strict: bool = True) -> Callable[[Any, Any], Any]:
+    """Return what turns the fields of a document into a value of *kind*. It raises what cattrs raises.
+
+    If it is not *strict*, it ignores fields that it does not know.
+    """
+    return _fields_reader(kind, _converter if strict else _tolerant())
+
+
+@cache
+def _tolerant() -> Converter:
+    # Made when it is first used: only clients need it.
+    return make_converter(strict=False)
