@@ -33,6 +33,7 @@ from engine.core.settings import Limits, Settings
 from engine.session.answer_types import Always, Answer, Once, Reject
 from engine.session.attachments import attachment
 from engine.session.engine import engine_runtime
+from engine.session.session import live_session
 from engine.store.store_protocols import Retention
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
     "reject": "refused",
 }
 # Their keys are input ids, which the journal keeps.
-_KEYED_BY_JOURNAL: Final = frozenset({"queue", "steer"})
+_KEYED_BY_JOURNAL: Final = frozenset({"prompt", "queue", "steer"})
 
 
 @final
@@ -69,6 +70,7 @@ class EngineChanges:
             "session.fork": cast("Handler", self.fork),
             "session.delete": cast("Handler", self.delete),
             "session.close": cast("Handler", self.close),
+            "prompt": cast("Handler", self.prompt),
             "queue": cast("Handler", self.queue),
             "queue.remove": cast("Handler", self.remove_input),
             "steer": cast("Handler", self.steer),
@@ -172,6 +174,20 @@ class EngineChanges:
         return se.SeqResult(seq=session.state.seq)
 
     # -- turns -------------------------------------------------------------------------------
+
+    async def prompt(self, params: tu.PromptParams) -> tu.PromptResult:
+        """Start a turn, or find the one that this prompt has started. A checkpoint.
+
+        What follows from a lost connection (`on_disconnect`) is up to the connection: it knows when it is lost.
+        """
+        media = media_of(params.attachments)
+        session = await self._engine.open_session(params.session_id)
+        settings = None
+        if params.settings is not None:
+            settings = settings_with(live_session(session).config.settings, params.settings)
+        turn = self._engine.start_turn(session, params.text, attachments=media, settings=settings, input_id=params.key)
+        input_id = InputId(params.key)
+        return tu.PromptResult(turn_id=turn.id, input_id=input_id, seq=_seq_of(session, input_id))
 
     async def queue(self, params: tu.QueueParams) -> tu.QueueResult:
         """Queue input. A checkpoint."""

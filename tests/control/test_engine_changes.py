@@ -19,7 +19,7 @@ from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.method_table import METHODS
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.wire_converter import BadParams
-from engine.core.errors import ConfigError, NothingParked, RequestNotFound, SessionNotFound, TurnOver
+from engine.core.errors import ConfigError, InputConflict, NothingParked, RequestNotFound, SessionNotFound, TurnOver
 from engine.core.settings import Limits, Settings
 from engine.session.engine import Engine
 from engine.testing import ScriptedProvider, call, done, text
@@ -177,6 +177,33 @@ async def test_a_cancel_names_its_turn(tmp_path: Path) -> None:
         assert (await second.wait()).stop_reason == "aborted"
         with pytest.raises(TurnOver):
             await changes.steer(tu.SteerParams(session_id=session.id, turn_id=second.id, text="late", key="k"))
+
+
+async def test_a_repeated_prompt_starts_one_turn(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    async with opened(store, "one") as eng:
+        changes, keys = changes_of(eng), RecentKeys()
+        session = await eng.create_session(cwd=tmp_path)
+        params = tu.PromptParams(session_id=session.id, text="go", key="i-1", settings=se.TurnSettings(steps=3))
+        results: list[object] = []
+
+        async def prompt() -> None:
+            results.append(await changes.run("prompt", params, keys))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(prompt)
+            nursery.start_soon(prompt)
+        first = results[0]
+        assert isinstance(first, tu.PromptResult)
+        assert first == results[1]
+        waited = await changes.wait(tu.WaitParams(session_id=session.id, turn_id=first.turn_id))
+        assert waited.result is not None
+        assert waited.result.text == "one"
+        with pytest.raises(InputConflict):
+            await changes.prompt(attrs.evolve(params, text="other"))
+    # After a restart, too.
+    async with opened(store) as eng:
+        assert await changes_of(eng).prompt(params) == first
 
 
 async def test_waiting_input_is_removed(tmp_path: Path) -> None:
