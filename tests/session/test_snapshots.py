@@ -7,15 +7,16 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.core.events import CallHeartbeat, PermissionAsked, TurnEnded
+from engine.core.events import CallHeartbeat, PartEnded, PermissionAsked, TurnEnded
 from engine.core.ids import SessionId
+from engine.core.messages import TextPart
 from engine.journal.codec import decode_resync, encode_resync
 from engine.journal.cursors import Cursor
 from engine.journal.fold import apply, fold
 from engine.journal.position import decode_position, encode_position
-from engine.journal.state import Resync, SessionState, Waiting
+from engine.journal.state import Resync, SessionState, Waiting, open_parts
 from engine.permission.policy import Policy
-from engine.testing.script import Answer, call, done, text
+from engine.testing.script import Answer, Pause, call, done, text
 from tests.session.test_sub_agents import WRITING, Script, agent_tools, by_prompt, drained, nested, task
 from tests.support.bench import Bench
 from tests.support.parked import FINE, Home, asks, do, seen
@@ -106,3 +107,31 @@ async def test_snapshot_shows_what_a_parked_turn_asks(autojump_clock: MockClock)
         await turn.wait()
         assert session.subscribe().snapshot().open_questions == ()
         assert isinstance(session.events()[-1], TurnEnded)
+
+
+async def test_part_ends_shorter_than_streamed_after_a_kill(autojump_clock: MockClock) -> None:
+    """The last deltas had not reached the store: a client that has drawn them adopts the end of the part."""
+    *streamed_part, part_done = text("It was a dark and ", pieces=3)
+    home = Home([[*streamed_part, Pause(5), part_done, *done()], FINE])
+    client = SessionState()
+    async with home.open() as eng:
+        session = await eng.create_session(cwd="/opt")
+        cursor = session.subscribe(after=0)
+        turn = eng.start_turn(session, "go")
+        await trio.sleep(1)
+        for event in drained(cursor):
+            assert not isinstance(event, Resync)
+            client = apply(client, event)
+        await home.kill(session.id)
+        turn.cancel()
+    (streamed,) = open_parts(client)
+    assert streamed.text == "It was a dark and "
+    async with home.open() as eng:
+        again = await eng.open_session(session.id)
+        for event in again.events()[client.seq :]:
+            if isinstance(event, PartEnded):
+                assert isinstance(event.part, TextPart)
+                assert len(event.part.text) < len(streamed.text)
+            client = apply(client, event)
+        # Not what was drawn, but what the record has; and the model reads the same.
+        assert client == again.state == fold(await home.store.load(session.id))
