@@ -43,11 +43,13 @@ class RecoveryAnswered(EventBase):
 
     Attributes:
         model: with "switch", the new model.
+        by: who answered, as its host names its clients; empty: the host itself.
     """
 
     request_id: RequestId
     answer: RecoveryKind
     model: str = ""
+    by: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -82,11 +84,13 @@ class QuestionAnswered(EventBase):
 
     Attributes:
         answers: labels of choices, or free text; empty unless `answered`.
+        by: who answered, as its host names its clients; empty: the host itself.
     """
 
     request_id: RequestId
     outcome: QuestionOutcome
     answers: tuple[str, ...] = ()
+    by: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -150,6 +154,7 @@ class PermissionAnswered(EventBase):
         feedback: the user's text with a rejection.
         allowed: the rights that "always" has granted.
         scope: for how long; None: only this call was allowed.
+        by: who answered, as its host names its clients; empty: the host itself, or a rule.
     """
 
     request_id: RequestId
@@ -157,3 +162,4 @@ class PermissionAnswered(EventBase):
     feedback: str = ""
     allowed: tuple[Right, ...] = ()
     scope: GrantScope | None = None
+    by: str = ""

@@ -53,11 +53,16 @@ class SessionTitled(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class InputAdmitted(EventBase):
-    """Input was accepted and saved. It waits for its place in the transcript."""
+    """Input was accepted and saved. It waits for its place in the transcript.
+
+    Attributes:
+        by: who sent it, as its host names its clients; empty: the host itself.
+    """
 
     input_id: InputId
     mode: InputMode
     message: UserMessage
+    by: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

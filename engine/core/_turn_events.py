@@ -169,12 +169,14 @@ class TurnEnding(EventBase):
         detail: the same in words.
         until: when the grace period of its running calls is over, in seconds since the epoch.
         after: the number of the last durable event before it.
+        by: who cancelled it, as its host names its clients; empty: the host itself, or none did.
     """
 
     cause: EndingCause
     detail: str
     until: float
     after: int
+    by: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

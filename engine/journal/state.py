@@ -123,6 +123,7 @@ class Ending(Value):
     cause: EndingCause
     detail: str
     until: float
+    by: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)

@@ -40,6 +40,7 @@ def admit(
     attachments: tuple[MediaPart, ...] = (),
     input_id: InputId | None = None,
     turn_id: TurnId | None = None,
+    by: str = "",
 ) -> InputId:
     """Admit *text*; return its id. The same id with the same content is the same input. Not a checkpoint.
 
@@ -50,7 +51,7 @@ def admit(
     new_id = InputId(ids.new("input")) if input_id is None else input_id
     message = _message(ids, text, mode, attachments)
     # Admitted in one event with its final form: from here on nothing but its place is open.
-    journal.append(InputAdmitted(input_id=new_id, mode=mode, message=message), turn_id=turn_id)
+    journal.append(InputAdmitted(input_id=new_id, mode=mode, message=message, by=by), turn_id=turn_id)
     return new_id
 
 

@@ -38,6 +38,7 @@ class PermissionAnswer:
         scope: of an "always", how far it reaches.
         seconds: of an "always", how long at most.
         source: the rules, if they answer instead of the user because they allow it by now.
+        by: which client of the host answered; empty: the host itself.
     """
 
     kind: ev.AnswerKind
@@ -46,6 +47,7 @@ class PermissionAnswer:
     scope: ev.GrantScope = "session"
     seconds: float | None = None
     source: str = ""
+    by: str = ""
 
 
 # How to go on after a failed request; with "switch", the model to go on with.
@@ -189,20 +191,20 @@ class Questions:
         return [question for question in self._open.values() if isinstance(question, _Permission)]
 
     @enable_ki_protection
-    def answer(self, request_id: RequestId, answers: UserAnswers) -> None:
+    def answer(self, request_id: RequestId, answers: UserAnswers, by: str = "") -> None:
         """Answer a question of a tool. Raises `RequestNotFound` if it is not open (any more). Not a checkpoint."""
         question = self._open.get(request_id)
         if not isinstance(question, _UserQuestion):
             raise RequestNotFound(f"no open question has the id {request_id!r}")
-        self._answer_user(question, answers)
+        self._answer_user(question, answers, by)
 
     @enable_ki_protection
-    def recover(self, request_id: RequestId, choice: RecoveryChoice) -> None:
+    def recover(self, request_id: RequestId, choice: RecoveryChoice, by: str = "") -> None:
         """Answer how to go on. Raises `RequestNotFound` if that is not asked (any more). Not a checkpoint."""
         question = self._open.get(request_id)
         if not isinstance(question, _Recovery):
             raise RequestNotFound(f"no open question about a failed request has the id {request_id!r}")
-        self._answer_recovery(question, choice)
+        self._answer_recovery(question, choice, by)
 
     @enable_ki_protection
     def withdraw(self, journal: TurnJournal) -> None:
@@ -267,24 +269,25 @@ class Questions:
                 feedback=answer.feedback,
                 allowed=allowed,
                 scope=answer.scope if allowed else None,
+                by=answer.by,
             )
             question.journal.append(answered)
 
     @enable_ki_protection
-    def _answer_user(self, question: _UserQuestion, answers: UserAnswers) -> None:
+    def _answer_user(self, question: _UserQuestion, answers: UserAnswers, by: str = "") -> None:
         self._open.pop(question.event.request_id, None)
         if question.answer.settle(answers):
             question.journal.append(
-                ev.QuestionAnswered(request_id=question.event.request_id, outcome=answers[0], answers=answers[1])
+                ev.QuestionAnswered(request_id=question.event.request_id, outcome=answers[0], answers=answers[1], by=by)
             )
 
     @enable_ki_protection
-    def _answer_recovery(self, question: _Recovery, choice: RecoveryChoice) -> None:
+    def _answer_recovery(self, question: _Recovery, choice: RecoveryChoice, by: str = "") -> None:
         self._open.pop(question.event.request_id, None)
         if question.answer.settle(choice):
             model = "" if choice[1] is None else choice[1].info.name
             question.journal.append(
-                ev.RecoveryAnswered(request_id=question.event.request_id, answer=choice[0], model=model)
+                ev.RecoveryAnswered(request_id=question.event.request_id, answer=choice[0], model=model, by=by)
             )
 
 

@@ -63,6 +63,7 @@ class TurnCause:
     reason: StopReason
     detail: str = ""
     reset_at: float | None = None
+    by: str = ""
 
 
 CANCELLED: Final = TurnCause(kind="user", reason="aborted", detail="cancelled by the user")
@@ -296,7 +297,9 @@ class CauseSlot:
         calls = () if run.step is None else run.step.ledger.unsettled
         grace = max((entry.grace for entry in calls if entry.state in {"admitted", "running"}), default=GRACE)
         until = run.deps.clock.now() + run.bounded_grace(grace)
-        run.journal.append_live(TurnEnding(cause=kind, detail=cause.detail, until=until, after=run.journal.log.seq))
+        run.journal.append_live(
+            TurnEnding(cause=kind, detail=cause.detail, until=until, after=run.journal.log.seq, by=cause.by)
+        )
 
     @property
     def is_parked(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast, get_args
 
+import attrs
 import trio
 
 from engine.core.errors import CallNotFound, ConfigError, EngineError, StoreError
@@ -12,7 +13,7 @@ from engine.core.ids import CallId, RequestId
 from engine.core.permission_types import PersistentApprover
 from engine.nursery.parkable import check_not_parked, waiting_calls
 from engine.nursery.step_runner import ROUND
-from engine.session.answer_types import Answer, Recovery, permission_answer, require_text
+from engine.session.answer_types import Answer, Recovery, permission_answer, require_label, require_text
 from engine.tools.call_values import ToolOutput
 
 if TYPE_CHECKING:
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from engine.session.live_session import LiveSession
 
 
-async def reply(session: LiveSession, request_id: str, answer: Answer) -> None:
+async def reply(session: LiveSession, request_id: str, answer: Answer, by: str) -> None:
     """See `Session.reply`. Always a checkpoint."""
     session.check_not_closed()
     if not isinstance(cast("object", request_id), str):
         raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
     # Answered before the grants file is written, so that the call goes on at once, and a cancel loses no answer.
-    session.questions.reply(RequestId(request_id), permission_answer(answer))
+    session.questions.reply(RequestId(request_id), attrs.evolve(permission_answer(answer), by=require_label(by)))
     approver = session.deps.approver
     try:
         if isinstance(approver, PersistentApprover):
@@ -42,31 +43,33 @@ async def reply(session: LiveSession, request_id: str, answer: Answer) -> None:
     await trio.lowlevel.checkpoint()
 
 
-async def answer(session: LiveSession, request_id: str, answers: tuple[str, ...]) -> None:
+async def answer(session: LiveSession, request_id: str, answers: tuple[str, ...], by: str) -> None:
     """See `Session.answer`. Always a checkpoint."""
     session.check_not_closed()
     texts = tuple(require_text(text, "an answer") for text in answers)
     # First: a parked question is not open in this engine, and `RequestNotFound` would send the host looking for a typo.
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
     session.questions.answer(
-        RequestId(require_text(request_id, "a request id")), ("answered" if texts else "declined", texts)
+        RequestId(require_text(request_id, "a request id")),
+        ("answered" if texts else "declined", texts),
+        require_label(by),
     )
     await trio.lowlevel.checkpoint()
 
 
-async def recover(session: LiveSession, request_id: str, how: Recovery, *, model: str | Model | None) -> None:
+async def recover(session: LiveSession, request_id: str, how: Recovery, *, model: str | Model | None, by: str) -> None:
     """See `Session.recover`. Always a checkpoint."""
     session.check_not_closed()
     if not isinstance(cast("object", request_id), str):
         raise ConfigError(f"a request id is the str of a RecoveryAsked event, not {request_id!r}")
     if how not in get_args(Recovery) or (how == "switch") != (model is not None):
         raise ConfigError(f"recover takes 'wait', 'stop', or 'switch' with a model, not {how!r} with {model!r}")
-    models = session.engine.models
+    label, models = require_label(by), session.engine.models
     resolved = None if model is None else models.models_of((model,))[0]
     # Before the question is answered: after that, the loop sends a request with what it knows about the model.
     if resolved is not None:
         await models.learn((resolved,))
-    session.questions.recover(RequestId(request_id), (how, resolved))
+    session.questions.recover(RequestId(request_id), (how, resolved), label)
     await trio.lowlevel.checkpoint()
 
 

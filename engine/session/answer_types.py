@@ -52,6 +52,13 @@ def require_text(value: object, what: str) -> str:
     return value
 
 
+def require_label(value: object) -> str:
+    """Return *value* if it can name a client of the host; it may be empty. Raises `ConfigError`."""
+    if not isinstance(value, str):
+        raise ConfigError(f"by is the name of a client, a str, not {type(value).__name__}")
+    return value
+
+
 def require_input_id(value: object) -> InputId | None:
     """Return *value* as the id of an input, if it is one or None. Raises `ConfigError`."""
     return None if value is None else InputId(require_text(value, "an input id"))

@@ -316,14 +316,15 @@ class Engine:
         attachments: Sequence[MediaPart] = (),
         settings: Settings | None = None,
         input_id: str | None = None,
+        by: str = "",
     ) -> Turn:
         """Run a turn in the engine's own nursery, where it outlives the task that started it. Not a checkpoint.
 
         Watch it with the returned turn or with `session.subscribe`. With *input_id* it is idempotent: the same prompt
-        again returns the turn that exists. See `Session.prompt`, also for the errors.
+        again returns the turn that exists. *by* names the client that sends it. See `Session.prompt`, also for the errors.
         """
         live = self._check_own(session, "start_turn")
-        turn = session.prompt(text, attachments=attachments, settings=settings, input_id=input_id)
+        turn = session.prompt(text, attachments=attachments, settings=settings, input_id=input_id, by=by)
         return self._start(live, turn)
 
     @enable_ki_protection

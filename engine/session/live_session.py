@@ -26,7 +26,7 @@ from engine.nursery.parkable import check_not_parked
 from engine.nursery.parking import leave_parked
 from engine.nursery.questions import Questions
 from engine.nursery.running_turn import CANCELLED, RequestUsage, TurnRun
-from engine.session.answer_types import require_input_id
+from engine.session.answer_types import require_input_id, require_label
 from engine.session.engine_services import EngineServices
 from engine.session.session_background import SessionBackground, SubAgentRunner
 from engine.session.session_config import SessionConfig
@@ -128,7 +128,7 @@ class LiveSession:
             )
 
     @enable_ki_protection
-    def cancel(self, turn_id: TurnId) -> bool:
+    def cancel(self, turn_id: TurnId, by: str) -> bool:
         """Cancel the turn with that id; return whether it is ending now (see `Session.cancel`). Not a checkpoint."""
         self.check_open()
         run, journal = self.active, self.journal
@@ -136,11 +136,11 @@ class LiveSession:
             # A turn that is just being parked goes on in another engine.
             if run.journal.turn_id != turn_id or run.ending.is_parked:
                 return False
-            run.end(CANCELLED)
+            run.end(attrs.evolve(CANCELLED, by=by))
             return True
         if journal.state.turn is None or journal.state.turn.turn_id != turn_id:
             return False
-        event = TurnEnding(cause="user", detail=CANCELLED.detail, until=self.deps.clock.now(), after=journal.seq)
+        event = TurnEnding(cause="user", detail=CANCELLED.detail, until=self.deps.clock.now(), after=journal.seq, by=by)
         journal.append_live(event, turn_id=turn_id)
         leave_parked(journal, self.deps.ids, why="cancelled")
         return True
@@ -202,6 +202,7 @@ class SessionInput:
         *,
         attachments: tuple[MediaPart, ...] = (),
         turn_id: TurnId | None = None,
+        by: str = "",
     ) -> InputId:
         """Admit a steer or queued input. Not a checkpoint."""
         return admit(
@@ -212,10 +213,11 @@ class SessionInput:
             attachments=attachments,
             input_id=require_input_id(input_id),
             turn_id=turn_id,
+            by=require_label(by),
         )
 
     def steer(
-        self, text: str, turn_id: str | None, input_id: str | None, attachments: tuple[MediaPart, ...]
+        self, text: str, turn_id: str | None, input_id: str | None, attachments: tuple[MediaPart, ...], by: str = ""
     ) -> InputId:
         """Admit a steer of the running turn. Not a checkpoint. Raises `TurnOver`, `TurnParked`, `InputConflict`."""
         session, own_id = self._session, require_input_id(input_id)
@@ -228,7 +230,7 @@ class SessionInput:
             if run is None or turn_id not in {None, run.journal.turn_id} or run.ending.cause is not None:
                 raise TurnOver("the turn has ended or is ending; use session.prompt() or session.inputs.queue()")
         to_turn = None if run is None else run.journal.turn_id
-        return self.admit(text, "steer", own_id, attachments=attachments, turn_id=to_turn)
+        return self.admit(text, "steer", own_id, attachments=attachments, turn_id=to_turn, by=by)
 
     def report(self, text: str, display: str, *, may_wake: bool) -> None:
         """Admit a report for the model: into the running turn, a turn of its own, or the next one. Not a checkpoint."""

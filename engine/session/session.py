@@ -20,7 +20,7 @@ from engine.journal.cursors import Cursor, follow
 from engine.journal.position import Position
 from engine.journal.state import OpenQuestion, SessionState
 from engine.session.answer_delivery import answer, recover, reply, settle
-from engine.session.answer_types import Answer, Recovery, require_input_id, require_text
+from engine.session.answer_types import Answer, Recovery, require_input_id, require_label, require_text
 from engine.session.live_session import LiveSession
 from engine.session.session_background import SessionBackground
 from engine.session.session_context import SessionContext
@@ -103,6 +103,7 @@ class Session:
         attachments: Sequence[MediaPart] = (),
         settings: Settings | None = None,
         input_id: str | None = None,
+        by: str = "",
     ) -> Turn:
         """Return a turn for the prompt *text*; enter it to start it. Not a checkpoint.
 
@@ -112,6 +113,7 @@ class Session:
             settings: instead of the session's.
             input_id: makes it idempotent, for ever: if a prompt with this id was sent before, the turn is that prompt's,
                 running or over, and nothing is run again; leaving the block does not end it.
+            by: the client of the host that sends it, for the record (`InputAdmitted`).
 
         Raises on entering: `SessionBusy` if another turn is running; for an id that was sent before, `InputConflict` if
         the content was another one, `TurnParked` if its turn is parked.
@@ -125,6 +127,7 @@ class Session:
             attachments=media,
             settings=require_settings(settings, self._live.config.settings),
             input_id=own_id,
+            by=require_label(by),
         )
         if own_id is None:
             return new_turn(self._live, begin)
@@ -178,13 +181,14 @@ class Session:
         return structured(output, turn.result)
 
     @enable_ki_protection
-    def cancel(self, turn_id: str) -> bool:
+    def cancel(self, turn_id: str, *, by: str = "") -> bool:
         """Cancel the turn with that id, and no other; return whether it is ending now. Not a checkpoint.
 
         For a turn whose `Turn` someone else has, such as one of queued input. True also if it was ending already. False:
-        it is over, or was never there. A parked turn ends at once.
+        it is over, or was never there. A parked turn ends at once. *by* names the client of the host that cancels; watchers
+        see it in `TurnEnding`.
         """
-        return self._live.cancel(TurnId(require_text(turn_id, "a turn id")))
+        return self._live.cancel(TurnId(require_text(turn_id, "a turn id")), require_label(by))
 
     def resume(self, *, settings: Settings | None = None) -> Turn:
         """Return the turn that was parked when its engine was closed or killed; enter it to resume it.
@@ -225,31 +229,35 @@ class Session:
 
     # -- answers ------------------------------------------------------------------------------
 
-    async def reply(self, request_id: str, answer: Answer) -> None:
-        """Answer an open question. Always a checkpoint. Raises `RequestNotFound`; if cancelled, it may be answered."""
-        await reply(self._live, request_id, answer)
+    async def reply(self, request_id: str, answer: Answer, *, by: str = "") -> None:
+        """Answer an open question. Always a checkpoint. *by* names the client of the host that answers, here and below.
 
-    async def answer(self, request_id: str, *answers: str) -> None:
+        Raises `RequestNotFound`; if cancelled, it may be answered.
+        """
+        await reply(self._live, request_id, answer, by)
+
+    async def answer(self, request_id: str, *answers: str, by: str = "") -> None:
         """Answer a tool's question (`QuestionAsked`), in words or by labels; with neither, decline.
 
         Always a checkpoint.
 
         Raises `RequestNotFound`. If cancelled, it may be answered.
         """
-        await answer(self._live, request_id, answers)
+        await answer(self._live, request_id, answers, by)
 
-    async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
+    async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None, by: str = "") -> None:
         """Decide how to continue after a failed request (`RecoveryAsked`). Always a checkpoint.
 
         Args:
             request_id: the question's id.
             how: "wait" and retry, "switch" to *model* for the rest of the turn, or "stop".
             model: a name or a `Model`; `switch_model` keeps it for later turns.
+            by: the client of the host that answers.
 
         Raises `RequestNotFound`; `ConfigError` for an unusable model, and then the question stays open. If cancelled,
         it may be answered.
         """
-        await recover(self._live, request_id, how, model=model)
+        await recover(self._live, request_id, how, model=model, by=by)
 
     # -- tools, model, title -------------------------------------------------------------------
 

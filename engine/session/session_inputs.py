@@ -64,7 +64,9 @@ class SessionInputs:
         return self._session.journal.snapshot().inbox
 
     @enable_ki_protection
-    def queue(self, text: str, *, attachments: Sequence[MediaPart] = (), input_id: str | None = None) -> InputId:
+    def queue(
+        self, text: str, *, attachments: Sequence[MediaPart] = (), input_id: str | None = None, by: str = ""
+    ) -> InputId:
         """Queue *text* as the prompt of the next turn. Not a checkpoint.
 
         The next turn runs in the engine's own nursery; watch it with `Session.subscribe`, and cancel it with
@@ -74,7 +76,7 @@ class SessionInputs:
         session = self._session
         session.check_open()
         media = require_media(attachments)
-        admitted = session.input.admit(require_text(text, "input"), "queue", input_id, attachments=media)
+        admitted = session.input.admit(require_text(text, "input"), "queue", input_id, attachments=media, by=by)
         session.input.start_queued_turn()
         return admitted
 
@@ -86,6 +88,7 @@ class SessionInputs:
         turn_id: str | None = None,
         attachments: Sequence[MediaPart] = (),
         input_id: str | None = None,
+        by: str = "",
     ) -> InputId:
         """Add a user message to the running turn at its next step; running tools are not interrupted. Not a checkpoint.
 
@@ -94,12 +97,13 @@ class SessionInputs:
             turn_id: only if this turn is running; a steer that comes late never reaches the next turn.
             attachments: images and files, made by `engine.attach`.
             input_id: makes it idempotent.
+            by: the client of the host that sends it.
 
         Raises `TurnOver` if the turn is over or ending, or none is running; `TurnParked`.
         """
         self._session.check_open()
         own = None if turn_id is None else require_text(turn_id, "a turn id")
-        return self._session.input.steer(require_text(text, "a steer"), own, input_id, require_media(attachments))
+        return self._session.input.steer(require_text(text, "a steer"), own, input_id, require_media(attachments), by)
 
     @enable_ki_protection
     def edit(self, input_id: str, text: str, *, attachments: Sequence[MediaPart] = ()) -> None:

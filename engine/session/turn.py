@@ -209,17 +209,17 @@ class Turn:
         if self._run is not None:
             self._run.state.skip_wait.set()
 
-    async def reply(self, request_id: str, answer: Answer) -> None:
+    async def reply(self, request_id: str, answer: Answer, *, by: str = "") -> None:
         """Answer an open question of this turn or of its sub-agents; see `Session.reply`."""
-        await reply(self._session, request_id, answer)
+        await reply(self._session, request_id, answer, by)
 
-    async def answer(self, request_id: str, *answers: str) -> None:
+    async def answer(self, request_id: str, *answers: str, by: str = "") -> None:
         """Answer a tool's question, in this turn or its sub-agents; see `Session.answer`."""
-        await answer(self._session, request_id, answers)
+        await answer(self._session, request_id, answers, by)
 
-    async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None) -> None:
+    async def recover(self, request_id: str, how: Recovery, *, model: str | Model | None = None, by: str = "") -> None:
         """Decide how to continue after a failed request of this turn or its sub-agents; see `Session.recover`."""
-        await recover(self._session, request_id, how, model=model)
+        await recover(self._session, request_id, how, model=model, by=by)
 
     def _start(self) -> TurnRun | None:
         """Start the turn, and return it; None: it exists already."""

@@ -121,6 +121,7 @@ def begin_turn(
     *,
     attachments: tuple[MediaPart, ...] = (),
     input_id: InputId | None = None,
+    by: str = "",
     settings: Settings | None = None,
     output: type[attrs.AttrsInstance] | None = None,
     parent: ParentTurn | None = None,
@@ -144,7 +145,16 @@ def begin_turn(
         run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
         if isinstance(prompt, str):
             ids = session.deps.ids
-            admit(session.journal, ids, prompt, "prompt", attachments=attachments, input_id=input_id, turn_id=turn_id)
+            admit(
+                session.journal,
+                ids,
+                prompt,
+                "prompt",
+                attachments=attachments,
+                input_id=input_id,
+                turn_id=turn_id,
+                by=by,
+            )
         if not isinstance(prompt, CompactionRequest):
             promote(run, None if isinstance(prompt, str) else prompt)
         _note_unknown_models(session, run)

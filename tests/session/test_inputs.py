@@ -7,8 +7,8 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.core.errors import InputConflict, InputNotFound, SessionBusy, TurnOver, TurnParked
-from engine.core.events import PermissionAsked, TurnEnded, TurnEnding, TurnStarted
+from engine.core.errors import ConfigError, InputConflict, InputNotFound, SessionBusy, TurnOver, TurnParked
+from engine.core.events import InputAdmitted, PermissionAnswered, PermissionAsked, TurnEnded, TurnEnding, TurnStarted
 from engine.core.ids import TurnId
 from engine.core.messages import ImagePart, MediaPart, UserMessage
 from engine.journal.state import Resync
@@ -181,6 +181,35 @@ async def test_parked_turn_of_a_prompt_must_be_resumed(autojump_clock: MockClock
         turn = eng.resume_turn(session)
         assert eng.start_turn(session, "go", input_id="mine").id == turn.id
         turn.cancel()
+
+
+# -- who did it ---------------------------------------------------------------------------------------------
+
+
+async def test_record_names_the_client(autojump_clock: MockClock) -> None:
+    home = Home([asks(*do("a")), [*text("Well,"), Pause(60), *done()]])
+    async with home.open() as eng:
+        session = await eng.create_session(cwd="/opt")
+        turn = eng.start_turn(session, "go", by="phone")
+        asked = (await seen(turn, PermissionAsked))[-1]
+        assert isinstance(asked, PermissionAsked)
+        await session.reply(asked.request_id, engine.Once(), by="desk")
+        session.inputs.queue("later", by="page")
+        session.inputs.steer("now", by="phone")
+        await trio.sleep(1)
+        watcher = session.subscribe()
+        assert session.cancel(turn.id, by="page")
+        ending = watcher.try_next()
+        assert isinstance(ending, TurnEnding)
+        assert ending.by == "page"
+        assert session.state.turn is not None
+        assert session.state.turn.ending is not None
+        assert session.state.turn.ending.by == "page"
+        await turn.wait()
+        labels = [event.by for event in session.events() if isinstance(event, (InputAdmitted, PermissionAnswered))]
+        assert labels == ["phone", "desk", "page", "phone"]
+        with pytest.raises(ConfigError):
+            session.inputs.queue("more", by=3)  # type: ignore[arg-type]  # the point of it
 
 
 # -- listed, edited, removed --------------------------------------------------------------------------------

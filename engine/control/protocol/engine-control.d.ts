@@ -548,6 +548,7 @@ export interface Ending {
   cause: "user" | "host" | "left" | "limit" | "rejected" | "doom" | "crashed";
   detail: string;
   until: Float;
+  by: string;
 }
 
 /** Events of a subscription, in order. */
@@ -767,6 +768,8 @@ export interface InputAdmitted {
   input_id: string;
   mode: "prompt" | "steer" | "queue";
   message: UserMessage;
+  /** who sent it, as its host names its clients; empty: the host itself. */
+  by: string;
 }
 
 /** Waiting input was changed; it keeps its place. */
@@ -1098,6 +1101,8 @@ export interface PermissionAnswered {
   allowed: Right[];
   /** for how long; None: only this call was allowed. */
   scope: "turn" | "session" | "project" | null;
+  /** who answered, as its host names its clients; empty: the host itself, or a rule. */
+  by: string;
 }
 
 /** A call needs permission. Answer with `turn.reply`. */
@@ -1325,6 +1330,8 @@ export interface QuestionAnswered {
   outcome: "answered" | "declined" | "withdrawn" | "expired";
   /** labels of choices, or free text; empty unless `answered`. */
   answers: string[];
+  /** who answered, as its host names its clients; empty: the host itself. */
+  by: string;
 }
 
 /** A call asks the user a question. Answer with `turn.answer(request_id, "…")`. */
@@ -1472,6 +1479,8 @@ export interface RecoveryAnswered {
   answer: "wait" | "switch" | "stop" | "withdrawn" | "expired";
   /** with "switch", the new model. */
   model: string;
+  /** who answered, as its host names its clients; empty: the host itself. */
+  by: string;
 }
 
 /** A model's host failed and retries are used up: wait and try again, switch the model, or stop? */
@@ -2225,6 +2234,8 @@ export interface TurnEnding {
   until: Float;
   /** the number of the last durable event before it. */
   after: number;
+  /** who cancelled it, as its host names its clients; empty: the host itself, or none did. */
+  by: string;
 }
 
 /** The params of a method about one turn. */
