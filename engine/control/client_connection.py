@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol, final
 
 import trio
@@ -25,6 +26,7 @@ from engine.control.protocol.wire_converter import Params
 from engine.control.transport.message_transport import MessageTransport, TransportClosed
 from engine.core.ids import RequestId
 from engine.jsonrpc.rpc_messages import RpcId
+from engine.nursery.cleanup import close_bounded
 
 BAD_HELLO: Final = 4400
 BAD_TOKEN: Final = 4401
@@ -35,6 +37,7 @@ TOO_FAST: Final = 4429
 HELLO_SECONDS: Final = 5.0
 HEARTBEAT: Final = 15.0
 STALL_SECONDS: Final = 30.0
+_CLOSING: Final = 3.0
 _FRAME: Final = 64 * 1024
 # Answers that a client has not read. Requests in flight are bounded, so these are to what it sent in error.
 _MOST_ANSWERS: Final = 256
@@ -118,9 +121,8 @@ class ClientConnection:
                     self._nursery.cancel_scope.cancel(reason="the client has gone")
         finally:
             self._scope.cancel(reason="the connection ends")
-            # Bounded by the transport itself, and what is owed to a client that reads the code.
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 3):
-                await self._transport.close(*self._close)
+            # Also if the host has cancelled it: the client reads the code, and knows whether to come back.
+            await close_bounded(partial(self._transport.close, *self._close), _CLOSING)
 
     def close(self, code: int, reason: str) -> None:
         """End the connection with that code. Not a checkpoint."""

@@ -56,7 +56,7 @@ def digest_of(secret: str) -> str:
 
 
 @final
-class Credentials:
+class ClientCredentials:
     """The tokens, keys and tickets of a server."""
 
     def __init__(self, *, now: Callable[[], float], random: Callable[[int], bytes]) -> None:

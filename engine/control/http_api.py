@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Final, Protocol, cast, final
 
 from engine.control.client_connection import BAD_TOKEN
-from engine.control.credentials import Credentials, Login, RateLimit
+from engine.control.credentials import ClientCredentials, Login, RateLimit
 from engine.control.http_routes import route_of, status_of
 from engine.control.protocol.handshake import WireLimits
 from engine.control.protocol.json_schema import schema_text
@@ -29,7 +29,7 @@ _NO_STORE: Final[Fields] = (("cache-control", "no-store"), ("x-content-type-opti
 class ControlApi(Protocol):
     """What HTTP needs of the server."""
 
-    credentials: Credentials
+    credentials: ClientCredentials
     limits: WireLimits
     failed_logins: RateLimit
 

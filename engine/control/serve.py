@@ -16,7 +16,7 @@ from typing import Final, cast, final
 import attrs
 import trio
 
-from engine.control.credentials import Credentials, Login, digest_of, new_secret
+from engine.control.credentials import ClientCredentials, Login, digest_of, new_secret
 from engine.control.http_api import HttpApi
 from engine.control.server import ControlServer, Methods
 from engine.control.token_file import load_token, load_tokens, private_folder
@@ -32,7 +32,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @final
-class Served:
+class ServedAt:
     """Where a server is, and how to connect to it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Served:
         socket: the path of its Unix socket, which needs no token; None: it has none.
     """
 
-    def __init__(self, url: str, token: str, socket_path: Path | None, credentials: Credentials) -> None:
+    def __init__(self, url: str, token: str, socket_path: Path | None, credentials: ClientCredentials) -> None:
         """Make it of a server that listens."""
         self.url = url
         self.token = token
@@ -90,7 +90,7 @@ async def serve(
     methods: Methods,
     options: ServeOptions | None = None,
     *,
-    task_status: trio.TaskStatus[Served] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[ServedAt] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; `nursery.start` returns where. A checkpoint.
 
@@ -107,7 +107,7 @@ async def serve(
 
 
 async def _serve(
-    methods: Methods, options: ServeOptions, folder: Path | None, task_status: trio.TaskStatus[Served]
+    methods: Methods, options: ServeOptions, folder: Path | None, task_status: trio.TaskStatus[ServedAt]
 ) -> None:
     credentials, token = await _credentials(folder)
     server = ControlServer(methods, credentials)
@@ -125,7 +125,7 @@ async def _serve(
             path = folder / "control.sock"
             nursery.start_soon(trio.serve_listeners, acceptor.serve_local, [_unix_listener(path)])
         nursery.start_soon(trio.serve_listeners, acceptor.serve_http, _with_tls(listeners, options.tls))
-        task_status.started(Served(f"{scheme}://{shown}:{port}", token, path, credentials))
+        task_status.started(ServedAt(f"{scheme}://{shown}:{port}", token, path, credentials))
         try:
             await trio.sleep_forever()
         finally:
@@ -134,8 +134,8 @@ async def _serve(
                 path.unlink(missing_ok=True)
 
 
-async def _credentials(folder: Path | None) -> tuple[Credentials, str]:
-    credentials = Credentials(now=trio.current_time, random=secrets.token_bytes)
+async def _credentials(folder: Path | None) -> tuple[ClientCredentials, str]:
+    credentials = ClientCredentials(now=trio.current_time, random=secrets.token_bytes)
     if folder is None:
         token = new_secret(secrets.token_bytes)
         credentials.set_tokens({digest_of(token): _OWNER})

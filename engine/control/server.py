@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from engine.control.client_connection import HEARTBEAT, REVOKED, ClientConnection
-from engine.control.credentials import Credentials, Login, RateLimit
+from engine.control.credentials import ClientCredentials, Login, RateLimit
 from engine.control.event_batches import EventTexts
 from engine.control.protocol.error_kinds import Refusal, is_fault
 from engine.control.protocol.handshake import (
@@ -103,7 +103,7 @@ class ControlServer:
         started: when, in seconds since the epoch.
     """
 
-    def __init__(self, methods: Methods, credentials: Credentials, *, limits: WireLimits | None = None) -> None:
+    def __init__(self, methods: Methods, credentials: ClientCredentials, *, limits: WireLimits | None = None) -> None:
         """Make it; it has no task of its own."""
         self.credentials = credentials
         self.limits = limits or WireLimits()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.control.credentials import Credentials, Login, RateLimit, digest_of
+from engine.control.credentials import ClientCredentials, Login, RateLimit, digest_of
 from engine.control.token_file import add_token, load_token, load_tokens, private_folder, revoke_token
 from engine.core.errors import ConfigError
 
@@ -26,10 +26,10 @@ class Clock:
         return self.now
 
 
-def credentials() -> tuple[Credentials, Clock]:
+def credentials() -> tuple[ClientCredentials, Clock]:
     clock = Clock()
     numbers = itertools.count()
-    made = Credentials(now=clock, random=lambda size: next(numbers).to_bytes(size))
+    made = ClientCredentials(now=clock, random=lambda size: next(numbers).to_bytes(size))
     made.set_tokens({digest_of(TOKEN): OWNER, digest_of("r" * 43): READER})
     return made, clock
 
