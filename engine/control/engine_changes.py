@@ -1,10 +1,10 @@
-"""The methods of the protocol that change sessions: what they do to an engine. No transport, no connection."""
+"""The methods of the protocol that change something: what they do to an engine. No transport, no connection."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, cast, final
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast, final
 
 import attrs
 import trio
@@ -13,41 +13,30 @@ from engine.control.engine_reads import EngineReads, Handler, row_of
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import server_methods as sv
 from engine.control.protocol import session_methods as se
-from engine.control.protocol import turn_methods as tu
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.recent_keys import KeyedCall, RecentKeys
 from engine.control.protocol.wire_converter import BadParams, Params, write_value
-from engine.core.errors import RequestNotFound, SessionNotFound, TurnOver
-from engine.core.events import (
-    InputAdmitted,
-    PermissionAnswered,
-    QuestionAnswered,
-    RecoveryAnswered,
-    TurnEnded,
-    TurnStarted,
-)
+from engine.control.turn_changes import TurnChanges, settings_with
+from engine.core.errors import SessionNotFound
 from engine.core.foreign_calls import call_foreign
-from engine.core.ids import InputId, SessionId
-from engine.core.messages import MediaPart
-from engine.core.settings import Limits, Settings
-from engine.session.answer_types import Always, Answer, Once, Reject
-from engine.session.attachments import attachment
+from engine.core.ids import SessionId
 from engine.session.engine import engine_runtime
-from engine.session.session import live_session
 from engine.store.store_protocols import Retention
 
 if TYPE_CHECKING:
     from engine.session.engine import Engine
     from engine.session.session import Session
 
-Answered = PermissionAnswered | QuestionAnswered | RecoveryAnswered
-_EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
-    "once": "allowed",
-    "always": "granted",
-    "reject": "refused",
-}
 # Their keys are input ids, which the journal keeps.
 _KEYED_BY_JOURNAL: Final = frozenset({"prompt", "queue", "steer"})
+
+
+@attrs.define(eq=False)
+class _Running:
+    """A keyed request that is being run."""
+
+    over: trio.Event = attrs.field(factory=trio.Event)
+    error: Exception | None = None
 
 
 @final
@@ -59,63 +48,61 @@ class EngineChanges:
         self._engine = engine
         self._reads = reads
         self._runtime = engine_runtime(engine)
-        self._running: dict[KeyedCall, trio.Event] = {}
+        self.turns = TurnChanges(engine, reads)
+        self._running: dict[KeyedCall, _Running] = {}
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
         """The methods by name."""
         return {
+            **self.turns.handlers,
             "session.create": cast("Handler", self.create),
             "session.rename": cast("Handler", self.rename),
             "session.fork": cast("Handler", self.fork),
             "session.delete": cast("Handler", self.delete),
             "session.close": cast("Handler", self.close),
-            "prompt": cast("Handler", self.prompt),
-            "queue": cast("Handler", self.queue),
-            "queue.remove": cast("Handler", self.remove_input),
-            "steer": cast("Handler", self.steer),
-            "cancel": cast("Handler", self.cancel),
-            "resume": cast("Handler", self.resume),
-            "wait": cast("Handler", self.wait),
-            "permission.reply": cast("Handler", self.reply),
-            "question.answer": cast("Handler", self.answer),
-            "recovery.answer": cast("Handler", self.recover),
             "undo": cast("Handler", self.undo),
             "redo": cast("Handler", self.redo),
             "restore": cast("Handler", self.restore),
             "compact.undo": cast("Handler", self.undo_compaction),
             "model.set": cast("Handler", self.set_model),
-            "call.settle": cast("Handler", self.settle),
         }
 
     async def run(self, method: str, params: Params, keys: RecentKeys) -> object:
         """Run a method of `handlers`, once for each key. A checkpoint.
 
-        A request that repeats one which is running waits for it. If that one fails or is cancelled, this one is run.
+        A keyed request is run by the engine, not by this task: a client whose connection was lost repeats it, and must
+        not find half of it. So cancelling this only ends the wait.
         """
         key = cast("str | None", getattr(params, "key", None))
-        handler = self.handlers[method]
         if key is None or method in _KEYED_BY_JOURNAL:
-            return await handler(params)
+            return await self.handlers[method](params)
         while True:
+            self._runtime.services.tasks.check_open()
             call, is_first = keys.begin(method, key, write_value(params), self._runtime.setup.clock.now())
-            if is_first:
-                return await self._run_keyed(method, params, keys, call, key)
             if call.result is not None:
                 return call.result
-            await self._running[call].wait()
+            if is_first:
+                self._running[call] = _Running()
+                work = partial(self._run_keyed, method, params, keys, call)
+                self._runtime.services.tasks.start(work, name=f"{method} {key}")
+            running = self._running[call]
+            await running.over.wait()
+            # Who repeats a request that has failed tries it again.
+            if is_first and running.error is not None:
+                raise running.error
 
-    async def _run_keyed(self, method: str, params: Params, keys: RecentKeys, call: KeyedCall, key: str) -> object:
-        over = self._running[call] = trio.Event()
+    async def _run_keyed(self, method: str, params: Params, keys: RecentKeys, call: KeyedCall) -> None:
+        running = self._running[call]
         try:
             call.result = await self.handlers[method](params)
-        except BaseException:
-            keys.fail(method, key)
-            raise
+        except Exception as error:  # noqa: BLE001  # raised by `run`, in the task of the request
+            running.error = error
         finally:
+            if call.result is None:
+                keys.fail(method, str(getattr(params, "key", "")))
             del self._running[call]
-            over.set()
-        return call.result
+            running.over.set()
 
     # -- sessions ----------------------------------------------------------------------------
 
@@ -173,142 +160,6 @@ class EngineChanges:
         await session.switch_model(params.model)
         return se.SeqResult(seq=session.state.seq)
 
-    # -- turns -------------------------------------------------------------------------------
-
-    async def prompt(self, params: tu.PromptParams) -> tu.PromptResult:
-        """Start a turn, or find the one that this prompt has started. A checkpoint.
-
-        What follows from a lost connection (`on_disconnect`) is up to the connection: it knows when it is lost.
-        """
-        media = media_of(params.attachments)
-        session = await self._engine.open_session(params.session_id)
-        settings = None
-        if params.settings is not None:
-            settings = settings_with(live_session(session).config.settings, params.settings)
-        turn = self._engine.start_turn(session, params.text, attachments=media, settings=settings, input_id=params.key)
-        input_id = InputId(params.key)
-        return tu.PromptResult(turn_id=turn.id, input_id=input_id, seq=_seq_of(session, input_id))
-
-    async def queue(self, params: tu.QueueParams) -> tu.QueueResult:
-        """Queue input. A checkpoint."""
-        media = media_of(params.attachments)
-        session = await self._engine.open_session(params.session_id)
-        input_id = session.inputs.queue(params.text, attachments=media, input_id=params.key)
-        waiting = [each.input_id for each in session.inputs.waiting if each.mode == "queue"]
-        position = waiting.index(input_id) if input_id in waiting else 0
-        return tu.QueueResult(input_id=input_id, seq=_seq_of(session, input_id), position=position)
-
-    async def remove_input(self, params: tu.QueueRemoveParams) -> tu.QueueRemoveResult:
-        """Remove input that waits. A checkpoint."""
-        session = await self._engine.open_session(params.session_id)
-        return tu.QueueRemoveResult(removed=session.inputs.remove(params.input_id))
-
-    async def steer(self, params: tu.SteerParams) -> tu.InputResult:
-        """Send a message to the model in a running turn. A checkpoint."""
-        media = media_of(params.attachments)
-        session = await self._engine.open_session(params.session_id)
-        input_id = session.inputs.steer(params.text, turn_id=params.turn_id, attachments=media, input_id=params.key)
-        return tu.InputResult(input_id=input_id, seq=_seq_of(session, input_id))
-
-    async def cancel(self, params: tu.CancelParams) -> tu.CancelResult:
-        """Cancel a turn. A checkpoint."""
-        record = await self._reads.record(params.session_id)
-        if record.live is not None:
-            session = await self._engine.open_session(params.session_id)
-            session.cancel(params.turn_id)
-            turn = session.state.turn
-            if turn is not None and turn.turn_id == params.turn_id:
-                return tu.CancelResult(state="ending", until=None if turn.ending is None else turn.ending.until)
-        if any(_ends(event, params.turn_id) for event in record.events):
-            return tu.CancelResult(state="over")
-        raise TurnOver(f"turn {params.turn_id!r} does not run in session {params.session_id} here")
-
-    async def resume(self, params: tu.ResumeParams) -> tu.ResumeResult:
-        """Go on with a parked turn. A checkpoint."""
-        session = await self._engine.open_session(params.session_id)
-        seq = session.state.seq
-        return tu.ResumeResult(turn_id=self._engine.resume_turn(session).id, seq=seq)
-
-    async def wait(self, params: tu.WaitParams) -> tu.WaitResult:
-        """Wait for the end of a turn, if the session is open here; else only look. A checkpoint."""
-        record = await self._reads.record(params.session_id)
-        ended: object = next((event for event in record.events if _ends(event, params.turn_id)), None)
-        if ended is None:
-            if not any(isinstance(each, TurnStarted) and each.turn_id == params.turn_id for each in record.events):
-                raise TurnOver(f"session {params.session_id} never had a turn {params.turn_id!r}")
-            if record.live is None:
-                return tu.WaitResult(state="pending")
-            session = await self._engine.open_session(params.session_id)
-            cursor = session.subscribe(record.state.seq)
-            with trio.move_on_after(params.timeout):
-                async for event in cursor:
-                    if _ends(event, params.turn_id):
-                        ended = event
-                        break
-        if not isinstance(ended, TurnEnded):
-            return tu.WaitResult(state="pending")
-        return tu.WaitResult(state="over", result=ended.result)
-
-    async def settle(self, params: sv.CallSettleParams) -> se.SeqResult:
-        """Deliver the result of a call. A checkpoint."""
-        session = await self._engine.open_session(params.session_id)
-        await session.settle(params.call_id, params.text, failed=params.failed, metadata=params.metadata)
-        return se.SeqResult(seq=session.state.seq)
-
-    # -- questions ---------------------------------------------------------------------------
-
-    async def reply(self, params: an.PermissionReplyParams) -> an.PermissionReplyResult:
-        """Answer a question for permission. A checkpoint."""
-        answers: Mapping[str, Answer] = {
-            "once": Once(),
-            "always": Always(offer=params.offer, scope=params.scope, seconds=params.seconds),
-            "reject": Reject(params.feedback),
-        }
-        answer = answers[params.answer]
-        seq = await self._answered(params, lambda session: session.reply(params.request_id, answer))
-        return an.PermissionReplyResult(seq=seq, effect=_EFFECTS[params.answer])
-
-    async def answer(self, params: an.QuestionAnswerParams) -> se.SeqResult:
-        """Answer a tool's question. A checkpoint."""
-        seq = await self._answered(params, lambda session: session.answer(params.request_id, *params.answers))
-        return se.SeqResult(seq=seq)
-
-    async def recover(self, params: an.RecoveryAnswerParams) -> se.SeqResult:
-        """Say how to go on after a failure. A checkpoint."""
-        seq = await self._answered(
-            params, lambda session: session.recover(params.request_id, params.how, model=params.model)
-        )
-        return se.SeqResult(seq=seq)
-
-    async def _answered(self, params: an.RequestParams, answer: Callable[[Session], Awaitable[None]]) -> int:
-        """Answer a question; return the number of the event. A checkpoint.
-
-        Raises `Refusal` if the question was settled before, and says how.
-        """
-        session = await self._engine.open_session(params.session_id)
-        try:
-            await answer(session)
-        except RequestNotFound:
-            settled = self._settlement(params)
-            if settled is None:
-                raise
-            outcome = settled.outcome if isinstance(settled, QuestionAnswered) else settled.answer
-            by = cast("str", getattr(settled, "by", ""))
-            raise Refusal(
-                "already_settled", f"the question is settled: {outcome}", answer=outcome, by=by, seq=settled.seq
-            ) from None
-        settled = self._settlement(params)
-        return 0 if settled is None or settled.seq is None else settled.seq
-
-    def _settlement(self, params: an.RequestParams) -> Answered | None:
-        """Return the event that settled a question of a session or of its open sub-agents."""
-        for live in self._runtime.sessions.by_id.values():
-            if params.session_id in live.journal.path:
-                for event in reversed(live.journal.events()):
-                    if isinstance(event, Answered) and event.request_id == params.request_id:
-                        return event
-        return None
-
     # -- files and history -------------------------------------------------------------------
 
     async def undo(self, params: an.UndoParams) -> an.UndoResult:
@@ -342,38 +193,3 @@ class EngineChanges:
         session = await self._engine.open_session(params.session_id)
         await session.context.undo_compaction()
         return se.SeqResult(seq=session.state.seq)
-
-
-def settings_with(base: Settings, change: se.TurnSettings) -> Settings:
-    """Return *base* with what a client set."""
-    names = attrs.asdict(change)
-    limits = {name: names.pop(name) for name in ("steps", "tokens", "cost", "seconds")}
-    changed = {name: value for name, value in names.items() if value is not None}
-    own: Limits = attrs.evolve(base.limits, **{name: value for name, value in limits.items() if value is not None})
-    return attrs.evolve(base, limits=own, **changed)
-
-
-def media_of(attachments: Sequence[tu.Attachment]) -> tuple[MediaPart, ...]:
-    """Return what a client attached. Raises `BadParams`, `ConfigError`, `Refusal`."""
-    parts: list[MediaPart] = []
-    for number, each in enumerate(attachments):
-        if each.data is None:
-            raise Refusal("unsupported", "this server takes no uploads", capability="upload")
-        try:
-            data = base64.b64decode(each.data, validate=True)
-        except ValueError as error:
-            raise BadParams(f"attachments[{number}].data", "expected base64") from error
-        parts.append(attachment(data, media_type=each.media_type, name=each.name))
-    return tuple(parts)
-
-
-def _seq_of(session: Session, input_id: InputId) -> int:
-    """Return the number of the event that admitted an input."""
-    events = session.events()
-    return next(
-        (event.seq or 0 for event in events if isinstance(event, InputAdmitted) and event.input_id == input_id), 0
-    )
-
-
-def _ends(event: object, turn_id: str) -> bool:
-    return isinstance(event, TurnEnded) and event.turn_id == turn_id

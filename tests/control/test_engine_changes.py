@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import engine
-from engine.control.engine_changes import EngineChanges, media_of, settings_with
+from engine.control.engine_changes import EngineChanges
 from engine.control.engine_reads import EngineReads
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import session_methods as se
@@ -19,6 +19,7 @@ from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.method_table import METHODS
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.wire_converter import BadParams
+from engine.control.turn_changes import media_of, settings_with
 from engine.core.errors import ConfigError, InputConflict, NothingParked, RequestNotFound, SessionNotFound, TurnOver
 from engine.core.settings import Limits, Settings
 from engine.session.engine import Engine
@@ -65,16 +66,21 @@ async def test_a_failed_creation_may_be_repeated(tmp_path: Path) -> None:
         assert await changes.run("session.create", params, keys)
 
 
-async def test_a_cancelled_creation_may_be_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", range(12))
+async def test_a_creation_cut_off_happens_once(tmp_path: Path, steps: int) -> None:
+    """A client whose connection is lost at any moment repeats its request."""
     async with opened(tmp_path / "s.db") as eng:
         changes, keys = changes_of(eng), RecentKeys()
-        params = se.SessionCreateParams(cwd=str(tmp_path), key="k")
-        with trio.CancelScope() as scope:
-            scope.cancel(reason="the client no longer wants it")
-            await changes.run("session.create", params, keys)
-        assert scope.cancelled_caught
-        assert await changes.run("session.create", params, keys)
-        assert len((await EngineReads(eng).list_sessions(se.SessionListParams())).rows) == 1
+        params = se.SessionCreateParams(cwd=str(tmp_path), title="A title", key="k")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(changes.run, "session.create", params, keys)
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel(reason="the connection is lost")
+        made = await changes.run("session.create", params, keys)
+        assert isinstance(made, se.SessionCreateResult)
+        rows = (await EngineReads(eng).list_sessions(se.SessionListParams())).rows
+        assert [(row.id, row.title) for row in rows] == [(made.row.id, "A title")]
 
 
 async def test_a_session_through_its_life(tmp_path: Path) -> None:
@@ -94,13 +100,13 @@ async def test_a_session_through_its_life(tmp_path: Path) -> None:
                 ids.append(event.turn_id or "")
                 break
         (turn_id,) = ids
-        waited = await changes.wait(tu.WaitParams(session_id=session_id, turn_id=turn_id))
+        waited = await changes.turns.wait(tu.WaitParams(session_id=session_id, turn_id=turn_id))
         assert waited.result is not None
         assert (waited.state, waited.result.text) == ("over", "one")
         with pytest.raises(TurnOver):
-            await changes.wait(tu.WaitParams(session_id=session_id, turn_id="none"))
+            await changes.turns.wait(tu.WaitParams(session_id=session_id, turn_id="none"))
         with pytest.raises(NothingParked):
-            await changes.resume(tu.ResumeParams(session_id=session_id, key="k"))
+            await changes.turns.resume(tu.ResumeParams(session_id=session_id, key="k"))
         fork = await changes.fork(se.SessionForkParams(session_id=session_id, key="k"))
         assert fork.row.forked_from == session_id
         undone = await changes.undo(an.UndoParams(session_id=session_id, force=True, key="k"))
@@ -141,7 +147,7 @@ async def test_the_first_of_two_answers_wins(tmp_path: Path) -> None:
 
         async def reply() -> None:
             try:
-                results.append(await changes.reply(params))
+                results.append(await changes.turns.reply(params))
             except Refusal as refusal:
                 results.append(refusal)
 
@@ -156,7 +162,7 @@ async def test_the_first_of_two_answers_wins(tmp_path: Path) -> None:
         )
         assert (await turn.wait()).text == "done"
         with pytest.raises(RequestNotFound):
-            await changes.reply(an.PermissionReplyParams(session_id=session.id, request_id="none", answer="once"))
+            await changes.turns.reply(an.PermissionReplyParams(session_id=session.id, request_id="none", answer="once"))
 
 
 async def test_a_cancel_names_its_turn(tmp_path: Path) -> None:
@@ -166,17 +172,17 @@ async def test_a_cancel_names_its_turn(tmp_path: Path) -> None:
         first = eng.start_turn(session, "first")
         await first.wait()
         second = eng.start_turn(session, "second")
-        stale = await changes.cancel(tu.CancelParams(session_id=session.id, turn_id=first.id))
+        stale = await changes.turns.cancel(tu.CancelParams(session_id=session.id, turn_id=first.id))
         assert stale.state == "over"
         with pytest.raises(TurnOver):
-            await changes.cancel(tu.CancelParams(session_id=session.id, turn_id="none"))
-        cancelled = await changes.cancel(tu.CancelParams(session_id=session.id, turn_id=second.id))
-        again = await changes.cancel(tu.CancelParams(session_id=session.id, turn_id=second.id))
+            await changes.turns.cancel(tu.CancelParams(session_id=session.id, turn_id="none"))
+        cancelled = await changes.turns.cancel(tu.CancelParams(session_id=session.id, turn_id=second.id))
+        again = await changes.turns.cancel(tu.CancelParams(session_id=session.id, turn_id=second.id))
         assert cancelled.state == "ending"
         assert again.state in {"ending", "over"}
         assert (await second.wait()).stop_reason == "aborted"
         with pytest.raises(TurnOver):
-            await changes.steer(tu.SteerParams(session_id=session.id, turn_id=second.id, text="late", key="k"))
+            await changes.turns.steer(tu.SteerParams(session_id=session.id, turn_id=second.id, text="late", key="k"))
 
 
 async def test_a_repeated_prompt_starts_one_turn(tmp_path: Path) -> None:
@@ -196,14 +202,14 @@ async def test_a_repeated_prompt_starts_one_turn(tmp_path: Path) -> None:
         first = results[0]
         assert isinstance(first, tu.PromptResult)
         assert first == results[1]
-        waited = await changes.wait(tu.WaitParams(session_id=session.id, turn_id=first.turn_id))
+        waited = await changes.turns.wait(tu.WaitParams(session_id=session.id, turn_id=first.turn_id))
         assert waited.result is not None
         assert waited.result.text == "one"
         with pytest.raises(InputConflict):
-            await changes.prompt(attrs.evolve(params, text="other"))
+            await changes.turns.prompt(attrs.evolve(params, text="other"))
     # After a restart, too.
     async with opened(store) as eng:
-        assert await changes_of(eng).prompt(params) == first
+        assert await changes_of(eng).turns.prompt(params) == first
 
 
 async def test_waiting_input_is_removed(tmp_path: Path) -> None:
@@ -211,12 +217,12 @@ async def test_waiting_input_is_removed(tmp_path: Path) -> None:
         changes, reads = changes_of(eng), EngineReads(eng)
         session = await eng.create_session(cwd=tmp_path)
         turn = eng.start_turn(session, "first")
-        queued = await changes.queue(tu.QueueParams(session_id=session.id, text="later", key="i-1"))
+        queued = await changes.turns.queue(tu.QueueParams(session_id=session.id, text="later", key="i-1"))
         head = (await reads.get_session(se.SessionParams(session_id=session.id))).head
         assert [each.input_id for each in head.queue] == [queued.input_id]
         params = tu.QueueRemoveParams(session_id=session.id, input_id="i-1")
-        assert (await changes.remove_input(params)).removed
-        assert not (await changes.remove_input(params)).removed
+        assert (await changes.turns.remove_input(params)).removed
+        assert not (await changes.turns.remove_input(params)).removed
         assert (await turn.wait()).text == "one"
 
 

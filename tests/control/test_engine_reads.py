@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 import engine
@@ -17,7 +18,12 @@ from engine.control.protocol.method_table import METHODS
 from engine.control.protocol.wire_converter import to_json
 from engine.core.errors import MessageNotFound, SessionNotFound
 from engine.session.engine import Engine
-from engine.testing import ScriptedProvider, done, text
+from engine.testing import ScriptedProvider, call, done, text
+
+
+@attrs.frozen
+class Nothing:
+    pass
 
 
 def opened(store: Path, *answers: str) -> Engine:
@@ -72,6 +78,25 @@ async def test_lists_are_paged_and_filtered(tmp_path: Path) -> None:
         assert sorted(seen) == sorted(session.id for session in made)
         assert (await reads.list_sessions(se.SessionListParams(status="waiting"))).rows == ()
         assert len((await reads.list_sessions(se.SessionListParams(status="idle"))).rows) == 5
+
+
+@engine.tool
+async def ask(_: Nothing, context: engine.ToolContext) -> str:
+    """Ask."""
+    raise AssertionError(context)
+
+
+async def test_rare_sessions_are_found(tmp_path: Path) -> None:
+    script = [[*call("ask", {}, id="c1"), *done()], *[[*text("a"), *done()]] * 5]
+    async with engine.open_engine(model=ScriptedProvider(script), store=tmp_path / "s.db", tools=[ask]) as eng:
+        waiting = await eng.create_session(cwd=tmp_path)
+        async for event in eng.start_turn(waiting, "go"):
+            if isinstance(event, engine.PermissionAsked):
+                break
+        for _ in range(5):
+            await (await eng.create_session(cwd=tmp_path)).run("go")
+        page = await EngineReads(eng).list_sessions(se.SessionListParams(status="waiting", limit=2))
+        assert [row.id for row in page.rows] == [waiting.id]
 
 
 async def test_history_is_paged(tmp_path: Path) -> None:
