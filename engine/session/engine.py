@@ -41,6 +41,7 @@ from engine.session.validation import (
     prompt_of,
     registry_of,
     require_port,
+    require_session_id,
     require_type,
     secrets_of,
     select_models,
@@ -169,6 +170,7 @@ class Engine:
         model: ModelChoice | Sequence[ModelChoice] | None = None,
         agent: str | None = None,
         rules: Iterable[str] = (),
+        session_id: str | None = None,
     ) -> Session:
         """Return a new session. Always a checkpoint; if cancelled before the first hook runs, there is none.
 
@@ -182,16 +184,26 @@ class Engine:
             agent: the name of a configured agent: its model and options are used where no others are passed,
                 its system prompt replaces the settings', its rules come last.
             rules: permission rules for this session only, such as `"deny bash *"`; after the agent's.
+            session_id: makes it idempotent, for ever: a session that was created with this id is opened and returned.
+                Raises `InputConflict` if that was in another folder, or with another agent or model.
         """
         runtime = self._runtime
         runtime.setup.config.check_primary(agent)
+        own_id = require_session_id(session_id)
         options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         config = runtime.setup.defaults.with_options(runtime.setup.config, options)
         folder = existing_folder(cwd)
+        if own_id is not None and (found := await self._find_created(own_id, options, folder, config)) is not None:
+            return found
         await runtime.prepare_rules(folder)
         await runtime.learn_models(config)
         # After all checkpoints but those of the hooks, so that an earlier cancel leaves nothing behind.
-        live = runtime.sessions.create(context=SharedContext(cwd=folder), config=config)
+        if own_id is not None and own_id in runtime.sessions.by_id:
+            # Another task has created it meanwhile.
+            return await self.create_session(
+                cwd=cwd, settings=settings, tools=tools, model=model, agent=agent, rules=rules, session_id=own_id
+            )
+        live = runtime.sessions.create(context=SharedContext(cwd=folder), config=config, session_id=own_id)
         session = self._handle(live)
         await self._run_start_hooks(live, "new")
         return session
@@ -337,6 +349,22 @@ class Engine:
         """
         live = self._check_own(session, "resume_turn")
         return self._start(live, session.resume(settings=settings))
+
+    async def _find_created(
+        self, session_id: SessionId, options: SessionOptions, folder: str, config: SessionConfig
+    ) -> Session | None:
+        """Return the session that was created with that id, if there is one. Always a checkpoint."""
+        from engine.session.stored_sessions import open_created
+
+        models = self._runtime.services.models.models_of(config.choices)
+        model = None if options.model is None else models[0].info.name
+        found = await open_created(self._runtime, session_id, options, cwd=folder, model=model)
+        if found is None:
+            return None
+        session = self._handle(found[0])
+        if found[1]:
+            await self._run_start_hooks(found[0], "resumed")
+        return session
 
     async def _run_start_hooks(self, live: LiveSession, source: Literal["new", "resumed"]) -> None:
         await live.own_hooks.run_start(live.deps.ids, source, live.deps.models[0].info.name)

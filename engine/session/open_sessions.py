@@ -57,10 +57,12 @@ class OpenSessions:
         parent: LiveSession | None = None,
         call_id: CallId | None = None,
         forked_from: SessionId | None = None,
+        session_id: SessionId | None = None,
     ) -> LiveSession:
         """Return a new session. Not a checkpoint. Raises `EngineClosed`, `ConfigError`."""
         self._services.tasks.check_open()
-        session_id = SessionId(self._services.setup.ids.new("ses"))
+        if session_id is None:
+            session_id = SessionId(self._services.setup.ids.new("ses"))
         path = (session_id,) if parent is None else (*parent.journal.path, session_id)
         journal = self._journal(session_id, path, None if parent is None else parent.journal)
         # A sub-agent's questions go to the host of its parent session, through the same object.

@@ -10,8 +10,16 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import ConfigError, MessageNotFound, SessionBusy, StoreError
-from engine.core.events import Durable, HistoryReplaced, PromptBlocked, PromptSet, SessionTitled, SharedContext
+from engine.core.errors import ConfigError, InputConflict, MessageNotFound, SessionBusy, SessionNotFound, StoreError
+from engine.core.events import (
+    Durable,
+    HistoryReplaced,
+    PromptBlocked,
+    PromptSet,
+    SessionCreated,
+    SessionTitled,
+    SharedContext,
+)
 from engine.core.foreign_calls import call_foreign
 from engine.core.ids import MessageId, SessionId
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript
@@ -69,6 +77,33 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
                 runtime.services.store.release(own_id)
             raise
     return session, True
+
+
+async def open_created(
+    runtime: EngineRuntime, session_id: SessionId, options: SessionOptions, *, cwd: str, model: str | None
+) -> tuple[LiveSession, bool] | None:
+    """Return the session that was created with that id, and whether this call opened it; None: there is none yet.
+
+    Always a checkpoint. Raises `InputConflict` if it was created in another folder, or with the other agent or model
+    that is named; and what `open_stored` raises.
+    """
+    try:
+        live, is_new = await open_stored(runtime, session_id, options)
+    except SessionNotFound:
+        return None
+    created = next(event for event in live.journal.events() if isinstance(event, SessionCreated))
+    is_same = (
+        created.parent_id is None
+        and created.forked_from is None
+        and created.context.cwd == cwd
+        and options.agent in {None, created.agent}
+        and model in {None, created.model}
+    )
+    if not is_same:
+        raise InputConflict(
+            f"session {session_id!r} was created before in another folder, or with another agent or model"
+        )
+    return live, is_new
 
 
 async def fork_stored(

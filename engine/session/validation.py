@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from engine.config.config import Config
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
+from engine.core.ids import SessionId
 from engine.core.messages import FilePart, ImagePart, MediaPart
 from engine.core.permission_types import Approver, Opinion, Rule
 from engine.core.protocols import ContextKeeper, LeavingOut, Model, Snapshots, Store
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 ModelChoice = str | Model
 P = TypeVar("P")
 V = TypeVar("V")
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def require_port(name: str, value: P | None, default: Callable[[], P], *members: str) -> P:
@@ -105,6 +109,14 @@ def absolute(path: str | os.PathLike[str], name: str = "cwd") -> str:
         return str(Path(path).expanduser().absolute())
     except (TypeError, RuntimeError) as error:
         raise ConfigError(f"{name} must be the path of a directory, not {path!r}: {error}") from error
+
+
+def require_session_id(value: object) -> SessionId | None:
+    """Return *value* as the id of a new session, if it is one or None. Raises `ConfigError`."""
+    # It becomes a part of file names.
+    if value is not None and not (isinstance(value, str) and _SESSION_ID.fullmatch(value)):
+        raise ConfigError(f"a session id has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -, unlike {value!r}")
+    return None if value is None else SessionId(value)
 
 
 def existing_folder(path: str | os.PathLike[str]) -> str:
