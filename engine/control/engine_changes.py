@@ -16,7 +16,7 @@ from engine.control.protocol import session_methods as se
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.recent_keys import KeyedCall, RecentKeys
 from engine.control.protocol.wire_converter import BadParams, Params, write_value
-from engine.control.turn_changes import TurnChanges, settings_with
+from engine.control.turn_actions import TurnActions, settings_with
 from engine.core.errors import SessionNotFound
 from engine.core.foreign_calls import call_foreign
 from engine.core.ids import SessionId
@@ -48,7 +48,7 @@ class EngineChanges:
         self._engine = engine
         self._reads = reads
         self._runtime = engine_runtime(engine)
-        self.turns = TurnChanges(engine, reads)
+        self.turns = TurnActions(engine, reads)
         self._running: dict[KeyedCall, _Running] = {}
 
     @property

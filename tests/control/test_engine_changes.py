@@ -19,7 +19,7 @@ from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.method_table import METHODS
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.wire_converter import BadParams
-from engine.control.turn_changes import media_of, settings_with
+from engine.control.turn_actions import media_of, settings_with
 from engine.core.errors import ConfigError, InputConflict, NothingParked, RequestNotFound, SessionNotFound, TurnOver
 from engine.core.settings import Limits, Settings
 from engine.session.engine import Engine

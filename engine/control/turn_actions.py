@@ -46,7 +46,7 @@ _EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
 
 
 @final
-class TurnChanges:
+class TurnActions:
     """Runs the methods about turns and questions."""
 
     def __init__(self, engine: Engine, reads: EngineReads) -> None:
