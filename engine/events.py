@@ -113,6 +113,10 @@ if TYPE_CHECKING:
     from engine.core.messages import Usage as Usage
     from engine.core.messages import UserMessage as UserMessage
     from engine.core.messages import UserPart as UserPart
+    from engine.journal.codec import Unknown as Unknown
+    from engine.journal.codec import decode_received as decode_received
+    from engine.journal.codec import encode_event as encode_event
+    from engine.journal.codec import encode_resync as encode_resync
     from engine.journal.cursors import Cursor as Cursor
     from engine.journal.position import Position as Position
     from engine.journal.position import decode_position as decode_position
@@ -151,6 +155,7 @@ else:
                 "ResultsMessage Settlement TextPart Transcript Usage UserMessage UserPart"
             ),
             "engine.journal.state": "Busy Descendant Idle PendingInput Resync Retry SessionState Status Waiting",
+            "engine.journal.codec": "Unknown decode_received encode_event encode_resync",
             "engine.journal.cursors": "Cursor",
             "engine.journal.position": "Position decode_position encode_position",
         },

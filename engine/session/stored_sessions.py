@@ -170,7 +170,7 @@ async def close_open(runtime: EngineRuntime, session_id: str) -> bool:
         finally:
             seq = session.journal.seq
             runtime.sessions.close(session)
-            await _wait_until_free(session, seq)
+            await _wait_until_free(session, seq)  # noqa: ASYNC102  # bounded: see cleanup.py
     return True
 
 

@@ -135,3 +135,14 @@ async def test_part_ends_shorter_than_streamed_after_a_kill(autojump_clock: Mock
             client = apply(client, event)
         # Not what was drawn, but what the record has; and the model reads the same.
         assert client == again.state == fold(await home.store.load(session.id))
+
+
+async def test_snapshot_shares_the_history(autojump_clock: MockClock) -> None:
+    """So it takes as long for a long one as for a short one."""
+    async with world(DONE, repeat=True) as w:
+        for _ in range(3):
+            await w.play()
+        cursor = w.session.subscribe(after=0)
+        one, two = cursor.snapshot(), cursor.snapshot()
+        assert one.state.transcript.lineage is two.state.transcript.lineage is w.session.state.transcript.lineage
+        assert drained(cursor) == []
