@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 import attrs
 
@@ -12,11 +12,11 @@ from engine.control.protocol.server_side import LARGEST_MESSAGE
 from engine.control.protocol.wire_converter import Elided, to_json
 from engine.core import events as ev
 from engine.journal.codec import encode_event
-from engine.journal.cursors import Cursor
 from engine.journal.json_converter import TAGS
 from engine.journal.json_text import to_json_text
 from engine.journal.log import JournalEntry
 from engine.journal.open_text import DELTAS
+from engine.journal.position import Position
 from engine.journal.state import Resync
 
 MOST_EVENTS: Final = 512
@@ -28,6 +28,23 @@ _KEPT_TEXTS: Final = 2048
 
 Entry: TypeAlias = JournalEntry
 _DELTAS: Final = tuple(DELTAS.values())
+
+
+class EventSource(Protocol):
+    """Where a subscription takes its events from: a cursor, or the store."""
+
+    @property
+    def position(self) -> Position:
+        """Where it is."""
+        ...
+
+    async def __anext__(self) -> Entry | Resync:
+        """Return the next event; if cancelled, it is returned next time. Raises `StopAsyncIteration` at the end."""
+        ...
+
+    def try_next(self) -> Entry | Resync | None:
+        """Return the next event if there is one now. Not a checkpoint."""
+        ...
 
 
 def is_live(entry: Entry) -> bool:
@@ -122,7 +139,7 @@ class Batch:
             self.entries[-1] = attrs.evolve(self._open, text="".join(self._pieces))
         self._open = None
 
-    def add_ready(self, cursor: Cursor, wanted: Callable[[Entry], bool]) -> None:
+    def add_ready(self, cursor: EventSource, wanted: Callable[[Entry], bool]) -> None:
         """Add what *cursor* has now, as far as there is room. Not a checkpoint."""
         while not self.is_full:
             entry = cursor.try_next()

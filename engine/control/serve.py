@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from engine.control.credentials import ClientCredentials, Login, digest_of, new_secret
+from engine.control.engine_methods import EngineMethods
 from engine.control.http_api import HttpApi
 from engine.control.server import ControlServer, Methods
 from engine.control.token_file import load_token, load_tokens, private_folder
@@ -24,6 +25,7 @@ from engine.control.transport.access import AllowedAddresses
 from engine.control.transport.http_connection import HttpConnection
 from engine.control.transport.line_transport import LineTransport
 from engine.core.errors import ConfigError
+from engine.session.engine import Engine
 
 MOST_CONNECTIONS: Final = 10_240
 RESTART: Final = 1012
@@ -87,14 +89,14 @@ class ServeOptions:
 
 
 async def serve(
-    methods: Methods,
+    engine: Engine,
     options: ServeOptions | None = None,
     *,
     task_status: trio.TaskStatus[ServedAt] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled; `nursery.start` returns where. A checkpoint.
+    """Serve an open engine until cancelled; `nursery.start` returns where. A checkpoint.
 
-    Being cancelled closes the connections, and ends no turn: those are the engine's.
+    Cancelling it closes the connections and ends no turn: turns are the engine's.
 
     Raises:
         ConfigError: the address can't be used, or the folder is not ours alone.
@@ -103,7 +105,7 @@ async def serve(
     options.check()
     folder = None if options.folder is None else await trio.to_thread.run_sync(private_folder, Path(options.folder))
     with _locked(folder):
-        await _serve(methods, options, folder, task_status)
+        await _serve(EngineMethods(engine), options, folder, task_status)
 
 
 async def _serve(

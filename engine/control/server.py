@@ -13,7 +13,7 @@ import trio
 
 from engine.control.client_connection import HEARTBEAT, REVOKED, ClientConnection
 from engine.control.credentials import ClientCredentials, Login, RateLimit
-from engine.control.event_batches import EventTexts
+from engine.control.event_batches import EventSource, EventTexts
 from engine.control.protocol.error_kinds import Refusal, is_fault
 from engine.control.protocol.handshake import (
     HIGHEST,
@@ -41,7 +41,7 @@ from engine.control.protocol.wire_converter import Params
 from engine.control.subscription import Subscription
 from engine.control.transport.message_transport import MessageTransport
 from engine.core.version import __version__
-from engine.journal.cursors import Cursor
+from engine.journal.state import Resync
 
 _FAILED_LOGINS_PER_SECOND: Final = 10
 _log = logging.getLogger("engine.control")
@@ -69,12 +69,12 @@ class Followed:
     Attributes:
         cursor: where it begins.
         result: the answer to `subscribe`, without the name of the subscription.
-        snapshot: returns what is true of the family at this instant.
+        snapshot: returns a `Resync` as clients get it.
     """
 
-    cursor: Cursor
+    cursor: EventSource
     result: SubscribeResult
-    snapshot: Callable[[], FamilySnapshot]
+    snapshot: Callable[[Resync], FamilySnapshot]
 
 
 class Methods(Protocol):

@@ -12,12 +12,11 @@ from typing import final
 import trio
 
 from engine.control.client_connection import ClientConnection
-from engine.control.event_batches import Batch, Entry, EventTexts, is_live
+from engine.control.event_batches import Batch, Entry, EventSource, EventTexts, is_live
 from engine.control.protocol.server_side import events_text, note_text
 from engine.control.protocol.session_methods import SessionHead
 from engine.control.protocol.watch_methods import FamilySnapshot, HeadNote, ResyncNote, SubscribeParams
 from engine.core.ids import SessionId
-from engine.journal.cursors import Cursor
 from engine.journal.position import encode_position
 from engine.journal.state import Resync
 
@@ -36,10 +35,10 @@ class Subscription:
         self,
         subscription_id: str,
         params: SubscribeParams,
-        cursor: Cursor,
+        cursor: EventSource,
         *,
         texts: EventTexts,
-        snapshot: Callable[[], FamilySnapshot],
+        snapshot: Callable[[Resync], FamilySnapshot],
     ) -> None:
         """Make it.
 
@@ -48,7 +47,7 @@ class Subscription:
             params: what the client wants.
             cursor: where it begins; nobody else uses it.
             texts: shared by all subscriptions of the server.
-            snapshot: returns what is true of the session's family at this instant.
+            snapshot: returns a `Resync` as clients get it.
         """
         self.id = subscription_id
         self.session_id = SessionId(params.session_id)
@@ -72,7 +71,8 @@ class Subscription:
             if batch is None:
                 return
             # A cursor resyncs before anything else, so a batch has either events or that.
-            await connection.send_next(self._take_resync if batch.resync is not None else partial(self._take, batch))
+            take = partial(self._take, batch) if batch.resync is None else partial(self._take_resync, batch.resync)
+            await connection.send_next(take)
             self._next_live = trio.current_time() + self._params.interval / 1000
 
     async def _next_batch(self) -> Batch | None:
@@ -98,8 +98,8 @@ class Subscription:
         self.position = encode_position(self._cursor.position)
         return events_text(self.id, self.position, events)
 
-    def _take_resync(self) -> str:
-        snapshot = self._snapshot()
+    def _take_resync(self, resync: Resync) -> str:
+        snapshot = self._snapshot(resync)
         self.position = snapshot.position
         return note_text("resync", ResyncNote(sub=self.id, snapshot=snapshot))
 

@@ -1,0 +1,160 @@
+"""`EngineMethods`: every method of the protocol over an engine, and where subscriptions begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+import trio
+
+from engine.control.engine_changes import EngineChanges
+from engine.control.engine_reads import EngineReads, head_of
+from engine.control.protocol.error_kinds import Refusal
+from engine.control.protocol.recent_keys import RecentKeys
+from engine.control.protocol.watch_methods import (
+    FamilySnapshot,
+    SessionSnapshot,
+    SnapshotParams,
+    SubscribeParams,
+    SubscribeResult,
+)
+from engine.control.protocol.wire_converter import Params
+from engine.control.server import Caller, Followed
+from engine.core.ids import CallId, SessionId
+from engine.core.messages import Transcript
+from engine.journal.cursors import follow
+from engine.journal.position import Position, decode_position, encode_position
+from engine.journal.state import Resync, SessionState, copy_with
+from engine.session.engine import engine_runtime
+
+if TYPE_CHECKING:
+    from engine.journal.cursors import Cursor
+    from engine.journal.log import JournalEntry
+    from engine.session.engine import Engine
+    from engine.session.session_watch import Watch
+
+# How long a watched session may be open here before its subscribers get live events.
+_LOOK_AGAIN: Final = 0.5
+
+
+@final
+class EngineMethods:
+    """The methods that are not about connections.
+
+    Attributes:
+        epoch: the life of the engine's store.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Serve an open engine."""
+        self._engine = engine
+        self._runtime = engine_runtime(engine)
+        self._reads = EngineReads(engine)
+        self._changes = EngineChanges(engine, self._reads)
+        self._keys: dict[str, RecentKeys] = {}
+        self.epoch: str = self._runtime.services.store.store.epoch
+
+    async def run(self, method: str, params: Params, caller: Caller) -> object:
+        """Return the result that the method's row names. A checkpoint. Raises errors of the engine and `Refusal`."""
+        if isinstance(params, SnapshotParams):
+            return await self._snapshot(params)
+        handler = self._reads.handlers.get(method)
+        if handler is not None:
+            return await handler(params)
+        if method in self._changes.handlers:
+            return await self._changes.run(method, params, self._keys.setdefault(caller.login.name, RecentKeys()))
+        raise Refusal("unsupported", f"this server does not have {method} yet", capability=method)
+
+    async def follow(self, params: SubscribeParams, caller: Caller) -> Followed:  # all may read
+        """Return what a subscription is made of. A checkpoint. Raises errors of the engine."""
+        record = await self._reads.record(params.session_id)
+        begin = None if params.at == "now" else 0
+        after = begin if params.after is None else decode_position(params.after)
+        head = head_of(record)
+        if record.live is not None:
+            cursor = follow(record.live.journal, after)
+            return Followed(cursor, SubscribeResult(sub="", head=head, mode="live"), family_snapshot)
+        seq = after.seq if isinstance(after, Position) and after.epoch == self.epoch else after
+        if not isinstance(seq, int):
+            seq = record.state.seq
+        source = _StoredSource(self, SessionId(params.session_id), seq)
+        return Followed(source, SubscribeResult(sub="", head=head, mode="stored"), family_snapshot)
+
+    async def _snapshot(self, params: SnapshotParams) -> FamilySnapshot:
+        record = await self._reads.record(params.session_id)
+        if record.live is not None:
+            return family_snapshot(follow(record.live.journal).snapshot(), tail=params.tail)
+        position = Position(session_id=record.state.session_id, epoch=self.epoch, seq=record.state.seq)
+        resync = Resync(
+            session_id=record.state.session_id,
+            epoch=self.epoch,
+            seq=record.state.seq,
+            state=record.state,
+            position=position,
+        )
+        return family_snapshot(resync, tail=params.tail)
+
+    def watch(self, session_id: SessionId, seq: int) -> Watch:
+        """Return the durable events of a session that is not open here. Raises `ConfigError`."""
+        return self._engine.watch_session(session_id, after=seq)
+
+    def live_cursor(self, session_id: SessionId, seq: int) -> Cursor | None:
+        """Return a cursor over a session that is open here; None: it is not."""
+        live = self._runtime.sessions.by_id.get(session_id)
+        return (
+            None if live is None else follow(live.journal, Position(epoch=self.epoch, seq=seq, session_id=session_id))
+        )
+
+
+def family_snapshot(resync: Resync, *, tail: int = 50) -> FamilySnapshot:
+    """Return *resync* as clients get it: with the newest messages of the session, and no other transcript."""
+    assert resync.position is not None  # it comes from a cursor of this engine
+    transcript = resync.state.transcript
+    messages = tuple(transcript[-tail:]) if tail else ()
+    below = [_member(each.state, depth=each.depth, call_id=each.call_id) for each in resync.descendants]
+    return FamilySnapshot(
+        position=encode_position(resync.position),
+        sessions=(_member(resync.state, depth=0), *below),
+        asked=resync.open_questions,
+        messages=messages,
+        older=messages[0].id if messages and len(messages) < len(transcript) else None,
+    )
+
+
+def _member(state: SessionState, *, depth: int, call_id: CallId | None = None) -> SessionSnapshot:
+    messages = len(state.transcript)
+    return SessionSnapshot(
+        state=copy_with(state, transcript=Transcript()), messages=messages, depth=depth, call_id=call_id
+    )
+
+
+@final
+class _StoredSource:
+    """The durable events of a session that is not open here, from the store; live, once it is open here."""
+
+    def __init__(self, methods: EngineMethods, session_id: SessionId, seq: int) -> None:
+        self._methods = methods
+        self._session_id = session_id
+        self._seq = seq
+        self._watch = methods.watch(session_id, seq)
+        self._live: Cursor | None = None
+
+    @property
+    def position(self) -> Position:
+        """Where it is."""
+        if self._live is not None:
+            return self._live.position
+        return Position(epoch=self._methods.epoch, seq=self._seq, session_id=self._session_id)
+
+    async def __anext__(self) -> JournalEntry | Resync:
+        """Return the next event. A checkpoint; if cancelled, it is returned next time."""
+        while self._live is None:
+            with trio.move_on_after(_LOOK_AGAIN):
+                event = await self._watch.__anext__()
+                self._seq = self._watch.seq
+                return event
+            self._live = self._methods.live_cursor(self._session_id, self._seq)
+        return await self._live.__anext__()
+
+    def try_next(self) -> JournalEntry | Resync | None:
+        """Return the next event if there is one now. Not a checkpoint."""
+        return None if self._live is None else self._live.try_next()

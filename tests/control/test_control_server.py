@@ -1,0 +1,342 @@
+"""A served engine, driven from outside: WebSocket, Unix socket, HTTP; the model is scripted, all else is real."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+import trio
+from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
+
+import engine
+from engine.control.serve import ServedAt, ServeOptions, serve
+from engine.core.errors import ConfigError
+from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
+from engine.testing.script import Answer, Pause, call, done, text
+from engine.testing.scripted_provider import ScriptedProvider
+
+HELLO = {"protocol": {"min": 1, "max": 1}, "client": {"name": "test"}}
+
+
+@attrs.define
+class Client:
+    """A client that speaks JSON-RPC over any way of sending texts."""
+
+    send: Callable[[str], Awaitable[None]]
+    receive: Callable[[], Awaitable[str]]
+    notes: list[dict[str, Any]] = attrs.field(factory=list)
+    number: int = 0
+
+    async def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Return the whole answer; notifications that come before it are kept."""
+        self.number += 1
+        await self.send(json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}))
+        while True:
+            message = json.loads(await self.receive())
+            if message.get("id") == self.number:
+                return message
+            self.notes.append(message)
+
+    async def result(self, method: str, **params: Any) -> dict[str, Any]:
+        answer = await self.call(method, **params)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    async def note(self) -> dict[str, Any]:
+        """Return the next notification."""
+        return self.notes.pop(0) if self.notes else json.loads(await self.receive())
+
+    async def events_until(self, tag: str) -> list[dict[str, Any]]:
+        """Return the events up to the first with that type."""
+        events: list[dict[str, Any]] = []
+        while not events or events[-1]["type"] != tag:
+            note = await self.note()
+            if note["method"] == "events":
+                for event in note["params"]["events"]:
+                    events.append(event)
+                    if event["type"] == tag:
+                        break
+        return events
+
+
+@attrs.frozen
+class Server:
+    at: ServedAt
+    engine: engine.Engine
+    nursery: trio.Nursery
+
+    @property
+    def port(self) -> int:
+        return int(self.at.url.rpartition(":")[2])
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.at.token}"}
+
+    @asynccontextmanager
+    async def websocket(
+        self, *, token: str | None = None, protocols: list[str] | None = None
+    ) -> AsyncGenerator[tuple[Client, WebSocketConnection]]:
+        headers = [] if token is None else [(b"Authorization", f"Bearer {token}".encode())]
+        async with trio.open_nursery() as nursery, await trio.open_tcp_stream("127.0.0.1", self.port) as stream:
+            connection = await wrap_client_stream(
+                nursery,
+                stream,
+                f"127.0.0.1:{self.port}",
+                "/v1/socket",
+                subprotocols=protocols,
+                extra_headers=headers,
+                message_queue_size=1000,
+                max_message_size=16 << 20,
+            )
+            yield Client(connection.send_message, connection.get_message), connection  # type: ignore[arg-type]
+            nursery.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def unix(self) -> AsyncGenerator[Client]:
+        assert self.at.socket is not None
+        async with await trio.open_unix_socket(os.fspath(self.at.socket)) as stream:
+            buffer = bytearray()
+
+            async def receive() -> str:
+                while b"\n" not in buffer:
+                    data = await stream.receive_some()
+                    assert data, "the server closed the connection"
+                    buffer.extend(data)
+                line, _, rest = bytes(buffer).partition(b"\n")
+                buffer[:] = rest
+                return line.decode()
+
+            yield Client(lambda text: stream.send_all(text.encode() + b"\n"), receive)
+
+
+@asynccontextmanager
+async def served(
+    tmp_path: Path, *script: Answer, options: ServeOptions | None = None, seconds: float = 60
+) -> AsyncGenerator[Server]:
+    provider = ScriptedProvider(list(script) or [[*text("Hello."), *done()]], repeat=not script)
+    with trio.fail_after(seconds):
+        async with engine.open_engine(
+            model=provider,
+            tools=[engine.tool(wait_forever)],
+            permissions=PermissionOptions(approver=AllowAll()),
+            store=tmp_path / "sessions.db",
+        ) as opened, trio.open_nursery() as nursery:
+            at = await nursery.start(serve, opened, options or ServeOptions(folder=tmp_path / "run"))
+            yield Server(at, opened, nursery)
+            nursery.cancel_scope.cancel()
+
+
+@attrs.frozen
+class NoArguments:
+    pass
+
+
+async def wait_forever(arguments: NoArguments, context: engine.ToolContext) -> str:
+    """Wait, until it is cancelled."""
+    del arguments, context
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+async def test_whole_turn_over_a_websocket(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.websocket(token=server.at.token) as (client, _):
+        hello = await client.result("hello", **HELLO)
+        assert (hello["protocol"], hello["role"]) == (1, "full")
+        created = await client.result("session.create", cwd=str(tmp_path), key="k1")
+        session_id = created["row"]["id"]
+        subscribed = await client.result("subscribe", session_id=session_id, at="start")
+        prompted = await client.result("prompt", session_id=session_id, text="Hi", key="p1")
+        events = await client.events_until("turn_ended")
+        assert "".join(event["text"] for event in events if event["type"] == "text_delta") == "Hello."
+        assert events[-1]["result"]["stop_reason"] == "completed"
+        assert [event["seq"] for event in events if event.get("seq")] == list(
+            range(1, max(event.get("seq") or 0 for event in events) + 1)
+        )
+        again = await client.result("prompt", session_id=session_id, text="Hi", key="p1")
+        assert again == prompted
+        refused = await client.call("prompt", session_id=session_id, text="Other", key="p1")
+        assert refused["error"]["data"]["kind"] == "conflict"
+        left = await client.result("unsubscribe", sub=subscribed["sub"])
+        assert left["position"]
+
+
+async def test_position_continues_over_another_transport(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.unix() as first:
+        await first.result("hello", **HELLO)
+        session_id = (await first.result("session.create", cwd=str(tmp_path), key="k1"))["row"]["id"]
+        sub = (await first.result("subscribe", session_id=session_id, at="start"))["sub"]
+        await first.result("prompt", session_id=session_id, text="Hi", key="p1")
+        before = await first.events_until("turn_ended")
+        position = (await first.result("unsubscribe", sub=sub))["position"]
+        async with server.websocket(token=server.at.token) as (second, _):
+            await second.result("hello", **HELLO)
+            await second.result("subscribe", session_id=session_id, after=position)
+            await second.result("prompt", session_id=session_id, text="Again", key="p2")
+            after = await second.events_until("turn_ended")
+        seqs = [event["seq"] for event in (*before, *after) if event.get("seq")]
+        assert seqs == list(range(1, len(seqs) + 1))
+
+
+@pytest.mark.parametrize("position", ["", "nonsense", "1.AAAA", "x" * 4096])
+async def test_useless_position_resyncs(tmp_path: Path, position: str) -> None:
+    async with served(tmp_path) as server, server.unix() as client:
+        await client.result("hello", **HELLO)
+        session_id = (await client.result("session.create", cwd=str(tmp_path), key="k1"))["row"]["id"]
+        await client.result("subscribe", session_id=session_id, after=position or "-")
+        notes = [await client.note(), await client.note()]
+        assert [note["method"] for note in notes] == ["head", "resync"]
+        assert notes[1]["params"]["snapshot"]["sessions"][0]["state"]["session_id"] == session_id
+
+
+async def test_cancel_shows_its_grace_to_all(tmp_path: Path) -> None:
+    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("tool_calls")]]
+    async with served(tmp_path, *script) as server, server.unix() as one, server.unix() as two:
+        for client in (one, two):
+            await client.result("hello", **HELLO)
+        session_id = (await one.result("session.create", cwd=str(tmp_path), key="k1"))["row"]["id"]
+        for client in (one, two):
+            await client.result("subscribe", session_id=session_id, at="start")
+        turn_id = (await one.result("prompt", session_id=session_id, text="Wait", key="p1"))["turn_id"]
+        await two.events_until("call_started")
+        stale = await two.call("cancel", session_id=session_id, turn_id="turn_other")
+        assert stale["error"]["data"]["kind"] == "conflict"
+        await two.result("cancel", session_id=session_id, turn_id=turn_id)
+        for client in (one, two):
+            events = await client.events_until("turn_ended")
+            assert "turn_ending" in [event["type"] for event in events]
+            assert events[-1]["result"]["stop_reason"] == "aborted"
+
+
+async def test_same_by_http(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, httpx.AsyncClient(base_url=server.at.url, headers=server.bearer) as http:
+        assert (await http.get("/healthz")).text == "ok\n"
+        created = await http.post("/v1/sessions", json={"cwd": str(tmp_path)}, headers={"Idempotency-Key": "k1"})
+        session_id = created.json()["row"]["id"]
+        repeated = await http.post("/v1/sessions", json={"cwd": str(tmp_path), "key": "k1"})
+        assert repeated.json() == created.json()
+        prompted = await http.post(f"/v1/sessions/{session_id}/prompt", json={"text": "Hi", "key": "p1"})
+        assert prompted.status_code == 200, prompted.text
+        waited = await http.post(
+            "/v1/rpc",
+            json={
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "wait",
+                "params": {"session_id": session_id, "turn_id": prompted.json()["turn_id"], "timeout": 30},
+            },
+        )
+        assert waited.json()["result"]["result"]["stop_reason"] == "completed"
+        listed = await http.get("/v1/sessions", params={"limit": 10})
+        assert [row["id"] for row in listed.json()["rows"]] == [session_id]
+        messages = await http.get(f"/v1/sessions/{session_id}/messages")
+        assert messages.json()["messages"][-1]["parts"][-1]["text"] == "Hello."
+        missing = await http.get("/v1/sessions/none")
+        assert (missing.status_code, missing.json()["kind"]) == (404, "not_found")
+        assert (await http.get("/v1/nothing")).status_code == 404
+
+
+async def test_nobody_without_a_credential_gets_anything(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, httpx.AsyncClient(base_url=server.at.url) as http:
+        for path in ["/v1/status", "/v1/sessions", "/v1/schema.json", "/v1/nothing"]:
+            assert (await http.get(path)).status_code == 401
+        for token in ["w", "wrong", server.at.token[:-1], server.at.token + "x"]:
+            refused = await http.get("/v1/sessions", headers={"Authorization": f"Bearer {token}"})
+            assert refused.status_code in {401, 429}
+        await trio.sleep(1.1)
+        async with server.websocket(token="wrong") as (_, connection):
+            with pytest.raises(ConnectionClosed) as caught:
+                await connection.get_message()
+            assert caught.value.reason is not None
+            assert caught.value.reason.code == 4401
+
+
+async def test_link_logs_a_page_in(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, httpx.AsyncClient(base_url=server.at.url) as http:
+        link = server.at.link()
+        assert link is not None
+        assert link.startswith(f"{server.at.url}/#k=")
+        ticket = link.partition("#k=")[2]
+        key = (await http.post("/v1/login", json={"ticket": ticket})).json()["key"]
+        assert (await http.post("/v1/login", json={"ticket": ticket})).status_code == 401
+        socket_ticket = (await http.post("/v1/ticket", json={}, headers={"Authorization": f"Bearer {key}"})).json()["ticket"]
+        protocols = ["engine.v1", f"engine.ticket.{socket_ticket}"]
+        async with server.websocket(protocols=protocols) as (client, connection):
+            assert connection.subprotocol == "engine.v1"
+            assert (await client.result("hello", **HELLO))["role"] == "full"
+        async with server.websocket(protocols=protocols) as (_, connection):
+            with pytest.raises(ConnectionClosed):
+                await connection.get_message()
+
+
+async def test_first_message_must_be_hello(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.unix() as client:
+        assert (await client.call("session.list"))["error"]["data"]["kind"] == "not_ready"
+        refused = await client.call("hello", protocol={"min": 7, "max": 9}, client={"name": "new"})
+        assert refused["error"]["data"] == {"kind": "unsupported", "retry": "no", "min": 1, "max": 1}
+
+
+async def test_lower_role_is_kept(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.unix() as client:
+        await client.result("hello", **HELLO, role="read")
+        refused = await client.call("session.create", cwd=str(tmp_path), key="k")
+        assert refused["error"]["data"]["kind"] == "forbidden"
+        assert (await client.result("session.list"))["rows"] == []
+
+
+async def test_running_request_can_be_cancelled(tmp_path: Path) -> None:
+    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("tool_calls")]]
+    async with served(tmp_path, *script) as server, server.unix() as client:
+        await client.result("hello", **HELLO)
+        session_id = (await client.result("session.create", cwd=str(tmp_path), key="k1"))["row"]["id"]
+        turn_id = (await client.result("prompt", session_id=session_id, text="Wait", key="p1"))["turn_id"]
+        params = {"session_id": session_id, "turn_id": turn_id, "timeout": 60}
+        await client.send(json.dumps({"jsonrpc": "2.0", "id": "w", "method": "wait", "params": params}))
+        assert (await client.result("ping"))["time"] > 0
+        assert (await client.result("rpc.cancel", id="w"))["cancelled"]
+        cancelled = await client.note()
+        assert (cancelled["id"], cancelled["error"]["data"]["kind"]) == ("w", "cancelled")
+
+
+async def test_end_of_the_server_ends_no_turn(tmp_path: Path) -> None:
+    script: list[Answer] = [[Pause(0.2), *text("Late."), *done()]]
+    async with served(tmp_path, *script) as server:
+        async with server.websocket(token=server.at.token) as (client, connection):
+            await client.result("hello", **HELLO)
+            session_id = (await client.result("session.create", cwd=str(tmp_path), key="k1"))["row"]["id"]
+            await client.result("prompt", session_id=session_id, text="Hi", key="p1")
+            server.nursery.cancel_scope.cancel()
+            with pytest.raises(ConnectionClosed) as caught:
+                while True:
+                    await connection.get_message()
+            assert caught.value.reason is not None
+            assert caught.value.reason.code == 1012
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 30):
+            session = await server.engine.open_session(session_id)
+            while session.state.turn is not None:
+                await trio.sleep(0.05)
+            assert session.state.last_result is not None
+            assert session.state.last_result.text == "Late."
+
+
+async def test_second_server_for_a_folder_is_refused(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        with pytest.raises(ConfigError, match="another server"):
+            await serve(server.engine, ServeOptions(folder=tmp_path / "run"))
+        with pytest.raises(ConfigError, match="can't listen"):
+            await serve(server.engine, ServeOptions(port=server.port))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1"])
+async def test_other_machines_need_tls(tmp_path: Path, host: str) -> None:
+    async with served(tmp_path) as server:
+        with pytest.raises(ConfigError, match="certificate"):
+            await serve(server.engine, ServeOptions(host=host))
