@@ -40,7 +40,7 @@ class Client:
         self.number += 1
         await self.send(json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}))
         while True:
-            message = json.loads(await self.receive())
+            message: dict[str, Any] = json.loads(await self.receive())
             if message.get("id") == self.number:
                 return message
             self.notes.append(message)
@@ -48,7 +48,8 @@ class Client:
     async def result(self, method: str, **params: Any) -> dict[str, Any]:
         answer = await self.call(method, **params)
         assert "result" in answer, answer
-        return answer["result"]
+        found: dict[str, Any] = answer["result"]
+        return found
 
     async def note(self) -> dict[str, Any]:
         """Return the next notification."""
@@ -124,12 +125,15 @@ async def served(
 ) -> AsyncGenerator[Server]:
     provider = ScriptedProvider(list(script) or [[*text("Hello."), *done()]], repeat=not script)
     with trio.fail_after(seconds):
-        async with engine.open_engine(
-            model=provider,
-            tools=[engine.tool(wait_forever)],
-            permissions=PermissionOptions(approver=AllowAll()),
-            store=tmp_path / "sessions.db",
-        ) as opened, trio.open_nursery() as nursery:
+        async with (
+            engine.open_engine(
+                model=provider,
+                tools=[engine.tool(wait_forever)],
+                permissions=PermissionOptions(approver=AllowAll()),
+                store=tmp_path / "sessions.db",
+            ) as opened,
+            trio.open_nursery() as nursery,
+        ):
             at = await nursery.start(serve, opened, options or ServeOptions(folder=tmp_path / "run"))
             yield Server(at, opened, nursery)
             nursery.cancel_scope.cancel()
@@ -198,7 +202,7 @@ async def test_useless_position_resyncs(tmp_path: Path, position: str) -> None:
 
 
 async def test_cancel_shows_its_grace_to_all(tmp_path: Path) -> None:
-    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("tool_calls")]]
+    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
     async with served(tmp_path, *script) as server, server.unix() as one, server.unix() as two:
         for client in (one, two):
             await client.result("hello", **HELLO)
@@ -267,7 +271,9 @@ async def test_link_logs_a_page_in(tmp_path: Path) -> None:
         ticket = link.partition("#k=")[2]
         key = (await http.post("/v1/login", json={"ticket": ticket})).json()["key"]
         assert (await http.post("/v1/login", json={"ticket": ticket})).status_code == 401
-        socket_ticket = (await http.post("/v1/ticket", json={}, headers={"Authorization": f"Bearer {key}"})).json()["ticket"]
+        socket_ticket = (await http.post("/v1/ticket", json={}, headers={"Authorization": f"Bearer {key}"})).json()[
+            "ticket"
+        ]
         protocols = ["engine.v1", f"engine.ticket.{socket_ticket}"]
         async with server.websocket(protocols=protocols) as (client, connection):
             assert connection.subprotocol == "engine.v1"
@@ -293,7 +299,7 @@ async def test_lower_role_is_kept(tmp_path: Path) -> None:
 
 
 async def test_running_request_can_be_cancelled(tmp_path: Path) -> None:
-    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("tool_calls")]]
+    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
     async with served(tmp_path, *script) as server, server.unix() as client:
         await client.result("hello", **HELLO)
         session_id = (await client.result("session.create", cwd=str(tmp_path), key="k1"))["row"]["id"]
