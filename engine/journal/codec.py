@@ -220,7 +220,7 @@ def _received(document: Json, kinds: Mapping[str, type], schema: Schema) -> obje
 def _has_unknown_word(error: BaseException | None) -> bool:
     """Tell whether one of the reasons is a word that a newer engine may have added."""
     if isinstance(error, BaseExceptionGroup):
-        return any(map(_has_unknown_word, error.exceptions))
+        return any(map(_has_unknown_word, typing.cast("BaseExceptionGroup[BaseException]", error).exceptions))
     return isinstance(error, UnknownWord)
 
 

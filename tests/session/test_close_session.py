@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 import engine
 from engine.core.errors import (
@@ -91,8 +91,9 @@ async def _two_engines_take_turns(open_store: Callable[[], Awaitable[Store]], se
             match choose.choice(("open", "prompt", "close", "close")):
                 case "open" if held is None or at == holder:
                     moves += at != holder
-                    holder, held = at, await engines[at].open_session(session.id)
-                    assert held.state.turns == turns
+                    opened = await engines[at].open_session(session.id)
+                    holder, held = at, opened
+                    assert opened.state.turns == turns
                 case "prompt" if held is not None:
                     turns += (await held.run("go")).stop_reason == "completed"
                 case "close":
@@ -287,7 +288,7 @@ async def test_task_that_opens_meanwhile_gets_it_again(autojump_clock: MockClock
     async with opening(hooks=Hooks(session_end=(linger,))) as eng, trio.open_nursery() as nursery:
         session = await eng.create_session()
         nursery.start_soon(eng.close_session, session.id)
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         with pytest.raises(SessionClosed):
             await session.run("go")
         again = await eng.open_session(session.id)
