@@ -34,6 +34,7 @@ from engine.core.ids import MessageId
 from engine.core.messages import Settlement
 from engine.journal.closing_events import closing_events
 from engine.nursery.hook_points import block_unseen
+from engine.nursery.running_turn import bounded_grace
 from engine.nursery.step_runner import charge_step, close_step
 from engine.tools.call_values import GRACE
 
@@ -197,7 +198,7 @@ async def _settle_all(run: TurnRun, timer: GraceTimer) -> None:
 
 def _deadline(run: TurnRun, grace: float) -> float:
     """Return when a call that may clean up for *grace* seconds is settled without waiting any longer."""
-    return run.ending.at + run.bounded_grace(grace)
+    return run.ending.at + bounded_grace(run, grace)
 
 
 def _settle_without(run: TurnRun, step: Step, entry: CallEntry) -> None:

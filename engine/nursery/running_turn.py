@@ -296,7 +296,7 @@ class CauseSlot:
         assert kind != "parked"
         calls = () if run.step is None else run.step.ledger.unsettled
         grace = max((entry.grace for entry in calls if entry.state in {"admitted", "running"}), default=GRACE)
-        until = run.deps.clock.now() + run.bounded_grace(grace)
+        until = run.deps.clock.now() + bounded_grace(run, grace)
         run.journal.append_live(
             TurnEnding(cause=kind, detail=cause.detail, until=until, after=run.journal.log.seq, by=cause.by)
         )
@@ -347,11 +347,6 @@ class TurnRun:
         self.ending = CauseSlot(self)
         # A charge of a sub-agent may exhaust this turn's budget, in a task that knows only the budget.
         self.budget.end = self._end_for_limit
-
-    def bounded_grace(self, seconds: float) -> float:
-        """Return how long a call that may clean up for *seconds* can do so in this turn. Not a checkpoint."""
-        limit = self.inputs.grace_limit
-        return seconds if limit is None else min(seconds, FLUSH_SHARE * limit)
 
     def note_changes(self, call_id: CallId, changed: Iterable[str] | None, *, may_have: bool) -> None:
         """Note which files a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""
@@ -444,3 +439,9 @@ class TurnRun:
 
     def _end_for_limit(self, exhausted: Exhausted) -> None:
         self.end(TurnCause(kind="limit", reason=exhausted.reason, detail=exhausted.detail))
+
+
+def bounded_grace(run: TurnRun, seconds: float) -> float:
+    """Return how long a call that may clean up for *seconds* can do so in a turn. Not a checkpoint."""
+    limit = run.inputs.grace_limit
+    return seconds if limit is None else min(seconds, FLUSH_SHARE * limit)

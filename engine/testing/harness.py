@@ -347,13 +347,7 @@ def _verify(scenario: Scenario, run: Run) -> list[str]:
     """Check what only a whole run shows: leaks, calls that did not stop, and how a cancel was handled."""
     # The events include those of the next turn by now.
     problems = check_events(run.seen)
-    # Of sub-agents' turns, too: there was no crash, so each aborted turn was ended by something.
-    announced = {event.turn_id for event in run.seen if isinstance(event, TurnEnding)}
-    problems += [
-        f"turn {event.turn_id} was aborted, but its end was not announced"
-        for event in run.seen
-        if isinstance(event, TurnEnded) and event.result.stop_reason == "aborted" and event.turn_id not in announced
-    ]
+    problems += _verify_announced(run)
     if run.leaked_tasks:
         problems.append(f"tasks are left after the block: {run.leaked_tasks}")
     if run.open_streams:
@@ -368,6 +362,17 @@ def _verify(scenario: Scenario, run: Run) -> list[str]:
             if isinstance(event, CallSettled) and event.settlement.outcome_unknown
         ]
     return problems + _verify_cancel(scenario, run)
+
+
+def _verify_announced(run: Run) -> list[str]:
+    """Check that the end of each aborted turn was announced."""
+    # Of sub-agents' turns, too: there was no crash, so each of them was ended by something.
+    announced = {event.turn_id for event in run.seen if isinstance(event, TurnEnding)}
+    return [
+        f"turn {event.turn_id} was aborted, but its end was not announced"
+        for event in run.seen
+        if isinstance(event, TurnEnded) and event.result.stop_reason == "aborted" and event.turn_id not in announced
+    ]
 
 
 def _verify_cancel(scenario: Scenario, run: Run) -> list[str]:

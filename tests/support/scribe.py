@@ -30,7 +30,9 @@ from engine.core.events import (
     DoomDetected,
     HistoryReplaced,
     InputAdmitted,
+    InputEdited,
     InputPromoted,
+    InputRemoved,
     LoopContinued,
     ModelSwitched,
     Notice,
@@ -171,6 +173,7 @@ class Scribe:
         if self.ended_held:
             return [*found, "release"]
         found += ["title", "end_beside" if self.beside else "work_beside"]
+        found += ["edit_input", "remove_input"] if self.inbox else []
         if self.turn is None:
             found += ["start_turn"]
             found += ["begin_from"] if self.journal.seq == 1 else []
@@ -285,6 +288,13 @@ class Scribe:
         # What is queued belongs to no turn, whether one is running or not.
         self.journal.append(InputAdmitted(input_id=input_id, mode=mode[draw(2)], message=self._user()))
         self.inbox.append(input_id)
+
+    def _edit_input(self, draw: Draw) -> None:
+        self.journal.append(InputEdited(input_id=self.inbox[draw(len(self.inbox))], message=self._user()))
+
+    def _remove_input(self, draw: Draw) -> None:
+        removed = self.inbox.pop(draw(len(self.inbox)))
+        self.journal.append(InputRemoved(input_id=removed, message_id=MessageId(self.new("m"))))
 
     def _promote(self, draw: Draw) -> None:
         assert self.turn is not None
