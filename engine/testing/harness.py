@@ -57,7 +57,6 @@ from engine.tools.tool import Tool
 
 EPSILON = 1e-6
 MAX_SECONDS = 100_000.0
-_PROMPT_ID = "the first prompt"
 NEXT_PROMPT = "and now?"
 NEXT_ANSWER = "All is well."
 
@@ -217,7 +216,7 @@ def _approver(scenario: Scenario) -> Approver:
 
 async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
     points = run.points
-    turn = session.prompt("go", input_id=_PROMPT_ID)
+    turn = session.prompt("go", input_id="first")
     points.turn = turn
     # `host` stands for the scope around the turn in a host's program; "host" injections cancel it.
     with trio.CancelScope() as host:
@@ -241,10 +240,9 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
 
 async def _send_again(run: Run, session: Session, turn: Turn) -> None:
     """Check that the same prompt, sent again, is the turn that exists, however that ended."""
-    seq = session.state.seq
-    async with session.prompt("go", input_id=_PROMPT_ID) as again:
-        result = await again.wait()
-    if (again.id, result) != (turn.id, turn.result) or session.state.seq != seq:
+    async with session.prompt("go", input_id="first") as again:
+        await again.wait()
+    if (again.id, again.result) != (turn.id, turn.result):
         run.problems.append("the same prompt, sent again, was not the turn that exists")
 
 
@@ -366,7 +364,6 @@ def _verify(scenario: Scenario, run: Run) -> list[str]:
 
 def _verify_announced(run: Run) -> list[str]:
     """Check that the end of each aborted turn was announced."""
-    # Of sub-agents' turns, too: there was no crash, so each of them was ended by something.
     announced = {event.turn_id for event in run.seen if isinstance(event, TurnEnding)}
     return [
         f"turn {event.turn_id} was aborted, but its end was not announced"

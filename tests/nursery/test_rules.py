@@ -704,7 +704,7 @@ async def test_rule_12_second_prompt_is_refused(autojump_clock: trio.testing.Moc
     async with opened([*looks(1), *done("calls")]) as eng:
         session = await eng.create_session()
         async with session.prompt("one") as turn:
-            with pytest.raises(SessionBusy, match=r"session\.queue"):
+            with pytest.raises(SessionBusy, match=r"session\.inputs\.queue"):
                 async with session.prompt("two"):
                     raise AssertionError("must not be entered")
             await turn.wait()
