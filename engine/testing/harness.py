@@ -239,7 +239,7 @@ async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:
 
 
 async def _send_again(run: Run, session: Session, turn: Turn) -> None:
-    """Check that the same prompt, sent again, is the turn that exists, however that ended."""
+    """Check that the same prompt is the same turn."""
     async with session.prompt("go", input_id="first") as again:
         await again.wait()
     if (again.id, again.result) != (turn.id, turn.result):
@@ -363,7 +363,6 @@ def _verify(scenario: Scenario, run: Run) -> list[str]:
 
 
 def _verify_announced(run: Run) -> list[str]:
-    """Check that the end of each aborted turn was announced."""
     announced = {event.turn_id for event in run.seen if isinstance(event, TurnEnding)}
     return [
         f"turn {event.turn_id} was aborted, but its end was not announced"

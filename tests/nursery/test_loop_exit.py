@@ -103,7 +103,7 @@ async def test_t1_second_prompt_is_refused(
     """The design overrides T1's joining: two prompts at once on one session are a `SessionBusy`."""
     async with world([*text("One."), *done()]) as w:
         async with w.session.prompt("first") as turn:
-            with pytest.raises(SessionBusy, match=r"wait for its end, steer it, or use session\.queue"):
+            with pytest.raises(SessionBusy, match=r"wait for its end, steer it, or use session\.inputs\.queue"):
                 await w.session.run("second")
             result = await turn.wait()
         assert (result.stop_reason, result.text, len(w.requests)) == ("completed", "One.", 1)
