@@ -344,8 +344,7 @@ def _tasks() -> set[str]:
 def _verify(scenario: Scenario, run: Run) -> list[str]:
     """Check what only a whole run shows: leaks, calls that did not stop, and how a cancel was handled."""
     # The events include those of the next turn by now.
-    problems = check_events(run.seen)
-    problems += _verify_announced(run)
+    problems = check_events(run.seen) + _verify_announced(run)
     if run.leaked_tasks:
         problems.append(f"tasks are left after the block: {run.leaked_tasks}")
     if run.open_streams:
