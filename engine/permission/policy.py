@@ -35,7 +35,7 @@ from engine.files.real_path import followed
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.grants.grants import Grant, GrantOrigin, Grants
 from engine.permission.project_root import find_project_root
-from engine.permission.requested_rights import granted_rights, right_to_judge, would_grant
+from engine.permission.requested_rights import granted_rights, is_any_file, right_to_judge, would_grant
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import DEFAULT, defaults
 from engine.permission.rules.project_file import load_project_rules
@@ -47,6 +47,7 @@ from engine.permission.verdict_adjustments import (
     UNSANDBOXED,
     allow_consequence,
     confine_reading,
+    judge_any_file,
     judge_opaque_script,
     relax_for_sandbox,
 )
@@ -307,6 +308,9 @@ class Policy:
         earlier: dict[str, RuleVerdict] = {}
         for required in query.rights:
             for right in right_to_judge(required, query.cwd, project.root, read_only=query.read_only):
+                if is_any_file(required):
+                    yield judge_any_file(right, ruleset)
+                    continue
                 verdict = ruleset.judge(right.permission, right.pattern, right.spellings)
                 if verdict.verdict == "ask":
                     verdict = self._apply_grants(verdict, right, query, project)

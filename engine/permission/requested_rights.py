@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from engine.core.events import Right
-from engine.core.permission_types import RequiredRight
+from engine.core.permission_types import UNKNOWN, RequiredRight
 from engine.files.globs import escaped
 from engine.files.real_path import is_within
 from engine.permission.rules.path_pattern import PathPattern, is_resolved
@@ -16,6 +17,13 @@ from engine.permission.rules.wildcard import Wildcard
 
 # The right to touch what lies outside of the project.
 OUTSIDE: Final = "outside"
+# Files that tell about the machine and its programs, and nothing about a user.
+_PUBLIC: Final = re.compile(
+    r"/etc/(?:os-release|lsb-release|debian_version|alpine-release|redhat-release|issue|hostname|timezone|shells)"
+    r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesystems|stat|vmstat|swaps|partitions)"
+    r"|/sys/fs/cgroup/[\w.]+|/usr/(?:local/)?(?:bin|include|lib|lib64|share)(?:/.*)?",
+    re.DOTALL,
+)
 
 
 def rights_to_judge(
@@ -29,16 +37,33 @@ def rights_to_judge(
 def right_to_judge(required: RequiredRight, cwd: str, project: str, *, read_only: bool) -> Iterator[RequiredRight]:
     """Yield one right as `rights_to_judge` does."""
     if required.permission not in PATH_PERMISSIONS:
-        reads = required.reads_only or read_only
-        name = required.permission + READING if reads else required.permission
-        yield RequiredRight(name, required.pattern, required.spellings)
+        suffix = READING if required.reads_only or read_only else ""
+        yield RequiredRight(required.permission + suffix, required.pattern, required.spellings)
+        return
+    if is_any_file(required):
+        yield RequiredRight(required.permission, _from_project(required.pattern, project))
         return
     path, *others = (_absolute(cwd, one) for one in (required.pattern, *required.spellings))
     spellings = tuple(_from_project(other, project) for other in others)
     if required.permission != OUTSIDE:
         yield RequiredRight(required.permission, _from_project(path, project), spellings)
     if required.permission == OUTSIDE or not is_within(path, project) or not is_resolved(path):
-        yield RequiredRight(OUTSIDE, path, spellings)
+        yield RequiredRight(_outside(required, path), path, spellings)
+
+
+def _outside(required: RequiredRight, path: str) -> str:
+    is_free = required.reads_only and required.permission == "read" and is_public(path)
+    return OUTSIDE + READING if is_free else OUTSIDE
+
+
+def is_public(path: str) -> bool:
+    """Return whether a confined command may read a path outside of the project without a question."""
+    return _PUBLIC.fullmatch(path) is not None
+
+
+def is_any_file(right: RequiredRight) -> bool:
+    """Return whether a right is about files of which nothing is known but the folder."""
+    return right.permission == "read" and right.pattern.endswith(f"/{UNKNOWN}")
 
 
 def granted_rights(rights: Sequence[Right], cwd: str, project: str) -> Iterator[tuple[str, str]]:

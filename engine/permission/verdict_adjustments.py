@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from engine.core.permission_types import PermissionQuery, Rule
+from engine.core.permission_types import PermissionQuery, RequiredRight, Rule
 from engine.permission.requested_rights import OUTSIDE
 from engine.permission.rules.rules import READING, Ruleset, RuleVerdict, applies_to
 
@@ -64,6 +64,17 @@ def judge_opaque_script(query: PermissionQuery, ruleset: Ruleset) -> RuleVerdict
         return verdict
     reason = f"the rule '{restriction}'{restriction.location}, because the script cannot be checked against it"
     return RuleVerdict(verdict="ask", right=verdict.right, reason=reason)
+
+
+def judge_any_file(right: RequiredRight, ruleset: Ruleset) -> RuleVerdict:
+    """Judge the reading of files that nothing names: ask if a rule above the defaults may forbid one of them.
+
+    Those that look like secrets are looked for, and are rights of their own.
+    """
+    for layer, rule, _ in ruleset.matching(right.permission, right.pattern):
+        if layer != "defaults" and rule.action != "allow":
+            return RuleVerdict(verdict="ask", right=right, rule=rule, layer=layer)
+    return RuleVerdict(verdict="allow", right=right, layer="defaults")
 
 
 def _restriction(ruleset: Ruleset) -> Rule | None:

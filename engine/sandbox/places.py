@@ -36,11 +36,13 @@ _SYSTEM: Final = (
     "/var/lib/rpm",
     "/var/lib/pacman",
     "/lib/apk",
+    "/var/cache/man",
 )
 # An empty file, which is mounted over hidden ones.
 NOTHING: Final = str(Path(__file__).with_name("nothing"))
 # git's settings themselves may hold keys: see `git_settings`.
-_IN_HOME: Final = (".config/git/ignore", ".config/git/attributes")
+# Where the `cargo` and `rustc` of rustup really lie.
+_IN_HOME: Final = (".config/git/ignore", ".config/git/attributes", ".rustup")
 # A folder of programs is often one of several that belong together: `…/bin` beside `…/lib`.
 _PROGRAM_FOLDERS: Final = frozenset({"bin", "sbin", "shims", "scripts"})
 # A link to a program is followed; a folder with more is not looked through.

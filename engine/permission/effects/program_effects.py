@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final, Self
+
 import attrs
 
-from engine.permission.effects.scan_result import Access, Argument
+from engine.permission.effects.scan_result import Access, Argument, ListedFiles
 
 
 @attrs.frozen
@@ -12,11 +14,13 @@ class UnknownInput:
     """Input from a pipe, a file or a socket, unknown before it is read.
 
     Attributes:
-        lists_files: it is certainly a list of existing files, as `find` and `git ls-files` print it, and no name in it
-            is taken for an option. Set where the writer of the pipe has `prints_names`.
+        lists_files: it is certainly a list of names, as `find` and `git ls-files` print it, and none of them is taken
+            for an option. Set where the writer of the pipe has `prints_names`.
+        listing: which files these are; None: unknown.
     """
 
     lists_files: bool = False
+    listing: ListedFiles | None = None
 
 
 class WordPrefix(str):
@@ -28,6 +32,27 @@ class WordPrefix(str):
 
     __slots__ = ()
 
+
+class ListedName(WordPrefix):
+    """A name that another program has listed, such as `find`: not an option.
+
+    Attributes:
+        listing: which files these may be; None: unknown.
+    """
+
+    __slots__ = ("listing",)
+
+    listing: ListedFiles | None
+
+    def __new__(cls, listing: ListedFiles | None = None) -> Self:
+        """Make one; all are equal as strings."""
+        # No file name contains this character.
+        name = super().__new__(cls, "./\0")
+        name.listing = listing
+        return name
+
+
+FILE_NAME: Final = ListedName()
 
 # What a program reads from standard input: a certain text, something unknown, or nothing.
 Stdin = str | UnknownInput | None
@@ -111,6 +136,8 @@ class ProgramEffects:
         runs: the files it executes, as `sh FILE` and `python FILE` do; None: unknown. The scanner checks whether the
             same script may have written them.
         prints_names: it prints nothing but names of files (see `UnknownInput`).
+        listing: which files' names it prints; None: unknown, or none.
+        shows_contents: it may print what is in the files that it reads.
     """
 
     starts: tuple[StartedCommand | ShellText, ...] = ()
@@ -119,3 +146,5 @@ class ProgramEffects:
     reads_only: bool = False
     runs: tuple[Argument, ...] = ()
     prints_names: bool = False
+    listing: ListedFiles | None = None
+    shows_contents: bool = True

@@ -49,12 +49,45 @@ class PathUse:
 
 
 @attrs.frozen(kw_only=True)
+class ListedFiles:
+    """The files that a list of names may contain, such as the output of `find`.
+
+    Attributes:
+        folder: the folder that the names are relative to, absolute.
+        roots: the folders and files that they are, or lie below; absolute.
+        names: patterns for the last part of each name, of which one matches; empty: any name.
+        tracked: only files in git's index.
+    """
+
+    folder: str
+    roots: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    tracked: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class UnnamedRead:
+    """Files that a script reads although no word of it names them.
+
+    Attributes:
+        by: the program, or "redirection".
+        listing: which files these may be; None: any.
+        shown: what is in them may be printed.
+    """
+
+    by: str
+    listing: ListedFiles | None
+    shown: bool
+
+
+@attrs.frozen(kw_only=True)
 class Scan:
     """What a script may do, determined before it runs.
 
     Attributes:
         commands: each simple command at any depth, in the order of the text.
         paths: each file that it reads or writes.
+        unnamed: the files that it reads, but does not name.
         opaque: the reasons why the two lists may be incomplete; empty: they are complete.
         trusts_names: names of files become arguments of a command, so the lists are complete only if no name looks
             like an option.
@@ -62,5 +95,6 @@ class Scan:
 
     commands: tuple[ScannedCommand, ...] = ()
     paths: tuple[PathUse, ...] = ()
+    unnamed: tuple[UnnamedRead, ...] = ()
     opaque: tuple[str, ...] = ()
     trusts_names: bool = False

@@ -25,11 +25,16 @@ from typing import Final, Literal, Self, cast
 import attrs
 
 from engine.files.real_path import Real, Unclear, is_name, is_within, real_path
-from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand
+from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand, UnnamedRead
 from engine.permission.paths.git_config import git_execution_risk
 from engine.permission.paths.link_followers import has_link_outside, programs_following_links
 from engine.permission.paths.path_mutations import Moves
-from engine.permission.paths.secret_search import find_secrets, folders_searched
+from engine.permission.paths.secret_search import (
+    find_listed_secrets,
+    find_secrets,
+    folders_searched,
+    holds_secret_name,
+)
 from engine.permission.paths.shell_glob import expand_glob
 
 # A tool's path may begin with `~`; in a script the shell has expanded it.
@@ -42,8 +47,8 @@ _EMPTY_DEVICES: Final = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/
 # A command's open files: they were judged where they were opened, as in `cat <(ls)`.
 _STREAMS: Final = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"})
 _OPENED: Final = re.compile(r"/dev/fd/[0-9]{1,4}")
-# A space separates words, so what follows it may be read as an option.
-_OPTION_INSIDE: Final = re.compile(r"\s-")
+# A space separates words, so what follows it may be read as an option; `xargs` and `read` take away the other signs.
+_OPTION_INSIDE: Final = re.compile(r"\s-|[\\'\"]")
 # Folders searched for names that look like options: `os.walk` over a large tree would hold up every call.
 _MAX_FOLDERS: Final = 2_000
 # A longer list in a question would not be read.
@@ -129,15 +134,16 @@ def _without_tilde(text: str, cwd: str, home: str) -> str | Unclear:
 # ---- scripts ---------------------------------------------------------------------------------------------------------
 
 
-def analyse_paths(scan: Scan, *, cwd: str, project: str) -> PathAnalysis:
+def analyse_paths(scan: Scan, *, cwd: str, project: str, is_confined: bool = False) -> PathAnalysis:
     """Return where the paths of a script lead. It blocks, and raises nothing.
 
     Args:
         scan: the scanned script; its own reasons for being opaque are included.
         cwd: the folder that the script starts in, absolute.
         project: the project's real path; empty if there is none, and then all is outside.
+        is_confined: the kernel keeps it from reading outside of the project.
     """
-    judge = _Judge(scan, cwd, project)
+    judge = _Judge(scan, cwd, project, is_confined)
     answers = list(judge.answers())
     accesses = dict.fromkeys(PathAccess(access, use) for access, use in answers if isinstance(access, PathLocation))
     return PathAnalysis(
@@ -156,6 +162,7 @@ class _Judge:
     scan: Scan
     cwd: str
     project: str
+    is_confined: bool
     moves: Moves = attrs.field(init=False)
     followers: frozenset[str] = attrs.field(init=False)
 
@@ -178,6 +185,7 @@ class _Judge:
                 yield from zip(self._program(name, run.path), itertools.repeat(run), strict=False)
         for use in self.scan.paths:
             yield from zip(self._use(use), itertools.repeat(use), strict=False)
+        yield from itertools.chain.from_iterable(map(self._unnamed, self.scan.unnamed))
         if self.scan.trusts_names and (name := self._odd_name()):
             yield Unclear(f"there is a file {name!r:.100}, which a program may read as an option"), None
 
@@ -205,6 +213,24 @@ class _Judge:
                 use = PathUse(path=path, access="read", by=command.argv[0] or "")
                 yield from zip(self._judge(path), itertools.repeat(use), strict=False)
 
+    def _unnamed(self, read: UnnamedRead) -> Iterator[tuple[PathLocation | Unclear, PathUse | None]]:
+        """Yield the secrets among files that no word names."""
+        # In the box, a program that shows nothing of what is in files tells nothing that matters.
+        if (read.listing is None and read.shown) or not (self.is_confined or read.listing):
+            yield Unclear(f"{read.by}: a file with an unknown name"), None
+            return
+        if read.listing is None:
+            return
+        if read.by == "redirection" and not self.is_confined:
+            yield Unclear("a redirection with an unknown file"), None
+            return
+        for number, path in enumerate(find_listed_secrets(read.listing) if read.shown else ()):
+            if path is None or number >= _MAX_SECRETS:
+                yield Unclear(f"there are too many files to tell what {read.by} shows"), None
+                return
+            use = PathUse(path=path, access="read", by=read.by)
+            yield from zip(self._judge(path), itertools.repeat(use), strict=False)
+
     def _odd_name(self) -> str:
         """Return the name of a file that a program would read as an option where a glob expands; empty if there is none."""
         for folder in dict.fromkeys(command.cwd for command in self.scan.commands):
@@ -218,7 +244,7 @@ class _Judge:
             if seen > _MAX_FOLDERS:
                 break
             for name in (*folders, *files):
-                if _OPTION_INSIDE.search(name):
+                if _OPTION_INSIDE.search(name) or holds_secret_name(name):
                     return name
         return ""
 

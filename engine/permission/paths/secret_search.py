@@ -1,19 +1,30 @@
-"""Programs that show the content of all files in a folder, some of which may hold secrets that no argument names."""
+"""Programs that show what is in files that no argument names, some of which may hold secrets."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
-from engine.permission.effects.scan_result import PathUse, ScannedCommand
+from engine.permission.effects.program_effects import WordPrefix
+from engine.permission.effects.scan_result import ListedFiles, PathUse, ScannedCommand
+from engine.permission.paths.git_index import tracked_files
+from engine.permission.programs.program_registry import DEFAULT_REGISTRY
+from engine.permission.programs.table_analysis import parse_words
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import NO_SECRETS, SECRETS
 
 # These search all files of a folder by default.
 _ALWAYS: Final = frozenset({"rg", "ag", "ack"})
 _RECURSIVE_ON_REQUEST: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
+# These choose files by `--include` and `--exclude`.
+_CHOOSING: Final = frozenset({"grep", "egrep", "fgrep", "rgrep"})
+_CHOICES: Final = frozenset({"--include", "--exclude", "--exclude-from"})
+# A pattern that bash, git and we may read differently.
+_UNSURE: Final = re.compile(r"[\[\]\\/]")
 _UNTRACKED: Final = (("--no-ind", "--no-index"), ("--untr", "--untracked"))
 _RECURSIVE_OPTIONS: Final = ("--recursive", "--dereference-recursive", "--directories=recurse")
 # With one of these, `rg` and `ag` search hidden files too.
@@ -36,7 +47,64 @@ def folders_searched(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iter
 
 def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
     """Yield the files below a folder that look like secrets; None: there are too many files to tell. It blocks."""
-    has_hidden = _reads_hidden_files(command)
+    yield from _walk(folder, has_hidden=_reads_hidden_files(command), is_read=_chosen_names(command))
+
+
+def find_listed_secrets(listing: ListedFiles) -> Iterator[str | None]:
+    """Yield those of the files on a list that look like secrets; None: there are too many to tell. It blocks."""
+
+    def is_read(name: str) -> bool:
+        return not listing.names or any(_may_match(name, pattern) for pattern in listing.names)
+
+    tracked = tracked_files(listing.folder) if listing.tracked else None
+    if tracked is not None:
+        yield from (path for path in tracked if is_read(os.path.basename(path)) and _names_secret(path))  # noqa: PTH119
+        return
+    for root in listing.roots:
+        if _names_secret(root) and is_read(os.path.basename(root)):  # noqa: PTH119
+            yield root
+        yield from _walk(root, has_hidden=True, is_read=is_read)
+
+
+def _names_secret(path: str) -> bool:
+    return any(map(_is_secret, path.split("/")))
+
+
+def holds_secret_name(name: str) -> bool:
+    """Return whether a part of a file's name, cut at blanks, looks like a secret."""
+    return any(map(_is_secret, name.split()[1:] if not name[:1].isspace() else name.split()))
+
+
+def _may_match(name: str, pattern: str) -> bool:
+    """Return whether a pattern may match; only plain ones certainly don't."""
+    return _UNSURE.search(pattern) is not None or fnmatchcase(name, pattern)
+
+
+def _chosen_names(command: ScannedCommand) -> Callable[[str], bool]:
+    """Return whether a recursive search reads a file with a name: `grep` can be told to leave some out."""
+    name = (command.argv[0] or "").rpartition("/")[2]
+    match = DEFAULT_REGISTRY.find(name)
+    if (
+        name not in _CHOOSING
+        or match is None
+        or any(word is None or isinstance(word, WordPrefix) for word in command.argv)
+    ):
+        return lambda _: True
+    choices = [one for one in parse_words(match[1], command.argv[1:]).used if one.name in _CHOICES]
+    patterns = [(one.name == "--include", one.value or "") for one in choices]
+
+    def is_read(name: str) -> bool:
+        # The last one that matches counts; without one, whether the first one leaves files out.
+        answer = not patterns or not patterns[0][0]
+        for includes, pattern in patterns:
+            if (_may_match if includes else fnmatchcase)(name, pattern) and (includes or not _UNSURE.search(pattern)):
+                answer = includes
+        return answer
+
+    return is_read
+
+
+def _walk(folder: str, *, has_hidden: bool, is_read: Callable[[str], bool]) -> Iterator[str | None]:
     seen = 0
     for above, folders, files in os.walk(folder):
         seen += len(folders) + len(files)
@@ -47,7 +115,7 @@ def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
             # In place, so that `os.walk` skips them.
             folders[:] = [one for one in folders if not one.startswith(".")]
         for one in files:
-            if (has_hidden or not one.startswith(".")) and _is_secret(one):
+            if (has_hidden or not one.startswith(".")) and _is_secret(one) and is_read(one):
                 yield os.path.join(above, one)  # noqa: PTH118 - of texts
 
 

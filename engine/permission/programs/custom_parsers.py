@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from engine.permission.effects.program_effects import UnknownInput, WordPrefix
+from engine.permission.effects.program_effects import FILE_NAME, ListedName, UnknownInput, WordPrefix
 from engine.permission.effects.scan_result import Argument
 from engine.permission.programs.awk import analyze_awk
 from engine.permission.programs.build_and_data import analyze_database, analyze_dd, analyze_make
 from engine.permission.programs.date import analyze_date
 from engine.permission.programs.find import analyze_fd, analyze_find
 from engine.permission.programs.git import analyze_git
-from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text, split_assignment
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, set_variable, split_assignment
 from engine.permission.programs.sed import analyze_sed
 from engine.permission.programs.shell_scripts import run_joined_words, run_stdin, split_words
 from engine.permission.programs.table_analysis import apply_operands, apply_options, parse_and_apply, parse_words
@@ -71,7 +71,7 @@ def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
     arguments = parse_and_apply(analysis, program)
     roles = {used.option.role for used in arguments.used}
     if "stops" in roles:
-        _add_module(analysis, arguments.used)
+        _add_module(analysis, arguments.used, arguments.operands)
     operands = arguments.operands
     if roles & {"code", "stops"} or ("runs" in roles and not operands):
         return
@@ -82,14 +82,25 @@ def analyze_interpreter(analysis: ProgramAnalysis, program: Program) -> None:
         analysis.mark_opaque("reads program text from standard input")
 
 
-def _add_module(analysis: ProgramAnalysis, used: Sequence[UsedOption]) -> None:
-    """Add the file of the module that `python -m` runs."""
+def _add_module(analysis: ProgramAnalysis, used: Sequence[UsedOption], words: Sequence[Argument]) -> None:
+    """Add the file of the module that `python -m` runs, and what the module does if it is one that only reads."""
     module = next((exact_text(option.value) for option in used if option.option.role == "stops"), "")
+    if module == "json.tool":
+        _apply_json_tool(analysis, words)
     if module is None or module in _CODE_MODULES:
         analysis.mark_opaque("its module may run inline code")
     if own := (module or "").partition(".")[0]:
         # Python also searches its working directory.
         analysis.runs.append(analysis.resolve(f"{own}.py"))
+
+
+def _apply_json_tool(analysis: ProgramAnalysis, words: Sequence[Argument]) -> None:
+    files = [word for word in words if word is None or not word.startswith("-")]
+    for file in files[:1]:
+        analysis.touch(file, "read")
+    for file in files[1:]:
+        analysis.touch(file, "write")
+    analysis.reads_only = analysis.passes_on = True
 
 
 # Python modules that run code from their arguments or from standard input.
@@ -116,12 +127,11 @@ def analyze_env(analysis: ProgramAnalysis, program: Program) -> None:
         if inserted is None:
             return
         words = [*inserted, *words]
+    analysis.reads_only = analysis.passes_on = analysis.name == "env"
     if words:
         analysis.start(words)
     elif is_shell and analysis.name != "env":
         analysis.start(["sh"])
-    else:
-        analysis.reads_only = analysis.name == "env" and not arguments.used
 
 
 _SHELL_OPTIONS: Final = frozenset({"-s", "--shell", "-i", "--login"})
@@ -138,7 +148,7 @@ def _set_all(analysis: ProgramAnalysis, words: Sequence[Argument]) -> Sequence[A
         elif text is None or split_assignment(text) is None:
             break
         else:
-            analysis.set_variable(text)
+            set_variable(analysis, text)
     else:
         return ()
     return words[at:]
@@ -152,18 +162,26 @@ def analyze_xargs(analysis: ProgramAnalysis, program: Program) -> None:
     added = _added([UnknownInput()] if reads_file else [own], arguments.used)
     sign = _replaced(arguments.used)
     command = list(arguments.operands)
+    analysis.reads_only = analysis.passes_on = True
     if not command:
         # Without a command, xargs runs `echo`.
         analysis.start(["echo", *added])
-        analysis.reads_only = True
         return
     if sign is None:
         command += added
     else:
         # `-I {}`: the placeholder may be part of a word, and then nothing about that word is certain.
-        whole = FILE_NAME if added == [FILE_NAME] else None
+        whole = added[0] if added == [FILE_NAME] else None
         command = [_with_place(word, sign, whole) for word in command]
     analysis.start(command, stdin=own if reads_file else None, takes_stdin=False)
+
+
+def analyze_yq(analysis: ProgramAnalysis, program: Program) -> None:
+    """Analyze the arguments of `yq`: an expression may load further files."""
+    arguments = parse_and_apply(analysis, program)
+    if any("load" in (exact_text(word) or "load") for word in arguments.operands[:1]):
+        analysis.changes = True
+    apply_operands(analysis, program, arguments.operands)
 
 
 def _replaced(used: Sequence[UsedOption]) -> str | None:
@@ -185,7 +203,7 @@ def _added(sources: Sequence[str | UnknownInput | None], used: Sequence[UsedOpti
     if source is None:
         return []
     if isinstance(source, UnknownInput):
-        return [FILE_NAME] if source.lists_files else [None]
+        return [ListedName(source.listing)] if source.lists_files else [None]
     # xargs splits differently from `str.split` where there are quotes.
     if used or len(source) > _MAX_INPUT or any(sign in source for sign in "'\"\\"):
         return [None]
@@ -262,4 +280,5 @@ CUSTOM_READERS: Final[Mapping[CustomReader, Callable[[ProgramAnalysis, Program],
     "tar": analyze_tar,
     "uv_run": analyze_uv_run,
     "xargs": analyze_xargs,
+    "yq": analyze_yq,
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from engine.permission.effects.program_effects import FileAccess, WordPrefix
+from engine.permission.effects.program_effects import FILE_NAME, FileAccess, ListedName, WordPrefix
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.program_analysis import FILE_NAME, ProgramAnalysis, exact_text
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, list_files, read_paths
 from engine.permission.programs.table_analysis import apply_options, parse_words
 from engine.permission.programs.tables.names import words_of
 from engine.permission.programs.tables.program_spec import Program
@@ -29,6 +29,8 @@ _VALUED: Final = words_of(
 )
 _STARTING: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITING: Final = frozenset({"-fprint", "-fprint0", "-fls"})
+# With one of these, a `-name` may not hold for all files.
+_CHOOSING: Final = frozenset({"-o", "-or", ",", "("})
 
 
 def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
@@ -36,8 +38,9 @@ def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
     words = analysis.words
     at = _roots(analysis, words)
     # Unless a part of the expression says otherwise, below.
-    analysis.reads_only = True
+    analysis.reads_only = analysis.passes_on = True
     analysis.prints_names = all(exact_text(root) is not None for root in words[:at])
+    analysis.listing = list_files(analysis, read_paths(analysis) or [analysis.cwd], _names(words[at:]))
     while at < len(words):
         text = exact_text(words[at])
         if text is None:
@@ -45,6 +48,24 @@ def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
             analysis.mark_opaque("a word of its expression is unknown")
             return
         at = _read_part(analysis, words, at, text)
+
+
+def _names(expression: Sequence[Argument]) -> tuple[str, ...]:
+    """Return a pattern for the names of all files with which *expression* does something; empty: they are unknown."""
+    texts = list(map(exact_text, expression))
+    at, before = 0, None
+    while at + 1 < len(texts) and not _CHOOSING & set(texts):
+        text = texts[at]
+        if text is None or (text.startswith(_ACTING) and text != "-printf"):
+            break
+        if text == "-name" and before not in {"!", "-not"}:
+            return (texts[at + 1] or "*",)
+        at, before = at + (2 if text in _VALUED or text.startswith("-newer") else 1), text
+    return ()
+
+
+# Parts of the expression that do something.
+_ACTING: Final = ("-exec", "-ok", "-print", "-fprint", "-ls", "-fls", "-delete", "-quit")
 
 
 def _roots(analysis: ProgramAnalysis, words: Sequence[Argument]) -> int:
@@ -89,7 +110,9 @@ def _read_part(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, te
     if text == "-fprintf":
         analysis.touch(value, "write")
         return at + 3
-    if text in {"-printf", "-ls", "-files0-from"}:
+    if text == "-files0-from":
+        analysis.mark_opaque("further files that it reads are listed elsewhere")
+    if text in {"-printf", "-ls"}:
         # These print more than names.
         analysis.prints_names = False
     if text in _VALUED or text.startswith("-newer"):
@@ -110,13 +133,14 @@ def _touch_roots(analysis: ProgramAnalysis) -> None:
 def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, *, in_place: bool) -> int:
     """Start the command that ends with `;` or `{} +`; return where the next part begins."""
     command: list[Argument] = []
+    listed = ListedName(analysis.listing)
     while at < len(words):
         word = words[at]
         # In `{} +` the braces must be a word of their own, right before the plus.
         if exact_text(word) == ";" or (exact_text(word) == "+" and command and command[-1] == FILE_NAME):
             break
         if word is not None and not isinstance(word, WordPrefix) and "{}" in word:
-            word = FILE_NAME if word == "{}" else None
+            word = listed if word == "{}" else None
         command.append(word)
         at += 1
     else:
@@ -125,7 +149,6 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
     if in_place:
         # With -execdir, the folder is that of each file.
         analysis.cwd = None
-    analysis.reads_only = False
     analysis.prints_names = False
     analysis.start(command, takes_stdin=True)
     analysis.cwd = cwd
@@ -143,7 +166,8 @@ def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
     # An unknown word may be `-x`.
     if arguments.is_uncertain:
         analysis.mark_opaque("one of its words is unknown, and may be an option that executes commands")
-    analysis.prints_names = True
+    analysis.prints_names = not any(used.name == "--format" for used in arguments.used)
+    analysis.listing = list_files(analysis, [analysis.cwd, *read_paths(analysis)])
     if start is None:
         return
     analysis.changes = True

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.git_paths import add_files_shown
+from engine.permission.programs.git_paths import add_files_shown, add_listing
 from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, split_assignment
 from engine.permission.programs.table_analysis import apply_operands, apply_options, parse_and_apply, parse_words
 from engine.permission.programs.tables.names import words_of
-from engine.permission.programs.tables.option_spec import UsedOption
+from engine.permission.programs.tables.option_spec import Arguments, UsedOption
 from engine.permission.programs.tables.program_spec import Program
 
 # An allow-list: git has hundreds of settings, and new ones may execute commands.
@@ -116,8 +116,7 @@ def analyze_git(analysis: ProgramAnalysis, program: Program) -> None:
 def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, words: Sequence[Argument]) -> None:
     """Analyze the arguments of a command of git."""
     below = program.commands.get(name)
-    analysis.words = words
-    analysis.reads_only = False
+    analysis.words, analysis.reads_only = words, False
     if below is None:
         # An alias may be any shell command (`alias.x = !rm`).
         analysis.mark_opaque(f"{name} is not a known command, and may be an alias")
@@ -135,14 +134,22 @@ def analyze_command(analysis: ProgramAnalysis, program: Program, name: str, word
     if name == "config":
         _configure(analysis, arguments.used, arguments.operands)
         return
+    analysis.changes = analysis.changes or _makes_name(name, arguments)
     apply_operands(analysis, inner, arguments.operands)
-    add_files_shown(analysis, name, arguments.used, arguments.operands)
+    add_files_shown(analysis, name, arguments)
+    add_listing(analysis, name, arguments)
     if any(map(_uses_gpg, words)):
         analysis.changes = True
     # A command that changes something runs the repository's hooks.
     if analysis.changes or not analysis.reads_only:
         # Its hooks and settings.
         analysis.runs.append(analysis.resolve(".git"))
+
+
+def _makes_name(name: str, arguments: Arguments) -> bool:
+    """Return whether an operand is the name of a new branch or tag: it is, without an option that lists."""
+    lists = any(used.option.role == "reading" for used in arguments.used)
+    return name in {"branch", "tag"} and bool(arguments.operands) and not lists
 
 
 def _select_inner(analysis: ProgramAnalysis, program: Program) -> Program | None:

@@ -6,16 +6,26 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from engine.permission.effects.program_effects import ListedName
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text, list_files, read_paths
 from engine.permission.programs.tables.names import words_of
-from engine.permission.programs.tables.option_spec import UsedOption
+from engine.permission.programs.tables.option_spec import Arguments, UsedOption
 
 # These print contents of files, of the working tree or of a commit.
 _SHOWING: Final = words_of(
     """
     annotate archive blame cat-file diff diff-files diff-index diff-tree difftool format-patch grep log range-diff
     rev-list show stash whatchanged
+    """
+)
+_SUMMARIES: Final = words_of("--name-only --name-status --stat --numstat --shortstat --summary -q --quiet")
+# With nothing but these, `log` prints nothing that is in a file.
+_WITHOUT_CONTENTS: Final = _SUMMARIES | words_of(
+    """
+    -n -0 -1 -2 -3 -4 -5 -6 -7 -8 -9 --max-count --skip --since --after --until --before --author --committer --grep
+    --format --pretty --date
+    --decorate --oneline --graph --all --reverse --follow --branches --tags --remotes --no-color --cached --staged
     """
 )
 # A name for a commit, or a kind of object, and no file.
@@ -46,13 +56,13 @@ def _lines_shown(used: Sequence[UsedOption]) -> Iterator[str]:
             yield text.rpartition(":")[2]
 
 
-def add_files_shown(
-    analysis: ProgramAnalysis, name: str, used: Sequence[UsedOption], operands: Sequence[Argument]
-) -> None:
+def add_files_shown(analysis: ProgramAnalysis, name: str, arguments: Arguments) -> None:
     """Add the files that a command shows: paths in its words, and files of options such as `-L1,2:FILE`."""
     if name not in _SHOWING:
         return
+    used, operands = arguments.used, arguments.operands
     names = {option.name for option in used}
+    analysis.shows_contents = bool(arguments.unknown) or _shows_contents(name, names)
     if name == "grep" and not names & {"-e", "-f"}:
         operands = operands[1:]  # what is searched for
     if "--no-index" in names:
@@ -60,8 +70,56 @@ def add_files_shown(
         for operand in operands:
             analysis.touch(operand, "read")
         return
+    for operand in filter(_is_unknown_file, operands):
+        analysis.touch(operand, "read")
     for path in dict.fromkeys((*_files_shown(analysis.words, operands), *_lines_shown(used))):
         analysis.touch(path, "read")
+
+
+def _shows_contents(name: str, names: set[str]) -> bool:
+    """Return whether a command with these options may print what is in files."""
+    if name == "diff" and not names & _SUMMARIES:
+        return True
+    return name not in {"diff", "log"} or not names <= _WITHOUT_CONTENTS
+
+
+def _is_unknown_file(word: Argument) -> bool:
+    """Return whether a word may name a file, though nobody knows which; other such words are names of commits."""
+    return isinstance(word, ListedName) or (word is not None and exact_text(word) is None and ":" in word)
+
+
+def add_listing(analysis: ProgramAnalysis, name: str, arguments: Arguments) -> None:
+    """Record what the names stand for that a command prints."""
+    if name == "ls-files":
+        _list_files(analysis, arguments)
+    elif name in {"log", "branch", "describe", "merge-base"}:
+        _list_commits(analysis, name, arguments)
+
+
+def _list_files(analysis: ProgramAnalysis, arguments: Arguments) -> None:
+    """Record which files `git ls-files` lists."""
+    tracked = not arguments.unknown and {used.name for used in arguments.used} <= {"-z", "-c", "--cached"}
+    texts = [exact_text(word) or "" for word in arguments.operands if word != "--"]
+    # The star of a pathspec stands for folders, too.
+    names = tuple(text for text in texts if text.startswith("*") and "/" not in text)
+    analysis.listing = list_files(
+        analysis, [analysis.cwd, *read_paths(analysis)], names if len(names) == len(texts) else (), tracked=tracked
+    )
+
+
+def _list_commits(analysis: ProgramAnalysis, name: str, arguments: Arguments) -> None:
+    """Record that a command prints names of commits and branches, of which none is a file, and nothing else."""
+    names = {option.name for option in arguments.used}
+    formats = [exact_text(one.value) for one in arguments.used if one.name in {"--format", "--pretty"}]
+    if name == "log":
+        analysis.prints_names = not (analysis.shows_contents or names & _SUMMARIES) and formats in (["%h"], ["%H"])
+    elif name == "branch":
+        # Otherwise it prints a star, too, which an unquoted expansion replaces by names of files.
+        analysis.prints_names = not arguments.unknown and (
+            names == {"--show-current"} or formats == ["%(refname:short)"]
+        )
+    if analysis.prints_names:
+        analysis.listing = list_files(analysis, [])
 
 
 def _path_in(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from engine.permission.effects.program_effects import (
+    FILE_NAME,
     FileAccess,
     ProgramEffects,
     ProgramInvocation,
@@ -17,13 +18,10 @@ from engine.permission.effects.program_effects import (
     Stdin,
     WordPrefix,
 )
-from engine.permission.effects.scan_result import Access, Argument
+from engine.permission.effects.scan_result import Access, Argument, ListedFiles
 from engine.permission.programs.environment_variables import is_dangerous_setting
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]*)=(?P<value>.*)", re.DOTALL)
-# Stands for a file name that another program, such as `find`, has listed: not an option, and its folder is recorded
-# already. (No file name contains this character.)
-FILE_NAME: Final = WordPrefix("./\0")
 # Programs that write no content.
 _REMOVING: Final = frozenset({"rm", "rmdir", "unlink", "trash", "chmod", "chown", "mkdir", "touch", "truncate"})
 
@@ -54,7 +52,7 @@ class ProgramAnalysis:
     words: Sequence[Argument]
     remote: bool = False
     cwd: str | None = attrs.field(init=False)
-    _folder: Argument = attrs.field(default="", init=False)
+    folder: Argument = attrs.field(default="", init=False)
     _starts: list[StartedCommand | ShellText] = attrs.field(factory=list[StartedCommand | ShellText], init=False)
     touches: list[FileAccess] = attrs.field(factory=list[FileAccess], init=False)
     runs: list[Argument] = attrs.field(factory=list[Argument], init=False)
@@ -62,13 +60,18 @@ class ProgramAnalysis:
     changes: bool = attrs.field(default=False, init=False)
     reads_only: bool = attrs.field(default=False, init=False)
     prints_names: bool = attrs.field(default=False, init=False)
+    listing: ListedFiles | None = attrs.field(default=None, init=False)
+    shows_contents: bool = attrs.field(default=True, init=False)
+    passes_on: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.cwd = self.invocation.cwd
 
     def effects(self) -> ProgramEffects:
         """Return the effects."""
-        reads_only = self.reads_only and not (self.changes or self._reason or self._starts or self.runs)
+        # A wrapper only reads if what it starts does, which is judged by itself.
+        starts = bool(self._starts or self.runs) and not self.passes_on
+        reads_only = self.reads_only and not (self.changes or self._reason or starts)
         writes = any(touched.access == "write" for touched in self.touches)
         return ProgramEffects(
             starts=tuple(self._starts),
@@ -77,6 +80,8 @@ class ProgramAnalysis:
             reads_only=reads_only and not writes,
             runs=tuple(self.runs),
             prints_names=self.prints_names,
+            listing=self.listing,
+            shows_contents=self.shows_contents,
         )
 
     def mark_opaque(self, why: str) -> None:
@@ -86,7 +91,12 @@ class ProgramAnalysis:
 
     def touch(self, path: Argument, access: Access) -> None:
         """Add a file that is read or written."""
-        if self.remote or path == FILE_NAME:
+        if self.remote:
+            return
+        if path == FILE_NAME:
+            # The folder of what is written is recorded already.
+            if access == "read":
+                self.touches.append(FileAccess(path=path, access="read"))
             return
         whole = self.resolve(path)
         self.touches.append(FileAccess(path=whole, access=access))
@@ -96,32 +106,9 @@ class ProgramAnalysis:
     def resolve(self, path: Argument) -> Argument:
         """Return a path relative to the folder in which the program was started."""
         path = exact_text(path)
-        if path is None or path.startswith("/") or self._folder == "":
+        if path is None or path.startswith("/") or self.folder == "":
             return path
-        return None if self._folder is None else f"{self._folder.rstrip('/') or '/'}/{path}"
-
-    def change_folder(self, folder: Argument) -> None:
-        """Continue in another folder."""
-        self.touch(folder, "read")
-        folder = exact_text(folder)
-        self._folder = self.resolve(folder)
-        if folder is None or (self.cwd is None and not folder.startswith("/")):
-            self.cwd = None
-        elif folder.startswith("/"):
-            self.cwd = folder
-        elif folder:
-            self.cwd = f"{(self.cwd or '').rstrip('/')}/{folder}"
-
-    def set_variable(self, setting: Argument) -> None:
-        """Set an environment variable for the commands it starts."""
-        text = exact_text(setting)
-        parts = split_assignment(text) if text is not None else None
-        if parts is None:
-            if text:
-                return  # A name without a value: the variable is passed on, or removed.
-            self.mark_opaque("sets an unknown variable")
-        elif is_dangerous_setting(*parts):
-            self.mark_opaque(f"sets {parts[0]}, which may make programs run other code")
+        return None if self.folder is None else f"{self.folder.rstrip('/') or '/'}/{path}"
 
     def start(self, words: Sequence[Argument], *, stdin: Stdin = None, takes_stdin: bool = True) -> None:
         """Start a command."""
@@ -131,7 +118,9 @@ class ProgramAnalysis:
             self.mark_opaque("starts an unknown command")
             return
         fed = self.invocation.stdin if takes_stdin else stdin
-        self._starts.append(StartedCommand(argv=tuple(words), cwd=self._start_cwd(), remote=self.remote, stdin=fed))
+        self._starts.append(
+            StartedCommand(argv=tuple(words), cwd=None if self.remote else self.cwd, remote=self.remote, stdin=fed)
+        )
 
     def run_script(self, text: Argument, shell: str = "sh", arguments: Sequence[Argument] = ()) -> None:
         """Pass a script to a shell."""
@@ -141,11 +130,10 @@ class ProgramAnalysis:
             return
         whole = tuple(exact_text(argument) for argument in arguments)
         self._starts.append(
-            ShellText(text=text, shell=shell, arguments=whole, cwd=self._start_cwd(), remote=self.remote)
+            ShellText(
+                text=text, shell=shell, arguments=whole, cwd=None if self.remote else self.cwd, remote=self.remote
+            )
         )
-
-    def _start_cwd(self) -> str | None:
-        return None if self.remote else self.cwd
 
     def run_file(self, path: Argument) -> None:
         """Execute a file."""
@@ -155,3 +143,45 @@ class ProgramAnalysis:
             return
         self.runs.append(self.resolve(text))
         self.touch(text, "read")
+
+
+def list_files(
+    analysis: ProgramAnalysis, roots: Sequence[Argument], names: tuple[str, ...] = (), *, tracked: bool = False
+) -> ListedFiles | None:
+    """Return which files a program lists: those below *roots*; None: unknown."""
+    folder = analysis.invocation.cwd
+    texts = [exact_text(root) for root in roots]
+    known = tuple(text if text.startswith("/") else f"{folder}/{text}" for text in texts if text is not None)
+    if analysis.cwd is None or folder is None or len(known) < len(texts):
+        return None
+    return ListedFiles(folder=analysis.cwd, roots=known, names=names, tracked=tracked)
+
+
+def read_paths(analysis: ProgramAnalysis) -> list[Argument]:
+    """Return what a program reads, as far as its arguments were analyzed."""
+    return [touched.path for touched in analysis.touches if touched.access == "read"]
+
+
+def set_variable(analysis: ProgramAnalysis, setting: Argument) -> None:
+    """Set an environment variable for the commands it starts."""
+    text = exact_text(setting)
+    parts = split_assignment(text) if text is not None else None
+    if parts is None:
+        if text:
+            return  # A name without a value: the variable is passed on, or removed.
+        analysis.mark_opaque("sets an unknown variable")
+    elif is_dangerous_setting(*parts):
+        analysis.mark_opaque(f"sets {parts[0]}, which may make programs run other code")
+
+
+def change_folder(analysis: ProgramAnalysis, folder: Argument) -> None:
+    """Continue in another folder."""
+    analysis.touch(folder, "read")
+    folder = exact_text(folder)
+    analysis.folder = analysis.resolve(folder)
+    if folder is None or (analysis.cwd is None and not folder.startswith("/")):
+        analysis.cwd = None
+    elif folder.startswith("/"):
+        analysis.cwd = folder
+    elif folder:
+        analysis.cwd = f"{(analysis.cwd or '').rstrip('/')}/{folder}"

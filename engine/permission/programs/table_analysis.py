@@ -8,7 +8,13 @@ from typing import Final
 
 from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.effects.scan_result import Argument
-from engine.permission.programs.program_analysis import ProgramAnalysis, exact_text
+from engine.permission.programs.program_analysis import (
+    ProgramAnalysis,
+    change_folder,
+    exact_text,
+    list_files,
+    set_variable,
+)
 from engine.permission.programs.shell_scripts import run_joined_words, run_plain_words
 from engine.permission.programs.tables.option_spec import ArgumentParser, Arguments, Role, UsedOption, may_be_option
 from engine.permission.programs.tables.program_spec import CustomReader, Program
@@ -17,6 +23,8 @@ from engine.permission.programs.tables.program_spec import CustomReader, Program
 _ELSEWHERE: Final = re.compile(r"[^/]*:|\w+://")
 # Roles of options that change something: an uncertain word may be one of them.
 _CHANGING: Final[frozenset[Role]] = frozenset({"writes", "edits", "changes"})
+# Of the programs that print names, those that print names of files.
+_LISTING: Final = frozenset({"ls"})
 # The roles of files that are only read.
 _READING: Final = frozenset({"reads", "lists"})
 
@@ -101,22 +109,37 @@ def apply_options(analysis: ProgramAnalysis, program: Program, arguments: Argume
         if used.option.role == "lists":
             analysis.mark_opaque("further files that it reads are listed elsewhere")
     analysis.reads_only = _reads_only(program, arguments)
+    roles = {option.role for option in program.table.values()} if arguments.is_uncertain else set[Role]()
     # An unknown word may be an option that writes.
-    if arguments.is_uncertain and any(option.role in _CHANGING for option in program.table.values()):
-        analysis.changes = True
-    analysis.prints_names = program.prints_names or _prints_names(analysis, program, arguments)
+    analysis.changes = analysis.changes or bool(roles & _CHANGING)
+    analysis.prints_names = _prints_names(analysis, program, arguments)
+    # An unknown word may be an option that names a list of files, which error messages show.
+    analysis.shows_contents = program.shows_contents or "lists" in roles
 
 
 def _prints_names(analysis: ProgramAnalysis, program: Program, arguments: Arguments) -> bool:
     names = {used.name for used in arguments.used}
+    if program.prints_names:
+        # With options that are not in the table, `ls` prints more than names.
+        if analysis.name in _LISTING:
+            analysis.listing = list_files(analysis, [analysis.cwd, *arguments.operands])
+        return "--format" not in names and not (analysis.name == "ls" and arguments.unknown)
     if names & set(program.names_with.split()):
+        analysis.listing = list_files(analysis, [analysis.cwd, *arguments.operands])
         return True
+    return _passes_names(analysis, program, arguments, names)
+
+
+def _passes_names(analysis: ProgramAnalysis, program: Program, arguments: Arguments, names: set[str]) -> bool:
     stdin = analysis.invocation.stdin
     # A filter such as `grep` passes on names that `find` has printed.
     if not (isinstance(stdin, UnknownInput) and stdin.lists_files and program.filters):
         return False
     roles = program.roles_of(len(_pad_operands(program, arguments)))
-    return "reads" not in roles and not arguments.unknown and names <= set(program.filters.split())
+    if "reads" in roles or arguments.unknown or not names <= set(program.filters.split()):
+        return False
+    analysis.listing = stdin.listing
+    return True
 
 
 def _apply_option(analysis: ProgramAnalysis, used: UsedOption, program: Program) -> None:
@@ -134,7 +157,7 @@ def _apply_role(analysis: ProgramAnalysis, role: Role, value: Argument, program:
         return
     match role:
         case "folder":
-            analysis.change_folder(value)
+            change_folder(analysis, value)
         case "shell":
             analysis.run_script(value)
         case "command":
@@ -144,7 +167,7 @@ def _apply_role(analysis: ProgramAnalysis, role: Role, value: Argument, program:
         case "runs":
             analysis.run_file(value)
         case "sets":
-            analysis.set_variable(value)
+            set_variable(analysis, value)
         case "code" | "split":
             analysis.mark_opaque(f"{what} may execute any command")
         case "changes":
@@ -181,7 +204,9 @@ def apply_operands(analysis: ProgramAnalysis, program: Program, operands: Sequen
         _start_tail(analysis, program, operands[count:])
         return
     for role, operand in zip(program.roles_of(len(operands)), operands, strict=True):
-        _apply_role(analysis, role, operand, program, "its operand")
+        # `gzip -l` only reads what `gzip` replaces.
+        known: Role = "reads" if role == "edits" and analysis.reads_only else role
+        _apply_role(analysis, known, operand, program, "its operand")
 
 
 def _start_tail(analysis: ProgramAnalysis, program: Program, words: Sequence[Argument]) -> None:
@@ -192,6 +217,7 @@ def _start_tail(analysis: ProgramAnalysis, program: Program, words: Sequence[Arg
     if program.tail == "shell":
         run_joined_words(analysis, words)
     else:
+        analysis.passes_on = True
         analysis.start(words)
 
 

@@ -13,19 +13,20 @@ from engine.permission.programs.tables.program_spec import Program
 # By program or by the code that reads its arguments, where the row says less than that code.
 _BY_CODE: Final[Mapping[str, str]] = {
     "awk": "unless its program writes, or starts a command",
-    "env": "alone",
+    "env": "alone, or if what it starts only reads",
     "fd": "without -x, -X, --exec, --exec-batch",
-    "find": "without -exec, -ok, -delete, -fprint and the like",
+    "find": "without -delete, -fprint and the like; with -exec if what it starts only reads",
     "git config": "to print a setting",
     "sed": "without -i, unless its script writes, or starts a command",
     "tar": "to list an archive, or to compare it",
+    "xargs": "if what it starts only reads",
 }
 _ASKING: Final[frozenset[str]] = frozenset({*EXECUTING, "writes", "edits", "lists", "changes"})
 
 
 def list_unasked(registry: ProgramRegistry) -> Iterator[str]:
     """Yield a line for each program, and each command of one, that may run without a question, with its conditions."""
-    yield "any program with --version alone"
+    yield "any program with --version or --help alone"
     for name, word in sorted(VERSION_WORDS.items()):
         yield f"{name} {word}"
     lines: dict[str, list[str]] = {}

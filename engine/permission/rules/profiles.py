@@ -103,6 +103,8 @@ _READING: Final[tuple[_Line, ...]] = (
     ("allow", "*:read", "*"),
     ("allow", "read", "*"),
     ("ask", "outside", "*"),
+    # What tells about the machine: `requested_rights`.
+    ("allow", "outside:read", "*"),
     *_each("ask", "read", SECRETS),
     *_each("allow", "read", NO_SECRETS),
 )

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand
+from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand, UnnamedRead
 
 _GLOB_CHARACTERS: Final = frozenset("*?[")
 # Programs that change a file or a folder without writing content to it.
@@ -31,6 +31,7 @@ class Findings:
     trusts_names: bool = False
     _commands: dict[ScannedCommand, None] = attrs.field(factory=dict[ScannedCommand, None], init=False)
     _paths: dict[PathUse, None] = attrs.field(factory=dict[PathUse, None], init=False)
+    _unnamed: dict[UnnamedRead, None] = attrs.field(factory=dict[UnnamedRead, None], init=False)
     _executed_files: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     _reasons: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
 
@@ -59,6 +60,10 @@ class Findings:
         """Add a file."""
         self._paths[use] = None
 
+    def add_unnamed(self, read: UnnamedRead) -> None:
+        """Add files that are read although no word names them."""
+        self._unnamed[read] = None
+
     def add_executed_file(self, file: str) -> None:
         """Add a file that is executed."""
         self._executed_files[file] = None
@@ -82,6 +87,7 @@ class Findings:
         return Scan(
             commands=tuple(self._commands),
             paths=tuple(self._paths),
+            unnamed=tuple(self._unnamed),
             opaque=tuple(self._reasons),
             trusts_names=self.trusts_names,
         )

@@ -32,7 +32,7 @@ from engine.permission.shell.parser.nodes import (
     Simple,
     While,
 )
-from engine.permission.shell.shell_state import Field, Folders, ShellState, Value, ValueKind, join_states
+from engine.permission.shell.shell_state import Field, Folders, Listed, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.simulated_shell import Frame, Outcome
 from engine.permission.shell.word_expansion import Expander
 
@@ -266,9 +266,13 @@ class Interpreter(Loops):
         self.output: Stdin | ValueKind = UnknownInput()
         if is_one and isinstance(printed, str):
             return printed.rstrip("\n")
+        if is_one and isinstance(printed, UnknownInput) and printed.lists_files:
+            return Listed(printed.listing)
         return printed if is_one and isinstance(printed, ValueKind) else ValueKind.UNKNOWN
 
-    def _process(self, script: Script, state: ShellState) -> None:
+    def _process(self, script: Script, state: ShellState) -> Stdin:
         inner = state.copy()
         inner.stdin = UnknownInput()
         self.run_commands(script, inner)
+        is_one = len(script) == 1 and len(script[0].pipelines) == 1 and not script[0].background
+        return self.output if is_one and isinstance(self.output, UnknownInput) else UnknownInput()

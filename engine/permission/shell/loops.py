@@ -20,6 +20,7 @@ from engine.permission.shell.parser.nodes import (
 )
 from engine.permission.shell.shell_state import (
     Field,
+    Listed,
     PatternMatch,
     ShellState,
     Value,
@@ -101,6 +102,8 @@ class Loops(SimpleCommands):
         for field in fields:
             if field.pattern is not None and field.text is not None:
                 values.append(PatternMatch(field.pattern, field.text))
+            elif field.is_listed:
+                values.append(Listed(field.listing, is_one=True))
             else:
                 values.append(field.text if field.text is not None else ValueKind.UNKNOWN)
         return values

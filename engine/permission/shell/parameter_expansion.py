@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 
+from engine.permission.effects.program_effects import Stdin, UnknownInput
 from engine.permission.shell.arithmetic import assigned_numbers, is_safe_subscript
 from engine.permission.shell.findings import Findings
 from engine.permission.shell.parser.nodes import (
@@ -40,13 +41,15 @@ class ParameterExpander(ABC):
         findings: collects the reasons for opacity.
         home: the user's home folder; None: another user or another machine runs this.
         substitute: simulates the commands of a substitution, and returns what they print.
-        process: simulates those of a process substitution.
+        process: simulates those of a process substitution, and returns what they print.
+        process_output: what the last process substitution prints.
     """
 
     findings: Findings
     home: str | None
     run_substitution: Callable[[Script, ShellState], Value]
-    run_process_substitution: Callable[[Script, ShellState], None]
+    run_process_substitution: Callable[[Script, ShellState], Stdin]
+    process_output: Stdin = attrs.field(factory=UnknownInput, init=False)
 
     @abstractmethod
     def expand_to_value(self, word: Word, state: ShellState) -> Value:

@@ -10,6 +10,8 @@ from typing import Final
 import attrs
 
 from engine.permission.effects.program_effects import (
+    FILE_NAME,
+    ListedName,
     ProgramEffects,
     ProgramInvocation,
     ShellText,
@@ -18,7 +20,7 @@ from engine.permission.effects.program_effects import (
     UnknownInput,
     WordPrefix,
 )
-from engine.permission.effects.scan_result import Access, Argument, PathUse, ScannedCommand
+from engine.permission.effects.scan_result import Access, Argument, ListedFiles, PathUse, ScannedCommand, UnnamedRead
 from engine.permission.shell.findings import Findings
 from engine.permission.shell.shell_state import PIPE, Field, Folders, ValueKind, escape_pattern
 
@@ -103,7 +105,7 @@ class ProgramScanner:
             return run.stdin
         if _prints_number(run.fields):
             return ValueKind.NUMBER
-        return UnknownInput(lists_files=effects.prints_names)
+        return UnknownInput(effects.prints_names, effects.listing if effects.prints_names else None)
 
     def _add_effects(self, run: ProgramRun, effects: ProgramEffects) -> None:
         """Add the command, the files that it uses and executes, and the reason for opacity."""
@@ -117,13 +119,14 @@ class ProgramScanner:
                 reads_only=effects.reads_only and not effects.opaque,
             )
         )
-        if effects.starts and _lists_files(run.stdin):
+        # `find` itself passes on whole names, each with its folder.
+        if any(field.is_listed for field in run.fields) and run.through[-1:] != ("find",):
             self.findings.trusts_names = True
         if effects.opaque:
             self.findings.mark_opaque(f"{posixpath.basename(name)}: {effects.opaque}")
         self._add_executed_files([name, *effects.runs] if "/" in name else effects.runs)
         for access in effects.touches if not run.remote else ():
-            self._add_access(access.path, access.access, run)
+            self._add_access(access.path, access.access, run, shown=effects.shows_contents)
 
     def _add_executed_files(self, files: Sequence[Argument]) -> None:
         for file in files:
@@ -172,14 +175,32 @@ class ProgramScanner:
 
     # ---- files -------------------------------------------------------------------------------------------------------
 
-    def _add_access(self, path: Argument, access: Access, run: ProgramRun) -> None:
+    def _add_access(self, path: Argument, access: Access, run: ProgramRun, *, shown: bool) -> None:
         name = posixpath.basename(run.fields[0].text or "")
+        if access == "read" and (path is None or isinstance(path, WordPrefix)):
+            listing = path.listing if isinstance(path, ListedName) else None
+            self._add_unnamed(name, listing, (run.folder,), shown=shown)
+            return
         if path is None or isinstance(path, WordPrefix):
             self.findings.mark_opaque(f"{name}: a file with an unknown name")
             return
         folders = None if run.folder is None else (run.folder,)
         pattern = _pattern_for(path, run.fields)
         self.add_file(pattern or path, access, name, folders, is_pattern=pattern is not None)
+
+    def add_read(self, field: Field, program: str | None, folders: Folders) -> None:
+        """Add a redirection from a file with an unknown name; *program* reads it."""
+        if field.pattern is not None and field.text is not None:
+            self.add_file(field.pattern, "read", "redirection", folders, is_pattern=True)
+            return
+        known = ProgramInvocation(argv=(program,), cwd=None, home=self.home) if program else None
+        shown = known is None or self.analyze_program(known).shows_contents
+        self._add_unnamed("redirection", field.listing, folders or (None,), shown=shown)
+
+    def _add_unnamed(self, by: str, listing: ListedFiles | None, folders: Sequence[str | None], *, shown: bool) -> None:
+        """Add a read of files that no word names. From elsewhere, the names on a list are those of other files."""
+        is_here = listing is not None and all(folder == listing.folder for folder in folders)
+        self.findings.add_unnamed(UnnamedRead(by=by, listing=listing if is_here else None, shown=shown))
 
     def add_searched_folders(self, fields: Iterable[Field], folders: Folders) -> None:
         """Add the folders that bash lists to expand patterns."""
@@ -231,6 +252,8 @@ def shown_argument(field: Field) -> Argument:
 
 def _argument_of(field: Field) -> Argument:
     """Return a word as an argument; a pattern stands for itself."""
+    if field.is_listed:
+        return ListedName(field.listing)
     if field.text is not None:
         return field.text
     return WordPrefix(field.prefix) if field.prefix and not field.is_many else None
@@ -238,6 +261,8 @@ def _argument_of(field: Field) -> Argument:
 
 def _prefix_of(field: Field) -> Argument:
     """Return a word as an argument; of a pattern only the prefix."""
+    if field.is_listed:
+        return ListedName(field.listing)
     if field.exact_text is not None:
         return field.exact_text
     return WordPrefix(field.prefix) if field.prefix else None
@@ -247,6 +272,8 @@ def _field_of(word: Argument, patterns: Mapping[str | None, Field]) -> Field:
     """Return the field of an argument that one program passes on to another."""
     if word is None:
         return Field(None, is_many=True)
+    if isinstance(word, ListedName):
+        return Field(None, FILE_NAME, listing=word.listing)
     if isinstance(word, WordPrefix):
         return Field(None, str(word))
     return patterns.get(word) or Field(word, word)
@@ -259,10 +286,6 @@ def _worst_of(effects: ProgramEffects, other: ProgramEffects) -> ProgramEffects:
     if _started_names(other) != _started_names(effects):
         opaque = "what it starts depends on unknown words"
     return attrs.evolve(effects, opaque=opaque, reads_only=effects.reads_only and other.reads_only)
-
-
-def _lists_files(stdin: Stdin) -> bool:
-    return isinstance(stdin, UnknownInput) and stdin.lists_files
 
 
 def _started_names(effects: ProgramEffects) -> list[Argument]:

@@ -9,7 +9,8 @@ from typing import Final
 
 import attrs
 
-from engine.permission.effects.program_effects import Stdin, UnknownInput
+from engine.permission.effects.program_effects import FILE_NAME, Stdin, UnknownInput
+from engine.permission.effects.scan_result import ListedFiles
 from engine.permission.shell.parser.nodes import Function
 
 # A `cd` in each branch of a script doubles them.
@@ -52,12 +53,19 @@ class Field:
         prefix: the certain beginning of the word, where the rest is unknown.
         pattern: the pattern that it matches, if that is certain.
         is_many: it may be no word, or several.
+        listing: of a name that a program has listed, which files it may be.
     """
 
     text: str | None
     prefix: str = ""
     pattern: str | None = None
     is_many: bool = False
+    listing: ListedFiles | None = None
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is a name that a program has listed."""
+        return self.text is None and self.prefix == FILE_NAME
 
     @property
     def exact_text(self) -> str | None:
@@ -70,8 +78,21 @@ class Field:
         return self.exact_text is None and (self.is_many or not self.prefix or self.prefix.startswith("-"))
 
 
+@attrs.frozen
+class Listed:
+    """What a program has printed that prints names: none of them looks like an option.
+
+    Attributes:
+        listing: which files these are; None: unknown.
+        is_one: it is one of the names.
+    """
+
+    listing: ListedFiles | None
+    is_one: bool = False
+
+
 # An array is a tuple of fields.
-Value = str | ValueKind | PatternMatch | tuple[Field, ...]
+Value = str | ValueKind | PatternMatch | Listed | tuple[Field, ...]
 # Folders that the shell may be in, absolute; None: it may be in any.
 Folders = tuple[str, ...] | None
 

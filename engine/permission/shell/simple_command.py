@@ -13,11 +13,12 @@ from engine.permission.effects.scan_result import Access
 from engine.permission.shell.builtins import BUILTINS
 from engine.permission.shell.parser.nodes import Assignment, Function, Redirect, Simple, Word
 from engine.permission.shell.program_calls import ProgramRun
-from engine.permission.shell.shell_state import Field, ShellState, Value, ValueKind, join_states
+from engine.permission.shell.shell_state import PIPE, Field, ShellState, Value, ValueKind, join_states
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
 from engine.permission.shell.word_expansion import OPEN_FILES
 
+_INPUT: Final = frozenset({"<", "<<", "<<-", "<<<"})
 _WRITES: Final = frozenset({">", ">>", ">|", "<>", "&>", "&>>", ">&"})
 # `2>&1`, `>&-`, `>&2-`: a descriptor is duplicated, moved or closed, and no file is opened.
 _DUPLICATED: Final = re.compile(r"\d+-?|-")
@@ -50,7 +51,7 @@ class SimpleCommands(SimulatedShell):
         # Bash's order: words, redirections, then the assignments in front of the command.
         fields = self.expander.expand_words(plain, state)
         self.programs.add_searched_folders(fields, state.folders)
-        stdin = self.redirect(command.redirects, state)
+        stdin = self.redirect(command.redirects, state, _first_text(fields))
         if not fields:
             for assignment in command.assignments:
                 self.assign(assignment, state)
@@ -114,7 +115,7 @@ class SimpleCommands(SimulatedShell):
             run = ProgramRun(tuple(call.fields), folder, call.stdin)
             self.output = self.programs.scan(run)
         # With its output in a file, nothing of it is left for a substitution or a pipe.
-        if any(not redirect.operator.startswith("<<") for redirect in call.command.redirects):
+        if any(redirect.operator not in _INPUT or redirect.fd not in {"", "0"} for redirect in call.command.redirects):
             self.output = UnknownInput()
         return (call.state, call.state)
 
@@ -159,8 +160,8 @@ class SimpleCommands(SimulatedShell):
 
     # ---- redirections ------------------------------------------------------------------------------------------------
 
-    def redirect(self, redirects: Sequence[Redirect], state: ShellState) -> Stdin:
-        """Simulate redirections; return the standard input of the command."""
+    def redirect(self, redirects: Sequence[Redirect], state: ShellState, program: str | None = None) -> Stdin:
+        """Simulate redirections; return the standard input of the command, which is a *program* if that is known."""
         stdin = state.stdin
         for redirect in redirects:
             # `{fd}>file` assigns the number of the new descriptor to a variable.
@@ -176,20 +177,27 @@ class SimpleCommands(SimulatedShell):
                 # A here-string ends with a line feed, which bash adds.
                 source: Stdin = UnknownInput() if text is None else text + "\n" * (redirect.operator == "<<<")
             else:
-                source = self._redirect_file(redirect, state)
+                source = self._redirect_file(redirect, state, program)
             if is_stdin or redirect.fd == "0":
                 stdin = source
         return stdin
 
-    def _redirect_file(self, redirect: Redirect, state: ShellState) -> Stdin:
+    def _redirect_unknown(self, field: Field, operator: str, state: ShellState, program: str | None) -> None:
+        if operator == "<" and _is_file(field):
+            self.programs.add_read(field, program, state.folders)
+        else:
+            self.findings.mark_opaque("a redirection with an unknown file")
+
+    def _redirect_file(self, redirect: Redirect, state: ShellState, program: str | None) -> Stdin:
+        self.expander.process_output = UnknownInput()
         fields = self.expander.expand_words([redirect.target], state)
         field = fields[0] if len(fields) == 1 else Field(None)
-        if field.pattern == f"{OPEN_FILES}*":
-            return UnknownInput()
         name, operator = field.exact_text, redirect.operator
+        if field.pattern == f"{OPEN_FILES}*" or (name == PIPE and operator == "<"):
+            return self.expander.process_output
         if name is None:
-            self.findings.mark_opaque("a redirection with an unknown file")
-        elif operator in (">&", "<&") and _DUPLICATED.fullmatch(name):
+            self._redirect_unknown(field, operator, state, program)
+        elif _is_duplicated(operator, name):
             pass
         elif operator == "<&" or (operator == ">&" and not _PLAIN.fullmatch(name)):
             # Bash expands the word after `>&` twice: `>&'$(rm x)'` runs rm.
@@ -200,6 +208,19 @@ class SimpleCommands(SimulatedShell):
         elif not _HARMLESS.fullmatch(name):
             self.programs.add_file(name, _access(operator, name), "redirection", state.folders)
         return UnknownInput()
+
+
+def _first_text(fields: Sequence[Field]) -> str | None:
+    return fields[0].exact_text if fields else None
+
+
+def _is_duplicated(operator: str, name: str) -> bool:
+    return operator in (">&", "<&") and _DUPLICATED.fullmatch(name) is not None
+
+
+def _is_file(field: Field) -> bool:
+    """Return whether an unknown name is that of a file; others may be in /dev/tcp, which bash itself connects to."""
+    return not field.is_many and (field.is_listed or field.pattern is not None or field.prefix[:1] not in {"", "/"})
 
 
 def _text(value: Value) -> str | None:

@@ -7,9 +7,10 @@ from typing import Final
 
 import attrs
 
+from engine.permission.effects.program_effects import UnknownInput
 from engine.permission.shell.builtin_args import record_command, set_unknown, without_options
 from engine.permission.shell.parser.nodes import Assignment, LiteralText
-from engine.permission.shell.shell_state import Field, ShellState, Value, ValueKind
+from engine.permission.shell.shell_state import Field, Listed, ShellState, Value, ValueKind
 from engine.permission.shell.simulated_shell import CommandCall, Outcome, SimulatedShell
 from engine.permission.shell.special_variables import is_dangerous
 
@@ -25,7 +26,16 @@ def read(shell: SimulatedShell, call: CommandCall) -> Outcome:
         shell.findings.mark_opaque("an unknown option of read")
     else:
         set_unknown(shell, call, operands or [Field("REPLY")])
+        # One variable gets all of a line.
+        if len(operands) == 1 and isinstance(call.stdin, UnknownInput) and call.stdin.lists_files and not _is_cut(call):
+            call.state.assign(operands[0].exact_text or "", Listed(call.stdin.listing, is_one=True))
     return call.outcome
+
+
+def _is_cut(call: CommandCall) -> bool:
+    """Return whether `read` may read a part of a line, or into an array."""
+    options = [field.exact_text or "" for field in call.arguments[:-1]]
+    return any(option and option not in {"-r", "-d", "-rd"} for option in options)
 
 
 def _read_operands(call: CommandCall) -> list[Field] | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from engine.permission.effects.program_effects import FILE_NAME
 from engine.permission.shell.brace_expansion import expand_braces
 from engine.permission.shell.parameter_expansion import ParameterExpander
 from engine.permission.shell.parser.nodes import (
@@ -19,7 +20,16 @@ from engine.permission.shell.parser.nodes import (
     Substitution,
     Word,
 )
-from engine.permission.shell.shell_state import PIPE, Field, PatternMatch, ShellState, Value, ValueKind, escape_pattern
+from engine.permission.shell.shell_state import (
+    PIPE,
+    Field,
+    Listed,
+    PatternMatch,
+    ShellState,
+    Value,
+    ValueKind,
+    escape_pattern,
+)
 
 # The folder of open files, with process substitutions among them.
 OPEN_FILES: Final = "/dev/fd/"
@@ -42,8 +52,10 @@ class _FieldBuilder:
     is_pattern: bool = False
     is_many: bool = False
     exists: bool = False
+    listed: Listed | None = None
 
     def add_literal(self, text: str) -> None:
+        self._end_name()
         self.exists = True
         self.text += text
         self.pattern += escape_pattern(text)
@@ -51,6 +63,7 @@ class _FieldBuilder:
             self.prefix += text
 
     def add_pattern(self, pattern: str, text: str, *, is_many: bool) -> None:
+        self._end_name()
         self.exists = True
         self.text += text
         self.pattern += pattern
@@ -59,11 +72,27 @@ class _FieldBuilder:
 
     # `is_many`: an unquoted unknown value may become any number of words, or none.
     def add_unknown(self, *, is_many: bool) -> None:
+        self._end_name()
         self.exists = self.exists or not is_many
         self.is_exact = False
         self.is_many = self.is_many or is_many
 
+    def add_listed(self, listed: Listed, *, is_many: bool) -> None:
+        """Add a name that a program has listed, or all of them."""
+        is_whole = self.is_exact and not self.text and not self.is_pattern
+        self.add_unknown(is_many=is_many)
+        self.listed = listed if is_whole else None
+
+    def _end_name(self) -> None:
+        # What follows a name changes it, but does not make it an option.
+        if self.listed is not None:
+            self.listed, self.prefix = None, "./"
+
     def build(self) -> Field:
+        if self.listed is not None:
+            # Several names in one word are no file.
+            listing = self.listed.listing if self.is_many or self.listed.is_one else None
+            return Field(None, FILE_NAME, None, self.is_many, listing)
         if not self.is_exact:
             return Field(None, self.prefix, None, self.is_many)
         if self.is_pattern:
@@ -150,7 +179,7 @@ class Expander(ParameterExpander):
     ) -> _FieldBuilder:
         """Add the result of an expansion; return the builder of the field that continues after it."""
         if isinstance(part, Process):
-            self.run_process_substitution(part.body, state)
+            self.process_output = self.run_process_substitution(part.body, state)
             builder.add_literal(PIPE)
             return builder
         value = self.expand_part(part, state)
@@ -166,11 +195,16 @@ class Expander(ParameterExpander):
             builder.add_literal(value)
         elif isinstance(value, PatternMatch):
             builder.add_pattern(value.pattern, value.text, is_many=False)
+        elif isinstance(value, Listed):
+            builder.add_listed(value, is_many=False)
         else:
             builder.add_unknown(is_many=False)
 
     def _add_split(self, value: Value, fields: list[Field], builder: _FieldBuilder) -> _FieldBuilder:
         """Add an unquoted value: it is split at blanks, and may be a pattern."""
+        if isinstance(value, Listed):
+            builder.add_listed(value, is_many=True)
+            return builder
         if not isinstance(value, str):
             builder.add_unknown(is_many=value is not ValueKind.NUMBER)
             return builder

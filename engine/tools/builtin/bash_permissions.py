@@ -19,6 +19,7 @@ from engine.permission.grants.offers import bare_command_line, command_line, ful
 from engine.permission.paths.path_access import PathAccess, PathAnalysis, analyse_paths, can_enter
 from engine.permission.programs.program_registry import DEFAULT_REGISTRY, ProgramRegistry
 from engine.permission.project_root import comes_from_project, find_project_root
+from engine.permission.requested_rights import is_public
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.shell.scan import reads_only, scan
 from engine.tools.call_values import Need
@@ -124,7 +125,7 @@ def need_of(
     # Only a whole command line can be confined. In others a command counts as reading if it needs no box.
     is_confined = has_box and reads_only(scanned)
     project = find_project_root(cwd, home=home)
-    analysis = analyse_paths(scanned, cwd=cwd, project=project)
+    analysis = analyse_paths(scanned, cwd=cwd, project=project, is_confined=is_confined)
     lines = tuple(dict.fromkeys(command_line(one.argv) for one in scanned.commands))
     return Need(
         permission=PERMISSION,
@@ -132,8 +133,16 @@ def need_of(
         offers=() if analysis.opaque else tuple(_offers(scanned, analysis.accesses, knowledge)),
         detail=command,
         metadata=_metadata(scanned, analysis),
-        rights=tuple(
-            _rights(scanned, analysis.accesses, knowledge, unasked=lambda one: is_confined or _is_bare(one, project))
+        rights=(
+            *_rights(
+                scanned,
+                analysis.accesses,
+                knowledge,
+                is_confined=is_confined,
+                unasked=lambda one: is_confined or _is_bare(one, project),
+            ),
+            # Which files these are is unknown, so a rule about any of them may apply.
+            *(RequiredRight(permission="read", pattern=f"{cwd}/{UNKNOWN}") for _ in scanned.unnamed[:1]),
         )
         or (RequiredRight(permission=PERMISSION, pattern=command),),
         opaque="; ".join(analysis.opaque),
@@ -152,6 +161,7 @@ def _rights(
     accesses: Sequence[PathAccess],
     knowledge: ProgramRegistry,
     *,
+    is_confined: bool,
     unasked: Callable[[ScannedCommand], bool],
 ) -> Iterator[RequiredRight]:
     lines: dict[str, list[str]] = {}
@@ -173,7 +183,12 @@ def _rights(
         # Redirections follow from no command: a rule that allows `echo *` must not allow `echo x > ~/.bashrc`.
         follows = tuple(dict.fromkeys(lines.get(one.use.by, ())))
         permission = "edit" if one.use.access == "write" else "read"
-        yield RequiredRight(permission=permission, pattern=one.target.path, follows=follows)
+        yield RequiredRight(
+            permission=permission,
+            pattern=one.target.path,
+            follows=follows,
+            reads_only=is_confined and permission == "read" and is_public(one.target.path),
+        )
 
 
 def _is_bare(command: ScannedCommand, project: str) -> bool:

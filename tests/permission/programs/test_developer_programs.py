@@ -13,6 +13,9 @@ def meaning(line: str) -> ProgramEffects:
 
 
 READING = (
+    "python -m json.tool x.json",
+    "java -version",
+    "yq '.a' f.yaml",
     "git status",
     "git diff HEAD~0 --name-only",
     "git -C sub status",
@@ -140,6 +143,7 @@ READING = (
     "whoami",
 )
 CHANGING = (
+    # They ask a server or a daemon, which a box refuses.
     "npm ls --depth=0",
     "pip freeze",
     "pip list --outdated",
@@ -240,7 +244,6 @@ CHANGING = (
     "python manage.py migrate",
     "python3 scripts/gen.py --out src/gen.py",
     "python3 -u app.py",
-    "python -m json.tool x.json",
     "uv sync",
     "uv pip install x",
     "uv add requests",

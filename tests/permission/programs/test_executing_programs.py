@@ -570,6 +570,9 @@ STARTED = (
 )
 
 
+PASSING_ON = {"env", "find", "ionice", "nice", "stdbuf", "time", "timeout", "xargs"}
+
+
 @pytest.mark.parametrize(("line", "started"), STARTED, ids=[line for line, _ in STARTED])
 def test_started_commands_are_listed(line: str, started: tuple[str, ...]) -> None:
     effects = meaning(line)
@@ -583,4 +586,5 @@ def test_started_commands_are_listed(line: str, started: tuple[str, ...]) -> Non
         )
         == started
     )
-    assert not effects.reads_only
+    # Whether one of these only reads depends on what it starts, which is judged by itself.
+    assert not effects.reads_only or line.split(maxsplit=1)[0] in PASSING_ON

@@ -25,6 +25,16 @@ SAFE = (
     "cat src/*.py",
     "set -euo pipefail; ls | wc -l",
     "echo 'rm -rf / > x; `y` $(z)'",
+    # An unknown word can't make it do more.
+    "ls $x",
+    'ls "$x"',
+    "ls ${x:=1}",
+    'for f in $(git ls-files); do wc -l "$f"; done',
+    'git ls-files | while read -r f; do head -n 1 "$f"; done',
+    "find . -name '*.py' -exec grep -c a {} +",
+    "find . -name '*.py' -print0 | xargs -0 grep -c a",
+    "timeout 10 nice -n 5 env A=1 wc -l a",
+    "n=$(wc -l < a.txt); echo $((n + 1))",
 )
 
 # For each rule that forbids something: what it allows, and what it does not.
@@ -41,7 +51,7 @@ TRIED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("date -s 12:00", "date --set 12:00", "date 01010101", "date --se=x", "date -d x 01010101"),
     ),
     "diff": (("diff -u a b",), ("diff -l a b", "diff --paginate a b", "diff --pag a b")),
-    "env": (("env",), ("env ls", "env -S 'rm x'", "env A=1 rm x")),
+    "env": (("env", "env ls", "env A=1 ls -la"), ("env -S 'rm x'", "env A=1 rm x", "env LD_PRELOAD=./x ls")),
     "fd": (("fd x",), ("fd x -x rm", "fd --exec rm", "fd -tf -X rm")),
     "file": (("file a",), ("file -C -m a", "file -bC a", "file --compile")),
     "find": (
@@ -84,7 +94,7 @@ TRIED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tree": (("tree -L 2",), ("tree -o x", "tree --output x", "tree -R")),
     "uniq": (("uniq -c a", "uniq"), ("uniq a b", "uniq -c a b", "uniq -- a b", "uniq -- -a -b", "uniq a*")),
     "git branch": (
-        ("git branch -av", "git branch --show-current"),
+        ("git branch -av", "git branch --show-current", "git branch --contains HEAD", "git branch --merged"),
         ("git branch x", "git branch -D x", "git branch -m"),
     ),
     "git cat-file": (("git cat-file -p HEAD:a",), ("git cat-file --textconv HEAD:a", "git cat-file --filt x")),
@@ -103,7 +113,10 @@ TRIED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "git reflog": (("git reflog -5",), ("git reflog expire --all", "git reflog delete x")),
     "git remote": (("git remote -v",), ("git remote add a b", "git remote rm a", "git remote prune x")),
-    "git tag": (("git tag -l 'v1*'",), ("git tag v1", "git tag -d v1", "git tag", "git tag -l -d v1")),
+    "git tag": (
+        ("git tag", "git tag -l 'v1*'", "git tag --sort=-version:refname"),
+        ("git tag v1", "git tag -d v1", "git tag -l -d v1"),
+    ),
     **{
         f"git {name}": ((f"git {name} --stat",), (f"git {name} --output=x", f"git {name} --o x"))
         for name in ["diff-files", "diff-index", "diff-tree", "range-diff", "shortlog", "show", "whatchanged"]
@@ -136,10 +149,7 @@ UNSAFE = (
     "ls `rm x`",
     'ls "$(rm x)"',
     'ls "`rm x`"',
-    "ls $x",
-    'ls "$x"',
     "$x",
-    "ls ${x:=1}",
     "PATH=. ls",
     "LD_PRELOAD=x ls",
     "GIT_DIR=x git status",
@@ -158,7 +168,8 @@ UNSAFE = (
     "ls | sh",
     "sh -c ls",
     "sudo ls",
-    "timeout 1 ls",
+    "timeout 1 rm x",
+    "timeout 1 ./ls",
     "nohup ls",
     "ls; rm x",
     "ls && rm x",

@@ -88,7 +88,9 @@ def test_commands_have_folder_and_wrappers() -> None:
         commands=(
             ScannedCommand(argv=("cd", "src"), cwd=PROJECT, reads_only=True),
             ScannedCommand(argv=("sudo", "env", "A=1", "make", "all"), cwd=f"{PROJECT}/src"),
-            ScannedCommand(argv=("env", "A=1", "make", "all"), cwd=f"{PROJECT}/src", through=("sudo",)),
+            ScannedCommand(
+                argv=("env", "A=1", "make", "all"), cwd=f"{PROJECT}/src", through=("sudo",), reads_only=True
+            ),
             ScannedCommand(argv=("make", "all"), cwd=f"{PROJECT}/src", through=("sudo", "env")),
             ScannedCommand(argv=("echo", "*.c", "*"), cwd=f"{PROJECT}/src", reads_only=True),
             ScannedCommand(argv=("echo", "*.c", "*"), cwd=PROJECT, reads_only=True),

@@ -42,7 +42,13 @@ FILES: Final[Mapping[str, Program]] = {
     "mktemp": Program(options="-p=writes --tmpdir?writes --suffix=", operands="writes?", prints_names=True),
     **rows(
         "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd",
-        Program(options="-S= --suffix= -o=writes --output=writes -T= --threads= -D=reads", operands="edits*"),
+        Program(
+            reading="asked",
+            shows_contents=False,
+            options="""-S= --suffix= -o=writes --output=writes -T= --threads= -D=reads -l!reading --list!reading -t!reading
+                --test!reading""",
+            operands="edits*",
+        ),
     ),
     "zip": Program(
         options="-TT=shell --unzip-command=shell -x= -i= -b=folder -t= -tt= -n= -P= -s= --out=writes -O=writes",

@@ -18,7 +18,7 @@ _SHOWN: Final = """
     --ext-diff!changes --textconv! --show-signature!changes --src-prefix= --dst-prefix= --decorate? --branches? --tags?
     --remotes? --glob= --exclude= -M? -C? -B? -l= --follow --name-only --name-status --oneline --graph --all --no-index
     -p --patch -s -q --quiet --cached --staged --merge-base --reverse --numstat --shortstat --summary
-    --ignore-all-space -w -b --check --binary --no-color --no-ext-diff --raw -z
+    --ignore-all-space -w -b --check --binary --no-color --no-ext-diff --raw -z -0123456789
 """
 _SHOWING: Final = _reading(options=_SHOWN)
 _FETCHED: Final = " --upload-pack=shell --depth= --shallow-since= --shallow-exclude= --negotiation-tip= -j= --jobs= -o= --server-option= --refmap= --filter= "
@@ -103,7 +103,7 @@ stripspace var verify-commit verify-tag verify-pack version whatchanged help""",
     ),
     **rows("rev-parse describe merge-base", _reading(prints_names=True)),
     "ls-files": _reading(
-        options="-X=reads --exclude-from=reads -x= --exclude= --exclude-per-directory= --format= --abbrev? --with-tree=",
+        options="-X=reads --exclude-from=reads -x= --exclude= --exclude-per-directory= --format= --abbrev? --with-tree= -zc --cached",
         prints_names=True,
     ),
     **rows("diff diff-files diff-index diff-tree", _reading(options=_SHOWN, names_with="--name-only")),
@@ -132,11 +132,11 @@ COMMANDS: Final[Mapping[str, Program]] = {
     "bisect": _BISECT,
     "branch": Program(
         reading="known",
-        options="""-avrl --all --remotes --list --verbose --show-current --no-color --no-column --color? --sort= --format=
-            --contains? --no-contains? --merged? --no-merged? --points-at= -u!changes --set-upstream-to=changes
+        options="""-avr --all --remotes -l!reading --list!reading --verbose --show-current --no-color --no-column --color?
+            --sort= --format= --contains?reading --no-contains?reading --merged?reading --no-merged?reading
+            --points-at=reading --abbrev? --ignore-case -u!changes --set-upstream-to=changes
             -mMdDcCft!changes --delete!changes --move!changes --copy!changes --force!changes --edit-description!changes
             --track?changes --unset-upstream!changes --column?""",
-        operands="changes*",
         prints_names=True,
     ),
     "cat-file": _reading(options="--textconv!changes --filters!changes --batch?lists --batch-command?lists"),
@@ -222,8 +222,9 @@ COMMANDS: Final[Mapping[str, Program]] = {
     "submodule": _SUBMODULE,
     "svn": _PLAIN,
     "tag": Program(
-        reading="asked",
-        options="""-l!reading --list!reading -n? --sort= --format= --contains?reading --points-at=reading --merged?reading
+        reading="known",
+        options="""-l!reading --list!reading -n? --sort= --format= --contains?reading --no-contains?reading --color?
+            --points-at=reading --merged?reading --no-merged?reading
             -m=changes --message=changes -F=changes --file=changes -u=changes --local-user=changes -adsfv!changes
             --annotate!changes --delete!changes --sign!changes --force!changes --verify!changes --cleanup= --column? -i""",
     ),

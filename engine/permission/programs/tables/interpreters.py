@@ -13,7 +13,7 @@ _interpreter: Final = partial(Program, permutes=False, reader="interpreter")
 
 _POSIX: Final = "-abcefhilmnpqrstuvxCEVI -o= +o= +abefhlmnptuvxCEBH"
 _PYTHON: Final = _interpreter(
-    options="-bBdEhiIOPqsSuvxR3V -c=code -m=stops -W= -X= --check-hash-based-pycs= --help --version"
+    options="-h!reading -bBdEiIOPqsSuvxR3V -c=code -m=stops -W= -X= --check-hash-based-pycs= --help --version"
 )
 _NODE: Final = _interpreter(
     options="""-e|--eval=code -p|--print=code -c|--check -r|--require=runs --import=runs --loader=runs

@@ -32,6 +32,7 @@ CustomReader = Literal[
     "tar",
     "uv_run",
     "xargs",
+    "yq",
 ]
 # Whether a single dash begins an option of several letters.
 Dashes = Literal["double", "single"]
@@ -70,6 +71,7 @@ class Program:
         reader: the code that parses its arguments, where this table can't describe them.
         prints_names: whether nothing that it prints can be mistaken for an option, as with file names.
         names_with: options that set `prints_names`.
+        shows_contents: whether it may print what is in the files that it reads.
         filters: the options with which it only prints some of its input lines; "-": without any option.
         opaque: why its effects are always uncertain.
         hosts: whether its operands may be on other machines, as in `host:file`.
@@ -91,6 +93,7 @@ class Program:
     reader: CustomReader = ""
     prints_names: bool = False
     names_with: str = ""
+    shows_contents: bool = True
     filters: str = ""
     opaque: str = ""
     hosts: bool = False

@@ -13,6 +13,7 @@ from typing import Final
 from engine.permission.programs.tables.program_spec import Program, rows
 
 _reading: Final = partial(Program, reading="free", operands="reads*")
+_measuring: Final = partial(_reading, shows_contents=False)
 # It prints something about the system, or its own words.
 _printing: Final = partial(Program, reading="free")
 
@@ -47,9 +48,12 @@ READING: Final[Mapping[str, Program]] = {
     ),
     **rows("basename dirname nproc pwd uname whoami which", _printing(prints_names=True)),
     **rows(
-        """b2sum cksum md5sum sha1sum sha256sum sha512sum shasum sum bc comm hexdump join readlink rev tsort zcat bzcat xzcat
-           gzcat zgrep nm objdump readelf size lsattr getfacl tokei vdir dir exa eza zipinfo""",
+        """bc comm hexdump join rev tsort zcat bzcat xzcat gzcat zgrep nm objdump readelf size zipinfo""",
         _reading(),
+    ),
+    **rows(
+        """b2sum cksum md5sum sha1sum sha256sum sha512sum shasum sum readlink lsattr getfacl tokei vdir dir exa eza""",
+        _measuring(),
     ),
     **rows("nm objdump readelf size", _reading(options="--plugin=code")),
     **rows("base32 base64", _reading(options="-w= --wrap= -d -D -i=reads -o=writes --output=writes --input=reads")),
@@ -70,19 +74,19 @@ READING: Final[Mapping[str, Program]] = {
             -s=changes --set=changes -u --utc --universal --debug --resolution --help --version -v= -j""",
         operands="plain",
     ),
-    "df": _reading(options="-t= -x= -B= --type= --exclude-type= --block-size= --output?"),
+    "df": _measuring(options="-t= -x= -B= --type= --exclude-type= --block-size= --output?"),
     "diff": _reading(
         options="""-l!changes --paginate!changes -I= -x= -X=reads -U= -C= -W= -F= -D= -S= --exclude= --exclude-from=reads
             --label= -L= --color? --unified? --context? --width= --horizon-lines= --to-file=reads --from-file=reads"""
     ),
-    "du": _reading(
+    "du": _measuring(
         options="""-d= --max-depth= -t= --threshold= -B= --block-size= --exclude= -X=reads --exclude-from=reads
-            --files0-from=reads --time? --time-style="""
+            --files0-from=lists --time? --time-style="""
     ),
     **rows("expand unexpand", _reading(options="-t= -ia --tabs= --initial --all")),
-    "file": _reading(
+    "file": _measuring(
         options="""-C!changes --compile!changes -z!changes -Z!changes --uncompress!changes -m=reads --magic-file=reads
-            -f=reads --files-from=reads -F= -e= -P="""
+            -f=lists --files-from=lists -F= -e= -P="""
     ),
     "fmt": _reading(options="-w= -p= -g= --width= --prefix= --goal="),
     "fold": _reading(options="-w= -bs --width="),
@@ -104,9 +108,9 @@ READING: Final[Mapping[str, Program]] = {
         options="""-o=writes -O=writes -k=code --lesskey-file=code --lesskey-src=code --lesskey-content=code -p= -P= -t=
             -T= -x= -y= -z= -h= -j= -b= -D= -# +=code""",
     ),
-    "ls": _reading(
+    "ls": _measuring(
         prints_names=True,
-        options="""-I= -w= -T= --ignore= --hide= --sort= --time= --time-style= --color? --format= --block-size= --width=
+        options="""-1aABcdfFprStuUX --all --almost-all --reverse --directory --group-directories-first -I= -w= -T= --ignore= --hide= --sort= --time= --time-style= --color? --format= --block-size= --width=
             --indicator-style= --quoting-style=""",
     ),
     "mount": Program(reading="known", options="-l -t=", operands="changes*"),
@@ -123,6 +127,7 @@ READING: Final[Mapping[str, Program]] = {
         code_words=r"--?(engine|provider|provider-path|config)(=.*)?",
         commands={
             **rows("dgst enc genrsa pkcs12 pkey rand req rsa s_client verify", _OPENSSL),
+            "version": _printing(dashes="single"),
             "x509": Program(
                 dashes="single",
                 reading="known",
@@ -131,7 +136,7 @@ READING: Final[Mapping[str, Program]] = {
         },
     ),
     "paste": _reading(options="-d= -sz --delimiters= --serial"),
-    "realpath": _reading(prints_names=True),
+    "realpath": _measuring(prints_names=True),
     "rg": Program(
         names_with="-l --files --files-with-matches --files-without-match",
         filters="-v -i -F -P -w -x -e -m --invert-match",
@@ -156,7 +161,7 @@ READING: Final[Mapping[str, Program]] = {
             --field-separator= -S= --buffer-size= --parallel= --batch-size= --random-source=reads --files0-from=lists
             --sort= -bdfgiMhnRrVcCmsuz --reverse --unique""",
     ),
-    "stat": _reading(options="-c= -f? -t? --format= --printf= -x"),
+    "stat": _measuring(options="-c= -f? -t? --format= --printf= -x"),
     "strings": _reading(options="-n= -t= -e= -T= --bytes= --radix= --encoding= --output-separator="),
     "tac": _reading(options="-s= -br --separator="),
     "tail": _reading(
@@ -165,7 +170,7 @@ READING: Final[Mapping[str, Program]] = {
             --follow?""",
     ),
     "tr": _printing(),
-    "tree": _reading(
+    "tree": _measuring(
         options="""-o=writes --output=writes -R!changes -L= -P= -I= -H= -T= --charset= --filelimit= --timefmt= --sort?
             --gitfile=reads --infofile=reads"""
     ),
@@ -181,11 +186,12 @@ READING: Final[Mapping[str, Program]] = {
         operands="reads plain*",
     ),
     "yq": Program(
+        reader="yq",
         reading="free",
         operands="plain reads*",
         options="-i!changes --inplace!changes --in-place!changes -s!changes --split-exp!changes -o= -p= -I= --from-file=reads",
     ),
-    "wc": _reading(options="--files0-from=lists --total="),
+    "wc": _measuring(options="--files0-from=lists --total="),
     "xxd": Program(reading="free", operands="reads? writes?", options="-c= -cols= -g= -l= -o= -s= -n= -R="),
     **rows(
         "fd fdfind",

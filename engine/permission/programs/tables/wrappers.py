@@ -30,16 +30,22 @@ WRAPPERS: Final[Mapping[str, Program]] = {
         """
         + _HELP
     ),
-    "nice": _wrapper(options="-n|--adjustment= -0123456789 --0 --1 --2 --5 --10 --15 --20" + _HELP),
+    "nice": _wrapper(reading="free", options="-n|--adjustment= -0123456789 --0 --1 --2 --5 --10 --15 --20" + _HELP),
     "nohup": _wrapper(options=_HELP),
     "timeout": _wrapper(
+        reading="free",
         options="-k|--kill-after= -s|--signal= -v|--verbose -f|--foreground -p|--preserve-status" + _HELP,
         operands="plain",
     ),
-    "stdbuf": _wrapper(options="-i|--input= -o|--output= -e|--error=" + _HELP),
+    "stdbuf": _wrapper(reading="free", options="-i|--input= -o|--output= -e|--error=" + _HELP),
     "setsid": _wrapper(options="-c|--ctty -f|--fork -w|--wait -hV" + _HELP),
-    "ionice": _wrapper(options="-c|--class= -n|--classdata= -t|--ignore -p|--pid= -P|--pgid= -u|--uid= -hV" + _HELP),
-    "time": _wrapper(options="-a|--append -f|--format= -o|--output=writes -p|--portability -v|--verbose -q|--quiet -l"),
+    "ionice": _wrapper(
+        reading="free", options="-c|--class= -n|--classdata= -t|--ignore -p|--pid= -P|--pgid= -u|--uid= -hV" + _HELP
+    ),
+    "time": _wrapper(
+        reading="free",
+        options="-a|--append -f|--format= -o|--output=writes -p|--portability -v|--verbose -q|--quiet -l",
+    ),
     "xargs": Program(
         strict=True,
         permutes=False,
