@@ -48,6 +48,7 @@ async def _run_all(launch: Launch, project: Path) -> dict[str, tuple[str, str]]:
         marker=trees.marker(),
         env={**os.environ, **launch.environment},
         confine=launch.confine,
+        limits=launch.limits,
         on_output=output.extend,
         timeout=120,
     )
