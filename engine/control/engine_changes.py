@@ -51,11 +51,10 @@ class EngineChanges:
         self.turns = TurnActions(engine, reads)
         self._running: dict[KeyedCall, _Running] = {}
 
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """The methods by name."""
+    def handlers(self, by: str = "") -> Mapping[str, Handler]:
+        """Return the methods by name. *by* names the client, in events."""
         return {
-            **self.turns.handlers,
+            **self.turns.handlers(by),
             "session.create": cast("Handler", self.create),
             "session.rename": cast("Handler", self.rename),
             "session.fork": cast("Handler", self.fork),
@@ -68,7 +67,7 @@ class EngineChanges:
             "model.set": cast("Handler", self.set_model),
         }
 
-    async def run(self, method: str, params: Params, keys: RecentKeys) -> object:
+    async def run(self, method: str, params: Params, keys: RecentKeys, by: str = "") -> object:
         """Run a method of `handlers`, once for each key. A checkpoint.
 
         A keyed request is run by the engine, not by this task: a client whose connection was lost repeats it, and must
@@ -76,7 +75,7 @@ class EngineChanges:
         """
         key = cast("str | None", getattr(params, "key", None))
         if key is None or method in _KEYED_BY_JOURNAL:
-            return await self.handlers[method](params)
+            return await self.handlers(by)[method](params)
         while True:
             self._runtime.services.tasks.check_open()
             call, is_first = keys.begin(method, key, write_value(params), self._runtime.setup.clock.now())
@@ -84,7 +83,7 @@ class EngineChanges:
                 return call.result
             if is_first:
                 self._running[call] = _Running()
-                work = partial(self._run_keyed, method, params, keys, call)
+                work = partial(self._run_keyed, method, params, keys, call, by)
                 self._runtime.services.tasks.start(work, name=f"{method} {key}")
             running = self._running[call]
             await running.over.wait()
@@ -92,10 +91,10 @@ class EngineChanges:
             if is_first and running.error is not None:
                 raise running.error
 
-    async def _run_keyed(self, method: str, params: Params, keys: RecentKeys, call: KeyedCall) -> None:
+    async def _run_keyed(self, method: str, params: Params, keys: RecentKeys, call: KeyedCall, by: str) -> None:
         running = self._running[call]
         try:
-            call.result = await self.handlers[method](params)
+            call.result = await self.handlers(by)[method](params)
         except Exception as error:  # noqa: BLE001  # raised by `run`, in the task of the request
             running.error = error
         finally:

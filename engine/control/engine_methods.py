@@ -60,8 +60,8 @@ class EngineMethods:
         handler = self._reads.handlers.get(method)
         if handler is not None:
             return await handler(params)
-        if method in self._changes.handlers:
-            return await self._changes.run(method, params, self._keys.setdefault(caller.login.name, RecentKeys()))
+        keys = self._keys.setdefault(caller.login.name, RecentKeys())
+        return await self._changes.run(method, params, keys, caller.name)
         raise Refusal("unsupported", f"this server does not have {method} yet", capability=method)
 
     async def follow(self, params: SubscribeParams, caller: Caller) -> Followed:  # all may read

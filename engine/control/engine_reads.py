@@ -238,13 +238,13 @@ def row_of(record: SessionRecord) -> SessionRow:
     """Return a session's row, as the store would list it."""
     state, events = record.state, record.events
     holder: Holder = "nobody" if record.live is None else "here"
-    titles = [event.message.text for event in events if isinstance(event, InputAdmitted)][:1]
+    first = next((event.message.text for event in events if isinstance(event, InputAdmitted)), "")
     root = events[0].path[0] if events[0].path else state.session_id
     return SessionRow(
         id=state.session_id,
         parent_id=state.parent_id,
         root_id=root,
-        title=state.title or "".join(titles)[:200],
+        title=state.title or first[:200],
         cwd=state.context.cwd,
         model=state.model,
         created=events[0].time,
@@ -278,7 +278,8 @@ def head_of(record: SessionRecord) -> se.SessionHead:
     if state.turn is not None:
         turn = se.HeadTurn(turn_id=state.turn.turn_id, input_id=_input_of(record))
         if state.turn.ending is not None:
-            ending = se.HeadEnding(cause=state.turn.ending.cause, until=state.turn.ending.until)
+            begun = state.turn.ending
+            ending = se.HeadEnding(cause=begun.cause, until=begun.until, by=begun.by)
     return se.SessionHead(
         seq=state.seq,
         status=state.status,
@@ -286,9 +287,19 @@ def head_of(record: SessionRecord) -> se.SessionHead:
         parked=state.turn is not None and (live is None or live.active is None),
         asked=() if live is None else tuple(event for event in live.questions.events if live.id in event.path),
         ending=ending,
-        queue=tuple(
-            se.QueuedInput(input_id=each.input_id, mode=each.mode, message=each.message) for each in state.inbox
-        ),
+        queue=_queue_of(record),
+    )
+
+
+def _queue_of(record: SessionRecord) -> tuple[se.QueuedInput, ...]:
+    """Return the input that waits."""
+    waiting = record.state.inbox
+    if not waiting:
+        return ()
+    by = {event.input_id: event.by for event in record.events if isinstance(event, InputAdmitted)}
+    return tuple(
+        se.QueuedInput(input_id=each.input_id, mode=each.mode, message=each.message, by=by.get(each.input_id, ""))
+        for each in waiting
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, cast, final
 
 import attrs
@@ -55,26 +56,25 @@ class TurnActions:
         self._reads = reads
         self._runtime = engine_runtime(engine)
 
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """The methods by name."""
+    def handlers(self, by: str) -> Mapping[str, Handler]:
+        """Return the methods by name. *by* names the client, in events."""
         return {
-            "prompt": cast("Handler", self.prompt),
-            "queue": cast("Handler", self.queue),
+            "prompt": cast("Handler", partial(self.prompt, by=by)),
+            "queue": cast("Handler", partial(self.queue, by=by)),
             "queue.remove": cast("Handler", self.remove_input),
-            "steer": cast("Handler", self.steer),
-            "cancel": cast("Handler", self.cancel),
+            "steer": cast("Handler", partial(self.steer, by=by)),
+            "cancel": cast("Handler", partial(self.cancel, by=by)),
             "resume": cast("Handler", self.resume),
             "wait": cast("Handler", self.wait),
-            "permission.reply": cast("Handler", self.reply),
-            "question.answer": cast("Handler", self.answer),
-            "recovery.answer": cast("Handler", self.recover),
+            "permission.reply": cast("Handler", partial(self.reply, by=by)),
+            "question.answer": cast("Handler", partial(self.answer, by=by)),
+            "recovery.answer": cast("Handler", partial(self.recover, by=by)),
             "call.settle": cast("Handler", self.settle),
         }
 
     # -- turns -------------------------------------------------------------------------------
 
-    async def prompt(self, params: tu.PromptParams) -> tu.PromptResult:
+    async def prompt(self, params: tu.PromptParams, by: str = "") -> tu.PromptResult:
         """Start a turn, or find the one that this prompt has started. A checkpoint.
 
         What follows from a lost connection (`on_disconnect`) is up to the connection: it knows when it is lost.
@@ -84,15 +84,17 @@ class TurnActions:
         settings = None
         if params.settings is not None:
             settings = settings_with(live_session(session).config.settings, params.settings)
-        turn = self._engine.start_turn(session, params.text, attachments=media, settings=settings, input_id=params.key)
+        turn = self._engine.start_turn(
+            session, params.text, attachments=media, settings=settings, input_id=params.key, by=by
+        )
         input_id = InputId(params.key)
         return tu.PromptResult(turn_id=turn.id, input_id=input_id, seq=_seq_of(session, input_id))
 
-    async def queue(self, params: tu.QueueParams) -> tu.QueueResult:
+    async def queue(self, params: tu.QueueParams, by: str = "") -> tu.QueueResult:
         """Queue input. A checkpoint."""
         media = media_of(params.attachments)
         session = await self._engine.open_session(params.session_id)
-        input_id = session.inputs.queue(params.text, attachments=media, input_id=params.key)
+        input_id = session.inputs.queue(params.text, attachments=media, input_id=params.key, by=by)
         waiting = [each.input_id for each in session.inputs.waiting if each.mode == "queue"]
         position = waiting.index(input_id) if input_id in waiting else 0
         return tu.QueueResult(input_id=input_id, seq=_seq_of(session, input_id), position=position)
@@ -102,19 +104,21 @@ class TurnActions:
         session = await self._engine.open_session(params.session_id)
         return tu.QueueRemoveResult(removed=session.inputs.remove(params.input_id))
 
-    async def steer(self, params: tu.SteerParams) -> tu.InputResult:
+    async def steer(self, params: tu.SteerParams, by: str = "") -> tu.InputResult:
         """Send a message to the model in a running turn. A checkpoint."""
         media = media_of(params.attachments)
         session = await self._engine.open_session(params.session_id)
-        input_id = session.inputs.steer(params.text, turn_id=params.turn_id, attachments=media, input_id=params.key)
+        input_id = session.inputs.steer(
+            params.text, turn_id=params.turn_id, attachments=media, input_id=params.key, by=by
+        )
         return tu.InputResult(input_id=input_id, seq=_seq_of(session, input_id))
 
-    async def cancel(self, params: tu.CancelParams) -> tu.CancelResult:
+    async def cancel(self, params: tu.CancelParams, by: str = "") -> tu.CancelResult:
         """Cancel a turn. A checkpoint."""
         record = await self._reads.record(params.session_id)
         if record.live is not None:
             session = await self._engine.open_session(params.session_id)
-            session.cancel(params.turn_id)
+            session.cancel(params.turn_id, by=by)
             turn = session.state.turn
             if turn is not None and turn.turn_id == params.turn_id:
                 return tu.CancelResult(state="ending", until=None if turn.ending is None else turn.ending.until)
@@ -156,7 +160,7 @@ class TurnActions:
 
     # -- questions ---------------------------------------------------------------------------
 
-    async def reply(self, params: an.PermissionReplyParams) -> an.PermissionReplyResult:
+    async def reply(self, params: an.PermissionReplyParams, by: str = "") -> an.PermissionReplyResult:
         """Answer a question for permission. A checkpoint."""
         answers: Mapping[str, Answer] = {
             "once": Once(),
@@ -164,18 +168,18 @@ class TurnActions:
             "reject": Reject(params.feedback),
         }
         answer = answers[params.answer]
-        seq = await self._answered(params, lambda session: session.reply(params.request_id, answer))
+        seq = await self._answered(params, lambda session: session.reply(params.request_id, answer, by=by))
         return an.PermissionReplyResult(seq=seq, effect=_EFFECTS[params.answer])
 
-    async def answer(self, params: an.QuestionAnswerParams) -> se.SeqResult:
+    async def answer(self, params: an.QuestionAnswerParams, by: str = "") -> se.SeqResult:
         """Answer a tool's question. A checkpoint."""
-        seq = await self._answered(params, lambda session: session.answer(params.request_id, *params.answers))
+        seq = await self._answered(params, lambda session: session.answer(params.request_id, *params.answers, by=by))
         return se.SeqResult(seq=seq)
 
-    async def recover(self, params: an.RecoveryAnswerParams) -> se.SeqResult:
+    async def recover(self, params: an.RecoveryAnswerParams, by: str = "") -> se.SeqResult:
         """Say how to go on after a failure. A checkpoint."""
         seq = await self._answered(
-            params, lambda session: session.recover(params.request_id, params.how, model=params.model)
+            params, lambda session: session.recover(params.request_id, params.how, model=params.model, by=by)
         )
         return se.SeqResult(seq=seq)
 
@@ -192,9 +196,8 @@ class TurnActions:
             if settled is None:
                 raise
             outcome = settled.outcome if isinstance(settled, QuestionAnswered) else settled.answer
-            by = cast("str", getattr(settled, "by", ""))
             raise Refusal(
-                "already_settled", f"the question is settled: {outcome}", answer=outcome, by=by, seq=settled.seq
+                "already_settled", f"the question is settled: {outcome}", answer=outcome, by=settled.by, seq=settled.seq
             ) from None
         settled = self._settlement(params)
         return 0 if settled is None or settled.seq is None else settled.seq

@@ -3,152 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import attrs
 import httpx
 import pytest
 import trio
-from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
+from trio_websocket import ConnectionClosed
 
-import engine
-from engine.control.serve import ServedAt, ServeOptions, serve
+from engine.control.serve import ServeOptions, serve
 from engine.core.errors import ConfigError
-from engine.permission.allow_all import AllowAll
-from engine.session.engine_options import PermissionOptions
 from engine.testing.script import Answer, Pause, call, done, text
-from engine.testing.scripted_provider import ScriptedProvider
-
-HELLO = {"protocol": {"min": 1, "max": 1}, "client": {"name": "test"}}
-
-
-@attrs.define
-class Client:
-    """A client that speaks JSON-RPC over any way of sending texts."""
-
-    send: Callable[[str], Awaitable[None]]
-    receive: Callable[[], Awaitable[str]]
-    notes: list[dict[str, Any]] = attrs.field(factory=list)
-    number: int = 0
-
-    async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the whole answer; notifications that come before it are kept."""
-        self.number += 1
-        await self.send(json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}))
-        while True:
-            message: dict[str, Any] = json.loads(await self.receive())
-            if message.get("id") == self.number:
-                return message
-            self.notes.append(message)
-
-    async def result(self, method: str, **params: Any) -> dict[str, Any]:
-        answer = await self.call(method, **params)
-        assert "result" in answer, answer
-        found: dict[str, Any] = answer["result"]
-        return found
-
-    async def note(self) -> dict[str, Any]:
-        """Return the next notification."""
-        return self.notes.pop(0) if self.notes else json.loads(await self.receive())
-
-    async def events_until(self, tag: str) -> list[dict[str, Any]]:
-        """Return the events up to the first with that type."""
-        events: list[dict[str, Any]] = []
-        while not events or events[-1]["type"] != tag:
-            note = await self.note()
-            if note["method"] == "events":
-                for event in note["params"]["events"]:
-                    events.append(event)
-                    if event["type"] == tag:
-                        break
-        return events
-
-
-@attrs.frozen
-class Server:
-    at: ServedAt
-    engine: engine.Engine
-    nursery: trio.Nursery
-
-    @property
-    def port(self) -> int:
-        return int(self.at.url.rpartition(":")[2])
-
-    @property
-    def bearer(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.at.token}"}
-
-    @asynccontextmanager
-    async def websocket(
-        self, *, token: str | None = None, protocols: list[str] | None = None
-    ) -> AsyncGenerator[tuple[Client, WebSocketConnection]]:
-        headers = [] if token is None else [(b"Authorization", f"Bearer {token}".encode())]
-        async with trio.open_nursery() as nursery, await trio.open_tcp_stream("127.0.0.1", self.port) as stream:
-            connection = await wrap_client_stream(
-                nursery,
-                stream,
-                f"127.0.0.1:{self.port}",
-                "/v1/socket",
-                subprotocols=protocols,
-                extra_headers=headers,
-                message_queue_size=1000,
-                max_message_size=16 << 20,
-            )
-            yield Client(connection.send_message, connection.get_message), connection  # type: ignore[arg-type]
-            nursery.cancel_scope.cancel()
-
-    @asynccontextmanager
-    async def unix(self) -> AsyncGenerator[Client]:
-        assert self.at.socket is not None
-        async with await trio.open_unix_socket(os.fspath(self.at.socket)) as stream:
-            buffer = bytearray()
-
-            async def receive() -> str:
-                while b"\n" not in buffer:
-                    data = await stream.receive_some()
-                    assert data, "the server closed the connection"
-                    buffer.extend(data)
-                line, _, rest = bytes(buffer).partition(b"\n")
-                buffer[:] = rest
-                return line.decode()
-
-            yield Client(lambda text: stream.send_all(text.encode() + b"\n"), receive)
-
-
-@asynccontextmanager
-async def served(
-    tmp_path: Path, *script: Answer, options: ServeOptions | None = None, seconds: float = 60
-) -> AsyncGenerator[Server]:
-    provider = ScriptedProvider(list(script) or [[*text("Hello."), *done()]], repeat=not script)
-    with trio.fail_after(seconds):
-        async with (
-            engine.open_engine(
-                model=provider,
-                tools=[engine.tool(wait_forever)],
-                permissions=PermissionOptions(approver=AllowAll()),
-                store=tmp_path / "sessions.db",
-            ) as opened,
-            trio.open_nursery() as nursery,
-        ):
-            at = await nursery.start(serve, opened, options or ServeOptions(folder=tmp_path / "run"))
-            yield Server(at, opened, nursery)
-            nursery.cancel_scope.cancel()
-
-
-@attrs.frozen
-class NoArguments:
-    pass
-
-
-async def wait_forever(arguments: NoArguments, context: engine.ToolContext) -> str:
-    """Wait, until it is cancelled."""
-    del arguments, context
-    await trio.sleep_forever()
-    raise AssertionError
+from tests.support.served_engine import HELLO, served
 
 
 async def test_whole_turn_over_a_websocket(tmp_path: Path) -> None:

@@ -246,5 +246,5 @@ def test_settings_change_only_what_is_set() -> None:
 async def test_handlers_are_of_the_table(tmp_path: Path) -> None:
     async with opened(tmp_path / "s.db") as eng:
         reads, changes = EngineReads(eng), changes_of(eng)
-        assert not set(reads.handlers) & set(changes.handlers)
-        assert {*reads.handlers, *changes.handlers} <= set(METHODS)
+        assert not set(reads.handlers) & set(changes.handlers())
+        assert {*reads.handlers, *changes.handlers()} <= set(METHODS)
