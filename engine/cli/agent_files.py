@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 from pathlib import Path
 
 from engine.agents.discovery import LoadedAgents, agent_folders, drop_unknown_models, load_agents
@@ -10,7 +12,7 @@ from engine.cli.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles
-from engine.settings_file.config_file import usual_path
+from engine.settings_file.config_file import load_config, usual_path
 
 # Where other programs keep agents; the folder of the configuration is searched as well.
 _USER_FOLDERS = ("~/.claude/agents", "~/.config/opencode/agents", "~/.config/opencode/agent")
@@ -48,3 +50,14 @@ def report_untrusted(agents: LoadedAgents) -> None:
         print_error(
             f"{escape_control_chars(folder)} was ignored: the project is not trusted (`engine permissions trust` trusts it)"
         )
+
+
+def config_with_agents(args: argparse.Namespace) -> Config:
+    """Return the user's configuration, including the agents in files. It blocks. Raises `ConfigError`."""
+    config = load_config(args.config, os.environ)
+    discovered = load_user_agents(config, args.cwd, trusts=args.trust)
+    # One broken file must not stop the command: the agent is left out.
+    for path, why in discovered.problems:
+        print_error(f"agent {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+    report_untrusted(discovered)
+    return discovered.merge_into(config)

@@ -30,6 +30,7 @@ commands:
   tools        list the tools that the model can call
   agents       list agents and sub-agents
   permissions  show, explain and check the rules; revoke grants; trust a folder
+  serve        serve sessions to clients over a WebSocket, HTTP or a Unix socket
   demo         see it work: offline, without a key, in a scratch folder
 
 `engine COMMAND --help` says more about a command.
@@ -44,6 +45,7 @@ _MODULES: Mapping[str, str] = {
     "tools": "engine.cli.tools",
     "agents": "engine.cli.agents",
     "permissions": "engine.cli.permissions",
+    "serve": "engine.cli.serve",
     "demo": "engine.cli.demo",
 }
 

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.agent_files import load_user_agents, report_untrusted
+from engine.cli.agent_files import config_with_agents
 from engine.cli.arg_types import add_cwd_flag, command_parser, seconds, whole
 from engine.cli.default_tools import default_tools, knowledge_for
 from engine.cli.exit_codes import run_command
@@ -38,7 +38,6 @@ from engine.session.engine_options import ContextOptions, FileOptions, Permissio
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.session.validation import secrets_of
-from engine.settings_file.config_file import load_config
 from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.memory import MEMORY
 from engine.store.store_protocols import FullStore, SessionRow
@@ -108,7 +107,7 @@ def parse(arguments: list[str]) -> Options:
     if args.task is None and (args.resume is None or args.fork or args.attach):
         parser.error("the task is missing")
     permissions = permission_choice(args)
-    configured = _config(args)
+    configured = config_with_agents(args)
     config = attrs.evolve(configured, sandbox=permissions.box(configured))
     layers = user_prompt_layers(config, permissions)
     task = _task(args, config, layers)
@@ -172,17 +171,6 @@ def _parser() -> argparse.ArgumentParser:
     add_sandbox_flags(parser)
     add_model_flags(parser)
     return parser
-
-
-def _config(args: argparse.Namespace) -> Config:
-    """Return the user's configuration, including the agents in files. Raises `ConfigError`."""
-    config = load_config(args.config, os.environ)
-    discovered = load_user_agents(config, args.cwd, trusts=args.trust)
-    # One broken file must not stop the run: the agent is left out.
-    for path, why in discovered.problems:
-        print_error(f"agent {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
-    report_untrusted(discovered)
-    return discovered.merge_into(config)
 
 
 def _add_session_flags(parser: argparse.ArgumentParser) -> None:
