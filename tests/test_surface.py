@@ -25,6 +25,7 @@ FACADES = (
     "engine.config",
     "engine.errors",
     "engine.events",
+    "engine.control",
     "engine.export",
     "engine.hooks",
     "engine.options",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +21,13 @@ from engine.cli.prompt_files import user_prompt_layers
 from engine.cli.signals import termination_signals, watch_signals
 from engine.cli.standard_streams import print_text
 from engine.cli.store_flags import add_store_flag, open_store, resolve_store
-from engine.control.serve import ServedAt, ServeOptions, serve
+from engine.control.listen import ServedAt, ServeOptions, serve
+from engine.core.errors import ConfigError
 from engine.core.settings import Settings
 from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper
 from engine.prompt.layers import PromptLayers
-from engine.session.engine import engine_runtime, open_engine
+from engine.session.engine import Engine, engine_runtime, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
 from engine.session.validation import secrets_of
 from engine.snapshots.project_snapshots import ProjectSnapshots
@@ -144,19 +145,29 @@ async def _serve(command: ServeCommand, tools: Sequence[Tool]) -> int:
                 context=ContextOptions(prompt=command.layers),
                 files=FileOptions(snapshots=ProjectSnapshots(left_out=(command.place,))),
             ) as eng,
-            trio.open_nursery() as nursery,
         ):
-            served = await nursery.start(serve, eng, command.serving)
-            sessions = engine_runtime(eng).sessions.by_id
-            print_text(_where(served, command.serving))
+            return await _until_signal(eng, command.serving, signals)
 
-            def end(_: int) -> None:
-                nursery.cancel_scope.cancel(reason="a signal ends the server")
 
-            def is_ours(mark: str) -> bool:
-                return any(mark.startswith(marker(session)) for session in sessions)
+async def _until_signal(eng: Engine, options: ServeOptions, signals: AsyncIterator[int]) -> int:
+    sessions = engine_runtime(eng).sessions.by_id
+    refused: ConfigError | None = None
 
-            await watch_signals(signals, end, is_ours)
+    def is_ours(mark: str) -> bool:
+        return any(mark.startswith(marker(session)) for session in sessions)
+
+    async with trio.open_nursery() as nursery:
+        try:
+            served = await nursery.start(serve, eng, options)
+        except ConfigError as error:
+            refused = error  # raised outside of the nursery, which would put it into a group
+        else:
+            print_text(_where(served, options))
+            await watch_signals(
+                signals, lambda _: nursery.cancel_scope.cancel(reason="a signal ends the server"), is_ours
+            )
+    if refused is not None:
+        raise refused
     return DONE
 
 

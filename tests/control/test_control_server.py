@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio_websocket import ConnectionClosed
 
-from engine.control.serve import ServeOptions, serve
+from engine.control.listen import ServeOptions, serve
 from engine.core.errors import ConfigError
 from engine.testing.script import Answer, Pause, call, done, text
 from tests.support.served_engine import HELLO, served

@@ -14,7 +14,7 @@ import trio
 from trio_websocket import WebSocketConnection, wrap_client_stream
 
 import engine
-from engine.control.serve import ServedAt, ServeOptions, serve
+from engine.control.listen import ServedAt, ServeOptions, serve
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import Answer, done, text

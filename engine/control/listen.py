@@ -9,7 +9,8 @@ import secrets
 import socket
 import ssl
 import struct
-from collections.abc import Generator, Iterable
+from collections.abc import AsyncGenerator, Generator, Iterable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, cast, final
 
@@ -121,19 +122,21 @@ async def _serve(
         allowed = allowed.and_url(options.public_url)
     acceptor = _Acceptor(server, allowed.and_origins(options.origins))
     shown = f"[{options.host}]" if ":" in options.host else options.host
-    async with trio.open_nursery() as nursery:
-        path = None
-        if folder is not None:
-            path = folder / "control.sock"
-            nursery.start_soon(trio.serve_listeners, acceptor.serve_local, [_unix_listener(path)])
+    async with AsyncExitStack() as stack:
+        # Opened before there is a nursery, which would put an error into a group.
+        for listener in listeners:
+            stack.push_async_callback(listener.aclose)
+        path = None if folder is None else folder / "control.sock"
+        local = None if path is None else await stack.enter_async_context(_unix_listener(path))
+        nursery = await stack.enter_async_context(trio.open_nursery())
         nursery.start_soon(trio.serve_listeners, acceptor.serve_http, _with_tls(listeners, options.tls))
+        if local is not None:
+            nursery.start_soon(trio.serve_listeners, acceptor.serve_local, [local])
         task_status.started(ServedAt(f"{scheme}://{shown}:{port}", token, path, credentials))
         try:
             await trio.sleep_forever()
         finally:
             server.close(RESTART, "the server ends")
-            if path is not None:
-                path.unlink(missing_ok=True)
 
 
 async def _credentials(folder: Path | None) -> tuple[ClientCredentials, str]:
@@ -155,7 +158,7 @@ async def _tcp_listeners(options: ServeOptions) -> list[trio.SocketListener]:
         raise ConfigError(f"the server can't listen at {where}: {error.strerror or error}") from error
 
 
-def _unix_listener(path: Path) -> trio.SocketListener:
+def _open_unix_listener(path: Path) -> trio.SocketListener:
     """Listen at *path*, in a folder that is ours alone, and locked: so whatever is there was left by a dead server."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -167,6 +170,16 @@ def _unix_listener(path: Path) -> trio.SocketListener:
         made.close()
         raise ConfigError(f"the server can't listen at {path}: {error.strerror or error}") from error
     return trio.SocketListener(trio.socket.from_stdlib_socket(made))
+
+
+@contextlib.asynccontextmanager
+async def _unix_listener(path: Path) -> AsyncGenerator[trio.SocketListener]:
+    """Listen at *path*, and remove it afterwards."""
+    with contextlib.ExitStack() as stack:
+        listener = _open_unix_listener(path)
+        stack.callback(path.unlink, missing_ok=True)
+        async with listener:
+            yield listener
 
 
 @contextlib.contextmanager
