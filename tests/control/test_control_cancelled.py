@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -62,7 +61,7 @@ async def scenario(at: CancelAt, folder: Path) -> None:
 
 def open_files() -> int:
     gc.collect()
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_server_cancelled_at_any_step(folder: Path, is_full: bool, count_runs: CountRuns) -> None:
