@@ -25,6 +25,7 @@ from engine.core.messages import (
     TextPart,
     UserMessage,
 )
+from engine.core.value_base import Value
 
 # The overhead of a message, and of a call or a result.
 MESSAGE: Final = 4
@@ -136,8 +137,8 @@ def request_tokens(request: ModelRequest) -> int:
     return text_tokens(request.system) + sum(map(tool_tokens, request.tools)) + messages
 
 
-@attrs.frozen
-class WindowEstimate:
+@attrs.frozen(eq=False, repr=False)
+class WindowEstimate(Value):
     """A model's context window.
 
     Attributes:

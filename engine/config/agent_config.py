@@ -9,13 +9,14 @@ import attrs
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
 from engine.core.permission_types import Rule
+from engine.core.value_base import Value
 
 # Where the agent can be used: in the user's sessions, as a sub-agent, or both.
 Mode = Literal["primary", "subagent", "all"]
 
 
-@attrs.frozen(kw_only=True)
-class AgentConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AgentConfig(Value):
     """The configuration of an agent.
 
     Attributes:

@@ -20,17 +20,19 @@ from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
 from engine.core.permission_types import Rule
+from engine.core.value_base import Value
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+# Texts, which `re` compiles when they are first used: most engines are configured without what they check.
+_HOST_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_AGENT_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 # Upper case only: a name in lower case might be a key that was pasted by mistake.
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_VARIABLE = r"[A-Z_][A-Z0-9_]{0,63}"
 # A name, and not a pattern or `NAME=value`.
-_PASSED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEY_HEADERS = re.compile(r"authorization|cookie|(.*[-_])?(api[-_]?key|token|secret|password)", re.IGNORECASE)
+_PASSED = r"[A-Za-z_][A-Za-z0-9_]*"
+_KEY_HEADERS = r"(?i)authorization|cookie|(.*[-_])?(api[-_]?key|token|secret|password)"
 
 # HTTP header names, except those that delimit a request.
-_HEADER = re.compile(r"(?!(?:content-length|transfer-encoding|connection)$)[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.IGNORECASE)
+_HEADER = r"(?i)(?!(?:content-length|transfer-encoding|connection)$)[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 
 _KEYS_BELONG = "keys belong in environment variables, not in a file that is backed up or committed"
 
@@ -38,8 +40,8 @@ _KEYS_BELONG = "keys belong in environment variables, not in a file that is back
 QuirkValue = str | bool | int | float | tuple[str, ...] | None
 
 
-@attrs.frozen(kw_only=True)
-class HostConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class HostConfig(Value):
     """A host that the user adds, or changes to a built-in host.
 
     Attributes:
@@ -81,19 +83,19 @@ class HostConfig:
 
     def _check_keys(self) -> None:
         """Raise `ConfigError` if a field holds a key instead of the name of its variable. The key is not printed."""
-        if self.key and not _VARIABLE.fullmatch(self.key):
+        if self.key and not re.fullmatch(_VARIABLE, self.key):
             raise ConfigError(f"key must be the name of a variable: {_KEYS_BELONG}")
         for name, value in self.headers.items():
-            if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
+            if not re.fullmatch(_HEADER, name) or not (value.isascii() and value.isprintable()):
                 raise ConfigError(f"header {name!r} has an invalid name or value")
-            if _KEY_HEADERS.fullmatch(name) and not _VARIABLE.fullmatch(value.removeprefix("$")):
+            if re.fullmatch(_KEY_HEADERS, name) and not re.fullmatch(_VARIABLE, value.removeprefix("$")):
                 raise ConfigError(f"header {name} must be '$' and the name of a variable: {_KEYS_BELONG}")
         if self.base_url and "@" in self.base_url:
             raise ConfigError(f"base_url holds a password: {_KEYS_BELONG}")
 
 
-@attrs.frozen(kw_only=True)
-class Prices:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Prices(Value):
     """Prices of a million tokens; None: those of the catalogue."""
 
     input: float | None = None
@@ -108,8 +110,8 @@ class Prices:
                 raise ConfigError(f"prices.{field.name} must be a number of at least 0, not {value!r}")
 
 
-@attrs.frozen(kw_only=True)
-class ModelConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelConfig(Value):
     """Changes to a model's settings.
 
     Attributes:
@@ -136,8 +138,8 @@ class ModelConfig:
                 raise ConfigError(f"{name} must be a whole number above 0, not {value}")
 
 
-@attrs.frozen(kw_only=True)
-class CompactionConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CompactionConfig(Value):
     """The settings of compaction.
 
     Attributes:
@@ -161,8 +163,8 @@ class CompactionConfig:
                 raise ConfigError(f"{name} must be a whole number of tokens, not {value}")
 
 
-@attrs.frozen(kw_only=True)
-class Defaults:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Defaults(Value):
     """The defaults.
 
     Attributes:
@@ -176,8 +178,8 @@ class Defaults:
     titles: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Config:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Config(Value):
     """The user's configuration.
 
     Precedence: a flag overrides the agent, the agent overrides the model, the model
@@ -222,16 +224,16 @@ class Config:
 
     def __attrs_post_init__(self) -> None:
         for name in self.hosts:
-            if not _HOST_NAME.fullmatch(name):
+            if not re.fullmatch(_HOST_NAME, name):
                 raise ConfigError(f"a host's name must consist of letters, digits, '.', '-' and '_', not {name!r}")
         for name in self.agents:
-            if not _AGENT_NAME.fullmatch(name):
+            if not re.fullmatch(_AGENT_NAME, name):
                 raise ConfigError(f"an agent's name must consist of at most 64 letters, digits, - and _, not {name!r}")
         for name in (*self.models, *_models_named(self)):
             if "/" not in name.strip("/") and not name.startswith("local:"):
                 raise ConfigError(f"a model's name must have the form host/model, not {name!r}")
         for variable in self.pass_env:
-            if not _PASSED.fullmatch(variable):
+            if not re.fullmatch(_PASSED, variable):
                 raise ConfigError(f"pass_env names variables, such as 'GH_TOKEN', not {variable!r}")
         if self.defaults.agent is not None:
             self.check_primary(None)

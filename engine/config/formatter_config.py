@@ -9,6 +9,7 @@ from typing import Final, cast
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 
 # In seconds.
 DEFAULT_TIMEOUT: Final = 10.0
@@ -34,8 +35,8 @@ def _are_texts(_: object, field: attrs.Attribute[tuple[str, ...]], value: object
         raise ConfigError(f"{field.name} must be a tuple of at least one string, none of them empty, not {value!r}")
 
 
-@attrs.frozen
-class FileProgram:
+@attrs.frozen(eq=False, repr=False)
+class FileProgram(Value):
     """A program that runs on a file: a formatter changes it, a checker reports problems.
 
     Attributes:

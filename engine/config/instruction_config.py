@@ -9,14 +9,15 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 
 NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 MAX_BYTES: Final = 32_768
-_PIN: Final = re.compile(r"[0-9a-f]{64}")
+_PIN: Final = r"[0-9a-f]{64}"
 
 
-@attrs.frozen(kw_only=True)
-class Instructions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Instructions(Value):
     """Which files hold instructions for the agent.
 
     Attributes:
@@ -43,7 +44,7 @@ class Instructions:
         for url, pin in self.urls.items():
             if not url.startswith(("https://", "http://")):
                 raise ConfigError(f"urls must begin with https:// or http://, not {url!r}")
-            if not _PIN.fullmatch(pin):
+            if not re.fullmatch(_PIN, pin):
                 raise ConfigError(
                     f"{url} has no pin, so its text could change. Set it to the text's SHA-256: 64 digits and "
                     "lower-case letters"

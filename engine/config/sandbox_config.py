@@ -8,6 +8,7 @@ from typing import Final, Literal, cast, get_args
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 
 # What confines commands: what works here, one of the two, or nothing.
 BackendSetting = Literal["auto", "landlock", "bwrap", "off"]
@@ -94,8 +95,8 @@ def _is_backend(_: object, __: object, value: object) -> None:
         raise ConfigError(f"sandbox.backend must be one of {', '.join(get_args(BackendSetting))}, not {value!r}")
 
 
-@attrs.frozen(kw_only=True)
-class Sandbox:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Sandbox(Value):
     """How commands are confined.
 
     In any case what runs without a question because it only reads runs in a reader box, which can change nothing, has
@@ -121,8 +122,8 @@ class Sandbox:
 Kind = Literal["writable", "readable", "private", "empty folder", "empty file"]
 
 
-@attrs.frozen(kw_only=True)
-class Layout:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Layout(Value):
     """The sandbox of one command, resolved for this machine and moment.
 
     Attributes:

@@ -9,10 +9,11 @@ import attrs
 from engine.core.events import CompactionTrigger
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import FinishReason, Message
+from engine.core.value_base import Value
 
 
-@attrs.frozen(kw_only=True)
-class CompactionRequest:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CompactionRequest(Value):
     """How to summarise the history.
 
     Attributes:
@@ -30,8 +31,8 @@ class CompactionRequest:
     continues: bool = True
 
 
-@attrs.frozen(kw_only=True)
-class Compaction:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Compaction(Value):
     """A shortened history.
 
     Attributes:
@@ -53,8 +54,8 @@ class Compaction:
     remark: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class NotCompacted:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class NotCompacted(Value):
     """The history was not changed.
 
     Attributes:
@@ -67,8 +68,8 @@ class NotCompacted:
     detail: str
 
 
-@attrs.frozen(kw_only=True)
-class ModelReply:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelReply(Value):
     """A model's answer to a request outside the steps of a turn.
 
     Attributes:

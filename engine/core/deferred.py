@@ -10,7 +10,7 @@ import trio
 T = TypeVar("T")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Deferred(Generic[T]):
     """A value that another task provides later, once.
 

@@ -20,7 +20,7 @@ PROPAGATING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 @final
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class ErrorBoundary:
     """A `with` block that catches ordinary errors and lets the rest propagate.
 

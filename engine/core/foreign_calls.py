@@ -28,6 +28,7 @@ import trio
 from trio.lowlevel import disable_ki_protection, enable_ki_protection
 
 from engine.core.exception_groups import ErrorBoundary, describe
+from engine.core.value_base import Value
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +50,8 @@ class Reporter(Protocol):
         ...
 
 
-@attrs.frozen
-class _Block:
+@attrs.frozen(eq=False, repr=False)
+class _Block(Value):
     """A time in which the event loop stood still, by Trio's clock, and whose code was named."""
 
     began: float
@@ -103,7 +104,7 @@ def defer_interrupt() -> None:
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ForeignCall(Generic[T]):
     """Calls foreign code each time that it is awaited; for use inside of an `ErrorBoundary`, as `call_foreign` does.
 

@@ -12,6 +12,7 @@ from typing import Literal, overload
 import attrs
 
 from engine.core.ids import CallId, MessageId, PartId
+from engine.core.value_base import Value
 
 CallStatus = Literal["completed", "error", "denied", "aborted"]
 AbortReason = Literal["cancelled", "timeout", "not_executed", "interrupted_by_crash"]
@@ -23,8 +24,8 @@ FinishReason = Literal[
 ]
 
 
-@attrs.frozen(kw_only=True)
-class Usage:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Usage(Value):
     """Tokens as counted by the host.
 
     Attributes:
@@ -66,8 +67,8 @@ class Usage:
         )
 
 
-@attrs.frozen(kw_only=True)
-class Citation:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Citation(Value):
     """A source that the model cites.
 
     Attributes:
@@ -83,8 +84,8 @@ class Citation:
     raw: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class TextPart:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TextPart(Value):
     """Visible text, and the sources it names."""
 
     id: PartId
@@ -92,8 +93,8 @@ class TextPart:
     citations: tuple[Citation, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class ReasoningPart:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ReasoningPart(Value):
     """Thinking, with the data that the host needs to accept it again."""
 
     id: PartId
@@ -103,8 +104,8 @@ class ReasoningPart:
     model: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class CallPart:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CallPart(Value):
     """A tool invocation that the model asked for.
 
     Attributes:
@@ -121,8 +122,8 @@ class CallPart:
     complete: bool = True
 
 
-@attrs.frozen(kw_only=True)
-class ProviderPart:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ProviderPart(Value):
     """An item that only its provider understands (a hosted tool's work, say)."""
 
     id: PartId
@@ -131,16 +132,16 @@ class ProviderPart:
     model: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class ImagePart:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ImagePart(Value):
     """An image, as base64."""
 
     media_type: str
     data: str
 
 
-@attrs.frozen(kw_only=True)
-class FilePart:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FilePart(Value):
     """A file other than an image (a PDF, a recording), as base64."""
 
     media_type: str
@@ -153,8 +154,8 @@ MediaPart = ImagePart | FilePart
 UserPart = TextPart | ImagePart | FilePart
 
 
-@attrs.frozen(kw_only=True)
-class Settlement:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Settlement(Value):
     """How a call ended; the model reads `text`.
 
     Attributes:
@@ -178,8 +179,8 @@ class Settlement:
     metadata: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class CallResult:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CallResult(Value):
     """A settled call, as it appears in the transcript."""
 
     call_id: CallId
@@ -187,8 +188,8 @@ class CallResult:
     settlement: Settlement
 
 
-@attrs.frozen(kw_only=True)
-class UserMessage:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class UserMessage(Value):
     """Input of the user, or of the engine, according to `origin`.
 
     Attributes:
@@ -209,8 +210,8 @@ class UserMessage:
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
-@attrs.frozen(kw_only=True)
-class AssistantMessage:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AssistantMessage(Value):
     """What the model wrote in one step."""
 
     id: MessageId
@@ -229,8 +230,8 @@ class AssistantMessage:
         return tuple(part for part in self.parts if isinstance(part, CallPart))
 
 
-@attrs.frozen(kw_only=True)
-class ResultsMessage:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ResultsMessage(Value):
     """The results of the assistant message before it, in call order."""
 
     id: MessageId

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Locks:
     """Makes a lock when its name is first used, and drops it when no task holds it or waits for it."""
 

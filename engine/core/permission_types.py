@@ -11,6 +11,7 @@ import attrs
 from engine.core.errors import ConfigError
 from engine.core.events import GrantScope, Offer, Right, Verdict
 from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.value_base import Value
 
 ACTIONS: Final[tuple[Verdict, ...]] = get_args(Verdict)  # the stricter, the later
 # Stands in a right's pattern for a part that cannot be known before the call runs.
@@ -22,8 +23,8 @@ CONFINEMENTS: Final[tuple[Confinement, ...]] = get_args(Confinement)  # for the 
 _NAME: Final = re.compile(r"[^\s:]{1,128}(?::read)?")
 
 
-@attrs.frozen(kw_only=True)
-class Rule:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Rule(Value):
     """A rule. Raises `ConfigError` if it makes no sense.
 
     Attributes:
@@ -63,8 +64,8 @@ class Rule:
         return f" ({self.origin})" if self.origin else ""
 
 
-@attrs.frozen
-class RequiredRight:
+@attrs.frozen(eq=False, repr=False)
+class RequiredRight(Value):
     """A right that a call needs.
 
     Attributes:
@@ -83,8 +84,8 @@ class RequiredRight:
     follows: tuple[str, ...] = attrs.field(default=(), kw_only=True)
 
 
-@attrs.frozen(kw_only=True)
-class Judgement:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Judgement(Value):
     """The verdict on a call, and the rule that decided it.
 
     Attributes:
@@ -105,8 +106,8 @@ class Judgement:
     confinement: Confinement = ""
 
 
-@attrs.frozen(kw_only=True)
-class PermissionScope:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PermissionScope(Value):
     """The rules of one session in the chain from the root session to the calling one; all of them must allow a call.
 
     Attributes:
@@ -123,8 +124,8 @@ class PermissionScope:
     is_bound: bool = False
 
 
-@attrs.frozen(kw_only=True)
-class PermissionQuery:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PermissionQuery(Value):
     """The rights that a parsed call needs.
 
     Attributes:
@@ -166,8 +167,8 @@ class PermissionQuery:
         return tuple(right.pattern for right in self.rights if right.permission == self.permission)
 
 
-@attrs.frozen(kw_only=True)
-class Allowance:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Allowance(Value):
     """An "always": what the user allows for longer than one call.
 
     Attributes:

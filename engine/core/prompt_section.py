@@ -7,12 +7,14 @@ from typing import Literal
 
 import attrs
 
+from engine.core.value_base import Value
+
 # How often it may change: with the engine, with the conversation (what it is about), with each step of it.
 Stability = Literal["static", "conversation", "step"]
 
 
-@attrs.frozen(kw_only=True)
-class PromptSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptSection(Value):
     """One layer of the text at the start of every request.
 
     Attributes:

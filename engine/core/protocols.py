@@ -15,6 +15,7 @@ from engine.core.events import Durable, SharedContext
 from engine.core.ids import SessionId
 from engine.core.llm_types import ModelInfo, ModelRequest, StreamEvent, ToolSchema
 from engine.core.messages import Message, Transcript, Usage
+from engine.core.value_base import Value
 
 if TYPE_CHECKING:
     from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Summariser
@@ -106,8 +107,8 @@ class Store(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class ContextView:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ContextView(Value):
     """What the context keeper sees: the next request as it would be now.
 
     Attributes:
@@ -292,8 +293,8 @@ class NoTrace:
         """Do nothing."""
 
 
-@attrs.frozen(kw_only=True)
-class Deps:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Deps(Value):
     """All the ports of a turn, and the locks that its tools share with all other turns of the engine.
 
     Attributes:

@@ -13,13 +13,14 @@ from typing import Annotated, Literal, TypeAlias, Union
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 Schema: TypeAlias = dict[str, Json]
 
 
-@attrs.frozen
-class Doc:
+@attrs.frozen(eq=False, repr=False)
+class Doc(Value):
     """A field's description; put it into `Annotated`."""
 
     text: str

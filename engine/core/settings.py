@@ -8,6 +8,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
+from engine.core.value_base import Value
 
 Headless = Literal["wait", "deny", "rules"]
 OnExhausted = Literal["stop", "ask"]
@@ -29,8 +30,8 @@ def _instance(name: str, value: object, kind: type) -> None:
         raise ConfigError(f"{name} must be of type {kind.__name__}, not {value!r}")
 
 
-@attrs.frozen(kw_only=True)
-class Limits:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Limits(Value):
     """The budget of one turn with all its sub-agents. None: no limit.
 
     Attributes:
@@ -52,8 +53,8 @@ class Limits:
         _number("limits.seconds", self.seconds, 0, optional=True)
 
 
-@attrs.frozen(kw_only=True)
-class Timeouts:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Timeouts(Value):
     """The time limits for a model's host, in seconds."""
 
     headers: float = 120.0
@@ -65,8 +66,8 @@ class Timeouts:
             _number(f"timeouts.{name}", getattr(self, name), 0.001)
 
 
-@attrs.frozen(kw_only=True)
-class AnswerLimits:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AnswerLimits(Value):
     """How much one answer may hold; a host that sends more is cut off, and the turn ends.
 
     Attributes:
@@ -84,8 +85,8 @@ class AnswerLimits:
             _number(f"answer.{name}", getattr(self, name), 1, whole=True)
 
 
-@attrs.frozen(kw_only=True)
-class RetryPolicy:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RetryPolicy(Value):
     """How often, and after what delay, a failed request is retried.
 
     Attributes:
@@ -106,8 +107,8 @@ class RetryPolicy:
             _number(f"retry.{name}", getattr(self, name), 0)
 
 
-@attrs.frozen(kw_only=True)
-class Settings:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Settings(Value):
     """The settings of a turn, apart from its model and tools.
 
     Attributes:

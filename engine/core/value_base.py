@@ -1,13 +1,17 @@
 """`Value`: equality, hash and repr for the engine's many small values, written once.
 
-attrs generates these methods for every class, as source text that is compiled at each import. The hundred events, hook
-payloads and stream events are hardly ever compared, and generating them would make the import half as long again. So
-they are
-defined with `eq=False, repr=False` and inherit from `Value`.
+attrs generates these methods for every class, as source text that is compiled at each import; that took a third of the
+time of loading `open_engine`. Most values are hardly ever compared. So they are defined with `eq=False, repr=False` and
+inherit from `Value`. The few that a turn compares or hashes all the time keep the generated methods, which are quicker.
+
+Classes with an identity, which are compared by `is`, need none of this: `eq=False, repr=False` and no base.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
 from typing import cast
 
 import attrs
@@ -20,33 +24,31 @@ class Value:
 
     def __eq__(self, other: object) -> bool:
         """Return whether *other* is of the same class and has equal fields."""
-        if not isinstance(other, Value) or other.__class__ is not self.__class__:
+        if other.__class__ is not self.__class__:
             return NotImplemented
-        return _compared(self) == _compared(other)
+        compared = _compared(self.__class__)
+        return compared(self) == compared(other)
 
     def __hash__(self) -> int:
         """Return the hash of its class and fields."""
-        return hash((self.__class__, _compared(self)))
+        return hash(_compared(self.__class__)(self))
 
     def __repr__(self) -> str:
         """Return the expression that constructs it."""
         name = self.__class__.__qualname__.rsplit(">.", 1)[-1]
-        return f"{name}({', '.join(f'{shown}={getattr(self, shown)!r}' for shown in _fields(self.__class__)[1])})"
+        return f"{name}({', '.join(f'{shown}={getattr(self, shown)!r}' for shown in _shown(self.__class__))})"
 
 
-# Looked up once for each class: `attrs.fields` is slow, and transcripts are compared message by message.
-_FIELDS: dict[type[Value], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+# Both are looked up once for each class: `attrs.fields` is slow, and transcripts are compared message by message.
+@cache
+def _compared(kind: type[Value]) -> Callable[[object], object]:
+    """Return what gets the fields that are compared, and the class, of a value."""
+    fields = attrs.fields(cast("type[attrs.AttrsInstance]", kind))
+    return attrgetter("__class__", *(field.name for field in fields if field.eq))
 
 
-def _fields(kind: type[Value]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the fields that are compared, and of those that are shown."""
-    names = _FIELDS.get(kind)
-    if names is None:
-        fields = attrs.fields(cast("type[attrs.AttrsInstance]", kind))
-        names = tuple(field.name for field in fields if field.eq), tuple(field.name for field in fields if field.repr)
-        _FIELDS[kind] = names
-    return names
-
-
-def _compared(value: Value) -> tuple[object, ...]:
-    return tuple([getattr(value, name) for name in _fields(value.__class__)[0]])
+@cache
+def _shown(kind: type[Value]) -> tuple[str, ...]:
+    """Return the names of the fields that the repr shows."""
+    fields = attrs.fields(cast("type[attrs.AttrsInstance]", kind))
+    return tuple(field.name for field in fields if field.repr)

@@ -43,7 +43,7 @@ def open_folder(path: str | os.PathLike[str]) -> Generator[tuple[RealFolder, str
         folder.close()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RealFolder:
     """An open folder. Its methods follow no links."""
 

@@ -14,21 +14,23 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
+
 # The kernel's limits: beyond them it refuses a path, too.
 MAX_LINKS: Final = 40
 MAX_BYTES: Final = 4_095
 _TRIES: Final = 100
 
 
-@attrs.frozen
-class Unclear:
+@attrs.frozen(eq=False, repr=False)
+class Unclear(Value):
     """It is unclear which file a path means; *reason* says why."""
 
     reason: str
 
 
-@attrs.frozen
-class Real:
+@attrs.frozen(eq=False, repr=False)
+class Real(Value):
     """A real path.
 
     Attributes:
@@ -99,8 +101,8 @@ def is_name(path: str) -> bool:
         return False
 
 
-@attrs.frozen
-class _Entry:
+@attrs.frozen(eq=False, repr=False)
+class _Entry(Value):
     """Whether something is at a path, and the target if it is a link."""
 
     is_there: bool = True

@@ -18,9 +18,9 @@ import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from tempfile import gettempdir, mkdtemp
 from typing import Final, Self, cast
-from uuid import uuid4
 
 import attrs
 
@@ -29,10 +29,10 @@ from engine.files.real_folder import RealFolder, open_folder
 _IGNORE: Final = ".gitignore"
 _SUFFIX: Final = ".tmp"
 _TOKEN_CHARS: Final = 16
-_TOKEN: Final = re.compile(rf"[0-9a-f]{{{_TOKEN_CHARS}}}")
+_TOKEN: Final = rf"[0-9a-f]{{{_TOKEN_CHARS}}}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StagingFolder:
     """A hidden folder in another one, whose files will be renamed into that one.
 
@@ -49,7 +49,7 @@ class StagingFolder:
     @classmethod
     def make(cls, above: RealFolder, path: str) -> Self:
         """Make one in the folder *above*, whose real path is *path*. Raises `OSError`."""
-        name = f".{temporary_token(path)}{uuid4().hex[:_TOKEN_CHARS]}{_SUFFIX}"
+        name = f".{temporary_token(path)}{token_hex(_TOKEN_CHARS // 2)}{_SUFFIX}"
         staging = cls(above, above.make_inner(name), name)
         try:
             staging.inner.make_whole(_IGNORE, b"*\n")
@@ -110,7 +110,7 @@ def remove_leftovers() -> None:
     """Remove the temporary files of engines that were killed."""
     with suppress(OSError):
         for listed in sorted(_lists().iterdir()):
-            if _TOKEN.fullmatch(listed.name.removeprefix(".")):
+            if re.fullmatch(_TOKEN, listed.name.removeprefix(".")):
                 with suppress(OSError):
                     _remove_of(listed)
 
@@ -168,7 +168,7 @@ def _lists(*, make: bool = False) -> Path:
     return folder
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Folders:
     """The list of folders in which this process has made temporary files."""
 
@@ -192,7 +192,7 @@ class _Folders:
 
     def _begin(self) -> None:
         """Begin a list, in this process."""
-        self.token, self.pid, self._descriptor = uuid4().hex[:_TOKEN_CHARS], os.getpid(), -1
+        self.token, self.pid, self._descriptor = token_hex(_TOKEN_CHARS // 2), os.getpid(), -1
         self._noted.clear()
         with suppress(OSError):
             folder = _lists(make=True)

@@ -15,6 +15,7 @@ import attrs
 from engine.core import events as ev
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.messages import CallPart, ReasoningPart, Settlement, TextPart, Usage
+from engine.core.value_base import Value
 from engine.journal.state import OpenCall, OpenPart, OpenStep, SessionState
 
 CRASHED = "the engine's process ended while this turn was running"
@@ -27,8 +28,8 @@ _ABANDONED: Mapping[Abandoned, tuple[str, str]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class RunningAgent:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RunningAgent(Value):
     """A sub-agent that was running for a call.
 
     Attributes:

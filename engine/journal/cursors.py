@@ -53,7 +53,7 @@ def follow(
     return cursor
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Cursor:
     """A position in a journal: `async for event in cursor`.
 

@@ -40,6 +40,7 @@ from engine.core.events import (
     TurnStarted,
 )
 from engine.core.ids import CallId, InputId, PartId, SessionId, TurnId
+from engine.core.value_base import Value
 from engine.journal.fold import apply, fold
 from engine.journal.open_text import OpenText
 from engine.journal.partial_output import DraftSaver
@@ -57,8 +58,8 @@ E = TypeVar("E", bound=Durable)
 JournalEntry = Durable | Live
 
 
-@attrs.frozen
-class _Hold:
+@attrs.frozen(eq=False, repr=False)
+class _Hold(Value):
     """Where the held event stands in the tail and in the log, and the state before it.
 
     Attributes:
@@ -71,7 +72,7 @@ class _Hold:
     family: tuple[tuple[Journal, SessionState], ...]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Journal:
     """The ordered log of one session.
 
@@ -379,7 +380,7 @@ class Journal:
         return self._hold is not None or any(child._holds() for child in self._children)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TurnJournal:
     """A turn's access to the journal; once closed, it drops late events and counts them."""
 

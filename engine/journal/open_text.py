@@ -15,7 +15,7 @@ DELTAS: dict[ev.PartKind, type[ev.Delta]] = {
 }
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class OpenText:
     """The text of one open part. It is outside the folded state, where each delta would copy all of it.
 

@@ -41,7 +41,7 @@ class DraftStore(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DraftSaver:
     """What the store has of the open parts of one journal."""
 

@@ -12,6 +12,7 @@ from typing import Final, cast
 import attrs
 
 from engine.core.ids import PartId, SessionId
+from engine.core.value_base import Value
 from engine.journal.json_text import to_json_text
 
 # A header or a query of a URL has room for so much.
@@ -22,8 +23,8 @@ _FORMAT: Final = "1"
 _CHECKSUM_BYTES: Final = 4
 
 
-@attrs.frozen(kw_only=True)
-class Position:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Position(Value):
     """Where a cursor is: enough to go on from there later, in another cursor.
 
     Attributes:

@@ -21,7 +21,7 @@ class SystemClock:
         return time.time()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RandomIds:
     """Identifiers that are unique among all engines: one random part, then a count; for a session a random part only.
 

@@ -30,7 +30,7 @@ from engine.nursery.stream_parser import (
 )
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class AnswerRecord:
     """The parts of one answer.
 

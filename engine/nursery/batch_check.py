@@ -73,7 +73,7 @@ def check_batch(batch: object) -> tuple[Sequence[StreamEvent], ProviderProtocolE
     return events, None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AnswerMeter:
     """Measures one answer against its limits."""
 

@@ -14,19 +14,20 @@ import attrs
 
 from engine.core.messages import Usage
 from engine.core.settings import Limits
+from engine.core.value_base import Value
 
 LimitReason = Literal["step_limit", "token_budget", "cost_limit", "deadline"]
 
 
-@attrs.frozen
-class Exhausted:
+@attrs.frozen(eq=False, repr=False)
+class Exhausted(Value):
     """A limit was reached; `detail` says which, for a person."""
 
     reason: LimitReason
     detail: str
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Budget:
     """What one turn and all turns below it have used.
 

@@ -42,7 +42,7 @@ Modifier = Callable[[SharedContext], SharedContext]
 KEPT_OUTPUT = 30_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BodyProgress:
     """How far the body of a call is, as heartbeats and aborts report it.
 
@@ -76,7 +76,7 @@ class BodyProgress:
         return "".join(self._output)[-KEPT_OUTPUT:]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CallEntry:
     """One call.
 
@@ -134,7 +134,7 @@ class CallEntry:
         return isinstance(self.prepared, Prepared) and self.prepared.tool.chain
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Ledger:
     """The calls of one step.
 

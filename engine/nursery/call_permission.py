@@ -32,7 +32,7 @@ _SOURCES: dict[AnswerKind, str] = {
 }
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CallPermission:
     """The permission of one call (`engine.tools.call_port.PermissionCheck`).
 

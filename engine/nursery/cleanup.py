@@ -51,7 +51,7 @@ _LOOK: Final = 0.01
 _LEAST_FLUSH: Final = 0.01
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GraceTimer:
     """Waits until absolute deadlines, which move on by as much as the event loop is late.
 

@@ -7,7 +7,6 @@ the last kind only ever leads to a nudge. The other findings escalate: nudge, th
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 
@@ -15,6 +14,7 @@ import attrs
 
 from engine.core.events import DoomAction, DoomKind
 from engine.core.messages import Settlement
+from engine.core.value_base import Value
 
 # Twice is common in good work: a test is run, something is changed elsewhere, and it is run again.
 REPEATS = 3
@@ -39,8 +39,8 @@ class Signature:
     arguments: str
 
 
-@attrs.frozen(kw_only=True)
-class Finding:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Finding(Value):
     """A repetition, and the action that it calls for."""
 
     kind: DoomKind
@@ -48,7 +48,7 @@ class Finding:
     detail: str
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SeenCall:
     """One call of the window.
 
@@ -83,7 +83,7 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RepetitionDetector:
     """The calls and texts since the last user input."""
 
@@ -190,6 +190,9 @@ def is_near(one: str, other: str) -> bool:
         return True
     if max(len(one), len(other)) > NEAR_MAX_CHARS:
         return False
-    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    # Imported here: most turns never compare two texts.
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
     # Cheapest first; each of the first two is an upper bound of the next.
     return matcher.real_quick_ratio() >= NEAR and matcher.quick_ratio() >= NEAR and matcher.ratio() >= NEAR

@@ -10,13 +10,14 @@ from engine.core.events import ContinueReason, StopReason
 from engine.core.llm_types import Effort, ModelOptions
 from engine.core.messages import FinishReason
 from engine.core.settings import Settings
+from engine.core.value_base import Value
 from engine.nursery.retry import Failure, RetryBudget
 
 HookVerdict = Literal["none", "passed", "blocked", "prevented"]
 
 
-@attrs.frozen(kw_only=True)
-class LoopState:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LoopState(Value):
     """What the loop carries from one step to the next; a frozen value, replaced as a whole.
 
     Attributes:
@@ -83,8 +84,8 @@ class LoopState:
         return not self.escalated and self.settings.output_cap_raised > self.settings.output_cap
 
 
-@attrs.frozen(kw_only=True)
-class StepOutcome:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StepOutcome(Value):
     """What happened in a step.
 
     Attributes:
@@ -133,8 +134,8 @@ class StepOutcome:
     jitter: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
-class Continue:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Continue(Value):
     """Go on.
 
     Attributes:
@@ -152,8 +153,8 @@ class Continue:
     status: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class Stop:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Stop(Value):
     """End the turn.
 
     Attributes:

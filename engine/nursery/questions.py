@@ -22,13 +22,14 @@ from engine.core.foreign_calls import call_foreign_now
 from engine.core.ids import RequestId
 from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
 from engine.core.protocols import Model
+from engine.core.value_base import Value
 from engine.journal.log import TurnJournal
 from engine.journal.state import OpenQuestion
 from engine.tools.tool_context import UserAnswers
 
 
-@attrs.frozen(kw_only=True)
-class PermissionAnswer:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PermissionAnswer(Value):
     """How a permission was answered.
 
     Attributes:
@@ -55,8 +56,8 @@ RecoveryChoice = tuple[ev.RecoveryKind, Model | None]
 Unanswered = Literal["withdrawn", "expired"]
 
 
-@attrs.frozen(kw_only=True)
-class _Permission:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Permission(Value):
     event: ev.PermissionAsked
     query: PermissionQuery
     journal: TurnJournal
@@ -64,21 +65,21 @@ class _Permission:
     answer: Deferred[PermissionAnswer] = attrs.field(factory=Deferred[PermissionAnswer])
 
 
-@attrs.frozen(kw_only=True)
-class _UserQuestion:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _UserQuestion(Value):
     event: ev.QuestionAsked
     journal: TurnJournal
     answer: Deferred[UserAnswers] = attrs.field(factory=Deferred[UserAnswers])
 
 
-@attrs.frozen(kw_only=True)
-class _Recovery:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Recovery(Value):
     event: ev.RecoveryAsked
     journal: TurnJournal
     answer: Deferred[RecoveryChoice] = attrs.field(factory=Deferred[RecoveryChoice])
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Questions:
     """The open questions of a turn and of all turns below it."""
 

@@ -26,7 +26,7 @@ WARM: Final = 300.0
 Notify = Callable[[str, str], None]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Prefix:
     """The requests that begin with the same text.
 
@@ -41,7 +41,7 @@ class _Prefix:
     changed: trio.Event = attrs.field(factory=trio.Event)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Traffic:
     """All requests of one engine."""
 
@@ -76,7 +76,7 @@ class Traffic:
         return self._prefixes.setdefault(key, _Prefix())
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Passage:
     """One request's way to its host: `async with traffic.passage(...) as passage`."""
 

@@ -22,6 +22,7 @@ from engine.core.errors import (
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import FinishReason, Usage
 from engine.core.settings import RetryPolicy
+from engine.core.value_base import Value
 
 DOUBLINGS = 60  # enough to turn a nanosecond into years; without a cap the power would overflow a float
 # Seconds. Without a floor the jitter may draw nearly nothing several times in a row, and all retries are spent at once.
@@ -30,15 +31,15 @@ SHORTEST = 0.1
 _INTERNAL_ERROR = 500
 # The same internal error may come so often again before it counts as the answer to this request.
 _MOST_REPEATS = 1
-_ID = re.compile(r"[\w-]*\d[\w-]*")
+_ID = r"[\w-]*\d[\w-]*"
 
 FailureKind = Literal[
     "overflow", "media", "auth", "filtered", "signature", "oversized", "rate_limited", "transient", "fatal"
 ]
 
 
-@attrs.frozen(kw_only=True)
-class Failure:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Failure(Value):
     """Why a request failed, as a value.
 
     Attributes:
@@ -58,8 +59,8 @@ class Failure:
     is_internal_error: bool = False
 
 
-@attrs.frozen
-class RetryBudget:
+@attrs.frozen(eq=False, repr=False)
+class RetryBudget(Value):
     """What was spent on retries: attempts of this step, seconds of this turn.
 
     Attributes:
@@ -84,7 +85,7 @@ class RetryBudget:
 
 def _without_ids(message: str) -> str:
     """Return a message without what differs in each response: the request's id, a time, a process."""
-    return _ID.sub("#", message)
+    return re.sub(_ID, "#", message)
 
 
 def failure_of(error: ProviderError) -> Failure:

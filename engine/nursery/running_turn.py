@@ -22,6 +22,7 @@ from engine.core.messages import Transcript, Usage, UserMessage
 from engine.core.permission_types import PermissionScope
 from engine.core.protocols import Deps
 from engine.core.settings import Settings
+from engine.core.value_base import Value
 from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.loop_detection import RepetitionDetector
@@ -55,8 +56,8 @@ FLUSH_SHARE: Final = 0.9
 CauseKind = EndingCause | Literal["finished", "parked"]
 
 
-@attrs.frozen(kw_only=True)
-class TurnCause:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnCause(Value):
     """Why a turn ends; the first cause wins."""
 
     kind: CauseKind
@@ -91,8 +92,8 @@ class AgentRunner(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class TurnServices:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnServices(Value):
     """What a turn uses of its session and of its engine.
 
     Attributes:
@@ -120,8 +121,8 @@ class TurnServices:
     jitter: Callable[[], float]
 
 
-@attrs.frozen(kw_only=True)
-class TurnInputs:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnInputs(Value):
     """What a turn is started with.
 
     Attributes:
@@ -147,15 +148,15 @@ class TurnInputs:
     on_parked: Callable[[TurnRun], None] | None = None
 
 
-@attrs.frozen(kw_only=True)
-class RequestUsage:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RequestUsage(Value):
     """What the last request of a session took, as its host counts, and the transcript that it had."""
 
     usage: Usage
     transcript: Transcript
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TurnState:
     """What the loop and the calls of a turn keep from step to step.
 
@@ -202,7 +203,7 @@ class TurnState:
             self.answer = self.answer_prefix + text
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CauseSlot:
     """The one slot for why a turn ends, and the events of its end, in their order.
 
@@ -316,7 +317,7 @@ class CauseSlot:
         return "tools" if step.ledger.unsettled and not len(self._run.inputs.services.questions) else "waiting"
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class TurnRun:
     """One turn: what its tasks share.
 

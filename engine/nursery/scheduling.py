@@ -12,11 +12,13 @@ from typing import Literal
 
 import attrs
 
+from engine.core.value_base import Value
+
 SlotState = Literal["receiving", "queued", "admitted", "settled"]
 
 
-@attrs.frozen
-class Slot:
+@attrs.frozen(eq=False, repr=False)
+class Slot(Value):
     """A call as admission sees it."""
 
     state: SlotState

@@ -37,7 +37,7 @@ from engine.nursery.running_turn import TurnRun
 from engine.nursery.stream_reader import read_stream
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class ReplyListener:
     """Receives one answer, and records nothing; see `engine.nursery.stream_reader.Receiver`."""
 
@@ -82,7 +82,7 @@ class ReplyListener:
         self.failure = failure
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class Asker:
     """Asks a model, and the next one if that fails; see `engine.core.compaction_types.Summariser`.
 

@@ -34,7 +34,7 @@ from engine.tools.registry import Prepared, Registry
 _SHOWN_OF_ARGUMENTS = 200
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class Step:
     """The open step.
 

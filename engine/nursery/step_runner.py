@@ -180,7 +180,7 @@ def _outcome(run: TurnRun, step: Step) -> StepOutcome:
     )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _StepRunner:
     """The tasks of one step: receives from the reader, starts calls, and waits for them."""
 

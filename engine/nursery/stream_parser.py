@@ -37,13 +37,14 @@ from engine.core.llm_types import (
     is_credible,
 )
 from engine.core.messages import Citation, FinishReason, Usage
+from engine.core.value_base import Value
 
 # The first half of a character outside the basic plane (a high surrogate), with the second half if that follows directly.
 _FIRST_HALF: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]?")
 
 
-@attrs.frozen
-class OpenBlock:
+@attrs.frozen(eq=False, repr=False)
+class OpenBlock(Value):
     """Announce a part; a call part is announced with its call."""
 
     part_id: PartId
@@ -52,23 +53,23 @@ class OpenBlock:
     tool: str = ""
 
 
-@attrs.frozen
-class Grow:
+@attrs.frozen(eq=False, repr=False)
+class Grow(Value):
     """Append text to an open part."""
 
     part_id: PartId
     text: str
 
 
-@attrs.frozen
-class Restart:
+@attrs.frozen(eq=False, repr=False)
+class Restart(Value):
     """Empty an open part: what was streamed was wrong."""
 
     part_id: PartId
 
 
-@attrs.frozen(kw_only=True)
-class CloseBlock:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CloseBlock(Value):
     """End a part of text or thinking; its text is what has grown."""
 
     part_id: PartId
@@ -78,8 +79,8 @@ class CloseBlock:
     citations: tuple[Citation, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class CloseCall:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CloseCall(Value):
     """End a call's part: its arguments are whole, or were cut off."""
 
     part_id: PartId
@@ -89,8 +90,8 @@ class CloseCall:
     complete: bool
 
 
-@attrs.frozen(kw_only=True)
-class CloseItem:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CloseItem(Value):
     """A provider's own item, which begins and ends at once."""
 
     part_id: PartId
@@ -102,7 +103,7 @@ Command = OpenBlock | Grow | Restart | CloseBlock | CloseCall | CloseItem
 _BlockKind = Literal["text", "reasoning", "call"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Block:
     """An open block.
 
@@ -119,7 +120,7 @@ class _Block:
     citations: list[Citation] = attrs.field(factory=list[Citation])
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StreamParser:
     """The state of one answer.
 
@@ -381,8 +382,8 @@ class StreamParser:
         self.slips[kind] = self.slips.get(kind, 0) + 1
 
 
-@attrs.frozen(kw_only=True)
-class CloseBlockFields:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CloseBlockFields(Value):
     """What the end of a block of thinking may carry; hosts demand both back, unchanged."""
 
     signature: str | None = None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from engine.tools.tool_context import EditReviewer
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ToolHost:
     """The turn, as the tool of one call sees it."""
 

@@ -136,7 +136,7 @@ def _broken(error: BaseException | None) -> Settlement:
     return Settlement(status="error", text=f"The engine failed to run this call: {reason}")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Call:
     """A call, as its pipeline sees it (`engine.tools.call_port.CallPort`)."""
 

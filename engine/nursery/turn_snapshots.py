@@ -38,7 +38,7 @@ SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FileChanges:
     """The files that a turn and its sub-agents have changed, as far as the tools report it.
 
@@ -63,7 +63,7 @@ class FileChanges:
         self.are_complete = self.are_complete and other.are_complete
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class TurnSnapshots:
     """The snapshots of one root turn.
 

@@ -71,7 +71,7 @@ class Project:
     rules: tuple[Rule, ...] = ()
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class Policy:
     """An approver: rules in layers, and grants.
 

@@ -32,7 +32,7 @@ class _Unsure(OSError):
     """A process can't be recognized yet, because execve is loading its program."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Descendants:
     """Finds, at each call, the living descendants of a leader (a child of ours, not reaped yet), and the leader itself."""
 
@@ -97,7 +97,7 @@ class Descendants:
                 os.waitpid(entry.pid, os.WNOHANG)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Leftovers:
     """Finds, at each call, what is left of a crashed engine's calls: by marker, saved leader, session or parent."""
 

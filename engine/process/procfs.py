@@ -15,6 +15,8 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
+
 ENVIRONMENT_MARKER: Final = "ENGINE_CALL"
 # An engine may run inside a call of another engine: the variable then holds a
 # path of markers, outermost first, so that each engine finds its own.
@@ -31,8 +33,8 @@ _births: Final[dict[tuple[int, int], int]] = {}
 _MOST_BIRTHS: Final = 1_000
 
 
-@attrs.frozen
-class ProcessId:
+@attrs.frozen(eq=False, repr=False)
+class ProcessId(Value):
     """The identity of a process, unique until the machine is rebooted.
 
     Attributes:
@@ -46,8 +48,8 @@ class ProcessId:
     group: int = attrs.field(default=0, eq=False)
 
 
-@attrs.frozen
-class ProcEntry:
+@attrs.frozen(eq=False, repr=False)
+class ProcEntry(Value):
     """What the kernel reports of a process."""
 
     pid: int

@@ -23,6 +23,8 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
+
 # Words at the end of a name that tells where a secret is, or what it is like.
 _ABOUT: Final = frozenset(
     [
@@ -74,8 +76,9 @@ _ABOUT: Final = frozenset(
         "PROMPT",
     ]
 )
-_ANYWHERE: Final = re.compile(
-    r"(?:SECRETS?|TOKEN|PASSWORDS?|PASSWD|PASSPHRASE|APIKEY|SSHPASS)\Z|(?:CREDENTIALS?|CREDS?|BEARER)\Z"
+_ANYWHERE: Final = (
+    *("SECRET", "SECRETS", "TOKEN", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "APIKEY", "SSHPASS"),
+    *("CREDENTIAL", "CREDENTIALS", "CRED", "CREDS", "BEARER"),
 )
 _AT_END: Final = frozenset({"KEY", "AUTH", "PASS", "PWD", "PAT", "COOKIE", "COOKIES", "JWT"})
 _PAIRS: Final = frozenset({("API", "KEY"), ("ACCESS", "KEY"), ("PRIVATE", "KEY"), ("CONNECTION", "STRING")})
@@ -87,11 +90,11 @@ _BETWEEN: Final = re.compile(r"[^A-Z0-9]+")
 # Shorter values occur in others by chance.
 _SHORTEST_COPY: Final = 16
 
-_PATH: Final = re.compile(r"(?:~|\.\.?)?/")
+_PATH: Final = r"(?:~|\.\.?)?/"
 # A key in base64 may begin with a slash as well, and is rarely the path of something.
-_BASE64: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)[A-Za-z0-9+/]{20,}={0,2}\Z")
+_BASE64: Final = r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)[A-Za-z0-9+/]{20,}={0,2}"
 # A URL without user name and password. With them, it is a secret too.
-_ADDRESS: Final = re.compile(r"https?://[^@]*\Z")
+_ADDRESS: Final = r"https?://[^@]*"
 
 
 def is_secret_name(name: str) -> bool:
@@ -101,7 +104,7 @@ def is_secret_name(name: str) -> bool:
     if not words or words[-1] in _ABOUT:
         return upper in _OTHERS
     pairs = list(pairwise(words))
-    if upper in _OTHERS or any(map(_ANYWHERE.search, words)) or not _PAIRS.isdisjoint(pairs):
+    if upper in _OTHERS or any(word.endswith(_ANYWHERE) for word in words) or not _PAIRS.isdisjoint(pairs):
         return True
     return words[-1] in _AT_END and upper != "PWD" and not (pairs and pairs[-1] in _PUBLIC)
 
@@ -110,8 +113,8 @@ def _names(names: Iterable[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-@attrs.frozen
-class SecretVariables:
+@attrs.frozen(eq=False, repr=False)
+class SecretVariables(Value):
     """The variables that tools' processes do not get.
 
     Attributes:
@@ -141,9 +144,9 @@ class SecretVariables:
 
 def is_place(value: str) -> bool:
     """Tell whether a value is the place of a secret, a path or a URL, and not the secret itself. It looks for paths."""
-    if _PATH.match(value):
-        return not _BASE64.match(value) or os.path.lexists(value)
-    return _ADDRESS.match(value) is not None
+    if re.match(_PATH, value):
+        return not re.fullmatch(_BASE64, value) or os.path.lexists(value)
+    return re.fullmatch(_ADDRESS, value) is not None
 
 
 def _holds_any(value: str, secrets: Iterable[str]) -> bool:

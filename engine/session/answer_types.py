@@ -9,16 +9,17 @@ import attrs
 from engine.core.errors import ConfigError
 from engine.core.events import GrantScope
 from engine.core.ids import InputId
+from engine.core.value_base import Value
 from engine.nursery.questions import PermissionAnswer
 
 
-@attrs.frozen
-class Once:
+@attrs.frozen(eq=False, repr=False)
+class Once(Value):
     """Allow this call."""
 
 
-@attrs.frozen
-class Always:
+@attrs.frozen(eq=False, repr=False)
+class Always(Value):
     """Allow this call, and from now on what one of its offers covers.
 
     Attributes:
@@ -32,8 +33,8 @@ class Always:
     seconds: float | None = None
 
 
-@attrs.frozen
-class Reject:
+@attrs.frozen(eq=False, repr=False)
+class Reject(Value):
     """Refuse this call. Without feedback the turn ends; with it, the model reads the feedback and goes on."""
 
     feedback: str = ""

@@ -10,14 +10,15 @@ import attrs
 
 from engine.core.permission_types import Approver, Opinion
 from engine.core.protocols import ContextKeeper, IdSource, Model, Snapshots, Trace, WallClock
+from engine.core.value_base import Value
 
 if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
     from engine.tools.edit.formatters import Diagnose
 
 
-@attrs.frozen(kw_only=True)
-class PermissionOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PermissionOptions(Value):
     """What tools may do without asking.
 
     Attributes:
@@ -34,8 +35,8 @@ class PermissionOptions:
     opinion: Opinion | None = None
 
 
-@attrs.frozen(kw_only=True)
-class ContextOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ContextOptions(Value):
     """What requests contain besides the conversation, and what happens when the conversation outgrows the window.
 
     Attributes:
@@ -52,8 +53,8 @@ class ContextOptions:
     titles: str | Model | None = None
 
 
-@attrs.frozen(kw_only=True)
-class FileOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FileOptions(Value):
     """What the engine does with files, apart from the tools' own work.
 
     Attributes:
@@ -70,8 +71,8 @@ class FileOptions:
     diagnostics: Diagnose | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Ports:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Ports(Value):
     """An engine's connections to the outside world, replaced mostly in tests.
 
     Attributes:

@@ -38,7 +38,7 @@ _SNAPSHOT_SECONDS: Final = 1.0
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EngineRuntime:
     """An engine.
 

@@ -12,6 +12,7 @@ from engine.core.hooks import Hooks
 from engine.core.named_locks import Locks
 from engine.core.permission_types import Approver, Opinion
 from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshots, Store, Trace, WallClock
+from engine.core.value_base import Value
 from engine.nursery.rate_limiter import Traffic
 from engine.process.secret_names import SecretVariables
 from engine.session.engine_tasks import EngineTasks
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from engine.tools.tool_context import EditReviewer
 
 
-@attrs.frozen(kw_only=True)
-class EngineSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class EngineSetup(Value):
     """The arguments of `open_engine`, validated and completed.
 
     Attributes:
@@ -63,7 +64,7 @@ class EngineSetup:
     prompt: PromptLayers | None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EngineServices:
     """What the sessions of an engine share.
 

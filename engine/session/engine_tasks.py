@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _LAST_SECONDS: Final = 30.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EngineTasks:
     """The nursery of an engine."""
 

@@ -21,7 +21,7 @@ from engine.nursery.cleanup import until_empty
 _SECONDS: Final = 1.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HostBlock:
     """A block.
 

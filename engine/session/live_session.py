@@ -43,7 +43,7 @@ SUB_AGENTS = frozenset({"task", "task_output", "task_stop"})
 
 
 @final
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False, repr=False, kw_only=True)
 class LiveSession:
     """A session that is open in this engine.
 
@@ -182,7 +182,7 @@ def _denies(approver: Approver, chain: tuple[PermissionScope, ...], cwd: str, to
     return approver.judge(query).verdict == "deny"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionInput:
     """A session's input other than prompts: steers, queued input, and reports of background work.
 

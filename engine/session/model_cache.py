@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.session.engine_tasks import EngineTasks
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ResolvedModels:
     """The models that were resolved by name."""
 

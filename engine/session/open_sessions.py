@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OpenSessions:
     """The open sessions of an engine, those of sub-agents included.
 

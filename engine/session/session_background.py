@@ -44,7 +44,7 @@ class SubAgentRunner(Protocol):
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionBackground:
     """The background jobs and the sub-agents of a session.
 

@@ -10,13 +10,14 @@ from engine.config.config import Config
 from engine.core.ids import SessionId, TurnId
 from engine.core.permission_types import PermissionScope, Rule
 from engine.core.settings import Settings
+from engine.core.value_base import Value
 from engine.session.validation import ModelChoice, as_model_chain, parse_rules, registry_of, require_type
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
 
 
-@attrs.frozen(kw_only=True)
-class SessionOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionOptions(Value):
     """A host's options for creating, opening or forking a session; None: the engine's default.
 
     Attributes:
@@ -34,8 +35,8 @@ class SessionOptions:
     rules: Iterable[str] = ()
 
 
-@attrs.frozen(kw_only=True)
-class SessionConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionConfig(Value):
     """A session's configuration.
 
     Attributes:

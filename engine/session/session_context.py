@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SessionContext:
     """What fills the model's window."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SessionFiles:
     """The changes that a session's turns made to files. Every method raises `SessionBusy` while a turn runs."""
 

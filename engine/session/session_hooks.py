@@ -19,7 +19,7 @@ from engine.session.engine_tasks import EngineTasks
 from engine.tools.hook_runner import HookRunner
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionHooks:
     """A session's hooks outside of turns.
 

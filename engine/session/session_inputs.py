@@ -48,7 +48,7 @@ def find_prompted(
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SessionInputs:
     """The input of a session that waits: for its turn, or for the next request.
 

@@ -19,7 +19,7 @@ from engine.store.store_protocols import Watching
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Watch:
     """The durable events of one session of any engine: `async for event in watch`. The iteration never ends by itself.
 
@@ -69,7 +69,7 @@ class Watch:
 _REMEMBERED: Final = 1_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ChangeSignal:
     """Which session of an engine changed last, and when: a number for each, and no queue."""
 
@@ -134,7 +134,7 @@ class ChangeSignal:
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionChanges:
     """Which sessions of an engine have changed since the last look: `async for session_ids in changes`.
 

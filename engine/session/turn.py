@@ -21,6 +21,7 @@ from engine.core.events import Durable, Live, TurnEnded, TurnResult
 from engine.core.ids import InputId, TurnId
 from engine.core.messages import MediaPart
 from engine.core.protocols import Model
+from engine.core.value_base import Value
 from engine.journal.cursors import Cursor, follow
 from engine.journal.state import Resync
 from engine.nursery.cleanup import all_over
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from engine.session.live_session import LiveSession
 
 
-@attrs.frozen(kw_only=True)
-class ExistingTurn:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ExistingTurn(Value):
     """The turn of a prompt that was sent before.
 
     Attributes:

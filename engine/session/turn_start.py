@@ -21,6 +21,7 @@ from engine.core.foreign_calls import call_at_end
 from engine.core.ids import InputId, MessageId, TurnId
 from engine.core.messages import Settlement
 from engine.core.permission_types import ScopedApprover
+from engine.core.value_base import Value
 from engine.journal.closing_events import closing_events
 from engine.journal.log import TurnJournal
 from engine.nursery.apply_compaction import view_from
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 CHILD_SHARE: Final = 0.8
 
 
-@attrs.frozen(kw_only=True)
-class ParentTurn:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ParentTurn(Value):
     """The turn and the call that a sub-agent's turn belongs to.
 
     Attributes:

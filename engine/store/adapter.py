@@ -32,7 +32,7 @@ _MAX_AGENTS: Final = 32
 _STORE: Final = "the store"
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, repr=False, kw_only=True)
 class StoreAdapter:
     """Opens and releases sessions. Made by `of`.
 

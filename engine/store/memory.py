@@ -16,7 +16,7 @@ from engine.core.ids import SessionId
 MEMORY: Final = ":memory:"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemoryStore:
     """Keeps the events of all sessions in memory. Engines may share it one after the other."""
 

@@ -14,6 +14,7 @@ from engine.core.events import Durable, StopReason
 from engine.core.ids import SessionId
 from engine.core.messages import Usage
 from engine.core.protocols import Store
+from engine.core.value_base import Value
 from engine.journal.state import SessionState
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ Role = Literal["user", "assistant", "title"]
 RowStatus = Literal["idle", "busy", "waiting", "interrupted"]
 
 
-@attrs.frozen(kw_only=True)
-class SessionRow:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionRow(Value):
     """A session in a list.
 
     Attributes:
@@ -68,8 +69,8 @@ class SessionRow:
     agent: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class SessionQuery:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionQuery(Value):
     """Which sessions to list, newest first.
 
     Attributes:
@@ -85,8 +86,8 @@ class SessionQuery:
     before: SessionRow | None = None
 
 
-@attrs.frozen(kw_only=True)
-class SearchHit:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SearchHit(Value):
     """A session that contains the words.
 
     Attributes:
@@ -106,8 +107,8 @@ class SearchHit:
 SpendingKind = Literal["total", "day", "model", "folder", "session"]
 
 
-@attrs.frozen(kw_only=True)
-class SpendingQuery:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SpendingQuery(Value):
     """How to sum up what was spent.
 
     Attributes:
@@ -125,8 +126,8 @@ class SpendingQuery:
     of: tuple[SessionId, ...] | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Spending:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Spending(Value):
     """What was spent by one group.
 
     Attributes:

@@ -12,6 +12,7 @@ from engine.core.hooks import Hooks, ToolUse
 from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement, Opinion, PermissionQuery
 from engine.core.settings import Settings
+from engine.core.value_base import Value
 from engine.tools.call_values import Need
 from engine.tools.hook_runner import HookRunner
 from engine.tools.output.spill import Spills
@@ -19,8 +20,8 @@ from engine.tools.registry import Prepared
 from engine.tools.tool_context import ToolContext
 
 
-@attrs.frozen(kw_only=True)
-class Outcome:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Outcome(Value):
     """The outcome of a call.
 
     Attributes:

@@ -11,6 +11,7 @@ from engine.core.errors import ConfigError
 from engine.core.events import Offer, Right, SharedContext
 from engine.core.messages import FilePart, ImagePart
 from engine.core.permission_types import UNKNOWN, RequiredRight
+from engine.core.value_base import Value
 from engine.permission.rules import path_pattern, wildcard
 from engine.permission.rules.rules import PATH_PERMISSIONS
 
@@ -24,8 +25,8 @@ RECENT_BYTES: Final = 262_144
 DEFAULT_JOB_LINES: Final = 300
 
 
-@attrs.frozen(kw_only=True)
-class ToolOutput:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolOutput(Value):
     """A tool's result, where a plain `str` is not enough.
 
     Attributes:
@@ -54,8 +55,8 @@ class ToolOutput:
     changed: tuple[str, ...] | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Need:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Need(Value):
     """The rights that a call needs, derived from its arguments.
 
     Attributes:

@@ -14,6 +14,7 @@ import trio
 from engine.core.exception_groups import ErrorBoundary, describe, public
 from engine.core.foreign_calls import ForeignCall, Reporter
 from engine.core.hooks import Remark
+from engine.core.value_base import Value
 
 S_contra = TypeVar("S_contra", contravariant=True)
 D_co = TypeVar("D_co", covariant=True)
@@ -29,8 +30,8 @@ class _Command(Protocol[S_contra, D_co]):
     async def __call__(self, subject: S_contra, /, *, transcript: Callable[[], Awaitable[str]]) -> D_co | None: ...
 
 
-@attrs.frozen
-class HookRunner:
+@attrs.frozen(eq=False, repr=False)
+class HookRunner(Value):
     """Runs hooks.
 
     Attributes:

@@ -17,6 +17,7 @@ from engine.core.foreign_calls import call_foreign
 from engine.core.hooks import PermissionDecision, PermissionRequested, ToolDecision
 from engine.core.messages import Settlement
 from engine.core.permission_types import Confinement, Judgement, Opinion, PermissionQuery
+from engine.core.value_base import Value
 from engine.tools.call_port import CallPort
 from engine.tools.call_values import Need, check_need
 from engine.tools.hook_runner import Hook, in_groups, name_of
@@ -26,8 +27,8 @@ S = TypeVar("S")
 D = TypeVar("D", ToolDecision, PermissionDecision)
 
 
-@attrs.frozen(kw_only=True)
-class CombinedDecision:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CombinedDecision(Value):
     """The combined decision of all hooks: the strictest verdict, and the latest arguments."""
 
     verdict: Literal["none", "allow", "ask", "deny"] = "none"
@@ -92,8 +93,8 @@ def _stop_if_demanded(site: CallPort, decision: ToolDecision | PermissionDecisio
         site.demand_stop(decision.stop_reason or decision.reason or "a hook stopped the turn")
 
 
-@attrs.frozen(kw_only=True)
-class JudgedCall:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class JudgedCall(Value):
     """A call that no rule denies: the rights that it needs, and the rules' verdict."""
 
     prepared: Prepared

@@ -15,6 +15,7 @@ from engine.core.exception_groups import ErrorBoundary
 from engine.core.foreign_calls import ForeignCall, call_foreign_now, defer_interrupt
 from engine.core.llm_types import ToolSchema
 from engine.core.messages import Settlement
+from engine.core.value_base import Value
 from engine.tools.tool import Tool
 from engine.tools.tool_choices import ChoiceTool, choice_name, denied_choices
 
@@ -22,8 +23,8 @@ from engine.tools.tool_choices import ChoiceTool, choice_name, denied_choices
 _SHOWN_CHARS: Final = 80
 
 
-@attrs.frozen(kw_only=True)
-class Prepared:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Prepared(Value):
     """A call that can run.
 
     Attributes:
@@ -72,7 +73,7 @@ def _schema(tool: Tool, hidden: frozenset[str]) -> ToolSchema:
     return tool.schema_without(denied) if denied and isinstance(tool, ChoiceTool) else tool.schema
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Registry:
     """An immutable set of tools, sorted by name: requests must begin with the same bytes for the prompt cache."""
 

@@ -10,7 +10,7 @@ from engine.core.llm_types import ToolSchema
 from engine.tools.tool import Tool
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ChoiceTool(Tool):
     """A tool whose description lists what there is to choose.
 

@@ -16,6 +16,7 @@ from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.core.permission_types import Confinement
 from engine.core.threads import to_thread
+from engine.core.value_base import Value
 from engine.process.secret_names import SecretVariables
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.output.spill import Spills
@@ -31,8 +32,8 @@ Ts = TypeVarTuple("Ts")
 UserAnswers = tuple[QuestionOutcome, tuple[str, ...]]
 
 
-@attrs.frozen(kw_only=True)
-class AgentRequest:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AgentRequest(Value):
     """Work for a sub-agent.
 
     Attributes:
@@ -130,7 +131,7 @@ class CallHost(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolContext:
     """A running call's view of its turn.
 

@@ -10,6 +10,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.ids import CallId, SessionId
+from engine.core.value_base import Value
 from engine.permission.grants.grants import Grant, GrantOrigin
 from engine.permission.grants.state_file import StateFile
 
@@ -18,8 +19,8 @@ _TEXTS: Final = ("id", "permission", "pattern", "project")
 _TEXTS_OF_ORIGIN: Final = ("session_id", "call_id", "tool", "by")
 
 
-@attrs.frozen
-class GrantFile:
+@attrs.frozen(eq=False, repr=False)
+class GrantFile(Value):
     """Stores grants. Its methods raise `ConfigError` for an invalid file, `StoreError` for one that can't be used."""
 
     path: Path

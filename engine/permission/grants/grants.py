@@ -17,6 +17,7 @@ from engine.core.errors import ConfigError
 from engine.core.events import GrantScope
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.permission_types import UNKNOWN, PermissionScope, RequiredRight
+from engine.core.value_base import Value
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
 from engine.permission.rules.rules import PATH_PERMISSIONS, base_permission
@@ -27,8 +28,8 @@ GRANT_SCOPES: Final[tuple[GrantScope, ...]] = get_args(GrantScope)
 _MAX_GRANT_LISTS: Final = 1_000
 
 
-@attrs.frozen(kw_only=True)
-class GrantOrigin:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class GrantOrigin(Value):
     """How a grant came about.
 
     Attributes:
@@ -46,8 +47,8 @@ class GrantOrigin:
     by: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class Grant:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Grant(Value):
     """A right allowed for longer than one call. Raises `ConfigError` if it is invalid.
 
     Attributes:
@@ -106,13 +107,13 @@ class Grant:
         return f"{self.permission} {self.pattern} (for this {self.scope})"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _CompiledGrant:
     grant: Grant
     pattern: Wildcard | PathPattern
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _GrantList:
     """The grants of one permission in one project, in the order in which they were added."""
 
@@ -120,7 +121,7 @@ class _GrantList:
     index: CommandIndex | PathIndex
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Grants:
     """All grants of an engine.
 

@@ -21,6 +21,7 @@ from typing import Final, cast
 import attrs
 
 from engine.core.errors import ConfigError, StoreError
+from engine.core.value_base import Value
 
 VERSION: Final = 1
 # It is read as a whole, so a file that grew without limit must not be.
@@ -32,8 +33,8 @@ _POLL_SECONDS: Final = 0.01
 Entries = Sequence[object]
 
 
-@attrs.frozen
-class StateFile:
+@attrs.frozen(eq=False, repr=False)
+class StateFile(Value):
     """A file with a list.
 
     Attributes:

@@ -172,7 +172,7 @@ class PathPattern:
         return is_named or by_path.match(absolute(self.project, path)) is not None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Matcher:
     """Regular expressions for the names and for the absolute paths of a pattern."""
 
@@ -194,7 +194,7 @@ def _parse(pattern: str, project: str, home: str) -> tuple[tuple[Shape, ...], _M
     return _Parser(pattern, project, home).parse()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Parser:
     pattern: str
     project: str

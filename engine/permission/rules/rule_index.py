@@ -21,7 +21,7 @@ _Numbers = list[tuple[str, int]]
 _ByLength = dict[int, dict[str, _Numbers]]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CommandIndex:
     """An index of wildcards."""
 
@@ -78,7 +78,7 @@ class CommandIndex:
         return result
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PathIndex:
     """An index of path patterns of the same project."""
 

@@ -25,6 +25,7 @@ import attrs
 from engine.core.errors import ConfigError
 from engine.core.events import Verdict
 from engine.core.permission_types import ACTIONS, Confinement, RequiredRight, Rule
+from engine.core.value_base import Value
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
 from engine.permission.rules.wildcard import Wildcard, wildcard
@@ -40,8 +41,8 @@ READING: Final = ":read"
 _MAX_RULE_LISTS: Final = 1_000
 
 
-@attrs.frozen
-class Layer:
+@attrs.frozen(eq=False, repr=False)
+class Layer(Value):
     """The rules of one source, the last of which wins."""
 
     name: LayerName
@@ -58,8 +59,8 @@ class Layer:
         return Layer(self.name, tuple(attrs.evolve(rule, override=False) for rule in kept))
 
 
-@attrs.frozen(kw_only=True)
-class RuleVerdict:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RuleVerdict(Value):
     """The verdict of a rule, of the defaults, or of a grant on one right.
 
     Attributes:
@@ -115,7 +116,7 @@ def strictest(verdicts: Iterable[RuleVerdict]) -> RuleVerdict:
     return max(verdicts, key=lambda one: one.strictness, default=RuleVerdict(verdict="ask"))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _CompiledRule:
     """A rule with its layer and its compiled pattern."""
 
@@ -136,7 +137,7 @@ class _CompiledRule:
         return is_every and self.rule.action == "deny"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _RuleList:
     """All rules that apply to one permission, from the lowest layer up."""
 
@@ -152,7 +153,7 @@ class _RuleList:
                 yield entry, is_sure
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Group:
     """The rules of one layer that may decide."""
 

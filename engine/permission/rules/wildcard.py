@@ -202,7 +202,7 @@ def _one(element: str) -> str:
     return "(?!)" if element == UNKNOWN else re.escape(_plain(element))
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Machine:
     """A pattern as an automaton: bit *i* is set when its first *i* elements match what was read.
 

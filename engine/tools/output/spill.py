@@ -37,13 +37,13 @@ LARGEST_SUM: Final = 1 << 31
 _SWEPT_EVERY: Final = 3_600.0
 _SWEEP_SECONDS: Final = 10.0
 _SWEEP_FILES: Final = 200_000
-_FOLDER: Final = re.compile(r"tree-[0-9a-f]{32}\Z")
-_FILE: Final = re.compile(r"\.?[0-9a-f]{16}\Z")
-_ID: Final = re.compile(r"[0-9a-f]{16}\Z")
+_FOLDER: Final = r"tree-[0-9a-f]{32}"
+_FILE: Final = r"\.?[0-9a-f]{16}"
+_ID: Final = r"[0-9a-f]{16}"
 _CHUNK: Final = 1 << 20
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SpillStore:
     """The folder of an engine's spills. None: the user's cache folder; `/dev/null`: nothing is kept."""
 
@@ -82,7 +82,7 @@ class SpillStore:
             path = self.directory / folder
             with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as entries:
                 for entry in entries:
-                    if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
+                    if re.fullmatch(_FILE, entry.name) and entry.is_file(follow_symlinks=False):
                         error = _removed(Path(entry))
                         refused, count = error or refused, count + (error is None)
             with contextlib.suppress(OSError):  # it does not exist, or is not empty
@@ -151,7 +151,7 @@ class SpillStore:
 
     def _folders(self) -> list[Path]:
         with os.scandir(self.directory) as entries:
-            return [Path(e) for e in entries if _FOLDER.match(e.name) and e.is_dir(follow_symlinks=False)]
+            return [Path(e) for e in entries if re.fullmatch(_FOLDER, e.name) and e.is_dir(follow_symlinks=False)]
 
     def _remove_empty_folders(self) -> None:
         for folder in self._folders():
@@ -178,7 +178,7 @@ def _folder_of(tree: str) -> str:
 
 def _state_of(entry: os.DirEntry[str]) -> os.stat_result | None:
     """Return the state of a spill file; None for other files, and for one that was removed in the meantime."""
-    if _FILE.match(entry.name) and entry.is_file(follow_symlinks=False):
+    if re.fullmatch(_FILE, entry.name) and entry.is_file(follow_symlinks=False):
         with contextlib.suppress(FileNotFoundError):
             return entry.stat(follow_symlinks=False)
     return None
@@ -192,7 +192,7 @@ def _removed(path: Path) -> OSError | None:
     return None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Spills:
     """The spills of one tree of sessions."""
 
@@ -215,7 +215,7 @@ class Spills:
 
     def open(self, spill_id: str) -> BinaryIO:
         """Open a kept output. It blocks. Raises `ToolError` if this tree has none of that id."""
-        if not _ID.match(spill_id):
+        if not re.fullmatch(_ID, spill_id):
             raise ToolError(f"{PREFIX}{spill_id} is no name of a kept output: these have 16 letters and digits.")
         try:
             # Through descriptors: no link can lead elsewhere.

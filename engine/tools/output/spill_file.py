@@ -34,7 +34,7 @@ _QUEUE: Final = 1 << 22
 _ATTEMPTS: Final = 20
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SpillFile:
     """A file being written, in *folder* inside *directory*; *count* is called with its size once it is complete."""
 

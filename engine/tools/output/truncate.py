@@ -12,13 +12,15 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
+
 _NEWLINE: Final = 0x0A
 # How much of an error message goes into the marker.
 _REASON_CHARS: Final = 200
 
 
-@attrs.frozen(kw_only=True)
-class OutputLimits:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OutputLimits(Value):
     """The maximal size of one result."""
 
     # About 12,000 tokens, a tenth of a small window.
@@ -35,8 +37,8 @@ LIMITS: Final = OutputLimits()
 SHOWN_OF_COMMAND: Final = LIMITS.less(OutputLimits(lines=10, size=1_000))
 
 
-@attrs.frozen(kw_only=True)
-class Rest:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Rest(Value):
     """Where the whole output can be read.
 
     Attributes:
@@ -48,8 +50,8 @@ class Rest:
     trouble: str = ""
 
 
-@attrs.frozen
-class Measure:
+@attrs.frozen(eq=False, repr=False)
+class Measure(Value):
     """A number of lines and bytes."""
 
     lines: int
