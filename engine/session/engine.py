@@ -198,12 +198,15 @@ class Engine:
         await runtime.prepare_rules(folder)
         await runtime.learn_models(config)
         # After all checkpoints but those of the hooks, so that an earlier cancel leaves nothing behind.
-        if own_id is not None and own_id in runtime.sessions.by_id:
-            # Another task has created it meanwhile.
+        context = SharedContext(cwd=folder)
+        if own_id is None:
+            live = runtime.sessions.create(context=context, config=config)
+        elif (created := await runtime.sessions.create_once(own_id, context=context, config=config)) is not None:
+            live = created
+        else:
             return await self.create_session(
                 cwd=cwd, settings=settings, tools=tools, model=model, agent=agent, rules=rules, session_id=own_id
             )
-        live = runtime.sessions.create(context=SharedContext(cwd=folder), config=config, session_id=own_id)
         session = self._handle(live)
         await self._run_start_hooks(live, "new")
         return session

@@ -79,6 +79,16 @@ class OpenSessions:
         )
         return session
 
+    async def create_once(
+        self, session_id: SessionId, *, context: SharedContext, config: SessionConfig
+    ) -> LiveSession | None:
+        """Return a new session with that id; None: another task has created it meanwhile. Its checkpoint is before that."""
+        # Locked: a task that is opening it would find in the store what is created here, and open it a second time.
+        async with self._services.locks.hold(f"session:{session_id}"):
+            if session_id in self.by_id:
+                return None
+            return self.create(context=context, config=config, session_id=session_id)
+
     @enable_ki_protection
     def restore(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,29 @@ from trio.testing import MockClock
 
 import engine
 from engine.core.errors import ConfigError, InputConflict
-from engine.core.events import SessionCreated
+from engine.core.events import Durable, SessionCreated
+from engine.core.ids import SessionId
 from engine.core.llm_types import ModelInfo
+from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
+from engine.store.memory import MemoryStore
 from engine.testing.script import done, text
 from engine.testing.scripted_provider import ScriptedProvider
+
+
+class SlowStore(MemoryStore):
+    """A store that reads each session for a second."""
+
+    async def load(self, session_id: SessionId) -> Sequence[Durable]:
+        await trio.sleep(1)
+        return await super().load(session_id)
+
+
+class SlowModel(ScriptedProvider):
+    """A model on a machine that takes a moment to answer what it is."""
+
+    async def learn(self) -> None:
+        await trio.sleep(0.5)
 
 
 def opened(store: str | None = None) -> engine.Engine:
@@ -41,7 +61,10 @@ async def test_session_is_created_once_for_ever(tmp_path: Path) -> None:
 
 async def test_two_tasks_create_one_session(autojump_clock: MockClock) -> None:
     found: list[engine.Session] = []
-    async with opened() as eng, trio.open_nursery() as nursery:
+    # The second task reads the store while the first creates the session. An approver without files: the clock would
+    # not wait for the thread that reads them.
+    eng = engine.open_engine(model=SlowModel([]), store=SlowStore(), permissions=PermissionOptions(approver=AllowAll()))
+    async with eng, trio.open_nursery() as nursery:
 
         async def create() -> None:
             found.append(await eng.create_session(cwd="/", session_id="mine"))
