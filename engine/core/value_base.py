@@ -10,7 +10,6 @@ Classes with an identity, which are compared by `is`, need none of this: `eq=Fal
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from operator import attrgetter
 from typing import cast
 
@@ -36,19 +35,22 @@ class Value:
     def __repr__(self) -> str:
         """Return the expression that constructs it."""
         name = self.__class__.__qualname__.rsplit(">.", 1)[-1]
-        return f"{name}({', '.join(f'{shown}={getattr(self, shown)!r}' for shown in _shown(self.__class__))})"
+        shown = [field.name for field in _fields(self.__class__) if field.repr]
+        return f"{name}({', '.join(f'{field}={getattr(self, field)!r}' for field in shown)})"
 
 
-# Both are looked up once for each class: `attrs.fields` is slow, and transcripts are compared message by message.
-@cache
+# Looked up once for each class: `attrs.fields` is slow, and transcripts are compared message by message.
+_COMPARED: dict[type[Value], Callable[[object], object]] = {}
+
+
 def _compared(kind: type[Value]) -> Callable[[object], object]:
     """Return what gets the fields that are compared, and the class, of a value."""
-    fields = attrs.fields(cast("type[attrs.AttrsInstance]", kind))
-    return attrgetter("__class__", *(field.name for field in fields if field.eq))
+    getter = _COMPARED.get(kind)
+    if getter is None:
+        getter = _COMPARED[kind] = attrgetter("__class__", *(field.name for field in _fields(kind) if field.eq))
+    return getter
 
 
-@cache
-def _shown(kind: type[Value]) -> tuple[str, ...]:
-    """Return the names of the fields that the repr shows."""
-    fields = attrs.fields(cast("type[attrs.AttrsInstance]", kind))
-    return tuple(field.name for field in fields if field.repr)
+def _fields(kind: type[Value]) -> tuple[attrs.Attribute[object], ...]:
+    fields: tuple[attrs.Attribute[object], ...] = attrs.fields(cast("type[attrs.AttrsInstance]", kind))
+    return fields
