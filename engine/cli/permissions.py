@@ -30,6 +30,7 @@ from engine.permission.rules.rules import PATH_PERMISSIONS, Ruleset
 from engine.permission.user_policy import UserFiles, user_policy
 from engine.permission.verdict_adjustments import OPAQUE
 from engine.sandbox.backends import BackendChoice, choose_backend
+from engine.sandbox.seccomp import machine
 from engine.settings_file.config_file import load_config
 
 
@@ -181,11 +182,15 @@ def _lint(policy: Policy, ruleset: Ruleset) -> int:
 
 def _confinement(choice: BackendChoice, config: Config) -> str:
     """Return what confines commands here, for people."""
-    if choice.backend is None:
-        why = f" ({'; '.join(choice.problems)})" if choice.problems else ""
-        return f"nothing confines commands: only a few run without a question{why}"
+    why = f" ({'; '.join(choice.problems)})" if choice.problems else ""
     if config.sandbox is not None and config.sandbox.backend == "bwrap":
+        if machine() is None:
+            return f"every command runs in a sandbox of bubblewrap, where no system call is refused{why}"
+        if choice.backend is None:
+            return f"no command runs: each needs a sandbox of bubblewrap{why}"
         return "every command runs in a sandbox of bubblewrap"
+    if choice.backend is None:
+        return f"nothing confines commands: only a few run without a question{why}"
     return f"{choice.backend}: commands that run without a question are confined"
 
 

@@ -16,6 +16,7 @@ from engine.config.sandbox_config import BackendSetting
 from engine.core.threads import to_thread
 from engine.process.start import Launch, start_confined
 from engine.sandbox.reader import Backend, backend_problem, launch_reader
+from engine.sandbox.temporary import process_folder
 
 # The first that works is used. Landlock starts nothing and mounts nothing, so it is ten times as fast.
 _IN_ORDER: Final[tuple[Backend, ...]] = ("landlock", "bwrap")
@@ -78,8 +79,9 @@ def _problem(backend: Backend) -> str:
 def _try(backend: Backend) -> str:
     """Run the trial in a box; return its output. Raises `OSError` and `SubprocessError`."""
     with (
-        tempfile.TemporaryDirectory(prefix="engine-trial-") as inside,
-        tempfile.TemporaryDirectory(prefix="engine-trial-") as outside,
+        # In this process's folder: the next engine removes it, if this one is killed.
+        tempfile.TemporaryDirectory(prefix="trial-", dir=process_folder()) as inside,
+        tempfile.TemporaryDirectory(prefix="trial-", dir=process_folder()) as outside,
         socket.create_server(("127.0.0.1", 0)) as server,
     ):
         allowed, secret, written = Path(inside, "allowed"), Path(outside, "secret"), Path(outside, "written")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -192,6 +193,28 @@ def test_what_confines_commands_is_named(engine: Start, config: Path) -> None:
     assert "\nsandbox  nothing confines commands: only a few run without a question\n" in said(engine)
     assert "verdict: ask" in said(engine, "explain", "bash", "git status")
     assert "verdict: allow" in said(engine, "explain", "bash", "ls -la")
+
+
+def test_sandbox_without_a_filter_is_named(engine: Start, config: Path) -> None:
+    """On a machine whose system calls no table lists: this one says that it is another."""
+    other = ("setarch", "linux32")
+    if subprocess.run([*other, "true"], check=False).returncode != 0:
+        pytest.skip("it can't")
+    config.write_text('[sandbox]\nbackend = "bwrap"\n')
+    command = engine("permissions", program=(*other, sys.executable, "-m", "engine"))
+    assert command.wait() == 0
+    assert "\nsandbox  every command runs in a sandbox of bubblewrap, where no system call is refused" in command.output
+    assert "there is no table of the system calls of " in command.output
+
+
+def test_missing_sandbox_is_named(engine: Start, config: Path) -> None:
+    config.write_text('[sandbox]\nbackend = "bwrap"\n')
+    command = engine("permissions", PATH="/nowhere")
+    assert command.wait() == 0
+    assert (
+        "\nsandbox  no command runs: each needs a sandbox of bubblewrap (bwrap: bubblewrap is not installed)\n"
+        in command.output
+    )
 
 
 def test_programs_that_run_unasked_are_listed(engine: Start, config: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -68,8 +67,7 @@ async def _run(launch: Launch, folder: Path) -> object:
 
 def _folders() -> set[str]:
     """Return the folders that a trial or a command makes for temporary files."""
-    trials = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("engine-trial-")}  # noqa: PTH208
-    return trials | {name for name in os.listdir(process_folder()) if not name.startswith(("git-", "project-"))}  # noqa: PTH208
+    return {name for name in os.listdir(process_folder()) if not name.startswith(("git-", "project-"))}  # noqa: PTH208
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 
 from engine.sandbox.backends import choose_backend
@@ -59,6 +60,14 @@ async def test_git_shows_no_key_of_the_users_settings(backend: Backend, place: P
     _, output = await run(place.launch(backend, script), place)
     assert CANARY not in output
     assert "a@example.org" in output
+
+
+async def test_only_the_copy_keeps_keys_from_git(backend: Backend, place: Place, home: Path) -> None:
+    """Without it, git would need the files themselves."""
+    launch = place.launch(backend, "git config --list", *(str(home / name) for name in (".gitconfig", "work")))
+    environment = {**launch.environment, "GIT_CONFIG_GLOBAL": str(home / ".gitconfig")}
+    _, output = await run(attrs.evolve(launch, environment=environment), place)
+    assert CANARY in output
 
 
 async def test_git_obeys_the_users_settings(backend: Backend, place: Place, home: Path) -> None:

@@ -18,6 +18,7 @@ from engine.process.start import Launch
 from engine.sandbox.backends import choose_backend
 from engine.sandbox.reader import launch_reader
 from engine.sandbox.sandbox import SandboxLauncher
+from engine.sandbox.seccomp import keep_privileges_low
 from engine.sandbox.temporary import process_folder
 from engine.tools.shell_environment import ending_of
 from tests.os import trees
@@ -110,6 +111,12 @@ async def test_command_that_eats_memory_is_ended(start: Start, code: str) -> Non
     assert ending_of(finished) == "ended: it took more than it may, 200 MB of memory"
 
 
+async def test_only_the_watch_limits_processes(start: Start) -> None:
+    launch = await start("for i in $(seq 60); do sleep {t} & done; jobs -p | wc -l; kill $(jobs -p)")
+    finished, output = await run(launch, processes=1_000_000, memory=1_000_000)
+    assert (finished.cause, output.split()[0]) == ("exit", "60")
+
+
 async def test_shared_memory_counts_once(start: Start) -> None:
     code = "a = b'x' * 80_000_000; c = [os.fork() for _ in range(3)]; time.sleep(0.5)"
     finished, _ = await run(await start(f'exec {PYTHON} -c "import os, time; {code}"'), memory=200)
@@ -165,6 +172,14 @@ part = Part(ctypes.addressof(ctypes.create_string_buffer(8)), 8)
 print(libc.process_vm_readv(1, ctypes.byref(part), 1, ctypes.byref(part), 1, 0), ctypes.get_errno() == 1)
 print(os.listdir("/proc/1"))
 """
+# An address that is not there, in the first process.
+_MEMORY = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+part = (ctypes.c_size_t * 2)(8, 8)
+libc.process_vm_readv(1, part, 1, part, 1, 0)
+print(ctypes.get_errno())
+"""
 _CALLS = """
 import ctypes, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
@@ -214,6 +229,29 @@ async def test_calls_that_reach_into_the_kernel_are_refused(start: Start, tmp_pa
         pytest.skip("the reader box refuses more, see test_box_calls")
     _, output = await python(start, tmp_path, _CALLS)
     assert output.split() == [str(errno.EPERM)] * 9
+
+
+async def test_only_the_filter_refuses_those_calls(start: Start, tmp_path: Path) -> None:
+    if (await start("true")).keepers == 0:
+        pytest.skip("bubblewrap's")
+    (tmp_path / "code.py").write_text(_MEMORY + _CALLS)
+    launch = await start(f"exec {PYTHON} {tmp_path}/code.py")
+    _, filtered = await run(launch)
+    _, unfiltered = await run(attrs.evolve(launch, confine=keep_privileges_low))
+    assert filtered.split()[0] == str(errno.EPERM)
+    assert unfiltered.split()[0] != str(errno.EPERM)
+    assert unfiltered.split().count(str(errno.EPERM)) < filtered.split().count(str(errno.EPERM))
+
+
+async def test_only_the_empty_folder_hides_the_first_process(start: Start) -> None:
+    launch = await start("ls /proc/1")
+    words = list(launch.argv)
+    if launch.keepers == 0:
+        pytest.skip("bubblewrap's")
+    place = words.index("--tmpfs")
+    assert words[place : place + 4] == ["--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
+    _, output = await run(attrs.evolve(launch, argv=[*words[:place], *words[place + 4 :]]))
+    assert "environ" in output
 
 
 async def test_ordinary_programs_go_on_working(start: Start, tmp_path: Path) -> None:

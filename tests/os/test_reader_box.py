@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -29,13 +29,16 @@ from engine.sandbox.reader import Backend, launch_reader
 from engine.sandbox.refused_calls import (
     ALWAYS_REFUSED,
     CONDITIONS,
+    GROUPS,
     NETWORK,
     NOT_IMPLEMENTED,
     READER_REFUSED,
+    SESSIONS,
     SIGNALS,
+    UNSEEN_MEMORY,
     numbers,
 )
-from engine.sandbox.seccomp import drop_privileges, install_filter, machine, seccomp_filter
+from engine.sandbox.seccomp import drop_privileges, install_filter, keep_privileges_low, machine, seccomp_filter
 from tests.os import hostile, trees
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="boxes are for Linux")]
@@ -308,7 +311,9 @@ async def test_the_engine_itself_is_not_confined(backend: Backend, place: Place)
 
 # ---- each part is needed ---------------------------------------------------------------------------------------------
 
-Part = Literal["files", "calls", "calls of open files", "sockets", "capabilities"]
+Part = Literal[
+    "files", "calls", "calls of open files", "sockets", "capabilities", "groups", "sessions", "unseen memory"
+]
 # A command of the table that only this part keeps inside.
 _HELD_BY: Mapping[Part, str] = {
     "files": "write: redirection",
@@ -316,7 +321,18 @@ _HELD_BY: Mapping[Part, str] = {
     "calls of open files": "write: mode of an open file",
     "sockets": "send: path",
     "capabilities": "read: environment of a process",
+    "groups": "leave: group",
+    "sessions": "leave: session",
+    "unseen memory": "leave: unseen memory",
 }
+_REFUSED_CALLS: Mapping[Part, str] = {"groups": GROUPS, "sessions": SESSIONS, "unseen memory": UNSEEN_MEMORY}
+# What would leave the signal by which Landlock's box is ended, or the limits. Namespaces need none of these refusals.
+_LEAVING = {
+    "leave: group": "os.fork() and os.wait() or os.setpgid(0, 0) or print('CANARY-5b1f')",
+    "leave: session": "os.fork() and os.wait() or os.setsid() or print('CANARY-5b1f')",
+    "leave: unseen memory": "os.memfd_create('x') and print('CANARY-5b1f')",
+}
+_LEAVING_SCRIPTS = {name: f'{{python}} -c "import os; {code}"' for name, code in _LEAVING.items()}
 
 
 def _confine_without(part: Part, place: Place) -> Callable[[], None]:
@@ -326,6 +342,8 @@ def _confine_without(part: Part, place: Place) -> Callable[[], None]:
     program = seccomp_filter(
         kind, is_reader=part != "calls of open files", network=part == "sockets", refuses_signals=False
     )
+    if part in _REFUSED_CALLS:
+        program = _without(program, numbers(_REFUSED_CALLS[part], kind))
     places = readable_places(str(place.project), str(place.root / "home"), os.environ["PATH"], [])
     readable = [*places.split()[0], *(["/"] if part == "files" else [])]
     writable = ["/" if part == "files" else "/dev/null"]
@@ -346,6 +364,24 @@ def _confine_without(part: Part, place: Place) -> Callable[[], None]:
     return confine
 
 
+def _without(program: bytes, calls: Sequence[int]) -> bytes:
+    """Return a filter that does not refuse these calls: no call has the number that it looks for instead."""
+    steps = [
+        (code, then, otherwise, 0xFFFF_FFFF if code == 0x15 and value in calls else value)
+        for code, then, otherwise, value in struct.iter_unpack("=HBBI", program)
+    ]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+@pytest.mark.parametrize("name", _LEAVING)
+async def test_nothing_leaves_the_group_of_landlocks_box(place: Place, name: str) -> None:
+    if (await choose_backend("landlock")).backend is None:
+        pytest.skip("landlock does not work here")
+    _, output = await run(place.launch("landlock", place.script(_LEAVING_SCRIPTS[name])), place)
+    assert CANARY not in output
+    assert "Operation not permitted" in output
+
+
 @pytest.mark.parametrize("part", get_args(Part))
 async def test_every_part_of_the_box_is_needed(place: Place, part: Part) -> None:
     if landlock_version() < WITH_SIGNALS:
@@ -353,9 +389,31 @@ async def test_every_part_of_the_box_is_needed(place: Place, part: Part) -> None
     if part == "capabilities" and os.geteuid() != 0:
         pytest.skip("only root has capabilities")
     before = place.state()
-    script = place.script(HOSTILE[_HELD_BY[part]])
+    script = place.script({**HOSTILE, **_LEAVING_SCRIPTS}[_HELD_BY[part]])
     _, output = await run(Launch(argv=trees.bash(script), confine=_confine_without(part, place)), place)
     assert place.state() != before or CANARY in output
+
+
+# What bubblewrap is asked for, or the filter, and a command that only this keeps inside.
+_PARTS_OF_BUBBLEWRAP = {
+    "filter": "send: path in the project",
+    "--unshare-net": "send: tcp",
+    "--unshare-pid": "signal: kill",
+}
+
+
+@pytest.mark.parametrize("part", _PARTS_OF_BUBBLEWRAP)
+async def test_every_part_of_bubblewraps_box_is_needed(place: Place, part: str) -> None:
+    if (await choose_backend("bwrap")).backend is None:
+        pytest.skip("bwrap does not work here")
+    before = place.state()
+    launch = place.launch("bwrap", place.script(HOSTILE[_PARTS_OF_BUBBLEWRAP[part]]))
+    argv = [word for word in launch.argv if word != part]
+    assert (part == "filter") != (len(argv) < len(launch.argv))
+    await run(
+        attrs.evolve(launch, argv=argv, confine=keep_privileges_low if part == "filter" else launch.confine), place
+    )
+    assert trees.wait_for(lambda: place.victim.poll() is not None or place.state() != before)
 
 
 # ---- numbers of system calls -----------------------------------------------------------------------------------------
@@ -437,3 +495,25 @@ def test_temporary_folder_goes_with_its_process(place: Place, monkeypatch: pytes
     assert killed.is_dir()
     start([sys.executable, "-c", code])
     assert not killed.exists()
+
+
+def test_killed_trial_is_cleaned_up_by_the_next(place: Place) -> None:
+    programs, temporary = place.root / "programs", place.root / "tmp"
+    programs.mkdir()
+    temporary.mkdir()
+    # The trial runs it: it ends with the engine only.
+    (programs / "bash").write_text("#!/bin/sh\nwhile [ -d /proc/$PPID ]; do sleep 0.1; done\n")
+    (programs / "bash").chmod(0o755)
+    environment = {**os.environ, "TMPDIR": str(temporary), "PATH": f"{programs}:{os.environ['PATH']}"}
+    code = "import trio; from engine.sandbox.backends import choose_backend; trio.run(choose_backend, 'landlock')"
+    with subprocess.Popen([sys.executable, "-c", code], env=environment) as process:
+        try:
+            found = trees.wait_for(lambda: any(temporary.glob("*/trial-*")) or process.poll() is not None)
+            if process.poll() is not None:
+                pytest.skip("landlock does not work here")
+            assert found
+        finally:
+            process.kill()
+    code = "from engine.files.staging import remove_leftovers; remove_leftovers()"
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    assert [path.name for path in temporary.iterdir() if not path.name.startswith("engine-staging-")] == []

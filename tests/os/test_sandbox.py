@@ -22,7 +22,7 @@ from engine.core.errors import ToolError
 from engine.core.events import CallSettled, PermissionAsked
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.sandbox.sandbox import SandboxLauncher
-from engine.sandbox.temporary import process_folder
+from engine.sandbox.temporary import process_folder, project_folder
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.testing.script import Answer, call, done, text
@@ -139,6 +139,23 @@ async def test_temporary_folders_are_private(place: Place, tmp_path: Path) -> No
         "the way to the project"
     )
     assert await place.run(f"cat {beside}", Sandbox(writable=("/tmp",))) == (0, "seen"), "who says so shares them"
+    await beside.unlink()
+
+
+async def test_only_private_folders_hide_temporary_files(place: Place) -> None:
+    """The same sandbox, with the machine's own folders instead of them."""
+    beside = trio.Path("/tmp", f"engine-test-{uuid4().hex}")
+    await beside.write_text("seen")
+    launch = await SandboxLauncher(Sandbox()).launch(
+        trees.bash(f"cat {beside}; echo changed > {beside}"), cwd=str(place.project)
+    )
+    output = bytearray()
+    argv = list(launch.argv)
+    for index, word in enumerate(argv):
+        if word == "--bind" and argv[index + 1] == project_folder(str(place.project)):
+            argv[index + 1] = argv[index + 2]
+    await run_tree(argv, confine=launch.confine, cwd="/", marker=trees.marker(), on_output=output.extend)
+    assert (output.decode(), await beside.read_text()) == ("seen", "changed\n")
     await beside.unlink()
 
 
