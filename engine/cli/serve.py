@@ -88,7 +88,7 @@ def _parse(arguments: list[str]) -> ServeCommand:
     parser.add_argument(
         "--insecure-plain",
         action="store_true",
-        help="listen at an address of the network without encryption: whoever sees the traffic can use the token",
+        help="listen at an address of the network without encryption: anybody who sees the traffic can use the token",
     )
     parser.add_argument("--public-url", metavar="URL", help="the address at which a proxy passes requests on")
     add_cwd_flag(parser)

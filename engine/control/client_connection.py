@@ -122,7 +122,7 @@ class ClientConnection:
         finally:
             self._scope.cancel(reason="the connection ends")
             # Also if the host has cancelled it: the client reads the code, and knows whether to come back.
-            await close_bounded(partial(self._transport.close, *self._close), _CLOSING)
+            await close_bounded(partial(self._transport.close, *self._close), _CLOSING)  # noqa: ASYNC102  # bounded: see cleanup.py
 
     def close(self, code: int, reason: str) -> None:
         """End the connection with that code. Not a checkpoint."""

@@ -69,7 +69,7 @@ class ServeOptions:
         public_url: the address at which a proxy passes requests on.
         origins: of browser extensions and other pages that may connect; they are compared exactly.
         tls: the certificate; required for an address that other machines can reach, unless `plain` is set.
-        plain: listen there without encryption all the same: whoever sees the traffic has the token.
+        plain: listen there without encryption all the same: anybody who sees the traffic has the token.
     """
 
     host: str = "127.0.0.1"

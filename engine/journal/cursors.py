@@ -134,7 +134,7 @@ class Cursor:
         journal = self.journal
         self._must_resync = False
         self._go_to_end()
-        (_, state), *below = family = journal.family()
+        (_, state), *below = family = journal._family()
         # The texts as the states hold them: behind a held event the parts may have grown since.
         self._offsets = {part.part_id: len(part.text) for _, member in family for part in open_parts(member)}
         return Resync(
@@ -143,7 +143,7 @@ class Cursor:
             seq=state.seq,
             state=state,
             descendants=tuple(
-                Descendant(state=member, depth=len(child.path) - len(journal.path), call_id=child.call_id)
+                Descendant(state=member, depth=len(child.path) - len(journal.path), call_id=child._call_id)
                 for child, member in below
             ),
             open_questions=_open_questions(journal, [member for _, member in family]),
@@ -271,7 +271,7 @@ def _open_questions(journal: Journal, states: Iterable[SessionState]) -> tuple[O
     waiting = {request_id for state in states if state.turn is not None for request_id in state.turn.waiting}
     found: list[OpenQuestion] = []
     if waiting:
-        for event in journal.visible_newest_first():
+        for event in journal._visible_newest_first():
             if isinstance(event, OpenQuestion) and event.request_id in waiting:
                 waiting.remove(event.request_id)
                 found.append(event)

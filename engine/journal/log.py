@@ -14,7 +14,7 @@ one indivisible thing between two checkpoints, and nothing here needs a lock.
 """
 
 # pyright: reportPrivateUsage=false
-# A journal and its parent share private state.
+# A journal shares private state with its parent and with the turn that writes to it.
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ class Journal:
 
     Attributes:
         state: the fold of all events, held ones included.
-        call_id: the call that started its last turn, or the session; None: no call did.
         refused: the error with which the store rejected an event; nothing of the session is durable since then.
     """
 
@@ -94,7 +93,8 @@ class Journal:
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
-    call_id: CallId | None = attrs.field(default=None, init=False)
+    # The call that started its last turn, or the session; None: no call did.
+    _call_id: CallId | None = attrs.field(default=None, init=False)
     _inputs: dict[InputId, InputAdmitted] = attrs.field(factory=dict[InputId, InputAdmitted], init=False)
     _inputs_before: Callable[[], Iterable[InputAdmitted]] | None = attrs.field(default=None, init=False)
     _durable: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
@@ -157,7 +157,7 @@ class Journal:
         # Before anything is changed: it raises for an event that can't follow, and then nothing has happened.
         state = apply(self.state, stamped)
         if held:
-            self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state, self.family())
+            self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state, self._family())
         self.state = state
         self._durable.append(stamped)
         try:
@@ -193,7 +193,7 @@ class Journal:
             journal = journal._parent
 
     @enable_ki_protection
-    def append_delta(self, part_id: PartId, text: str, time: float) -> None:
+    def _append_delta(self, part_id: PartId, text: str, time: float) -> None:
         """Append a delta to an open part: the hot path, so it takes its parts and no event. Not a checkpoint."""
         self._push(self._open[part_id].extend(text, after=len(self._durable), time=time))
 
@@ -259,9 +259,9 @@ class Journal:
     def _track(self, event: Durable) -> None:
         match event:
             case SessionCreated():
-                self.call_id = event.parent_call_id
+                self._call_id = event.parent_call_id
             case TurnStarted():
-                self.call_id = event.call_id
+                self._call_id = event.call_id
             case InputAdmitted():
                 self._inputs[event.input_id] = event
             case PartStarted():
@@ -330,17 +330,17 @@ class Journal:
         opened = self._open.get(part.part_id)
         return part if opened is None else attrs.evolve(part, text=opened.text())
 
-    def family(self) -> tuple[tuple[Journal, SessionState], ...]:
+    def _family(self) -> tuple[tuple[Journal, SessionState], ...]:
         """Return its state and those of its open descendants, as its own cursors see them; the upper ones first.
 
         Events behind a held one are in none of them.
         """
         if self._hold is not None:
             return self._hold.family
-        below = [member for child in self._children for member in child.family() if member[1].seq]
+        below = [member for child in self._children for member in child._family() if member[1].seq]
         return ((self, self.snapshot()), *below)
 
-    def visible_newest_first(self) -> Iterator[Durable]:
+    def _visible_newest_first(self) -> Iterator[Durable]:
         """Yield the events that cursors may see, those of descendants too, the last one first."""
         # One at a time: a slice would decode all of a session that was read from the store.
         return (self._log[index] for index in range(self._visible_events - 1, -1, -1))
@@ -411,7 +411,7 @@ class TurnJournal:
         if self.is_closed:
             self.dropped += 1
             return
-        self.log.append_delta(part_id, text, time)
+        self.log._append_delta(part_id, text, time)
 
     @enable_ki_protection
     def stop(self) -> None:

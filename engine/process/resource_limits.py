@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -51,7 +51,7 @@ class ResourceLimits:
     folder_size: int = 0
 
     @contextmanager
-    def own_folder(self) -> Iterator[None]:
+    def own_folder(self) -> Generator[None]:
         """Make the folder for temporary files, and remove it at the end of the block. Raises `OSError`. It needs Trio."""
         if not self.folder:
             yield

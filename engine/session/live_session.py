@@ -10,13 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, final
 
 import attrs
-import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineClosed, SessionBusy, SessionClosed, TurnOver
 from engine.core.events import Notice, TurnEnding
 from engine.core.exception_groups import describe
-from engine.core.hooks import Hooks
 from engine.core.ids import CallId, InputId, SessionId, TurnId
 from engine.core.permission_types import Approver, HidingApprover, PermissionQuery, PermissionScope, RequiredRight
 from engine.core.protocols import Deps
@@ -49,22 +47,18 @@ class LiveSession:
 
     Attributes:
         config: how its turns work; replaced as a whole, between turns or by `use_tools`.
-        hooks: the hooks of its turns.
-        own_hooks: the hooks of the session itself.
+        own_hooks: the hooks of the session itself, outside of its turns.
+        requests: what its requests leave to the next one.
         input: the input that waits for a turn.
         questions: the open questions of its turn and of its sub-agents.
         active: the running turn; None: the session is idle.
-        counted: the usage of the last request.
-        touched: the files and folders that tools have used since instructions were last looked for.
         is_reverting: files are being restored, so no turn may begin.
-        title_scope: cancels that request.
         is_closing: `close_session` has begun; nothing new may begin.
     """
 
     engine: EngineServices
     journal: Journal
     deps: Deps
-    hooks: Hooks
     config: SessionConfig
     questions: Questions
     _make_sub_agents: Callable[[LiveSession], SubAgentRunner] = attrs.field(alias="make_sub_agents")
@@ -72,21 +66,18 @@ class LiveSession:
     input: SessionInput = attrs.field(init=False)
     background: SessionBackground = attrs.field(init=False)
     own_hooks: SessionHooks = attrs.field(init=False)
+    requests: SessionRequests = attrs.field(init=False)
     active: TurnRun | None = attrs.field(default=None, init=False)
-    counted: RequestUsage | None = attrs.field(default=None, init=False)
-    touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
-    title_scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     is_reverting: bool = attrs.field(default=False, init=False)
     is_closing: bool = attrs.field(default=False, init=False)
-    # Decided once per set of tools: they are part of the request prefix, and a change costs the host's cache.
-    _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        # Each part gets only what it needs; only the input needs the session.
+        # Each part gets only what it needs.
         self.input = SessionInput(self, partial(self._start_next, self))
+        self.requests = SessionRequests(self)
         self.background = SessionBackground(self.journal, self.engine.tasks, partial(self._make_sub_agents, self))
         self.own_hooks = SessionHooks(
-            self.hooks, self.journal, self.engine.tasks, lambda: self.config.settings.hook_timeout
+            self.engine.setup.hooks, self.journal, self.engine.tasks, lambda: self.config.settings.hook_timeout
         )
 
     @property
@@ -145,13 +136,32 @@ class LiveSession:
         leave_parked(journal, self.deps.ids, why="cancelled")
         return True
 
-    # -- its tools and models ---------------------------------------------------------------
+    def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
+        """Report something to clients. Not a checkpoint."""
+        self.journal.append(Notice(level=level, code=code, text=text))
+
+
+@attrs.define(eq=False)
+class SessionRequests:
+    """What the requests of a session leave to the next one.
+
+    Attributes:
+        counted: the usage of the last request.
+        touched: the files and folders that tools have used since instructions were last looked for.
+    """
+
+    _session: LiveSession
+    counted: RequestUsage | None = attrs.field(default=None, init=False)
+    touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
+    # Decided once per set of tools: they are part of the request prefix, and a change costs the host's cache.
+    _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
 
     def hidden_tools(self, chain: tuple[PermissionScope, ...], agent_depth: int) -> frozenset[str]:
         """Return the tools that are not offered, because the rules deny everything they could do. Not a checkpoint."""
-        registry = self.config.registry
+        session = self._session
+        registry = session.config.registry
         if self._hidden is None or self._hidden[0] is not registry:
-            approver, cwd, hidden = self.deps.approver, self.journal.state.context.cwd, frozenset[str]()
+            approver, cwd, hidden = session.deps.approver, session.journal.state.context.cwd, frozenset[str]()
             if isinstance(approver, HidingApprover):
                 # Without bounds: they may end during a turn, and the prefix must not change.
                 lasting = tuple(link for link in chain if not link.is_bound)
@@ -160,12 +170,8 @@ class LiveSession:
                     hidden |= registry.hidden_choices(partial(_denies, approver, lasting, cwd))
             self._hidden = registry, hidden
         # Not cached: the depth is a setting of the turn.
-        is_deepest = len(self.journal.path) > agent_depth
+        is_deepest = len(session.journal.path) > agent_depth
         return self._hidden[1] | (registry.hidden_by(SUB_AGENTS.__contains__) if is_deepest else frozenset[str]())
-
-    def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
-        """Report something to clients. Not a checkpoint."""
-        self.journal.append(Notice(level=level, code=code, text=text))
 
 
 def _denies(approver: Approver, chain: tuple[PermissionScope, ...], cwd: str, tool: Tool, choice: str) -> bool:

@@ -235,7 +235,6 @@ class OpenSessions:
             engine=services,
             journal=journal,
             deps=services.deps(config),
-            hooks=services.setup.hooks,
             config=config,
             questions=Questions(services.setup.approver, self._all_questions) if questions is None else questions,
             make_sub_agents=self._make_sub_agents,

@@ -291,7 +291,9 @@ class Session:
         live.config = attrs.evolve(live.config, registry=registry_of(tools))
         if live.active is not None:
             live.active.registry = live.config.registry
-            live.active.hidden = live.hidden_tools(live.active.inputs.chain, live.active.inputs.settings.agent_depth)
+            live.active.hidden = live.requests.hidden_tools(
+                live.active.inputs.chain, live.active.inputs.settings.agent_depth
+            )
 
     async def rename(self, title: str) -> None:
         """Set the title, replacing any other. Always a checkpoint; if cancelled, it may be set.

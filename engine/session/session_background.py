@@ -1,4 +1,4 @@
-"""`SessionBackground`: what outlives a session's calls and turns: background commands and sub-agents."""
+"""`SessionBackground`: what outlives a session's calls and turns: background commands, sub-agents, the request for a title."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class SessionBackground:
     Attributes:
         last_snapshots: those of its last turn, which may take one when that is over; None: there was none.
         title_done: set once the request for a title is over; None: none was made.
+        title_scope: cancels that request.
     """
 
     _journal: Journal
@@ -60,6 +61,7 @@ class SessionBackground:
     _sub_agents: SubAgentRunner | None = attrs.field(default=None, init=False)
     last_snapshots: TurnSnapshots | None = attrs.field(default=None, init=False)
     title_done: trio.Event | None = attrs.field(default=None, init=False)
+    title_scope: trio.CancelScope | None = attrs.field(default=None, init=False)
 
     @property
     def jobs(self) -> Jobs:
@@ -122,6 +124,8 @@ class SessionBackground:
             self._jobs.close()
         if self._sub_agents is not None:
             self._sub_agents.jobs.close()
+        if self.title_scope is not None:
+            self.title_scope.cancel(reason="the session is closed")
 
     async def run_agent(self, run: TurnRun, entry: CallEntry, request: AgentRequest) -> AgentResult:
         """Run a turn of a child session inside the calling task (see `ToolContext.run_agent`)."""

@@ -188,8 +188,6 @@ def _stop(session: LiveSession) -> TurnRun | None:
     session.is_closing = True
     session.own_hooks.cancel_idle()
     session.background.close()
-    if session.title_scope is not None:
-        session.title_scope.cancel(reason="the session is closed")
     return run
 
 

@@ -229,7 +229,7 @@ def _new_run(
     journal = TurnJournal(session.journal, turn_id)
     inputs = TurnInputs(
         settings=settings,
-        hooks=session.hooks,
+        hooks=session.engine.setup.hooks,
         services=_services(
             session, _snapshots_of(session, journal) if parent is None else parent.run.inputs.services.snapshots
         ),
@@ -246,10 +246,10 @@ def _new_run(
         inputs=inputs,
         deps=session.deps,
         registry=session.config.registry,
-        hidden=session.hidden_tools(chain, settings.agent_depth),
+        hidden=session.requests.hidden_tools(chain, settings.agent_depth),
         journal=journal,
         budget=_budget(settings.limits, parent),
-        state=TurnState(counted=session.counted),
+        state=TurnState(counted=session.requests.counted),
     )
     # The session is busy from here on, before anything is recorded; `_abandon` reverts that.
     session.active = run
@@ -267,7 +267,7 @@ def _services(session: LiveSession, snapshots: TurnSnapshots | None) -> TurnServ
         edit_reviewer=engine.setup.edit_reviewer,
         secrets=engine.setup.secrets,
         prompt=engine.setup.prompt,
-        touched=session.touched,
+        touched=session.requests.touched,
         snapshots=snapshots,
         jitter=engine.setup.jitter,
     )
@@ -310,7 +310,7 @@ def _ask_for_title(session: LiveSession, prompt: str) -> None:
     # Only if the task has started, or `SessionBackground.titled` would wait for ever.
     scope = session.engine.tasks.start(work, name=f"title of {session.id}")
     if scope is not None:
-        session.background.title_done, session.title_scope = done, scope
+        session.background.title_done, session.background.title_scope = done, scope
 
 
 def _note_unknown_models(session: LiveSession, run: TurnRun) -> None:
@@ -366,7 +366,7 @@ def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, r
     """Make the session idle once the turn's end is visible, and start what is queued. Not a checkpoint."""
     if session.active is run:
         session.active = None
-    session.counted = run.state.counted
+    session.requests.counted = run.state.counted
     # The store may save the state of the session, so that opening it again reads fewer events.
     call_at_end("`save_state` of the store", session.engine.store.save_state, session.journal.state)
     if isinstance(session.deps.approver, ScopedApprover):
@@ -402,9 +402,9 @@ def report_context(session: LiveSession) -> ContextReport:
         deps.models[0].info,
         session.config.registry,
         loop=LoopState(settings=settings),
-        hidden=session.hidden_tools(own, settings.agent_depth) if run is None else run.hidden,
+        hidden=session.requests.hidden_tools(own, settings.agent_depth) if run is None else run.hidden,
         system=settings.system if state.prompt is None else state.prompt.text,
-        counted=session.counted if run is None else run.state.counted,
+        counted=session.requests.counted if run is None else run.state.counted,
     )
     sections = () if state.prompt is None else state.prompt.sections
     return report_of(deps.keeper, view, sections)

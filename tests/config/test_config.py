@@ -428,7 +428,7 @@ async def test_configured_hooks_precede_host_hooks() -> None:
     config = read_config(HOOKS.encode(), "config.toml")
     async with engine.open_engine(model=ScriptedProvider([]), config=config, hooks=Hooks(before_tool=(mine,))) as eng:
         session = await eng.create_session()
-        first, second = live_session(session).hooks.before_tool
+        first, second = live_session(session).engine.setup.hooks.before_tool
     assert (name_of(first), second) == ("PreToolUse (check)", mine)
     with pytest.raises(ConfigError, match="there is no event"):
         engine.open_engine(model=ScriptedProvider([]), config=Config(hooks={"Xyzzy": []}))

@@ -52,7 +52,6 @@ from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.engine_options import PermissionOptions, Ports
-from engine.session.session import live_session
 from engine.session.turn import Turn
 from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.script import Answer, Fail, Pause, call, done, text
@@ -312,13 +311,12 @@ async def test_a_request_hook_may_stop_the_turn(autojump_clock: MockClock) -> No
 
 
 async def test_tools_changed_by_a_request_hook_are_sent(autojump_clock: MockClock) -> None:
-    async with world(DONE) as w:
-        bench = Bench()
+    bench = Bench()
 
-        async def loads(requesting: Requesting) -> None:
-            w.session.use_tools(bench.tools())
+    async def loads(requesting: Requesting) -> None:
+        w.session.use_tools(bench.tools())
 
-        live_session(w.session).hooks = Hooks(request=(loads,))
+    async with world(DONE, hooks=Hooks(request=(loads,))) as w:
         await w.play()
         assert [tool.name for tool in w.requests[0].tools] == ["read", "write"]
 

@@ -138,19 +138,14 @@ async def served(
 ) -> AsyncGenerator[Server]:
     """Serve an engine in *tmp_path*; *opening* is for `open_engine`, instead of the usual."""
     provider = ScriptedProvider(list(script) or [[*text("Hello."), *done()]], repeat=not script)
+    usual: dict[str, Any] = {
+        "model": provider,
+        "tools": [engine.tool(wait_forever)],
+        "permissions": PermissionOptions(approver=AllowAll()),
+        "store": tmp_path / "sessions.db",
+    }
     with trio.fail_after(seconds):
-        async with (
-            engine.open_engine(
-                **{
-                    "model": provider,
-                    "tools": [engine.tool(wait_forever)],
-                    "permissions": PermissionOptions(approver=AllowAll()),
-                    "store": tmp_path / "sessions.db",
-                    **opening,
-                }
-            ) as opened,
-            trio.open_nursery() as nursery,
-        ):
+        async with engine.open_engine(**{**usual, **opening}) as opened, trio.open_nursery() as nursery:
             at = await nursery.start(serve, opened, options or ServeOptions(folder=tmp_path / "run"))
             yield Server(at, opened, nursery)
             nursery.cancel_scope.cancel()

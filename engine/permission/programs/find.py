@@ -39,8 +39,8 @@ def analyze_find(analysis: ProgramAnalysis, _: Program) -> None:
     at = _roots(analysis, words)
     # Unless a part of the expression says otherwise, below.
     analysis.reads_only = analysis.passes_on = True
-    analysis.prints_names = all(exact_text(root) is not None for root in words[:at])
-    analysis.listing = list_files(analysis, read_paths(analysis) or [analysis.cwd], _names(words[at:]))
+    analysis.output.prints_names = all(exact_text(root) is not None for root in words[:at])
+    analysis.output.listing = list_files(analysis, read_paths(analysis) or [analysis.cwd], _names(words[at:]))
     while at < len(words):
         text = exact_text(words[at])
         if text is None:
@@ -114,7 +114,7 @@ def _read_part(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, te
         analysis.mark_opaque("further files that it reads are listed elsewhere")
     if text in {"-printf", "-ls"}:
         # These print more than names.
-        analysis.prints_names = False
+        analysis.output.prints_names = False
     if text in _VALUED or text.startswith("-newer"):
         return at + 2
     if text not in _ALONE and text.startswith("-"):
@@ -133,7 +133,7 @@ def _touch_roots(analysis: ProgramAnalysis) -> None:
 def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int, *, in_place: bool) -> int:
     """Start the command that ends with `;` or `{} +`; return where the next part begins."""
     command: list[Argument] = []
-    listed = ListedName(analysis.listing)
+    listed = ListedName(analysis.output.listing)
     while at < len(words):
         word = words[at]
         # In `{} +` the braces must be a word of their own, right before the plus.
@@ -149,7 +149,7 @@ def _read_command(analysis: ProgramAnalysis, words: Sequence[Argument], at: int,
     if in_place:
         # With -execdir, the folder is that of each file.
         analysis.cwd = None
-    analysis.prints_names = False
+    analysis.output.prints_names = False
     analysis.start(command, takes_stdin=True)
     analysis.cwd = cwd
     return at + 1
@@ -166,8 +166,8 @@ def analyze_fd(analysis: ProgramAnalysis, program: Program) -> None:
     # An unknown word may be `-x`.
     if arguments.is_uncertain:
         analysis.mark_opaque("one of its words is unknown, and may be an option that executes commands")
-    analysis.prints_names = not any(used.name == "--format" for used in arguments.used)
-    analysis.listing = list_files(analysis, [analysis.cwd, *read_paths(analysis)])
+    analysis.output.prints_names = not any(used.name == "--format" for used in arguments.used)
+    analysis.output.listing = list_files(analysis, [analysis.cwd, *read_paths(analysis)])
     if start is None:
         return
     analysis.changes = True

@@ -212,7 +212,7 @@ def _configure(analysis: ProgramAnalysis, used: Sequence[UsedOption], operands: 
     words = operands if verb is None else operands[1:]
     if names & _FLAGS_READING or verb in {"list", "get"} or _is_lookup(names, verb, words):
         analysis.reads_only = not names & _CHANGING
-        analysis.prints_names = False
+        analysis.output.prints_names = False
         return
     analysis.changes = True
     if not names & {"--edit", "-e", *_FLAGS_REMOVING} and verb not in _VERBS_WITHOUT_VALUE and words:

@@ -62,7 +62,7 @@ def add_files_shown(analysis: ProgramAnalysis, name: str, arguments: Arguments) 
         return
     used, operands = arguments.used, arguments.operands
     names = {option.name for option in used}
-    analysis.shows_contents = bool(arguments.unknown) or _shows_contents(name, names)
+    analysis.output.shows_contents = bool(arguments.unknown) or _shows_contents(name, names)
     if name == "grep" and not names & {"-e", "-f"}:
         operands = operands[1:]  # what is searched for
     if "--no-index" in names:
@@ -102,7 +102,7 @@ def _list_files(analysis: ProgramAnalysis, arguments: Arguments) -> None:
     texts = [exact_text(word) or "" for word in arguments.operands if word != "--"]
     # The star of a pathspec stands for folders, too.
     names = tuple(text for text in texts if text.startswith("*") and "/" not in text)
-    analysis.listing = list_files(
+    analysis.output.listing = list_files(
         analysis, [analysis.cwd, *read_paths(analysis)], names if len(names) == len(texts) else (), tracked=tracked
     )
 
@@ -112,14 +112,17 @@ def _list_commits(analysis: ProgramAnalysis, name: str, arguments: Arguments) ->
     names = {option.name for option in arguments.used}
     formats = [exact_text(one.value) for one in arguments.used if one.name in {"--format", "--pretty"}]
     if name == "log":
-        analysis.prints_names = not (analysis.shows_contents or names & _SUMMARIES) and formats in (["%h"], ["%H"])
+        analysis.output.prints_names = not (analysis.output.shows_contents or names & _SUMMARIES) and formats in (
+            ["%h"],
+            ["%H"],
+        )
     elif name == "branch":
         # Otherwise it prints a star, too, which an unquoted expansion replaces by names of files.
-        analysis.prints_names = not arguments.unknown and (
+        analysis.output.prints_names = not arguments.unknown and (
             names == {"--show-current"} or formats == ["%(refname:short)"]
         )
-    if analysis.prints_names:
-        analysis.listing = list_files(analysis, [])
+    if analysis.output.prints_names:
+        analysis.output.listing = list_files(analysis, [])
 
 
 def _path_in(text: str) -> str:

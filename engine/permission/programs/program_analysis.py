@@ -38,6 +38,15 @@ def split_assignment(text: str) -> tuple[str, str] | None:
 
 
 @attrs.define(eq=False)
+class ProgramOutput:
+    """What a program prints (see `ProgramEffects`)."""
+
+    prints_names: bool = False
+    listing: ListedFiles | None = None
+    shows_contents: bool = True
+
+
+@attrs.define(eq=False)
 class ProgramAnalysis:
     """The effects of a program while they are collected.
 
@@ -45,6 +54,7 @@ class ProgramAnalysis:
         invocation: how it was started.
         name: its name in the tables, with its sub-commands.
         words: its arguments, or those of its sub-command.
+        output: what it prints.
     """
 
     invocation: ProgramInvocation
@@ -59,9 +69,7 @@ class ProgramAnalysis:
     _reason: str = attrs.field(default="", init=False)
     changes: bool = attrs.field(default=False, init=False)
     reads_only: bool = attrs.field(default=False, init=False)
-    prints_names: bool = attrs.field(default=False, init=False)
-    listing: ListedFiles | None = attrs.field(default=None, init=False)
-    shows_contents: bool = attrs.field(default=True, init=False)
+    output: ProgramOutput = attrs.field(factory=ProgramOutput, init=False)
     passes_on: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -79,9 +87,9 @@ class ProgramAnalysis:
             opaque=self._reason,
             reads_only=reads_only and not writes,
             runs=tuple(self.runs),
-            prints_names=self.prints_names,
-            listing=self.listing,
-            shows_contents=self.shows_contents,
+            prints_names=self.output.prints_names,
+            listing=self.output.listing,
+            shows_contents=self.output.shows_contents,
         )
 
     def mark_opaque(self, why: str) -> None:

@@ -112,9 +112,9 @@ def apply_options(analysis: ProgramAnalysis, program: Program, arguments: Argume
     roles = {option.role for option in program.table.values()} if arguments.is_uncertain else set[Role]()
     # An unknown word may be an option that writes.
     analysis.changes = analysis.changes or bool(roles & _CHANGING)
-    analysis.prints_names = _prints_names(analysis, program, arguments)
+    analysis.output.prints_names = _prints_names(analysis, program, arguments)
     # An unknown word may be an option that names a list of files, which error messages show.
-    analysis.shows_contents = program.shows_contents or "lists" in roles
+    analysis.output.shows_contents = program.shows_contents or "lists" in roles
 
 
 def _prints_names(analysis: ProgramAnalysis, program: Program, arguments: Arguments) -> bool:
@@ -122,10 +122,10 @@ def _prints_names(analysis: ProgramAnalysis, program: Program, arguments: Argume
     if program.prints_names:
         # With options that are not in the table, `ls` prints more than names.
         if analysis.name in _LISTING:
-            analysis.listing = list_files(analysis, [analysis.cwd, *arguments.operands])
+            analysis.output.listing = list_files(analysis, [analysis.cwd, *arguments.operands])
         return "--format" not in names and not (analysis.name == "ls" and arguments.unknown)
     if names & set(program.names_with.split()):
-        analysis.listing = list_files(analysis, [analysis.cwd, *arguments.operands])
+        analysis.output.listing = list_files(analysis, [analysis.cwd, *arguments.operands])
         return True
     return _passes_names(analysis, program, arguments, names)
 
@@ -138,7 +138,7 @@ def _passes_names(analysis: ProgramAnalysis, program: Program, arguments: Argume
     roles = program.roles_of(len(_pad_operands(program, arguments)))
     if "reads" in roles or arguments.unknown or not names <= set(program.filters.split()):
         return False
-    analysis.listing = stdin.listing
+    analysis.output.listing = stdin.listing
     return True
 
 

@@ -280,7 +280,7 @@ async def served() -> AsyncGenerator[tuple[str, Echo]]:
         await HttpConnection(stream, echo.allowed, echo).serve()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        await nursery.start(trio.serve_listeners, serve, listeners)
         yield f"127.0.0.1:{echo.port}", echo
         nursery.cancel_scope.cancel()
 
