@@ -18,11 +18,11 @@ from engine.permission.rules.wildcard import Wildcard
 # The right to touch what lies outside of the project.
 OUTSIDE: Final = "outside"
 # Files that tell about the machine and its programs, and nothing about a user.
-_PUBLIC: Final = re.compile(
-    r"/etc/(?:os-release|lsb-release|debian_version|alpine-release|redhat-release|issue|hostname|timezone|shells)"
+# A text: `re` compiles it when the first call reads outside its project.
+_PUBLIC: Final = (
+    r"(?s)/etc/(?:os-release|lsb-release|debian_version|alpine-release|redhat-release|issue|hostname|timezone|shells)"
     r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesystems|stat|vmstat|swaps|partitions)"
-    r"|/sys/fs/cgroup/[\w.]+|/usr/(?:local/)?(?:bin|include|lib|lib64|share)(?:/.*)?",
-    re.DOTALL,
+    r"|/sys/fs/cgroup/[\w.]+|/usr/(?:local/)?(?:bin|include|lib|lib64|share)(?:/.*)?"
 )
 
 
@@ -58,7 +58,7 @@ def _outside(required: RequiredRight, path: str) -> str:
 
 def is_public(path: str) -> bool:
     """Return whether a confined command may read a path outside of the project without a question."""
-    return _PUBLIC.fullmatch(path) is not None
+    return re.fullmatch(_PUBLIC, path) is not None
 
 
 def is_any_file(right: RequiredRight) -> bool:
