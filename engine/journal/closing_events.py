@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Literal
 
 import attrs
 
@@ -20,12 +19,6 @@ from engine.journal.state import OpenCall, OpenPart, OpenStep, SessionState
 
 CRASHED = "the engine's process ended while this turn was running"
 SUPERSEDED = "a new turn began while this one was parked"
-# Why a parked turn is abandoned, and what its calls say of it.
-Abandoned = Literal["superseded", "cancelled"]
-_ABANDONED: Mapping[Abandoned, tuple[str, str]] = {
-    "superseded": (SUPERSEDED, "the user sent another message"),
-    "cancelled": ("cancelled by the user", "the user cancelled the turn"),
-}
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -53,12 +46,12 @@ def closing_events(
     state: SessionState,
     results_id: MessageId,
     *,
-    abandoned: Abandoned | None = None,
+    superseded: bool = False,
     agents: Iterable[RunningAgent] = (),
 ) -> list[ev.Durable]:
     """Return the events that close the open turn of *state*; none if there is none.
 
-    With *abandoned*, the turn waited for an answer, and a host ends it. The results of its calls mention the sub-agents in
+    With *superseded*, the turn was parked, and a new one begins. The results of its calls mention the sub-agents in
     *agents* that worked for them.
     """
     turn = state.turn
@@ -72,16 +65,12 @@ def closing_events(
         events.append(ev.RecoveryAnswered(request_id=turn.recovery, answer="withdrawn"))
     if turn.step is not None:
         by_call = {agent.call_id: agent for agent in agents}
-        ending = (
-            partial(_settle_interrupted, agents=by_call)
-            if abandoned is None
-            else partial(_settle_unanswered, why=_ABANDONED[abandoned][1])
-        )
+        ending = _settle_unanswered if superseded else partial(_settle_interrupted, agents=by_call)
         events += _close_step(turn.step, results_id, ending)
     result = ev.TurnResult(
         stop_reason="aborted",
-        during="waiting" if turn.step is None or abandoned else "tools",
-        detail=CRASHED if abandoned is None else _ABANDONED[abandoned][0],
+        during="waiting" if turn.step is None or superseded else "tools",
+        detail=SUPERSEDED if superseded else CRASHED,
         steps=turn.steps,
     )
     return [*events, ev.TurnEnded(result=result)]
@@ -145,15 +134,15 @@ def _settle_interrupted(call: OpenCall, agents: Mapping[CallId, RunningAgent]) -
     )
 
 
-def _settle_unanswered(call: OpenCall, why: str) -> Settlement:
+def _settle_unanswered(call: OpenCall) -> Settlement:
     if call.state == "running":
         return Settlement(
             status="aborted",
             reason="cancelled",
-            text=f"Not answered: {why} while this waited for an answer.",
+            text="Not answered: the user sent another message while this waited for an answer.",
         )
     return Settlement(
         status="aborted",
         reason="not_executed",
-        text=f"Not executed: {why} before it was allowed. The tool itself is fine.",
+        text="Not executed: the user sent another message before it was allowed. The tool itself is fine.",
     )

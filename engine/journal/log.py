@@ -156,7 +156,8 @@ class Journal:
         )
         # Before anything is changed: it raises for an event that can't follow, and then nothing has happened.
         state = apply(self.state, stamped)
-        if held:
+        # The first: what comes after a held event can't be seen either.
+        if held and self._hold is None:
             self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state, self._family())
         self.state = state
         self._durable.append(stamped)

@@ -102,8 +102,7 @@ async def clean_up(run: TurnRun) -> None:
         finally:
             # Held until now: a client that sees the end may open the session elsewhere, and must find it complete there.
             # Also if Ctrl-C interrupts a store that blocks: who follows the session must see the end.
-            seen = None if is_durable else attrs.evolve(ended, result=attrs.evolve(result, durable=False))
-            run.journal.log.release(seen)
+            run.journal.log.release(None if is_durable else not_durable(ended))
     finally:
         # Also where the journal itself failed: its error is raised, but the session must not stay busy for ever.
         run.result = attrs.evolve(_result(run) if result is None else result, durable=is_durable)
@@ -139,6 +138,29 @@ async def _leave_open(run: TurnRun, timer: GraceTimer) -> None:
         run.ending.over.set()
         if run.inputs.on_parked is not None:
             run.inputs.on_parked(run)
+
+
+@enable_ki_protection
+async def end_superseded(run: TurnRun) -> None:
+    """Show the end of the parked turn whose place this one takes, once it is durable. Shielded; no checkpoint without one.
+
+    Before anything of this turn runs, so at most one event of a journal is held.
+    """
+    ended = run.state.superseded
+    if ended is None:
+        return
+    is_durable = False
+    try:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + run.inputs.settings.durable_within):
+            is_durable = await run.flush()
+    finally:
+        # As in `clean_up`: whatever the store does, who follows the session sees the end.
+        run.journal.log.release(None if is_durable else not_durable(ended))
+
+
+def not_durable(ended: TurnEnded) -> TurnEnded:
+    """Return the end of a turn that is not in the store, or not known to be."""
+    return attrs.evolve(ended, result=attrs.evolve(ended.result, durable=False))
 
 
 @enable_ki_protection

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.events import TurnResumed
+from engine.core.events import TurnEnded, TurnResumed
 from engine.core.ids import MessageId
-from engine.journal.closing_events import Abandoned, closing_events
+from engine.journal.closing_events import closing_events
 from engine.nursery.cleanup import until_parked
 from engine.nursery.loop import reopen_step
 from engine.nursery.parkable import only_waits, spent
@@ -17,8 +17,6 @@ from engine.nursery.running_turn import TurnCause
 from engine.nursery.turn_supervisor import run_turn
 
 if TYPE_CHECKING:
-    from engine.core.protocols import IdSource
-    from engine.journal.log import Journal
     from engine.nursery.running_turn import TurnRun
     from engine.tools.registry import Registry
 
@@ -83,9 +81,16 @@ def reopen_turn(run: TurnRun) -> None:
 
 
 @enable_ki_protection
-def leave_parked(journal: Journal, ids: IdSource, *, why: Abandoned = "superseded") -> None:
-    """End the parked turn of a session, if it has one: a new prompt takes its place, or it is cancelled. Not a checkpoint."""
+def leave_parked(run: TurnRun) -> None:
+    """End the parked turn of a session, if it has one, whose place *run* takes. Not a checkpoint.
+
+    Its end is held; `run_turn` makes it durable and visible first.
+    """
+    journal = run.journal.log
     turn = journal.state.turn
     if turn is not None:
-        for event in closing_events(journal.state, MessageId(ids.new("msg")), abandoned=why):
-            journal.append(event, turn_id=turn.turn_id)
+        for event in closing_events(journal.state, MessageId(run.deps.ids.new("msg")), superseded=True):
+            if isinstance(event, TurnEnded):
+                run.state.superseded = journal.append(event, turn_id=turn.turn_id, held=True)
+            else:
+                journal.append(event, turn_id=turn.turn_id)

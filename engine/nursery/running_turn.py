@@ -13,7 +13,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.deferred import Deferred
 from engine.core.errors import StoreError
-from engine.core.events import During, EndingCause, Notice, StopReason, TurnEnding, TurnResult
+from engine.core.events import During, EndingCause, Notice, StopReason, TurnEnded, TurnEnding, TurnResult
 from engine.core.exception_groups import ErrorBoundary, describe, first_of
 from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import Hooks
@@ -163,6 +163,7 @@ class TurnState:
     Attributes:
         counted: the usage of the session's last request.
         may_park: the turn may be left for another engine, if it only waits.
+        superseded: the end of the parked turn whose place it takes, held until it is durable.
         unseen: user messages that no hook has seen yet.
         changes: the files that it has changed.
         repetition: detects a model that goes in circles.
@@ -180,6 +181,7 @@ class TurnState:
 
     counted: RequestUsage | None = None
     may_park: bool = False
+    superseded: TurnEnded | None = None
     unseen: list[UserMessage] = attrs.field(factory=list[UserMessage])
     changes: FileChanges = attrs.field(factory=FileChanges)
     repetition: RepetitionDetector = attrs.field(factory=RepetitionDetector)

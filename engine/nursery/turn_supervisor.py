@@ -13,7 +13,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.exception_groups import ErrorBoundary, first_of
 from engine.core.foreign_calls import reporting_blocks
-from engine.nursery.cleanup import clean_up
+from engine.nursery.cleanup import clean_up, end_superseded
 from engine.nursery.loop import run_loop
 from engine.nursery.running_turn import TurnCause
 
@@ -29,6 +29,7 @@ async def run_turn(run: TurnRun) -> None:
     is raised after the same clean-up; a turn's own end raises nothing.
     """
     with reporting_blocks(run.notice):
+        await end_superseded(run)
         await _supervise(run)
 
 

@@ -376,7 +376,7 @@ class Engine:
         run = start_turn(turn)
         if run is not None:
             let_park(live, run)
-            self._runtime.sessions.run_turn(run)
+            self._runtime.services.tasks.run_turn(run)
         return turn
 
     def _handle(self, live: LiveSession) -> Session:

@@ -16,9 +16,11 @@ from engine.core.errors import EngineClosed, WrongTask
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.threads import check_run
 from engine.nursery.cleanup import until_empty
+from engine.nursery.parking import run_own_turn
 from engine.session.host_block import HostBlock
 
 if TYPE_CHECKING:
+    from engine.nursery.running_turn import TurnRun
     from engine.tools.background_jobs import TaskFunction
 
 _log = logging.getLogger(__name__)
@@ -168,6 +170,11 @@ class EngineTasks:
         self._scopes.add(scope)
         self._block.nursery.start_soon(self._run, work, scope, name, name=name)
         return scope
+
+    @enable_ki_protection
+    def run_turn(self, run: TurnRun) -> None:
+        """Run a started turn. Not a checkpoint. Raises `EngineClosed`."""
+        self.check_open().start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
 
     async def start_task(self, task: TaskFunction, *, name: str) -> None:
         """Start a task, and return when it reports that it has started. A checkpoint.

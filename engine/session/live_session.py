@@ -10,10 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, final
 
 import attrs
-from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineClosed, SessionBusy, SessionClosed, TurnOver
-from engine.core.events import Notice, TurnEnding
+from engine.core.events import Notice
 from engine.core.exception_groups import describe
 from engine.core.ids import CallId, InputId, SessionId, TurnId
 from engine.core.permission_types import Approver, HidingApprover, PermissionQuery, PermissionScope, RequiredRight
@@ -21,9 +20,8 @@ from engine.core.protocols import Deps
 from engine.journal.log import Journal
 from engine.nursery.inbox import admit, find_admitted, report
 from engine.nursery.parkable import check_not_parked
-from engine.nursery.parking import leave_parked
 from engine.nursery.questions import Questions
-from engine.nursery.running_turn import CANCELLED, RequestUsage, TurnRun
+from engine.nursery.running_turn import RequestUsage, TurnRun
 from engine.session.answer_types import require_input_id, require_label
 from engine.session.engine_services import EngineServices
 from engine.session.session_background import SessionBackground, SubAgentRunner
@@ -117,24 +115,6 @@ class LiveSession:
             raise SessionBusy(
                 f"a turn is running in session {self.id}; wait for its end, steer it, or use session.inputs.queue()"
             )
-
-    @enable_ki_protection
-    def cancel(self, turn_id: TurnId, by: str) -> bool:
-        """Cancel the turn with that id; return whether it is ending now (see `Session.cancel`). Not a checkpoint."""
-        self.check_open()
-        run, journal = self.active, self.journal
-        if run is not None:
-            # A turn that is just being parked goes on in another engine.
-            if run.journal.turn_id != turn_id or run.ending.is_parked:
-                return False
-            run.end(attrs.evolve(CANCELLED, by=by))
-            return True
-        if journal.state.turn is None or journal.state.turn.turn_id != turn_id:
-            return False
-        event = TurnEnding(cause="user", detail=CANCELLED.detail, until=self.deps.clock.now(), after=journal.seq, by=by)
-        journal.append_live(event, turn_id=turn_id)
-        leave_parked(journal, self.deps.ids, why="cancelled")
-        return True
 
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         """Report something to clients. Not a checkpoint."""

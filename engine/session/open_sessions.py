@@ -19,7 +19,7 @@ from engine.journal.closing_events import RunningAgent, closing_events
 from engine.journal.log import Journal
 from engine.nursery.inbox import report
 from engine.nursery.parkable import only_waits
-from engine.nursery.parking import may_enter_again, run_own_turn
+from engine.nursery.parking import may_enter_again
 from engine.nursery.questions import Questions
 from engine.session.engine_services import EngineServices
 from engine.session.live_session import LiveSession
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engine.core.protocols import IdSource
-    from engine.nursery.running_turn import TurnRun
     from engine.store.lazy_events import StoredSession
 
 
@@ -194,17 +193,12 @@ class OpenSessions:
             call_at_end("`end_session` of the approver", approver.end_session, session.id)
 
     @enable_ki_protection
-    def run_turn(self, run: TurnRun) -> None:
-        """Run a started turn in the engine's nursery. Not a checkpoint. Raises `EngineClosed`."""
-        self._services.tasks.check_open().start_soon(run_own_turn, run, name=f"turn {run.journal.turn_id}")
-
-    @enable_ki_protection
     def start_queued_turn(self, session: LiveSession) -> None:
         """Start the next queued input of an idle session. Not a checkpoint."""
         if not self._services.tasks.is_closed:
             run = begin_queued_turn(session)
             if run is not None:
-                self.run_turn(run)
+                self._services.tasks.run_turn(run)
 
     def _check_not_open(self, path: tuple[SessionId, ...]) -> None:
         """Raise `SubAgentRefused` if a host has this child open, `SessionNotFound` if it has another parent."""

@@ -27,7 +27,7 @@ from engine.session.session_context import SessionContext
 from engine.session.session_files import SessionFiles
 from engine.session.session_inputs import SessionInputs, find_prompted
 from engine.session.turn import Turn, new_turn
-from engine.session.turn_start import begin_turn, resume_turn
+from engine.session.turn_start import begin_turn, cancel_turn, resume_turn
 from engine.session.validation import registry_of, require_media, require_settings
 from engine.tools.tool import Tool
 
@@ -185,10 +185,10 @@ class Session:
         """Cancel the turn with that id, and no other; return whether it is ending now. Not a checkpoint.
 
         For a turn whose `Turn` someone else has, such as one of queued input. True also if it was ending already. False:
-        it is over, or was never there. A parked turn ends at once. *by* names the client of the host that cancels; watchers
+        it is over, or was never there. A parked turn ends without going on. *by* names the client of the host that cancels; watchers
         see it in `TurnEnding`.
         """
-        return self._live.cancel(TurnId(require_text(turn_id, "a turn id")), require_label(by))
+        return cancel_turn(self._live, TurnId(require_text(turn_id, "a turn id")), require_label(by))
 
     def resume(self, *, settings: Settings | None = None) -> Turn:
         """Return the turn that was parked when its engine was closed or killed; enter it to resume it.

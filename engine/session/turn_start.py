@@ -26,10 +26,11 @@ from engine.journal.closing_events import closing_events
 from engine.journal.log import TurnJournal
 from engine.nursery.apply_compaction import view_from
 from engine.nursery.budget import Budget
+from engine.nursery.cleanup import not_durable
 from engine.nursery.inbox import admit, promote
 from engine.nursery.loop_state import LoopState
 from engine.nursery.parking import leave_parked, reopen_turn
-from engine.nursery.running_turn import TurnInputs, TurnRun, TurnServices, TurnState
+from engine.nursery.running_turn import CANCELLED, TurnInputs, TurnRun, TurnServices, TurnState
 from engine.nursery.turn_snapshots import TurnSnapshots
 from engine.permission.permission_scope import active_scopes
 
@@ -130,8 +131,6 @@ def begin_turn(
     """Start a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
     session.check_open()
     session.check_no_turn()
-    # A new prompt ends a parked turn, whose question may be months old.
-    leave_parked(session.journal, session.deps.ids)
     turn_id = TurnId(session.deps.ids.new("turn"))
     run = _new_run(
         session,
@@ -143,6 +142,8 @@ def begin_turn(
     )
     # No checkpoint, so no cancel; but ports are called, which may raise.
     try:
+        # A new prompt ends a parked turn, whose question may be months old.
+        leave_parked(run)
         run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
         if isinstance(prompt, str):
             ids = session.deps.ids
@@ -196,6 +197,23 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
         _abandon(session, run, error)
         raise
     return run
+
+
+@enable_ki_protection
+def cancel_turn(session: LiveSession, turn_id: TurnId, by: str) -> bool:
+    """Cancel the turn with that id; return whether it is ending now (see `Session.cancel`). Not a checkpoint."""
+    session.check_open()
+    parked = session.journal.state.turn
+    if session.active is None and parked is not None and parked.turn_id == turn_id:
+        # Resumed, so that it ends like any other: its calls are settled, and its end is seen once it is durable. None of
+        # its tasks has run when the cancel reaches them.
+        session.engine.tasks.run_turn(resume_turn(session, settings=session.config.settings))
+    run = session.active
+    # A turn that is just being parked goes on in another engine.
+    if run is None or run.journal.turn_id != turn_id or run.ending.is_parked:
+        return False
+    run.end(attrs.evolve(CANCELLED, by=by))
+    return True
 
 
 def let_park(session: LiveSession, run: TurnRun) -> None:
@@ -334,14 +352,16 @@ def _abandon(session: LiveSession, run: TurnRun, error: BaseException) -> None:
     """End a turn that could not start because a port raised; it never had a task. Not a checkpoint."""
     session.active = None
     run.crash(error)
-    if session.journal.state.turn is not None:
-        result = TurnResult(stop_reason="internal_error", detail=describe(error))
+    superseded, turn = run.state.superseded, session.journal.state.turn
+    if turn is not None and turn.turn_id == run.journal.turn_id:
+        # Nobody is left to wait for the store.
+        result = TurnResult(stop_reason="internal_error", detail=describe(error), durable=False)
         # No port is used here, not even for an id: it may be the one that failed.
         for event in closing_events(session.journal.state, MessageId(f"{run.journal.turn_id}_results")):
             if not isinstance(event, TurnEnded):
                 run.journal.append(event)
         run.journal.close(TurnEnded(result=result))
-        session.journal.release()
+    session.journal.release(None if superseded is None else not_durable(superseded))
 
 
 def _budget(limits: Limits, parent: ParentTurn | None) -> Budget:

@@ -23,7 +23,7 @@ from engine.core.events import (
 from engine.core.ids import InputId, MessageId, PartId, TurnId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import CallPart, TextPart, Transcript, UserMessage
-from engine.journal.closing_events import Abandoned, closing_events
+from engine.journal.closing_events import closing_events
 from engine.journal.fold import apply, fold
 from engine.journal.log import TurnJournal
 from engine.journal.state import SessionState
@@ -55,8 +55,7 @@ def next_request(events: Sequence[Durable], *, parked: bool) -> Transcript:
     journal.restore(events)
     open_turn = journal.state.turn
     waits = only_waits(journal.state, lambda _: True)
-    abandoned: Abandoned | None = "superseded" if parked and waits else None
-    for event in closing_events(journal.state, MessageId("results"), abandoned=abandoned):
+    for event in closing_events(journal.state, MessageId("results"), superseded=parked and waits):
         journal.append(event, turn_id=None if open_turn is None else open_turn.turn_id)
     turn = TurnJournal(journal, TurnId("next"))
     turn.append(TurnStarted())

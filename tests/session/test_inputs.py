@@ -8,10 +8,19 @@ from trio.testing import MockClock
 
 import engine
 from engine.core.errors import ConfigError, InputConflict, InputNotFound, SessionBusy, TurnOver, TurnParked
-from engine.core.events import InputAdmitted, PermissionAnswered, PermissionAsked, TurnEnded, TurnEnding, TurnStarted
+from engine.core.events import (
+    InputAdmitted,
+    PermissionAnswered,
+    PermissionAsked,
+    TurnEnded,
+    TurnEnding,
+    TurnResumed,
+    TurnStarted,
+)
 from engine.core.ids import TurnId
 from engine.core.messages import ImagePart, MediaPart, UserMessage
 from engine.journal.state import Resync
+from engine.testing.fakes import SlowStore
 from engine.testing.invariants import check_events, check_transcript
 from engine.testing.script import Answer, Pause, done, text
 from tests.support.parked import FINE, Home, asks, do, office, seen
@@ -261,8 +270,12 @@ async def test_parked_turn_is_cancelled_by_its_id(autojump_clock: MockClock) -> 
         assert not session.cancel("turn_other")
         watcher = session.subscribe()
         assert session.cancel(turn.turn_id)
+        assert session.cancel(turn.turn_id), "it is ending"
+        events = [await anext(watcher)]
+        while not isinstance(events[-1], TurnEnded):
+            events.append(await anext(watcher))
+        assert [type(event) for event in events[:2]] == [TurnResumed, TurnEnding]
         assert not session.cancel(turn.turn_id)
-        assert isinstance(watcher.try_next(), TurnEnding)
         result = session.state.last_result
         assert result is not None
         assert (result.stop_reason, result.detail) == ("aborted", "cancelled by the user")
@@ -272,3 +285,25 @@ async def test_parked_turn_is_cancelled_by_its_id(autojump_clock: MockClock) -> 
         assert check_transcript(session.state.transcript) == []
         assert (await session.run("go on")).stop_reason == "completed"
         assert home.done == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("way", ["cancelled", "superseded"])
+async def test_end_of_a_parked_turn_is_durable_when_seen(way: str, fails: bool, autojump_clock: MockClock) -> None:
+    store = SlowStore()
+    home = Home([asks(*do("a")), FINE], store=store)
+    session_id = await home.parked(PermissionAsked)
+    async with home.open() as eng:
+        session = await eng.open_session(session_id)
+        turn, watcher = session.state.turn, session.subscribe()
+        assert turn is not None
+        store.delay, store.fails = 1, fails
+        if way == "cancelled":
+            assert session.cancel(turn.turn_id)
+        else:
+            eng.start_turn(session, "something else")
+        with trio.fail_after(60):
+            while not isinstance(event := await anext(watcher), TurnEnded):
+                pass
+        assert (event.turn_id, event.result.durable) == (turn.turn_id, not fails)
+        assert (store.durable[session_id] >= (event.seq or 0)) is not fails
