@@ -12,9 +12,8 @@ from engine.core.events import CallStarted, Durable, PermissionAsked, QuestionAs
 from engine.core.ids import SessionId
 from engine.testing.cancel_points import WAYS, Injection, Points, Way
 from engine.testing.harness import seed_scheduler
-from engine.testing.invariants import Evidence, Seen, check
 from tests.conftest import CountRuns, Soak
-from tests.support.parked import FINE, Home, asks, do, look, office, question
+from tests.support.parked import FINE, Home, asks, do, look, office, problems, question
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +49,7 @@ async def _play(run: Played, until: type[Durable]) -> None:
         async with run.home.open() as eng:
             session = await eng.open_session(session_id)
             await _resume(run.points, session)
-            run.problems += await _problems(run.home, session)
+            run.problems += await problems(run.home, session)
         await _go_on(run, session_id)
 
 
@@ -96,15 +95,6 @@ async def _is_outside(session: engine.Session, event: CallStarted) -> bool:
     return is_outside
 
 
-async def _problems(home: Home, session: engine.Session) -> list[str]:
-    cursor = session.subscribe(after=0)
-    events: list[Seen] = list(iter(cursor.try_next, None))
-    stored = await home.store.load(session.id)
-    problems = check(Evidence(events=events, transcript=session.state.transcript, stored=stored, state=session.state))
-    twice = [key for key in set(home.done) if home.done.count(key) > 1]
-    return problems + [f"{key} was done twice" for key in twice]
-
-
 async def _go_on(run: Played, session_id: SessionId) -> None:
     """The next engine finds the session idle, and its next prompt works."""
     home = run.home
@@ -114,7 +104,7 @@ async def _go_on(run: Played, session_id: SessionId) -> None:
         result = await session.run("and now?")
         if result.stop_reason != "completed":
             run.problems.append(f"the next prompt ended with {result}")
-        run.problems += await _problems(home, session)
+        run.problems += await problems(home, session)
 
 
 @pytest.mark.soak
@@ -159,10 +149,10 @@ def test_killed_behind_every_event(name: str, count_runs: CountRuns) -> None:
             if session.state.turn is not None:
                 await _resume(Points(None), session)
                 assert isinstance(session.events()[-1], TurnEnded)
-            assert await _problems(survivor, session) == []
+            assert await problems(survivor, session) == []
             result = await session.run("and now?")
             assert result.stop_reason == "completed", result
-            assert await _problems(survivor, session) == []
+            assert await problems(survivor, session) == []
         return length
 
     length = 1

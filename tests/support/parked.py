@@ -21,6 +21,7 @@ from engine.permission.policy import Policy
 from engine.session.engine_options import FileOptions, PermissionOptions, Ports
 from engine.store.memory import MemoryStore
 from engine.testing.fakes import CountingIds, TrioClock
+from engine.testing.invariants import Evidence, Seen, check
 from engine.testing.script import Answer, ScriptItem, call, done, text
 from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
 from engine.tools.builtin.question import QUESTION
@@ -138,6 +139,16 @@ async def seen(turn: engine.Turn, kind: type[Durable], *, times: int = 1) -> lis
     # Whoever appended it goes on to where it waits.
     await trio.testing.wait_all_tasks_blocked()
     return found
+
+
+async def problems(home: Home, session: engine.Session) -> list[str]:
+    """Return what is wrong with the record of a session, by the promises about it."""
+    cursor = session.subscribe(after=0)
+    events: list[Seen] = list(iter(cursor.try_next, None))
+    stored = await home.store.load(session.id)
+    found = check(Evidence(events=events, transcript=session.state.transcript, stored=stored, state=session.state))
+    twice = [key for key in set(home.done) if home.done.count(key) > 1]
+    return found + [f"{key} was done twice" for key in twice]
 
 
 def asks(*items: ScriptItem) -> Answer:
