@@ -16,7 +16,8 @@ from engine.files.real_path import followed
 from engine.files.staging import temporary_token
 
 _lock = threading.Lock()
-_made: dict[int, str] = {}
+# By process and user: one that has given up its rights can't use the folder that it made before.
+_made: dict[tuple[int, int], str] = {}
 _NAME_CHARS: Final = 16
 
 
@@ -35,15 +36,15 @@ def project_folder(project: str) -> str:
 def process_folder() -> str:
     """Return this process's folder, which holds the others. It blocks. Raises `OSError`."""
     with _lock:
-        process = os.getpid()
-        if process not in _made or not os.path.isdir(_made[process]):  # noqa: PTH112
+        process, user = owner = os.getpid(), os.geteuid()
+        if owner not in _made or not os.path.isdir(_made[owner]):  # noqa: PTH112
             parent = tempfile.gettempdir()
             # By this name the next engine finds it, if this one is killed.
-            folder = Path(parent, f"engine-{temporary_token(parent)}box.tmp")
+            folder = Path(parent, f"engine-{temporary_token(parent)}box{user}.tmp")
             folder.mkdir(mode=0o700, exist_ok=True)
-            _made[process] = followed(str(folder))
-            atexit.register(_remove, process, _made[process])
-        return _made[process]
+            _made[owner] = followed(str(folder))
+            atexit.register(_remove, process, _made[owner])
+        return _made[owner]
 
 
 def _remove(process: int, folder: str) -> None:
