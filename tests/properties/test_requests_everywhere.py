@@ -47,7 +47,7 @@ class Instant(trio.abc.Instrument):
         if self.count - 1 == self.at:
             try:
                 act()
-            except BaseException as error:  # trio would log it and go on without the instrument
+            except BaseException as error:  # noqa: ASYNC103  # trio would log it and go on without the instrument
                 self.error = error
 
 
