@@ -124,6 +124,26 @@ find . -name '*.py' -exec rm {} +
 find . -name '*.py' | xargs sed -i s/a/b/
 ls && touch made
 git status; make
+MAGIC=.env file README.md
+BC_ENV_ARGS=.env bc
+BAT_CONFIG_DIR=. bat README.md
+UNZIP=-p unzip -l archive.zip
+strings @list.txt
+nm @list.txt
+objdump -S src/main.py
+objdump -dS src/main.py
+objdump --source src/main.py
+zstd -l --filelist=.env
+zstd -t --filelist list.txt
+xz -l --files=list.txt
+xzcat --files=.env
+yq --from-file list.txt compose.yml
+yq -f list.txt compose.yml
+man ./list.txt
+man src/main.py
+who .env
+users .env
+git diff --no-index src .
 cat /etc/shadow
 cat /etc/passwd
 cat /proc/self/environ
@@ -146,6 +166,8 @@ cat /etc/os-release
 head -3 /proc/cpuinfo
 git tag
 xxd README.md
+grep -R import src
+diff -r src tests
 """.strip().splitlines()
 
 
@@ -238,6 +260,34 @@ def test_odd_name_on_a_list_is_asked_about(name: str, tmp_path: Path) -> None:
     (project / name).touch()
     assert verdict("for f in $(git ls-files); do cat $f; done", project) == "ask"
     assert verdict("git ls-files | xargs wc -l", project) == "ask"
+
+
+FOLLOWED: Final = (
+    "find src | xargs cat",
+    "find src -exec cat {} +",
+    "cd src && ls | xargs cat",
+    "git ls-files | xargs cat",
+    "grep -R x src",
+    "diff -r src tests",
+    "rg -L x src",
+)
+
+
+@pytest.mark.parametrize("command", FOLLOWED)
+def test_link_to_a_secret_is_asked_about(command: str, tmp_path: Path) -> None:
+    project = make_reading_project(tmp_path)
+    assert verdict(command, project) == "allow"
+    (project / "src/link").symlink_to("../.env")
+    subprocess.run(["git", "add", "src/link"], cwd=project, check=True)
+    assert verdict(command, project) == "ask"
+    assert verdict("grep -r x src", project) == "allow", "it follows none"
+
+
+@pytest.mark.parametrize("command", FOLLOWED[4:])
+def test_link_out_of_the_folder_is_asked_about(command: str, tmp_path: Path) -> None:
+    project = make_reading_project(tmp_path)
+    (project / "src/link").symlink_to("..")
+    assert verdict(command, project) == "ask"
 
 
 def test_rule_about_a_file_holds_for_lists(project: Path) -> None:

@@ -37,8 +37,9 @@ def _options(flags: str = "", values: str = "", names: str = "", operands: int =
     return _Options(flags, values, frozenset(names.split()), operands)
 
 
+# Nothing that follows the links that it finds in folders: they may lead anywhere (`grep -R`, `diff -r`).
 _GREP: Final = _options(
-    "EFGPaciHhILlnoqsvwxyzrR",
+    "EFGPaciHhILlnoqsvwxyzr",
     "ABCem",
     "after-context before-context color colour context count extended-regexp files-with-matches files-without-match "
     "fixed-strings ignore-case invert-match line-number line-regexp max-count no-filename no-messages only-matching "
@@ -58,9 +59,9 @@ _PROGRAMS: Final[Mapping[str, _Options]] = {
     "date": _options("uR", "d", "date utc universal rfc-3339 rfc-email iso-8601"),
     "df": _options("ahHiklPT", "Btx", "all human-readable inodes local portability print-type total type si"),
     "diff": _options(
-        "abBcdeiNqrstTuwy",
+        "abBcdeiNqstTuwy",
         "CUW",
-        "brief color context ignore-all-space ignore-blank-lines ignore-case ignore-space-change minimal new-file recursive "
+        "brief color context ignore-all-space ignore-blank-lines ignore-case ignore-space-change minimal new-file "
         "report-identical-files side-by-side suppress-common-lines unified width",
     ),
     "dirname": _options("z", names="zero"),

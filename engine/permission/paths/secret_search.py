@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
+from engine.files.real_path import followed, is_within
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import ListedFiles, PathUse, ScannedCommand
 from engine.permission.paths.git_index import tracked_files
@@ -17,6 +18,8 @@ from engine.permission.programs.table_analysis import parse_words
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import NO_SECRETS, SECRETS
 
+# Which links a command follows that no argument names: none; those to files; those to folders, too.
+Follows = Literal["none", "files", "all"]
 # These search all files of a folder by default.
 _ALWAYS: Final = frozenset({"rg", "ag", "ack"})
 _RECURSIVE_ON_REQUEST: Final = frozenset({"grep", "egrep", "fgrep", "zgrep", "diff"})
@@ -47,7 +50,12 @@ def folders_searched(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iter
 
 def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
     """Yield the files below a folder that look like secrets; None: there are too many files to tell. It blocks."""
-    yield from _walk(folder, has_hidden=_reads_hidden_files(command), is_read=_chosen_names(command))
+    yield from _walk(
+        folder,
+        has_hidden=_reads_hidden_files(command),
+        is_read=_chosen_names(command),
+        follows="all" if _follows_links(command) else "none",
+    )
 
 
 def find_listed_secrets(listing: ListedFiles) -> Iterator[str | None]:
@@ -58,16 +66,33 @@ def find_listed_secrets(listing: ListedFiles) -> Iterator[str | None]:
 
     tracked = tracked_files(listing.folder) if listing.tracked else None
     if tracked is not None:
-        yield from (path for path in tracked if is_read(os.path.basename(path)) and _names_secret(path))  # noqa: PTH119
+        yield from (path for path in tracked if is_read(os.path.basename(path)) and _leads_to_secret(path))  # noqa: PTH119
         return
     for root in listing.roots:
-        if _names_secret(root) and is_read(os.path.basename(root)):  # noqa: PTH119
+        if _leads_to_secret(root) and is_read(os.path.basename(root)):  # noqa: PTH119
             yield root
-        yield from _walk(root, has_hidden=True, is_read=is_read)
+        yield from _walk(root, has_hidden=True, is_read=is_read, follows="files")
 
 
 def _names_secret(path: str) -> bool:
     return any(map(_is_secret, path.split("/")))
+
+
+def _leads_to_secret(path: str) -> bool:
+    """Return whether a path, or what a link leads to, looks like a secret. It blocks."""
+    return _names_secret(path) or (os.path.islink(path) and _names_secret(followed(path)))  # noqa: PTH114
+
+
+def _names_secret_file(path: str) -> bool:
+    return _is_secret(path.rpartition("/")[2])
+
+
+def _leads_to_secret_file(path: str) -> bool:
+    return _names_secret_file(path) or (os.path.islink(path) and _names_secret(followed(path)))  # noqa: PTH114
+
+
+def _leads_out(path: str, folder: str) -> bool:
+    return os.path.islink(path) and not is_within(followed(path), followed(folder))  # noqa: PTH114
 
 
 def holds_secret_name(name: str) -> bool:
@@ -104,8 +129,8 @@ def _chosen_names(command: ScannedCommand) -> Callable[[str], bool]:
     return is_read
 
 
-def _walk(folder: str, *, has_hidden: bool, is_read: Callable[[str], bool]) -> Iterator[str | None]:
-    seen = 0
+def _walk(folder: str, *, has_hidden: bool, is_read: Callable[[str], bool], follows: Follows) -> Iterator[str | None]:
+    seen, is_secret = 0, _names_secret_file if follows == "none" else _leads_to_secret_file
     for above, folders, files in os.walk(folder):
         seen += len(folders) + len(files)
         if seen > _MAX_SEEN:
@@ -115,8 +140,12 @@ def _walk(folder: str, *, has_hidden: bool, is_read: Callable[[str], bool]) -> I
             # In place, so that `os.walk` skips them.
             folders[:] = [one for one in folders if not one.startswith(".")]
         for one in files:
-            if (has_hidden or not one.startswith(".")) and _is_secret(one) and is_read(one):
-                yield os.path.join(above, one)  # noqa: PTH118 - of texts
+            path = os.path.join(above, one)  # noqa: PTH118 - of texts
+            if (has_hidden or not one.startswith(".")) and is_read(one) and is_secret(path):
+                yield path
+        if follows == "all" and any(_leads_out(os.path.join(above, one), folder) for one in folders):  # noqa: PTH118
+            yield None
+            return
 
 
 def project_secrets(project: str) -> list[str]:
@@ -140,6 +169,18 @@ def _reads_hidden_files(command: ScannedCommand) -> bool:
     )
 
 
+def _follows_links(command: ScannedCommand) -> bool:
+    name, words = (
+        (command.argv[0] or "").rpartition("/")[2],
+        [word for word in command.argv[1:] if isinstance(word, str)],
+    )
+    if name == "diff":
+        return not any(len(word) > len("--no-d") and "--no-dereference".startswith(word) for word in words)
+    return any(
+        _has_flag(word, "LS" if name in _ALWAYS else "RS") or word.startswith(("--deref", "--follow")) for word in words
+    )
+
+
 def _searches(name: str, command: ScannedCommand) -> bool:
     words = [word for word in command.argv[1:] if isinstance(word, str)]
     if name in _ALWAYS:
@@ -147,7 +188,7 @@ def _searches(name: str, command: ScannedCommand) -> bool:
         return "--files" not in words
     if name == "git":
         # Otherwise it searches what was committed.
-        return "grep" in words and any(map(_is_untracked, words))
+        return ("grep" in words or "diff" in words) and any(map(_is_untracked, words))
     return name == "rgrep" or (name in _RECURSIVE_ON_REQUEST and any(map(_is_recursive, words)))
 
 

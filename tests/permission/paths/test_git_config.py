@@ -91,5 +91,5 @@ def test_the_hook_that_is_run_by_looking(tmp_path: Path) -> None:
 
 def test_links_are_followed_without_a_path_as_well(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/etc")
-    assert len(doubts(tmp_path, "rg -L x")) == 1
+    assert doubts(tmp_path, "rg -L x")
     assert doubts(tmp_path, "rg x") == ()

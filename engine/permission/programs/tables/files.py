@@ -46,7 +46,7 @@ FILES: Final[Mapping[str, Program]] = {
             reading="asked",
             shows_contents=False,
             options="""-S= --suffix= -o=writes --output=writes -T= --threads= -D=reads -l!reading --list!reading -t!reading
-                --test!reading""",
+                --test!reading --files?lists --files0?lists --filelist=lists""",
             operands="edits*",
         ),
     ),

@@ -40,22 +40,31 @@ _OPENSSL: Final = Program(
         -verify=reads -extfile=reads""",
 )
 
+# A file with further arguments.
+_LIST_OF_WORDS: Final = "@.+"
+
 READING: Final[Mapping[str, Program]] = {
     **rows(
         """: [ cal echo expr factor false free getconf groups id locale lscpu nproc numfmt pgrep pidof printenv
-           printf ps pwd seq sleep test true tty type uname uptime users vmstat w whereis which who whoami lsblk lsof""",
+           printf ps pwd seq sleep test true tty type uname uptime vmstat w whereis which whoami lsblk lsof""",
         _printing(),
     ),
     **rows("basename dirname nproc pwd uname whoami which", _printing(prints_names=True)),
     **rows(
-        """bc comm hexdump join rev tsort zcat bzcat xzcat gzcat zgrep nm objdump readelf size zipinfo""",
+        """bc comm hexdump join rev tsort zcat bzcat gzcat zgrep zipinfo who users""",
         _reading(),
     ),
     **rows(
         """b2sum cksum md5sum sha1sum sha256sum sha512sum shasum sum readlink lsattr getfacl tokei vdir dir exa eza""",
         _measuring(),
     ),
-    **rows("nm objdump readelf size", _reading(options="--plugin=code")),
+    **rows("nm readelf size", _reading(options="--plugin=code", code_words=_LIST_OF_WORDS)),
+    "xzcat": _reading(options="--files?lists --files0?lists"),
+    # It can show the sources, which are files that the program names.
+    "objdump": _reading(
+        code_words=_LIST_OF_WORDS,
+        options="--plugin=code -adDfghHlprstTVwxz -S!code --source!code --source-comment?code -b= -m= -j= -M= -W? --dwarf?",
+    ),
     **rows("base32 base64", _reading(options="-w= --wrap= -d -D -i=reads -o=writes --output=writes --input=reads")),
     **rows(
         "bat batcat",
@@ -116,6 +125,8 @@ READING: Final[Mapping[str, Program]] = {
     "mount": Program(reading="known", options="-l -t=", operands="changes*"),
     "man": _printing(
         strict=True,
+        # A page that is a file may include any other one (`.so`).
+        code_words="[^-].*/.*|/.*",
         options="-P=shell --pager=shell -H?shell --html?shell -S= -s= --sections= -L= --locale= -akfwW --all --apropos --whatis",
     ),
     "more": _reading(options="-n= +=code"),
@@ -162,7 +173,10 @@ READING: Final[Mapping[str, Program]] = {
             --sort= -bdfgiMhnRrVcCmsuz --reverse --unique""",
     ),
     "stat": _measuring(options="-c= -f? -t? --format= --printf= -x"),
-    "strings": _reading(options="-n= -t= -e= -T= --bytes= --radix= --encoding= --output-separator="),
+    "strings": _reading(
+        code_words=_LIST_OF_WORDS,
+        options="-n= -t= -e= -T= --bytes= --radix= --encoding= --output-separator=",
+    ),
     "tac": _reading(options="-s= -br --separator="),
     "tail": _reading(
         filters=_LINE_FILTERS,
@@ -189,7 +203,7 @@ READING: Final[Mapping[str, Program]] = {
         reader="yq",
         reading="free",
         operands="plain reads*",
-        options="-i!changes --inplace!changes --in-place!changes -s!changes --split-exp!changes -o= -p= -I= --from-file=reads",
+        options="-i!changes --inplace!changes --in-place!changes -s!changes --split-exp!changes -o= -p= -I= -f=code --from-file=code",
     ),
     "wc": _measuring(options="--files0-from=lists --total="),
     "xxd": Program(reading="free", operands="reads? writes?", options="-c= -cols= -g= -l= -o= -s= -n= -R="),
