@@ -28,6 +28,7 @@ from engine.core.ids import RequestId
 from engine.jsonrpc.rpc_messages import RpcId
 from engine.nursery.cleanup import close_bounded
 
+RESTART: Final = 1012
 BAD_HELLO: Final = 4400
 BAD_TOKEN: Final = 4401
 REVOKED: Final = 4403
@@ -81,7 +82,8 @@ class ClientConnection:
         login: what its credentials give; None until `hello`, for browsers.
         client_name: of the program, from its `hello`.
         since: when it connected.
-        attending: the questions that its user looks at.
+        instance: of the program, from its `hello`: the same after it has reconnected; empty: it does not say.
+        attending: the questions that its user looks at, and until when, on Trio's clock.
     """
 
     def __init__(
@@ -92,7 +94,8 @@ class ClientConnection:
         self.login = login
         self.client_name = ""
         self.since = since
-        self.attending: set[RequestId] = set()
+        self.instance = ""
+        self.attending: dict[RequestId, float] = {}
         self._transport = transport
         self._service = service
         self._side = ServerSide.of(service.limits)
@@ -129,6 +132,10 @@ class ClientConnection:
         if not self._scope.cancel_called:
             self._close = (code, reason)
             self._scope.cancel(reason=f"closed with {code}: {reason}")
+
+    def send_soon(self, text: str) -> None:
+        """Send a notification without waiting for it. Not a checkpoint."""
+        self._answer_soon(text)
 
     def start(self, task: Callable[[], Awaitable[None]]) -> trio.CancelScope:
         """Run a subscription as a task of the connection; return the scope that ends it. Not a checkpoint."""
@@ -203,9 +210,8 @@ class ClientConnection:
             role, result = self._service.log_in(self, hello)
         except Refusal as error:
             self._answer_soon(self._side.fail(call, error))
-            self._close_soon(BAD_TOKEN if error.kind == "forbidden" else BAD_HELLO, str(error))
+            self.close_soon(BAD_TOKEN if error.kind == "forbidden" else BAD_HELLO, str(error))
             return
-        self.client_name = hello.client.name
         self._side.welcome(role)
         self._answer_soon(self._side.answer(call, result))
 
@@ -235,7 +241,7 @@ class ClientConnection:
     # -- sending -------------------------------------------------------------------------
 
     def _answer_soon(self, text: str | None) -> None:
-        """Send an answer without waiting for it. Not a checkpoint."""
+        """Send a text without waiting for it. Not a checkpoint."""
         if text is None or self._nursery is None:
             return
         if len(self._answers) >= _MOST_ANSWERS:
@@ -245,8 +251,8 @@ class ClientConnection:
         if len(self._answers) == 1:
             self._nursery.start_soon(self._flush)
 
-    def _close_soon(self, code: int, reason: str) -> None:
-        """Close the connection after the answers that are waiting."""
+    def close_soon(self, code: int, reason: str) -> None:
+        """Close the connection after the answers that are waiting. Not a checkpoint."""
 
         async def close() -> None:
             await self._flush()

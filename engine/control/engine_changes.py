@@ -147,6 +147,9 @@ class EngineChanges:
         ids = await call_foreign("the store", store.delete, SessionId(params.session_id))
         if not ids:
             raise SessionNotFound(f"there is no session {params.session_id!r}")
+        for session_id in ids:
+            # Who watches the list has seen it close before it was removed.
+            self._runtime.services.changes.note(session_id)
         return se.SessionDeleteResult(ids=tuple(ids))
 
     async def close(self, params: se.SessionParams) -> se.SessionCloseResult:

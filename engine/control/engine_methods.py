@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 import trio
 
 from engine.control.engine_changes import EngineChanges
-from engine.control.engine_reads import EngineReads, head_of
-from engine.control.protocol.error_kinds import Refusal
+from engine.control.engine_reads import EngineReads, head_of, status_of
 from engine.control.protocol.recent_keys import RecentKeys
+from engine.control.protocol.server_methods import ServerStatusResult
 from engine.control.protocol.watch_methods import (
     FamilySnapshot,
     SessionSnapshot,
     SnapshotParams,
     SubscribeParams,
     SubscribeResult,
+    WatchParams,
 )
 from engine.control.protocol.wire_converter import Params
 from engine.control.server import Caller, Followed
-from engine.core.ids import CallId, SessionId
+from engine.control.session_list import SessionListWatch
+from engine.core.errors import EngineError
+from engine.core.ids import CallId, RequestId, SessionId, TurnId
 from engine.core.messages import Transcript
 from engine.journal.cursors import follow
 from engine.journal.position import Position, decode_position, encode_position
@@ -62,7 +67,6 @@ class EngineMethods:
             return await handler(params)
         keys = self._keys.setdefault(caller.login.name, RecentKeys())
         return await self._changes.run(method, params, keys, caller.name)
-        raise Refusal("unsupported", f"this server does not have {method} yet", capability=method)
 
     async def follow(self, params: SubscribeParams, caller: Caller) -> Followed:  # all may read
         """Return what a subscription is made of. A checkpoint. Raises errors of the engine."""
@@ -93,7 +97,43 @@ class EngineMethods:
         )
         return family_snapshot(resync, tail=params.tail)
 
-    def watch(self, session_id: SessionId, seq: int) -> Watch:
+    def watch(self, params: WatchParams) -> SessionListWatch:
+        """Return a watched list of sessions. Not a checkpoint."""
+        return SessionListWatch(self._engine, self._reads, params)
+
+    def status(self) -> ServerStatusResult:
+        """Return what the engine does; the server knows the rest. Not a checkpoint."""
+        roots = [live for live in self._runtime.sessions.by_id.values() if len(live.journal.path) == 1]
+        asked = [event.time for live in roots for event in live.questions.events]
+        return ServerStatusResult(
+            sessions=Counter(status_of(live.journal.state, "here") for live in roots),
+            questions=len(asked),
+            waiting_since=min(asked, default=None),
+            connections=0,
+            draining=False,
+        )
+
+    def is_asked(self, request_id: RequestId) -> bool:
+        """Return whether a question is open. Not a checkpoint."""
+        return any(
+            event.request_id == request_id
+            for live in self._runtime.sessions.by_id.values()
+            for event in live.questions.events
+        )
+
+    def is_running(self, session_id: SessionId, turn_id: TurnId) -> bool:
+        """Return whether the turn runs. Not a checkpoint."""
+        live = self._runtime.sessions.by_id.get(session_id)
+        return live is not None and live.active is not None and live.active.journal.turn_id == turn_id
+
+    def cancel_turn(self, session_id: SessionId, turn_id: TurnId, *, by: str) -> None:
+        """Cancel the turn, if it runs. Not a checkpoint."""
+        if self.is_running(session_id, turn_id):
+            # The engine may be closing, which ends the turn, too.
+            with suppress(EngineError):
+                self._runtime.sessions.by_id[session_id].cancel(turn_id, by)
+
+    def watch_stored(self, session_id: SessionId, seq: int) -> Watch:
         """Return the durable events of a session that is not open here. Raises `ConfigError`."""
         return self._engine.watch_session(session_id, after=seq)
 
@@ -135,7 +175,7 @@ class _StoredSource:
         self._methods = methods
         self._session_id = session_id
         self._seq = seq
-        self._watch = methods.watch(session_id, seq)
+        self._watch = methods.watch_stored(session_id, seq)
         self._live: Cursor | None = None
 
     @property

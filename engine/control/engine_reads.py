@@ -252,7 +252,7 @@ def row_of(record: SessionRecord) -> SessionRow:
         seq=state.seq,
         messages=len(state.transcript),
         turns=state.turns,
-        status=_status_of(state, holder),
+        status=status_of(state, holder),
         stop_reason=None if state.last_result is None else state.last_result.stop_reason,
         usage=state.usage,
         cost=state.cost,
@@ -263,7 +263,8 @@ def row_of(record: SessionRecord) -> SessionRow:
     )
 
 
-def _status_of(state: SessionState, holder: Holder) -> RowStatus:
+def status_of(state: SessionState, holder: Holder) -> RowStatus:
+    """Return a session's status, as the store would list it."""
     if state.turn is None:
         return "idle"
     if isinstance(state.status, Waiting):

@@ -17,6 +17,7 @@ from typing import Final, cast, final
 import attrs
 import trio
 
+from engine.control.client_connection import RESTART
 from engine.control.credentials import ClientCredentials, Login, digest_of, new_secret
 from engine.control.engine_methods import EngineMethods
 from engine.control.http_api import HttpApi
@@ -29,7 +30,6 @@ from engine.core.errors import ConfigError
 from engine.session.engine import Engine
 
 MOST_CONNECTIONS: Final = 10_240
-RESTART: Final = 1012
 _OWNER: Final = Login("owner", "full")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -42,10 +42,19 @@ class ServedAt:
         url: its address.
         token: what programs send as `Authorization: Bearer`.
         socket: the path of its Unix socket, which needs no token; None: it has none.
+        drained: set once a client's `server.drain` has ended the connections: the host then ends the engine.
     """
 
-    def __init__(self, url: str, token: str, socket_path: Path | None, credentials: ClientCredentials) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        socket_path: Path | None,
+        credentials: ClientCredentials,
+        drained: trio.Event,
+    ) -> None:
         """Make it of a server that listens."""
+        self.drained = drained
         self.url = url
         self.token = token
         self.socket = socket_path
@@ -129,10 +138,11 @@ async def _serve(
         path = None if folder is None else folder / "control.sock"
         local = None if path is None else await stack.enter_async_context(_unix_listener(path))
         nursery = await stack.enter_async_context(trio.open_nursery())
+        await nursery.start(server.run_tasks)
         nursery.start_soon(trio.serve_listeners, acceptor.serve_http, _with_tls(listeners, options.tls))
         if local is not None:
             nursery.start_soon(trio.serve_listeners, acceptor.serve_local, [local])
-        task_status.started(ServedAt(f"{scheme}://{shown}:{port}", token, path, credentials))
+        task_status.started(ServedAt(f"{scheme}://{shown}:{port}", token, path, credentials, server.drained))
         try:
             await trio.sleep_forever()
         finally:

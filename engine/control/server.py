@@ -5,21 +5,25 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, final
 
 import attrs
 import trio
 
-from engine.control.client_connection import HEARTBEAT, REVOKED, ClientConnection
+from engine.control.client_connection import HEARTBEAT, RESTART, REVOKED, ClientConnection
 from engine.control.credentials import ClientCredentials, Login, RateLimit
 from engine.control.event_batches import EventSource, EventTexts
+from engine.control.lingering_turns import Chain, LingeringTurns, Turns
+from engine.control.presence import Presence
+from engine.control.protocol.answer_methods import AttendParams, AttendResult
 from engine.control.protocol.error_kinds import Refusal, is_fault
 from engine.control.protocol.handshake import (
     HIGHEST,
     LOWEST,
     HelloParams,
     HelloResult,
+    PingResult,
     Role,
     ServerInfo,
     WireLimits,
@@ -27,23 +31,33 @@ from engine.control.protocol.handshake import (
     lower_role,
 )
 from engine.control.protocol.json_schema import event_versions, schema_digest
-from engine.control.protocol.server_methods import ClientsResult
-from engine.control.protocol.server_side import Call, ServerSide
+from engine.control.protocol.server_methods import ServerDrainParams, ServerDrainResult, ServerStatusResult
+from engine.control.protocol.server_side import Call, ServerSide, note_text
 from engine.control.protocol.session_methods import ClientRow
+from engine.control.protocol.turn_methods import PromptParams, PromptResult
 from engine.control.protocol.watch_methods import (
+    ClientsNote,
+    DrainingNote,
     FamilySnapshot,
     SubscribeParams,
     SubscribeResult,
     UnsubscribeParams,
     UnsubscribeResult,
+    WatchParams,
+    WatchResult,
 )
-from engine.control.protocol.wire_converter import Params
+from engine.control.protocol.wire_converter import BadParams, Params
+from engine.control.session_list import SessionListWatch
 from engine.control.subscription import Subscription
 from engine.control.transport.message_transport import MessageTransport
+from engine.core.ids import RequestId, SessionId
 from engine.core.version import __version__
 from engine.journal.state import Resync
 
 _FAILED_LOGINS_PER_SECOND: Final = 10
+# What is not begun any more by a server that is about to end; what runs may still be steered and answered.
+_NEW_WORK: Final = frozenset({"session.create", "session.fork", "prompt", "queue", "resume", "compact"})
+_OF_CONNECTIONS: Final = frozenset({"hello", "subscribe", "unsubscribe", "watch", "attend", "rpc.cancel"})
 _log = logging.getLogger("engine.control")
 
 
@@ -77,7 +91,7 @@ class Followed:
     snapshot: Callable[[Resync], FamilySnapshot]
 
 
-class Methods(Protocol):
+class Methods(Turns, Protocol):
     """The methods that are not about connections."""
 
     epoch: str
@@ -88,6 +102,18 @@ class Methods(Protocol):
 
     async def follow(self, params: SubscribeParams, caller: Caller) -> Followed:
         """Return what a subscription is made of. Raises errors of the engine."""
+        ...
+
+    def watch(self, params: WatchParams) -> SessionListWatch:
+        """Return a watched list of sessions. Not a checkpoint."""
+        ...
+
+    def status(self) -> ServerStatusResult:
+        """Return what the engine does. Not a checkpoint."""
+        ...
+
+    def is_asked(self, request_id: RequestId) -> bool:
+        """Return whether a question is open. Not a checkpoint."""
         ...
 
 
@@ -101,6 +127,7 @@ class ControlServer:
         failed_logins: counts them by peer.
         instance: a random text, new for each start.
         started: when, in seconds since the epoch.
+        drained: set once a client's `server.drain` has ended the connections, so that the host can end the engine.
     """
 
     def __init__(self, methods: Methods, credentials: ClientCredentials, *, limits: WireLimits | None = None) -> None:
@@ -114,6 +141,25 @@ class ControlServer:
         self._texts = EventTexts()
         self._clients: dict[str, _Client] = {}
         self._number = 0
+        self.drained = trio.Event()
+        self.presence = Presence(lambda: [each.connection for each in self._clients.values()], self._announce)
+        self._lingering = LingeringTurns(methods, self._start)
+        self._nursery: trio.Nursery | None = None
+        self._until: float | None = None
+        self._drain_reason = ""
+        self._drain_scope = trio.CancelScope()
+
+    async def run_tasks(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run what is not of one connection, until cancelled. A checkpoint."""
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self.presence.run)
+            task_status.started()
+            await trio.sleep_forever()
+
+    def _start(self, task: Callable[[], Awaitable[None]]) -> None:
+        # None while the server ends, which ends no turn.
+        if self._nursery is not None and not self._nursery.cancel_scope.cancel_called:
+            self._nursery.start_soon(task)
 
     def now(self) -> float:
         """Return the time, in seconds since the epoch."""
@@ -122,12 +168,15 @@ class ControlServer:
     @property
     def is_ready(self) -> bool:
         """Whether new work is taken."""
-        return True
+        return self._until is None
 
     # -- connections ---------------------------------------------------------------------------
 
     async def run_connection(self, transport: MessageTransport, login: Login | None) -> None:
         """Serve a client until it goes. A checkpoint; cancelling it closes the connection."""
+        if self.drained.is_set():
+            await transport.close(RESTART, "the server ends")
+            return
         self._number += 1
         name = f"c{self._number}"
         connection = ClientConnection(transport, self, connection_id=name, login=login, since=self.now())
@@ -136,6 +185,10 @@ class ControlServer:
             await connection.run()
         finally:
             del self._clients[name]
+            self.presence.note_change()
+            chain = _chain_of(connection)
+            if not any(_chain_of(each.connection) == chain for each in self._clients.values()):
+                self._lingering.note_end(chain)
 
     def log_in(self, connection: ClientConnection, hello: HelloParams) -> tuple[Role, HelloResult]:
         """Return the role of a client and the answer to its `hello`. Raises `Refusal`."""
@@ -148,6 +201,9 @@ class ControlServer:
         if connection.login is None:
             raise Refusal("forbidden", "the ticket is not valid, or there is none")
         role = lower_role(connection.login.role, hello.role)
+        connection.client_name, connection.instance = hello.client.name, hello.client.instance
+        self._lingering.note_return(_chain_of(connection))
+        self.presence.note_change()
         return role, HelloResult(
             protocol=version,
             server=ServerInfo(version=__version__, instance=self.instance, started=self.started),
@@ -184,6 +240,22 @@ class ControlServer:
                 return await self._subscribe(params, caller, connection)
             case UnsubscribeParams():
                 return self._unsubscribe(params, connection)
+            case WatchParams():
+                return self._watch(params, connection)
+            case AttendParams():
+                return self._attend(params, connection)
+            case PromptParams() if params.on_disconnect == "cancel":
+                result = await self._run(method, params, caller)
+                assert isinstance(result, PromptResult)
+                # No checkpoint since the turn was started: the connection is still known.
+                self._lingering.add(
+                    _chain_of(connection),
+                    SessionId(params.session_id),
+                    result.turn_id,
+                    linger=params.linger,
+                    by=caller.name,
+                )
+                return result
             case _:
                 return await self._run(method, params, caller)
 
@@ -210,27 +282,58 @@ class ControlServer:
         return answers[0] if answers else None
 
     async def _run(self, method: str, params: Params, caller: Caller) -> object:
-        match method:
-            case "clients":
-                return ClientsResult(clients=self.client_rows())
-            case "subscribe" | "unsubscribe" | "watch" | "hello":
-                raise Refusal("unsupported", f"{method} needs a WebSocket, or /v1/sessions/ID/stream")
+        if self._until is not None and method in _NEW_WORK:
+            raise Refusal("draining", f"the server is about to end: {self._drain_reason}", until=self._until)
+        if method in _OF_CONNECTIONS and caller.connection is None:
+            raise Refusal("unsupported", f"{method} needs a connection: a WebSocket, or the Unix socket")
+        match params:
+            case ServerDrainParams():
+                return self.drain(params)
+            case PromptParams() if params.on_disconnect == "cancel" and caller.connection is None:
+                raise BadParams("on_disconnect", "expected continue: there is no connection to be lost")
+            case _ if method == "clients":
+                return self.presence.result
+            case _ if method == "ping":
+                return PingResult(time=self.now())
+            case _ if method == "server.status":
+                count = len(self.presence.rows)
+                return attrs.evolve(self._methods.status(), connections=count, draining=not self.is_ready)
             case _:
                 return await self._methods.run(method, params, caller)
 
-    def client_rows(self) -> tuple[ClientRow, ...]:
-        """Return who is connected."""
-        return tuple(
-            ClientRow(
-                client_id=each.connection.id,
-                name=each.connection.client_name,
-                role=each.connection.role,
-                since=each.connection.since,
-                attending=tuple(sorted(each.connection.attending)),
-            )
-            for each in self._clients.values()
-            if each.connection.role is not None
-        )
+    def _attend(self, params: AttendParams, connection: ClientConnection) -> AttendResult:
+        request_id = RequestId(params.request_id)
+        if not self._methods.is_asked(request_id):
+            raise Refusal("already_settled", f"the question {params.request_id} is not open")
+        return AttendResult(others=self.presence.attend(connection, request_id, params.seconds))
+
+    def _announce(self, rows: tuple[ClientRow, ...]) -> None:
+        """Tell those who watch a session who is there. Not a checkpoint."""
+        text = note_text("clients", ClientsNote(clients=rows))
+        for client in self._clients.values():
+            if client.subscriptions:
+                client.connection.send_soon(text)
+
+    def drain(self, params: ServerDrainParams) -> ServerDrainResult:
+        """Take no new work, and end the connections after a while; a later call changes when. Not a checkpoint."""
+        self._until = self.now() + params.seconds
+        self._drain_reason = params.reason or "a client has asked for that"
+        self._drain_scope.cancel(reason="another time was set")
+        scope = self._drain_scope = trio.CancelScope()
+        end = trio.current_time() + params.seconds
+        text = note_text("server.draining", DrainingNote(until=self._until))
+        for client in self._clients.values():
+            client.connection.send_soon(text)
+
+        async def wait() -> None:
+            with scope:
+                await trio.sleep_until(end)
+                for client in self._clients.values():
+                    client.connection.close_soon(RESTART, f"the server ends: {self._drain_reason}")
+                self.drained.set()
+
+        self._start(wait)
+        return ServerDrainResult(until=self._until)
 
     def incident(self, error: Exception) -> str:
         """Log a fault; return the text to look for in the log. What is no fault is not logged."""
@@ -246,11 +349,8 @@ class ControlServer:
         self, params: SubscribeParams, caller: Caller, connection: ClientConnection
     ) -> SubscribeResult:
         client = self._clients[connection.id]
-        if len(client.subscriptions) >= self.limits.subscriptions:
-            raise Refusal("too_large", f"a connection has at most {self.limits.subscriptions} subscriptions")
         followed = await self._methods.follow(params, caller)
-        client.number += 1
-        name = f"s{client.number}"
+        name = self._new_sub(client)
         subscription = Subscription(name, params, followed.cursor, texts=self._texts, snapshot=followed.snapshot)
 
         async def run() -> None:
@@ -262,18 +362,44 @@ class ControlServer:
         client.subscriptions[name] = (subscription, connection.start(run))
         return attrs.evolve(followed.result, sub=name)
 
+    def _new_sub(self, client: _Client) -> str:
+        if len(client.subscriptions) >= self.limits.subscriptions:
+            raise Refusal("too_large", f"a connection has at most {self.limits.subscriptions} subscriptions")
+        client.number += 1
+        return f"s{client.number}"
+
+    def _watch(self, params: WatchParams, connection: ClientConnection) -> WatchResult:
+        client = self._clients[connection.id]
+        name = self._new_sub(client)
+        watch = self._methods.watch(params)
+
+        async def run() -> None:
+            try:
+                while (note := await watch.next_note(name)) is not None:
+                    await connection.send_note("sessions", note)
+            finally:
+                client.subscriptions.pop(name, None)
+
+        client.subscriptions[name] = (None, connection.start(run))
+        return WatchResult(sub=name)
+
     def _unsubscribe(self, params: UnsubscribeParams, connection: ClientConnection) -> UnsubscribeResult:
         found = self._clients[connection.id].subscriptions.pop(params.sub, None)
         if found is None:
             raise Refusal("not_found", f"there is no subscription {params.sub}", what="subscription")
         subscription, scope = found
         scope.cancel(reason="unsubscribed")
-        return UnsubscribeResult(position=subscription.position)
+        # A watched list has no position: it begins with what is there.
+        return UnsubscribeResult(position="" if subscription is None else subscription.position)
 
     def heads(self, connection: ClientConnection) -> dict[str, int]:
         """Return the last event of each subscription of a connection."""
         client = self._clients.get(connection.id)
-        return {} if client is None else {name: each.seq for name, (each, _) in client.subscriptions.items()}
+        return (
+            {}
+            if client is None
+            else {name: each.seq for name, (each, _) in client.subscriptions.items() if each is not None}
+        )
 
 
 @attrs.define(eq=False)
@@ -281,7 +407,14 @@ class _Client:
     """A connection and its subscriptions."""
 
     connection: ClientConnection
-    subscriptions: dict[str, tuple[Subscription, trio.CancelScope]] = attrs.field(
-        factory=dict[str, tuple[Subscription, trio.CancelScope]]
+    # None: of a watched list.
+    subscriptions: dict[str, tuple[Subscription | None, trio.CancelScope]] = attrs.field(
+        factory=dict[str, tuple[Subscription | None, trio.CancelScope]]
     )
     number: int = 0
+
+
+def _chain_of(connection: ClientConnection) -> Chain:
+    """Return what a client's connections have in common; one that does not say is a chain of its own."""
+    login = "" if connection.login is None else connection.login.name
+    return login, connection.instance or connection.id

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+from trio_websocket import ConnectionClosed
 
 from engine.session.engine_options import PermissionOptions
-from engine.testing.script import Answer, call, done, text
-from tests.support.served_engine import served
+from engine.testing.script import Answer, Pause, call, done, text
+from tests.support.served_engine import Client, served
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Real time, which a test may put forward."""
+    return MockClock(rate=1)
+
+
+async def until_gone(client: Client, name: str) -> None:
+    """Wait until the server has seen that all connections of a client have ended."""
+    while name in {row["name"] for row in (await client.result("clients"))["clients"]}:
+        await trio.sleep(0.01)
+
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")], [*text("Done."), *done()]]
+SLOW: list[Answer] = [[*text("Well"), Pause(1_000), *done()]]
 
 
 async def test_loser_of_two_answers_learns_the_winner(tmp_path: Path) -> None:
@@ -48,3 +69,144 @@ async def test_cancel_names_its_client(tmp_path: Path) -> None:
         assert [(each["input_id"], each["by"]) for each in head["queue"]] == [(queued["input_id"], "bob")]
         await bob.result("cancel", session_id=session_id, turn_id=turn_id)
         assert (await ada.events_until("turn_ending"))[-1]["by"] == "bob"
+
+
+async def test_watched_list_shows_status_and_waiting(tmp_path: Path) -> None:
+    async with (
+        served(tmp_path, *ASKS, permissions=PermissionOptions()) as server,
+        server.unix() as ada,
+        server.unix() as bob,
+    ):
+        await ada.hello("ada")
+        await bob.hello("bob")
+        sub = (await bob.result("watch"))["sub"]
+        session_id = await ada.new_session(tmp_path)
+        turn_id = (await ada.result("prompt", session_id=session_id, text="Go", key="p1"))["turn_id"]
+        rows: list[dict[str, Any]] = []
+        while not rows or not rows[-1]["waiting"]:
+            note = await bob.note_of("sessions")
+            assert note["sub"] == sub
+            rows += note["rows"]
+        assert {row["row"]["id"] for row in rows} == {session_id}
+        assert rows[-1]["row"]["status"] == "waiting"
+        assert rows[-1]["waiting_since"] > 0
+        status = await bob.result("server.status")
+        assert (status["sessions"], status["questions"], status["connections"]) == ({"waiting": 1}, 1, 2)
+        await ada.result("cancel", session_id=session_id, turn_id=turn_id)
+        while rows[-1]["row"]["status"] != "idle":
+            rows += (await bob.note_of("sessions"))["rows"]
+        await ada.result("session.delete", session_id=session_id, confirm=session_id)
+        while session_id not in (await bob.note_of("sessions"))["removed"]:
+            pass
+        assert (await bob.result("unsubscribe", sub=sub))["position"] == ""
+
+
+async def test_watched_status_drops_what_has_another(tmp_path: Path) -> None:
+    async with served(tmp_path, *ASKS) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        await client.result("watch", status="idle")
+        assert [row["row"]["id"] for row in (await client.note_of("sessions"))["rows"]] == [session_id]
+        await client.result("prompt", session_id=session_id, text="Go", key="p1")
+        while session_id not in (note := await client.note_of("sessions"))["removed"]:
+            assert [row["row"]["status"] for row in note["rows"]] == ["idle"]
+
+
+async def test_who_attends_is_announced(tmp_path: Path, clock: MockClock) -> None:
+    async with (
+        served(tmp_path, *ASKS, permissions=PermissionOptions()) as server,
+        server.unix() as ada,
+        server.unix() as bob,
+    ):
+        await ada.hello("ada")
+        await bob.hello("bob")
+        session_id = await ada.new_session(tmp_path)
+        await ada.result("subscribe", session_id=session_id, at="start")
+        await ada.result("prompt", session_id=session_id, text="Go", key="p1")
+        request_id = (await ada.events_until("permission_asked"))[-1]["request_id"]
+        assert await ada.result("attend", request_id=request_id) == {"others": []}
+        assert await bob.result("attend", request_id=request_id, seconds=5) == {"others": ["ada"]}
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        clock.jump(2)
+        rows = (await ada.note_of("clients"))["clients"]
+        assert {row["name"]: row["attending"] for row in rows} == {"ada": [request_id], "bob": [request_id]}
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        clock.jump(3)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        clock.jump(2)
+        rows = (await ada.note_of("clients"))["clients"]
+        assert {row["name"]: row["attending"] for row in rows} == {"ada": [request_id], "bob": []}
+        unknown = await ada.call("attend", request_id="other")
+        assert unknown["error"]["data"]["kind"] == "already_settled"
+
+
+async def test_drain_refuses_prompts_then_ends(tmp_path: Path, clock: MockClock) -> None:
+    async with (
+        served(tmp_path, *ASKS) as server,
+        httpx.AsyncClient(base_url=server.at.url) as http,
+        server.websocket(token=server.at.token) as (client, connection),
+    ):
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        await client.result("prompt", session_id=session_id, text="Go", key="p1")
+        assert (await http.get("/readyz")).status_code == 200
+        until = (await client.result("server.drain", seconds=5, reason="upgrade"))["until"]
+        assert (await client.note_of("server.draining"))["until"] == until
+        for method, params in {
+            "prompt": {"session_id": session_id, "text": "More", "key": "p2"},
+            "queue": {"session_id": session_id, "text": "More", "key": "p2"},
+            "session.create": {"cwd": str(tmp_path), "key": "k2"},
+        }.items():
+            refused = await client.call(method, **params)
+            assert refused["error"]["data"] == {"kind": "draining", "retry": "same_key", "until": until}
+        assert (await client.result("server.status"))["draining"]
+        assert (await http.get("/readyz")).status_code == 503
+        assert not server.at.drained.is_set()
+        clock.jump(5)
+        with pytest.raises(ConnectionClosed) as closed:
+            await connection.get_message()
+        assert closed.value.reason is not None
+        assert (closed.value.reason.code, closed.value.reason.reason) == (1012, "the server ends: upgrade")
+        await server.at.drained.wait()
+        assert (await server.engine.open_session(session_id)).state.turn is not None
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_lingering_turn_ends_with_its_client(tmp_path: Path, clock: MockClock, comes_back: bool) -> None:
+    async with served(tmp_path, *SLOW) as server, server.unix() as bob:
+        await bob.hello("bob")
+        session_id = await bob.new_session(tmp_path)
+        await bob.result("subscribe", session_id=session_id, at="start")
+        ada = {"name": "ada", "instance": "a"}
+        async with server.unix() as first:
+            await first.result("hello", protocol={"min": 1, "max": 1}, client=ada)
+            await first.result("prompt", session_id=session_id, text="Go", key="p1", on_disconnect="cancel", linger=8)
+        await bob.events_until("part_started")
+        await until_gone(bob, "ada")
+        async with server.unix() as second:
+            if comes_back:
+                await second.result("hello", protocol={"min": 1, "max": 1}, client=ada)
+            clock.jump(8)
+            if not comes_back:
+                assert (await bob.events_until("turn_ending"))[-1]["by"] == "ada"
+                return
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            head = (await bob.result("session.get", session_id=session_id))["head"]
+            assert (head["turn"] is not None, head["ending"]) == (True, None)
+        await until_gone(bob, "ada")
+        clock.jump(8)
+        assert (await bob.events_until("turn_ending"))[-1]["by"] == "ada"
+
+
+async def test_turns_outlive_their_client_by_default(tmp_path: Path, clock: MockClock) -> None:
+    async with served(tmp_path, *SLOW) as server, server.unix() as bob:
+        await bob.hello("bob")
+        session_id = await bob.new_session(tmp_path)
+        async with server.unix() as ada:
+            await ada.hello("ada")
+            await ada.result("prompt", session_id=session_id, text="Go", key="p1")
+        await until_gone(bob, "ada")
+        clock.jump(11)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        head = (await bob.result("session.get", session_id=session_id))["head"]
+        assert (head["turn"] is not None, head["ending"]) == (True, None)
